@@ -5,10 +5,10 @@
 //! with a path that only ever saw one caller. The state of the callers is the only difference.
 
 use crate::decisions::Sequence;
-use crate::measure::{Case, Measured, resident_bytes, take_turns};
+use crate::measure::{Case, Measurement, resident_bytes, run_alternating};
 use crate::whole_path::requests;
 use anyhow::{Context as _, ensure};
-use seawall_pipeline::{ProofKind, Proven, Tier};
+use seawall_pipeline::{CallerIdentity, CredentialKind, Tier};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 
@@ -59,19 +59,19 @@ fn measure(rounds: u32, callers: u32) -> anyhow::Result<CallersResult> {
     for id in 0..1_000 {
         ensure!(one(id, proven(0)) && many(id, proven(0)), "a request was not answered");
     }
-    let before = resident_bytes().context("this system does not tell how much memory is used")?;
+    let before = resident_bytes().context("cannot read the resident memory")?;
     for caller in 0..callers {
         ensure!(many(1_000 + u64::from(caller), proven(caller.into())), "a request was not answered");
     }
-    let after = resident_bytes().context("this system does not tell how much memory is used")?;
+    let after = resident_bytes().context("cannot read the resident memory")?;
     let bytes = after.saturating_sub(before) as f64 / f64::from(callers);
     let cases = vec![drawn("one", 1, Box::new(one)), drawn("many", callers, Box::new(many))];
-    match &take_turns(cases, rounds)[..] {
+    match &run_alternating(cases, rounds)[..] {
         [one, many] => {
-            let (one_ns, many_ns, ratio) = (one.median(), many.median(), Measured::ratio_to(many, one));
+            let (one_ns, many_ns, ratio) = (one.median(), many.median(), Measurement::ratio_to(many, one));
             Ok(CallersResult { callers, one_ns, many_ns, ratio, bytes })
         }
-        _ => anyhow::bail!("a case got lost"),
+        _ => anyhow::bail!("a case is missing"),
     }
 }
 
@@ -79,7 +79,7 @@ fn measure(rounds: u32, callers: u32) -> anyhow::Result<CallersResult> {
 fn drawn<'a>(
     name: &'static str,
     callers: u32,
-    mut ask: Box<dyn FnMut(u64, Proven) -> bool + 'a>,
+    mut ask: Box<dyn FnMut(u64, CallerIdentity) -> bool + 'a>,
 ) -> Case<'a> {
     let (mut draws, mut id) = (Sequence(0x9E37_79B9_7F4A_7C15), 1 << 40);
     let run = move |requests: u32| {
@@ -93,26 +93,26 @@ fn drawn<'a>(
 }
 
 /// A caller of one issuer. The hash is as evenly distributed as a real one, and cheaper.
-fn proven(caller: u64) -> Proven {
+fn proven(caller: u64) -> CallerIdentity {
     let mut spread = Sequence(caller.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
     let mut hash = [0; 32];
     for word in hash.chunks_exact_mut(8) {
         word.copy_from_slice(&spread.next().wrapping_mul(0xBF58_476D_1CE4_E5B9).to_le_bytes());
     }
-    Proven::Credential { hash, proof: ProofKind::Token, tier: Some(Tier::Prime) }
+    CallerIdentity::Credential { hash, kind: CredentialKind::Token, tier: Some(Tier::Prime) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{drawn, measure, proven};
-    use seawall_pipeline::Proven;
+    use seawall_pipeline::CallerIdentity;
     use std::collections::BTreeSet;
 
     #[test]
     fn callers_differ() {
         let hash = |caller| match proven(caller) {
-            Proven::Credential { hash, .. } => hash,
-            Proven::Guest { .. } => [0; 32],
+            CallerIdentity::Credential { hash, .. } => hash,
+            CallerIdentity::Guest { .. } => [0; 32],
         };
         assert_eq!((0..10_000).map(hash).collect::<BTreeSet<_>>().len(), 10_000);
     }
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn many_callers_are_measured_beside_one() {
-        let found = measure(1, 1_000).unwrap();
-        assert!(found.one_ns > 0.0 && found.many_ns > 0.0 && found.ratio.is_finite());
-        assert_eq!(found.callers, 1_000);
+        let result = measure(1, 1_000).unwrap();
+        assert!(result.one_ns > 0.0 && result.many_ns > 0.0 && result.ratio.is_finite());
+        assert_eq!(result.callers, 1_000);
     }
 }

@@ -1,17 +1,18 @@
 //! The cost of one decision, alone and with a million callers.
 
-use crate::measure::{Case, Measured, median_of, now, resident_bytes, since, take_turns};
-use crate::report::{Gate, Outcome};
+use crate::measure::{Case, Measurement, median_of, now, resident_bytes, run_alternating, since};
+use crate::report::{BenchGate, BenchReport};
 use crate::whole_path::one_request;
-use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use governor::DefaultKeyedRateLimiter;
 use seawall_core::breaker::{Breaker, BreakerProfile, SharedBreaker};
-use seawall_core::chance::Draw;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::Deadline;
-use seawall_core::failure::{Failure, FailureKind, Outcome as AttemptOutcome};
+use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
 use seawall_core::quota::{
-    CalendarPeriod, Cost, GroupId, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Scope, Unit,
+    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+    RateLimiter,
 };
+use seawall_core::random::Draw;
 use seawall_core::retry::{Retries, RetryDecision, RetryOptions, RetrySituation};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -20,12 +21,12 @@ use std::time::{Duration, Instant};
 
 const DECISIONS: u32 = 400_000;
 /// Goal: five limits cost at most three times what one limit costs in governor.
-const MOST_RATIO: f64 = 3.0;
+const MAX_RATIO: f64 = 3.0;
 /// Goal: maximum memory per idle caller, in bytes.
-const MOST_BYTES: f64 = 128.0;
+const MAX_BYTES: f64 = 128.0;
 
 /// Goal: maximum cost of all protections per request, in nanoseconds.
-const MOST_PATH: f64 = 4_000.0;
+const MAX_PATH: f64 = 4_000.0;
 const WHOLE_PATH: &str = "whole path, everything on, no socket";
 
 const GOVERNOR_MANY: &str = "governor, one limit, many callers";
@@ -57,50 +58,50 @@ impl Sequence {
     }
 }
 
-pub(crate) fn run(rounds: u32, callers: u32) -> Outcome {
-    let before_book = resident_bytes();
+pub(crate) fn run(rounds: u32, callers: u32) -> BenchReport {
+    let before_limiter = resident_bytes();
     let clock = RunningClock(now());
     let limits = five_limits().unwrap_or_else(|error| unreachable_setting(&error));
     for key in 0..u64::from(callers) {
         limits.grants(key, clock.now());
     }
-    let after_book = resident_bytes();
-    let own_count = limits.book.memory();
+    let after_limiter = resident_bytes();
+    let own_count = limits.limiter.memory();
     let governor = one_limit();
     for key in 0..u64::from(callers) {
         let _ = governor.check_key(&key);
     }
     let after_governor = resident_bytes();
 
-    let measured = take_turns(cases(&clock, &limits, &governor, callers), rounds);
+    let measured = run_alternating(cases(&clock, &limits, &governor, callers), rounds);
     let per_caller = |from: Option<usize>, to: Option<usize>| {
         let bytes = to.zip(from).map_or(0, |(to, from)| to.saturating_sub(from));
         bytes as f64 / f64::from(callers)
     };
-    let resident = per_caller(before_book, after_book);
+    let resident = per_caller(before_limiter, after_limiter);
     let counted = own_count.bytes as f64 / own_count.callers as f64;
     let two_threads = [
         two_threads(|key| limits.grants(key, clock.now()), callers),
         two_threads(|key| governor.check_key(&key).is_ok(), callers),
     ];
-    Outcome {
+    BenchReport {
         gates: vec![
-            Gate {
+            BenchGate {
                 name: "five limits ÷ governor's one, many callers",
                 figure: ratio(&measured),
-                bound: MOST_RATIO,
+                bound: MAX_RATIO,
             },
-            Gate {
+            BenchGate {
                 name: "whole path without a socket, in ns",
                 figure: median_of(&measured, WHOLE_PATH),
-                bound: MOST_PATH,
+                bound: MAX_PATH,
             },
-            Gate { name: "bytes per caller, resident", figure: resident, bound: MOST_BYTES },
+            BenchGate { name: "bytes per caller, resident", figure: resident, bound: MAX_BYTES },
         ],
         figures: vec![
             ("bytes per caller, five limits, resident", resident, "B"),
             ("bytes per caller, five limits, counted", counted, "B"),
-            ("bytes per caller, governor's one, resident", per_caller(after_book, after_governor), "B"),
+            ("bytes per caller, governor's one, resident", per_caller(after_limiter, after_governor), "B"),
             ("quota, five limits, two threads", two_threads[0], "million a second"),
             ("governor, one limit, two threads", two_threads[1], "million a second"),
         ],
@@ -108,14 +109,14 @@ pub(crate) fn run(rounds: u32, callers: u32) -> Outcome {
     }
 }
 
-fn ratio(measured: &[Measured]) -> f64 {
+fn ratio(measured: &[Measurement]) -> f64 {
     let find = |name| measured.iter().find(|case| case.name == name);
     find(QUOTA_MANY).zip(find(GOVERNOR_MANY)).map_or(f64::INFINITY, |(own, peer)| own.ratio_to(peer))
 }
 
 fn cases<'a>(
     clock: &'a RunningClock,
-    limits: &'a Limits,
+    limits: &'a SingleGroupLimiter,
     governor: &'a DefaultKeyedRateLimiter<u64>,
     callers: u32,
 ) -> Vec<Case<'a>> {
@@ -143,52 +144,53 @@ fn cases<'a>(
 }
 
 /// Five limits so wide that nothing is refused: the benchmark measures decisions, not refusals.
-fn five_limits() -> Result<Limits, SettingError> {
-    let (minute, most) = (Duration::from_secs(60), u32::MAX / 2);
+fn five_limits() -> Result<SingleGroupLimiter, SettingError> {
+    let (minute, wide) = (Duration::from_secs(60), u32::MAX / 2);
     let quotas = vec![
-        Quota::sliding("minute", Unit::Request, most, minute, 0)?,
-        Quota::sliding("hour", Unit::Request, most, minute * 60, 0)?,
-        Quota::calendar("day", Unit::Request, most, CalendarPeriod::Day)?,
-        Quota::rate("smooth", Unit::Request, 100_000_000, Duration::from_secs(1), most)?,
-        Quota::sliding("tokens", Unit::Token, most, minute, 0)?,
+        Quota::sliding("minute", QuotaUnit::Request, wide, minute, 0)?,
+        Quota::sliding("hour", QuotaUnit::Request, wide, minute * 60, 0)?,
+        Quota::calendar("day", QuotaUnit::Request, wide, CalendarPeriod::Day)?,
+        Quota::rate("smooth", QuotaUnit::Request, 100_000_000, Duration::from_secs(1), wide)?,
+        Quota::sliding("tokens", QuotaUnit::Token, wide, minute, 0)?,
     ];
-    Limits::new(quotas)
+    SingleGroupLimiter::new(quotas)
 }
 
 fn one_limit() -> DefaultKeyedRateLimiter<u64> {
-    RateLimiter::keyed(governor::Quota::per_second(NonZeroU32::MAX))
+    governor::RateLimiter::keyed(governor::Quota::per_second(NonZeroU32::MAX))
 }
 
-/// A quota book and its one group, resolved once as a gateway would.
-struct Limits {
-    book: QuotaBook,
+/// A quota limiter and its one group, resolved once as a gateway would.
+struct SingleGroupLimiter {
+    limiter: RateLimiter,
     group: GroupId,
 }
 
-impl Limits {
+impl SingleGroupLimiter {
     fn new(quotas: Vec<Quota>) -> Result<Self, SettingError> {
-        let book = QuotaBook::new(vec![QuotaGroup::new("caller", quotas)?], 7)?;
-        let group = book.group("caller").ok_or_else(|| SettingError::new("groups", "caller is missing"))?;
-        Ok(Self { book, group })
+        let limiter = RateLimiter::new(vec![QuotaGroup::new("caller", quotas)?], 7)?;
+        let group =
+            limiter.group("caller").ok_or_else(|| SettingError::new("groups", "caller is missing"))?;
+        Ok(Self { limiter, group })
     }
 
     fn grants(&self, key: u64, now: Now) -> bool {
-        let scopes = [Scope { group: self.group, key: QuotaKey(key) }];
-        matches!(self.book.reserve(&scopes, Cost::tokens(10), now), Ok(QuotaDecision::Granted { .. }))
+        let scopes = [QuotaScope { group: self.group, key: QuotaKey(key) }];
+        matches!(self.limiter.reserve(&scopes, QuotaCost::tokens(10), now), Ok(QuotaDecision::Granted { .. }))
     }
 }
 
 fn refused(clock: &RunningClock) -> impl FnMut(u64) -> bool {
     let minute = Duration::from_secs(60);
-    let tight = || -> Result<Limits, SettingError> {
+    let tight = || -> Result<SingleGroupLimiter, SettingError> {
         let quotas = vec![
-            Quota::sliding("minute", Unit::Request, 60, minute, 10)?,
-            Quota::sliding("hour", Unit::Request, 500, minute * 60, 0)?,
-            Quota::calendar("day", Unit::Request, 5_000, CalendarPeriod::Day)?,
-            Quota::rate("smooth", Unit::Request, 5, Duration::from_secs(1), 10)?,
-            Quota::sliding("tokens", Unit::Token, 100_000, minute, 0)?,
+            Quota::sliding("minute", QuotaUnit::Request, 60, minute, 10)?,
+            Quota::sliding("hour", QuotaUnit::Request, 500, minute * 60, 0)?,
+            Quota::calendar("day", QuotaUnit::Request, 5_000, CalendarPeriod::Day)?,
+            Quota::rate("smooth", QuotaUnit::Request, 5, Duration::from_secs(1), 10)?,
+            Quota::sliding("tokens", QuotaUnit::Token, 100_000, minute, 0)?,
         ];
-        Limits::new(quotas)
+        SingleGroupLimiter::new(quotas)
     };
     let limits = tight().unwrap_or_else(|error| unreachable_setting(&error));
     move |key| !limits.grants(key, clock.now())
@@ -199,7 +201,7 @@ fn breakers(clock: &RunningClock, targets: u64) -> impl FnMut(u64) -> bool {
     let settings = settings.unwrap_or_else(|error| unreachable_setting(&error));
     let breakers: Vec<SharedBreaker> =
         (0..targets).map(|_| SharedBreaker::new(Breaker::new(settings.clone()))).collect();
-    let answered = AttemptOutcome::Succeeded { first_content_after: Duration::from_millis(300) };
+    let answered = AttemptOutcome::Succeeded { time_to_first_content: Duration::from_millis(300) };
     move |target| {
         let now = clock.now().monotonic;
         let deadline = Deadline::after(now, Duration::from_secs(25));

@@ -14,11 +14,11 @@ mod store;
 mod whole_path;
 
 use clap::{Args, Parser, Subcommand};
-use report::Outcome;
+use report::BenchReport;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-/// Measures what decisions cost, or with `proxy` what whole requests do.
+/// Measures the cost of decisions, or with `proxy` of whole requests.
 #[derive(Parser)]
 #[command(name = "seawall-bench", bin_name = "cargo xtask bench", args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -30,30 +30,30 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// What one decision costs, beside governor; also what runs without a name.
+    /// Cost of one decision, compared with governor; the default.
     Decisions(DecisionsArguments),
-    /// What the policy machines cost: estimates, plans, frames.
+    /// Cost of policy: token estimates, plans, frames.
     Policy(PolicyArguments),
-    /// What decisions cost that a store takes, in memory and on a server.
+    /// Cost of store decisions, in memory and on a Redis server.
     Store(store::StoreArguments),
-    /// What it costs a process to keep its money: processor time of all threads, and memory.
-    Keeping(store::KeepingArguments),
-    /// What happens when the master of a shared store dies under load; `cargo xtask failover`.
+    /// Cost of the ledger to a process: CPU time of all threads, and memory.
+    Ledger(store::LedgerBenchArguments),
+    /// Failover of the Redis master under load; run by `cargo xtask failover`.
     #[command(hide = true)]
     Failover(store::FailoverArguments),
-    /// How much a simulated model can bear.
-    Model(model::ModelArguments),
-    /// What a request through Seawall costs, beside nginx and a bare hop.
+    /// Capacity of the simulated model.
+    Model(model::ModelBenchArguments),
+    /// Cost of a request through Seawall, compared with nginx and a minimal hop.
     Proxy(proxy::ProxyArguments),
-    /// What a request costs among many callers, without sockets; part of `proxy`.
+    /// Cost of a request with many callers, without sockets; part of `proxy`.
     Callers(callers::CallersArguments),
-    /// Answers every request at once; part of `proxy`.
+    /// Upstream that answers immediately; part of `proxy`.
     #[command(hide = true)]
     Responder {
         #[arg(long)]
         listen: SocketAddr,
     },
-    /// Hands requests on and does nothing else; part of `proxy`.
+    /// Minimal proxy; part of `proxy`.
     #[command(hide = true)]
     Hop {
         #[arg(long)]
@@ -103,13 +103,13 @@ fn main() -> anyhow::Result<ExitCode> {
     let Arguments { benchmark, decisions } = Arguments::parse();
     match benchmark.unwrap_or(Benchmark::Decisions(decisions)) {
         Benchmark::Decisions(DecisionsArguments { rounds, callers, json }) => {
-            Ok(show(&decisions::run(rounds, callers), json))
+            Ok(print_report(&decisions::run(rounds, callers), json))
         }
-        Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(show(&policy::run(rounds), json)),
-        Benchmark::Store(arguments) => Ok(show(&store::run(&arguments)?, arguments.json)),
-        Benchmark::Keeping(arguments) => store::keep(&arguments),
+        Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(print_report(&policy::run(rounds), json)),
+        Benchmark::Store(arguments) => Ok(print_report(&store::run(&arguments)?, arguments.json)),
+        Benchmark::Ledger(arguments) => store::run_ledger(&arguments),
         Benchmark::Failover(arguments) => store::fail_over(&arguments),
-        Benchmark::Model(arguments) => Ok(show(&model::run(&arguments)?, arguments.json)),
+        Benchmark::Model(arguments) => Ok(print_report(&model::run(&arguments)?, arguments.json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
         Benchmark::Callers(arguments) => callers::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),
@@ -118,7 +118,7 @@ fn main() -> anyhow::Result<ExitCode> {
     }
 }
 
-fn show(outcome: &Outcome, as_json: bool) -> ExitCode {
+fn print_report(outcome: &BenchReport, as_json: bool) -> ExitCode {
     if as_json {
         println!("{:#}", report::json(outcome));
     } else {

@@ -14,12 +14,12 @@ pub(crate) struct Case<'a> {
 }
 
 /// Nanoseconds per decision, by round.
-pub(crate) struct Measured {
+pub(crate) struct Measurement {
     pub(crate) name: &'static str,
     pub(crate) rounds: Vec<f64>,
 }
 
-impl Measured {
+impl Measurement {
     pub(crate) fn median(&self) -> f64 {
         median(self.rounds.clone())
     }
@@ -30,8 +30,8 @@ impl Measured {
     }
 }
 
-pub(crate) fn median_of(measured: &[Measured], name: &str) -> f64 {
-    measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
+pub(crate) fn median_of(measured: &[Measurement], name: &str) -> f64 {
+    measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measurement::median)
 }
 
 /// The only clock of the benchmark.
@@ -45,9 +45,9 @@ pub(crate) fn since(start: Instant) -> Duration {
 }
 
 /// Runs every case once per round, after one warm-up round that is discarded.
-pub(crate) fn take_turns(mut cases: Vec<Case<'_>>, rounds: u32) -> Vec<Measured> {
-    let mut measured: Vec<Measured> =
-        cases.iter().map(|case| Measured { name: case.name, rounds: Vec::new() }).collect();
+pub(crate) fn run_alternating(mut cases: Vec<Case<'_>>, rounds: u32) -> Vec<Measurement> {
+    let mut measured: Vec<Measurement> =
+        cases.iter().map(|case| Measurement { name: case.name, rounds: Vec::new() }).collect();
     let progress = progress((u64::from(rounds) + 1) * cases.len() as u64);
     let mut kept = 0;
     for round in 0..=rounds {
@@ -95,7 +95,7 @@ pub(crate) fn resident_bytes() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measured, median};
+    use super::{Measurement, median};
 
     #[test]
     fn the_median_is_the_middle_or_the_mean_of_the_two_in_it() {
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_inside_each_round() {
-        let ours = Measured { name: "ours", rounds: vec![10.0, 200.0, 30.0] };
-        let theirs = Measured { name: "theirs", rounds: vec![5.0, 100.0, 15.0] };
+        let ours = Measurement { name: "ours", rounds: vec![10.0, 200.0, 30.0] };
+        let theirs = Measurement { name: "theirs", rounds: vec![5.0, 100.0, 15.0] };
         assert!((ours.ratio_to(&theirs) - 2.0).abs() < 1e-9);
         assert!((ours.median() - 30.0).abs() < 1e-9);
     }

@@ -4,8 +4,8 @@
 //! does not make it look slow. Memory is read while all streams are open.
 
 use crate::measure::{now, since};
-use crate::proxy::child::{LOAD_CORE, Running, TEST_CORE, free_address, pause};
-use crate::report::{Gate, Outcome};
+use crate::proxy::child::{ChildProcess, LOAD_CORE, TEST_CORE, free_address, pause};
+use crate::report::{BenchGate, BenchReport};
 use anyhow::{Context as _, ensure};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,15 +14,15 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Goal: small answers per second on one core.
-const LEAST_ANSWERS: f64 = 20_000.0;
+const MIN_ANSWERS: f64 = 20_000.0;
 /// Goal: resident memory in MiB with all streams open.
-const MOST_MEMORY: f64 = 300.0;
+const MAX_MEMORY: f64 = 300.0;
 const STREAMS: usize = 5_000;
 const CONNECTIONS: usize = 8;
 
 /// How long to measure.
 #[derive(clap::Args)]
-pub(crate) struct ModelArguments {
+pub(crate) struct ModelBenchArguments {
     /// Requests in each dialect.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1_000..))]
     requests: u32,
@@ -53,29 +53,30 @@ const DIALECTS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-pub(crate) fn run(arguments: &ModelArguments) -> anyhow::Result<Outcome> {
-    let beside = std::env::current_exe()?.with_file_name("seawall");
-    let seawall = arguments.seawall.clone().unwrap_or(beside);
+pub(crate) fn run(arguments: &ModelBenchArguments) -> anyhow::Result<BenchReport> {
+    let default_program = std::env::current_exe()?.with_file_name("seawall");
+    let seawall = arguments.seawall.clone().unwrap_or(default_program);
     // The load and this process share a core, so that the model has the other one to itself.
     Command::new("taskset").args(["-pc", LOAD_CORE, &std::process::id().to_string()]).output()?;
     let (mut figures, mut gates) = (Vec::new(), Vec::new());
     for (name, path, body) in DIALECTS {
-        let rate = answers_a_second(&seawall, path, body, arguments.requests)?;
-        figures.push((name, rate, "answers a second of one core"));
-        gates.push(Gate { name: "20,000 ÷ answers a second", figure: LEAST_ANSWERS / rate, bound: 1.0 });
+        let rate = answers_per_second(&seawall, path, body, arguments.requests)?;
+        figures.push((name, rate, "answers per second and core"));
+        gates
+            .push(BenchGate { name: "20,000 ÷ answers per second", figure: MIN_ANSWERS / rate, bound: 1.0 });
     }
     let memory = memory_of_streams(&seawall)?;
     figures.push(("memory with 5,000 streams open", memory, "MiB"));
-    gates.push(Gate { name: "memory of 5,000 streams, in MiB", figure: memory, bound: MOST_MEMORY });
-    Ok(Outcome { measured: Vec::new(), figures, gates })
+    gates.push(BenchGate { name: "memory of 5,000 streams, in MiB", figure: memory, bound: MAX_MEMORY });
+    Ok(BenchReport { measured: Vec::new(), figures, gates })
 }
 
-fn start(seawall: &Path, more: &[&str]) -> anyhow::Result<(Running, SocketAddr)> {
+fn start(seawall: &Path, more: &[&str]) -> anyhow::Result<(ChildProcess, SocketAddr)> {
     let address = free_address()?;
     let listen = ["model", "--listen", &address.to_string()].map(str::to_owned);
-    let arguments = listen.into_iter().chain(more.iter().map(|word| (*word).to_owned()));
-    let mut running = Running::start(TEST_CORE, seawall, arguments)?;
-    running.listens_at(address)?;
+    let arguments = listen.into_iter().chain(more.iter().map(|argument| (*argument).to_owned()));
+    let mut running = ChildProcess::start(TEST_CORE, seawall, arguments)?;
+    running.wait_until_listening(address)?;
     Ok((running, address))
 }
 
@@ -85,7 +86,7 @@ fn request(path: &str, body: &str) -> Vec<u8> {
         .into()
 }
 
-fn answers_a_second(seawall: &Path, path: &str, body: &str, requests: u32) -> anyhow::Result<f64> {
+fn answers_per_second(seawall: &Path, path: &str, body: &str, requests: u32) -> anyhow::Result<f64> {
     let (running, address) = start(seawall, &["--pace", "instant"])?;
     let request = request(path, body);
     let each = requests as usize / CONNECTIONS;
@@ -101,7 +102,7 @@ fn send(address: SocketAddr, request: &[u8], each: usize) -> anyhow::Result<()> 
     std::thread::scope(|scope| {
         let senders: Vec<_> =
             (0..CONNECTIONS).map(|_| scope.spawn(|| send_over_one(address, request, each))).collect();
-        senders.into_iter().try_for_each(|sender| sender.join().ok().context("a sender broke")?)
+        senders.into_iter().try_for_each(|sender| sender.join().ok().context("a sender panicked")?)
     })
 }
 
@@ -117,7 +118,7 @@ fn send_over_one(address: SocketAddr, request: &[u8], each: usize) -> anyhow::Re
             let read = connection.read(&mut buffer[filled..])?;
             ensure!(read > 0, "the model closed the connection");
             filled += read;
-            if is_whole(&buffer[..filled])? {
+            if is_complete(&buffer[..filled])? {
                 break;
             }
         }
@@ -125,7 +126,7 @@ fn send_over_one(address: SocketAddr, request: &[u8], each: usize) -> anyhow::Re
     Ok(())
 }
 
-fn is_whole(answer: &[u8]) -> anyhow::Result<bool> {
+fn is_complete(answer: &[u8]) -> anyhow::Result<bool> {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(false) };
     ensure!(head.starts_with("HTTP/1.1 200"), "{text}");
@@ -167,14 +168,14 @@ fn hold_streams(seawall: &Path, faults: &Path) -> anyhow::Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_whole;
+    use super::is_complete;
 
     #[test]
-    fn an_answer_is_whole_at_the_length_its_head_says() {
+    fn an_answer_is_complete_at_its_content_length() {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n";
-        assert!(!is_whole(head.as_bytes()).unwrap());
-        assert!(!is_whole(format!("{head}\r\n{{").as_bytes()).unwrap());
-        assert!(is_whole(format!("{head}\r\n{{}}").as_bytes()).unwrap());
-        assert!(is_whole(b"HTTP/1.1 429 Too many\r\ncontent-length: 2\r\n\r\n{}").is_err());
+        assert!(!is_complete(head.as_bytes()).unwrap());
+        assert!(!is_complete(format!("{head}\r\n{{").as_bytes()).unwrap());
+        assert!(is_complete(format!("{head}\r\n{{}}").as_bytes()).unwrap());
+        assert!(is_complete(b"HTTP/1.1 429 Too many\r\ncontent-length: 2\r\n\r\n{}").is_err());
     }
 }

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use seawall_wire::sse::SseLimits;
 use seawall_wire::{anthropic, openai};
 
-const LIMITS: SseLimits = SseLimits { line: 4_096, event: 4_096 };
+const LIMITS: SseLimits = SseLimits { max_line_bytes: 4_096, max_event_bytes: 4_096 };
 
 fuzz_target!(|input: &[u8]| {
     // The first byte determines the chunk size.
@@ -22,8 +22,8 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!((events, split), (expected, outcome));
         }};
     }
-    compare!(anthropic::ChatReader::new(LIMITS));
-    compare!(openai::ChatReader::new(LIMITS));
+    compare!(anthropic::AnthropicChatReader::new(LIMITS));
+    compare!(openai::OpenAiChatReader::new(LIMITS));
     compare!(anthropic::AnthropicStream::new(LIMITS));
     compare!(openai::OpenAiStream::new(LIMITS));
     let mut filter = openai::UsageFilter::new(4_096);

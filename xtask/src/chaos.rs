@@ -2,7 +2,7 @@
 
 use crate::requirement;
 use crate::steps::{Steps, in_steps};
-use crate::workspace::{cargo, target_folder};
+use crate::workspace::{cargo, target_dir};
 use std::ffi::OsString;
 use std::process::Command;
 
@@ -19,6 +19,6 @@ pub(crate) fn add_steps(steps: &mut Steps, arguments: &[OsString]) -> anyhow::Re
     // In one build, so that both use the same features of shared crates.
     let mut build = cargo(["build", "--locked", "-p", "seawall-cli", "-p", "seawall-chaos"]);
     steps.command("chaos: build", &mut build)?;
-    let mut chaos = Command::new(target_folder("debug").join("seawall-chaos"));
+    let mut chaos = Command::new(target_dir("debug").join("seawall-chaos"));
     steps.command("chaos", chaos.args(arguments))
 }

@@ -4,7 +4,7 @@
 //! library can be used side by side and nothing else on the machine changes. A directory is rebuilt when its version is
 //! not the required one, or when the installation was interrupted.
 
-use crate::workspace::target_folder;
+use crate::workspace::target_dir;
 use anyhow::{Context as _, ensure};
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use std::process::Command;
 /// A required library.
 struct Library {
     /// Its directory; tests look for it by this name.
-    folder: &'static str,
+    directory: &'static str,
     registry: Registry,
     package: &'static str,
     version: &'static str,
@@ -43,64 +43,65 @@ const FOR_TESTS: &[Library] = &[
 ];
 
 const fn library(
-    folder: &'static str,
+    directory: &'static str,
     registry: Registry,
     package: &'static str,
     version: &'static str,
 ) -> Library {
-    Library { folder, registry, package, version }
+    Library { directory, registry, package, version }
 }
 
 /// Written last; names the content of the directory.
-const MARK: &str = "installed.txt";
+const INSTALLED_MARK: &str = "installed.txt";
 
 /// The directory of a library.
-pub(crate) fn folder(name: &str) -> PathBuf {
-    target_folder("clients").join(name)
+pub(crate) fn client_dir(name: &str) -> PathBuf {
+    target_dir("clients").join(name)
 }
 
 /// Installs every library that is missing or has another version.
 pub(crate) fn install_missing() -> anyhow::Result<()> {
-    let clients = target_folder("clients");
+    let clients = target_dir("clients");
     for library in FOR_TESTS {
-        let folder = clients.join(library.folder);
-        if library.is_in(&folder) {
+        let directory = clients.join(library.directory);
+        if library.is_in(&directory) {
             continue;
         }
-        println!("installing {} into {}", library.asked_for(), library.folder);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        println!("installing {} into {}", library.requirement(), library.directory);
+        if directory.exists() {
+            fs::remove_dir_all(&directory)
+                .with_context(|| format!("cannot remove {}", directory.display()))?;
         }
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        library.install(&folder)?;
-        fs::write(folder.join(MARK), library.asked_for())?;
+        fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        library.install(&directory)?;
+        fs::write(directory.join(INSTALLED_MARK), library.requirement())?;
     }
     Ok(())
 }
 
 impl Library {
-    fn asked_for(&self) -> String {
+    fn requirement(&self) -> String {
         match self.registry {
             Registry::Python => format!("{}=={}", self.package, self.version),
             Registry::Node => format!("{}@{}", self.package, self.version),
         }
     }
 
-    fn is_in(&self, folder: &Path) -> bool {
-        fs::read_to_string(folder.join(MARK)).is_ok_and(|mark| mark == self.asked_for())
+    fn is_in(&self, directory: &Path) -> bool {
+        fs::read_to_string(directory.join(INSTALLED_MARK)).is_ok_and(|mark| mark == self.requirement())
     }
 
-    fn install(&self, folder: &Path) -> anyhow::Result<()> {
-        let package = self.asked_for();
+    fn install(&self, directory: &Path) -> anyhow::Result<()> {
+        let package = self.requirement();
         match self.registry {
             Registry::Python => {
-                run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+                run(Command::new("python3").args(["-m", "venv"]).arg(directory))?;
                 let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-                run(Command::new(folder.join("bin/python")).args(quiet).arg(package))
+                run(Command::new(directory.join("bin/python")).args(quiet).arg(package))
             }
             Registry::Node => {
                 let quiet = ["install", "--no-audit", "--no-fund", "--loglevel", "error", "--prefix"];
-                run(Command::new("npm").args(quiet).args([folder.as_os_str(), OsStr::new(&package)]))
+                run(Command::new("npm").args(quiet).args([directory.as_os_str(), OsStr::new(&package)]))
             }
         }
     }
@@ -114,27 +115,27 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOR_TESTS, MARK, Registry, library};
-    use crate::workspace::target_folder;
+    use super::{FOR_TESTS, INSTALLED_MARK, Registry, library};
+    use crate::workspace::target_dir;
     use std::fs;
 
     #[test]
     fn a_folder_counts_only_when_it_is_finished_and_of_the_right_version() {
-        let folder = target_folder("xtask-tests").join("client");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
+        let directory = target_dir("xtask-tests").join("client");
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
         let newer = library("client", Registry::Python, "some", "2.0");
-        assert!(!newer.is_in(&folder));
-        fs::write(folder.join(MARK), "some==1.0").unwrap();
-        assert!(!newer.is_in(&folder));
-        fs::write(folder.join(MARK), newer.asked_for()).unwrap();
-        assert!(newer.is_in(&folder));
+        assert!(!newer.is_in(&directory));
+        fs::write(directory.join(INSTALLED_MARK), "some==1.0").unwrap();
+        assert!(!newer.is_in(&directory));
+        fs::write(directory.join(INSTALLED_MARK), newer.requirement()).unwrap();
+        assert!(newer.is_in(&directory));
     }
 
     #[test]
     fn each_library_has_a_folder_of_its_own() {
         for library in FOR_TESTS {
-            assert_eq!(FOR_TESTS.iter().filter(|other| other.folder == library.folder).count(), 1);
+            assert_eq!(FOR_TESTS.iter().filter(|other| other.directory == library.directory).count(), 1);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::requirement;
 use crate::steps::in_steps;
-use crate::workspace::{cargo, target_folder};
+use crate::workspace::{cargo, target_dir};
 use anyhow::Context as _;
 use std::ffi::OsString;
 use std::fs;
@@ -20,23 +20,26 @@ const MERGERS: [&str; 4] = ["llvm-profdata-22", "llvm-profdata-21", "llvm-profda
 pub(crate) fn run() -> anyhow::Result<()> {
     in_steps(|steps| {
         steps.action("requirements", requirement::install_missing_for_dist)?;
-        let host = steps.action("this machine", host)?;
-        let (counting, guided) = (target_folder("counting"), target_folder("guided"));
-        let (counts, merged) = (counting.join("counts"), guided.join("counts.profdata"));
-        steps.action("old counts", || remove(&counts))?;
+        let host = steps.action("host platform", host)?;
+        let (instrumented, optimised) = (target_dir("counting"), target_dir("guided"));
+        let (profiles, merged_profile) = (instrumented.join("counts"), optimised.join("counts.profdata"));
+        steps.action("remove old profiles", || remove(&profiles))?;
         let flag = |name: &str, path: &Path| OsString::from(format!("-C{name}={}", path.display()));
-        let generate = flag("profile-generate", &counts);
-        steps.command("the program with counters", &mut build(&host, &counting, generate))?;
+        let generate = flag("profile-generate", &profiles);
+        steps.command("instrumented build", &mut build(&host, &instrumented, generate))?;
         let mut load =
             cargo(["run", "--profile", "dist", "-p", "seawall-bench", "--", "proxy", "--only-load"]);
         load.args(["core", "dialects", "token", "cross"].iter().flat_map(|part| ["--only", part]));
-        load.args(["--rounds", "1", "--seconds", "1", "--seawall"]).arg(program(&host, &counting));
-        steps.command("the load", &mut load)?;
-        steps.action("a folder for the program", || Ok(fs::create_dir_all(&guided)?))?;
+        load.args(["--rounds", "1", "--seconds", "1", "--seawall"]).arg(program(&host, &instrumented));
+        steps.command("profiling load", &mut load)?;
+        steps.action("output directory", || Ok(fs::create_dir_all(&optimised)?))?;
         let mut merge = Command::new(merger()?);
-        steps.command("the counts", merge.arg("merge").arg("-o").arg(&merged).arg(&counts))?;
-        steps.command("the program", &mut build(&host, &guided, flag("profile-use", &merged)))?;
-        println!("\nthe program: {}", program(&host, &guided).display());
+        steps.command("merge profiles", merge.arg("merge").arg("-o").arg(&merged_profile).arg(&profiles))?;
+        steps.command(
+            "optimised build",
+            &mut build(&host, &optimised, flag("profile-use", &merged_profile)),
+        )?;
+        println!("\nthe program: {}", program(&host, &optimised).display());
         Ok(())
     })
 }
@@ -47,20 +50,20 @@ fn merger() -> anyhow::Result<&'static str> {
 }
 
 /// Builds for an explicit target, so that the flags do not apply to build scripts and proc macros.
-fn build(host: &str, folder: &Path, flags: OsString) -> Command {
+fn build(host: &str, directory: &Path, flags: OsString) -> Command {
     let mut command =
         cargo(["build", "--profile", "dist", "-p", "seawall-cli", "--target", host, "--target-dir"]);
-    command.arg(folder).env("RUSTFLAGS", flags);
+    command.arg(directory).env("RUSTFLAGS", flags);
     command
 }
 
-fn program(host: &str, folder: &Path) -> PathBuf {
-    folder.join(host).join("dist").join("seawall")
+fn program(host: &str, directory: &Path) -> PathBuf {
+    directory.join(host).join("dist").join("seawall")
 }
 
-fn remove(folder: &Path) -> anyhow::Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+fn remove(directory: &Path) -> anyhow::Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))?;
     }
     Ok(())
 }
@@ -69,7 +72,8 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 fn host() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc tells no host")?;
+    let host =
+        text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV prints no host")?;
     println!("{host}");
     Ok(host.to_owned())
 }

@@ -4,7 +4,7 @@
 //! the usual one. Findings are stored under `fuzz/artifacts`, the corpus under `fuzz/corpus`.
 
 use crate::steps::in_steps;
-use crate::workspace::{cargo, has_cargo_subcommand, root, target_folder};
+use crate::workspace::{cargo, has_cargo_subcommand, root, target_dir};
 use anyhow::Context as _;
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(crate) fn run(seconds: u32) -> anyhow::Result<()> {
             steps.command("install cargo-fuzz", &mut cargo(["install", "cargo-fuzz", "--locked"]))?;
         }
         for target in TARGETS {
-            fs::create_dir_all(corpus(target)).context("cannot make the folder for what is learnt")?;
+            fs::create_dir_all(corpus(target)).context("cannot create the corpus directory")?;
             steps.command(&format!("fuzz {target}"), &mut fuzz(target, seconds))?;
         }
         Ok(())
@@ -31,7 +31,7 @@ fn corpus(target: &str) -> PathBuf {
 }
 
 /// The seed corpus of a target: files of the kind that it parses.
-fn beginnings(target: &str) -> &'static [&'static str] {
+fn seed_corpus(target: &str) -> &'static [&'static str] {
     match target {
         "settings" => &["crates/config/profiles", "crates/config/tests/settings/mistakes"],
         _ => &["crates/wire/tests/golden/anthropic", "crates/wire/tests/golden/openai"],
@@ -44,11 +44,11 @@ fn fuzz(target: &str, seconds: u32) -> Command {
     command
         .current_dir(root())
         .args(["+nightly", "fuzz", "run", "--target-dir"])
-        .arg(target_folder("fuzz"))
+        .arg(target_dir("fuzz"))
         .arg(target)
         // New inputs go into the first directory; the others are the seed corpus.
         .arg(corpus(target))
-        .args(beginnings(target))
+        .args(seed_corpus(target))
         .arg("--")
         .arg(format!("-max_total_time={seconds}"))
         // Longer than any golden file, short enough to be quick.

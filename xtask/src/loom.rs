@@ -2,7 +2,7 @@
 //! within a bound on preemptions.
 
 use crate::steps::in_steps;
-use crate::workspace::{cargo, target_folder};
+use crate::workspace::{cargo, target_dir};
 use std::process::Command;
 
 pub(crate) const STEP: &str = "loom models";
@@ -19,7 +19,7 @@ pub(crate) fn models() -> Command {
     command
         .env("RUSTFLAGS", "--cfg loom")
         // Other flags rebuild every crate; a separate target directory keeps the usual builds warm.
-        .env("CARGO_TARGET_DIR", target_folder("loom"))
+        .env("CARGO_TARGET_DIR", target_dir("loom"))
         // Nearly every real race shows within three preemptions; without a bound a model can run for days.
         .env("LOOM_MAX_PREEMPTIONS", "3");
     command

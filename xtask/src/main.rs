@@ -27,7 +27,7 @@ use std::process::ExitCode;
 /// Developer commands of Seawall.
 #[derive(Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
-pub(crate) struct Arguments {
+pub(crate) struct XtaskArguments {
     #[command(subcommand)]
     task: Task,
 }
@@ -37,7 +37,7 @@ enum Task {
     /// Runs every test: unit, integration and documentation tests, then the loom models.
     ///
     /// Installs missing Debian packages first when run as root; otherwise says which ones are missing. The
-    /// vendors' client libraries are installed under the target folder. Uses cargo-nextest where it is present. With a filter the loom models are left out.
+    /// vendors' client libraries are installed under the target directory. Uses cargo-nextest where it is present. With a filter the loom models are left out.
     Test {
         /// Cases per property test; without it, proptest's own number.
         #[arg(long, value_name = "N")]
@@ -57,57 +57,55 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Builds the program as it is shipped: laid out by what it does under load.
+    /// Builds the release binary with profile-guided optimisation (PGO).
     ///
-    /// Two builds and a minute of load between them. Installs nginx and LLVM's tools when they are missing and it runs as
-    /// root. Tells where the program is.
+    /// Takes two builds and a minute of load. Installs nginx and LLVM's tools when they are missing and it runs as
+    /// root. Prints the path of the binary.
     Dist,
-    /// Runs the benchmarks as they are shipped: with the `dist` profile.
+    /// Runs the benchmarks with the `dist` profile.
     ///
-    /// Without arguments, what decisions cost; with `proxy`, what whole requests cost beside nginx.
+    /// Without arguments, measures decisions; with `proxy`, whole requests compared with nginx.
     Bench {
-        /// Handed to seawall-bench as they are.
+        /// Passed to seawall-bench.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<OsString>,
     },
-    /// Kills the master of a shared store under load, and prints how its nodes fare until the replica is master.
+    /// Kills the master of a shared store under load, and reports how nodes behave until the replica is promoted.
     ///
-    /// Starts a master, a replica and three sentinels on free ports of this machine. Fails when anybody got an error or
+    /// Starts a master, a replica and three sentinels on free ports of this machine. Fails if a request got an error or
     /// a node did not find the new master.
     Failover {
-        /// Handed to seawall-bench as they are: --seconds, --down-after-millis.
+        /// Passed to seawall-bench: --seconds, --down-after-millis.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<OsString>,
     },
-    /// Random faults against two running gateways with a real Redis and real model servers, and the laws that must hold
-    /// whatever happens.
+    /// Random faults against two running gateways with a real Redis and real model servers, and the invariants that must
+    /// hold.
     ///
-    /// Models fail, the store dies and freezes, nodes are stopped and killed, limits change, callers flood and vanish: all
-    /// drawn from one seed, which is printed. Fails when a law did not hold, and says where the programs' words are kept.
+    /// Models fail, the store is killed and paused, nodes are stopped and killed, limits change, callers flood and disconnect: all
+    /// drawn from one seed, which is printed. Fails if an invariant was violated, and prints where logs are kept.
     Chaos {
-        /// Handed to seawall-chaos as they are: --minutes, --seed.
+        /// Passed to seawall-chaos: --minutes, --seed.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<OsString>,
     },
-    /// Throws bytes at the readers of dialects and settings, steered by coverage.
+    /// Fuzzes the parsers of dialects and settings, guided by coverage.
     ///
     /// Needs a nightly compiler. Installs cargo-fuzz when it is missing.
     Fuzz {
-        /// How long to try each target.
+        /// How long to run each target, in seconds.
         #[arg(long, value_name = "N", default_value = "60")]
         seconds: NonZeroU32,
     },
-    /// Breaks seawall-core on purpose, in a random sample of places, and counts how often its unit tests
-    /// notice.
+    /// Mutation testing of seawall-core: runs its unit tests against a random sample of mutants.
     ///
-    /// Fails when fewer than 85 % of the mutants that compile are noticed. A mutant that makes the tests run
-    /// out of time is noticed. The same seed on the same code chooses the same mutants. Installs
+    /// Fails if fewer than 85 % of the viable mutants are detected. A timeout counts as detected. The same seed on the same code chooses the same mutants. Installs
     /// cargo-mutants when it is missing.
     Mutants {
-        /// How many mutants to try.
+        /// Number of mutants.
         #[arg(long, value_name = "N", default_value = "300")]
         sample: NonZeroUsize,
-        /// Which sample to take.
+        /// Seed of the sample.
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
         /// Only those of a module, such as budget; may be given several times.
@@ -121,7 +119,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().task {
+    let outcome = match XtaskArguments::parse().task {
         Task::Test { cases, filters } => test::run(&test::Selection { cases, filters }),
         Task::Ci => ci::run(),
         Task::Loom => loom::run(),

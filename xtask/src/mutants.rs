@@ -7,9 +7,9 @@ mod sample;
 mod score;
 
 use crate::steps::{Steps, in_steps};
-use crate::workspace::{cargo, has_cargo_subcommand, target_folder};
+use crate::workspace::{cargo, has_cargo_subcommand, target_dir};
 use anyhow::{Context as _, ensure};
-use score::Score;
+use score::MutationScore;
 use serde_json::Value;
 use std::fs;
 
@@ -24,19 +24,19 @@ pub(crate) fn run(size: usize, seed: u64, modules: &[String]) -> anyhow::Result<
         }
         let mut all = steps.action("list mutants", list)?;
         all.retain(|name| is_in(name, modules));
-        ensure!(!all.is_empty(), "there is nothing to break in {}", modules.join(", "));
+        ensure!(!all.is_empty(), "no mutants in {}", modules.join(", "));
         let total = all.len();
         let chosen = sample::choose(all, size, seed);
-        let step = format!("try {} of {total} mutants (seed {seed})", chosen.len());
-        let score = steps.action(&step, || try_each(&chosen))?;
-        judge(steps, &score)
+        let step = format!("run {} of {total} mutants (seed {seed})", chosen.len());
+        let score = steps.action(&step, || run_each(&chosen))?;
+        check_score(steps, &score)
     })
 }
 
-fn judge(steps: &mut Steps, score: &Score) -> anyhow::Result<()> {
+fn check_score(steps: &mut Steps, score: &MutationScore) -> anyhow::Result<()> {
     steps.action("score", || {
         println!("{score}");
-        ensure!(score.is_enough(), "the tests of seawall-core notice too few mutants");
+        ensure!(score.is_enough(), "the tests of seawall-core detect too few mutants");
         Ok(())
     })
 }
@@ -64,11 +64,11 @@ fn list() -> anyhow::Result<Vec<String>> {
 }
 
 /// Runs the unit tests against each of the named mutants.
-fn try_each(names: &[String]) -> anyhow::Result<Score> {
-    let folder = target_folder("mutants");
-    fs::create_dir_all(&folder).context("cannot make the folder for the results")?;
+fn run_each(names: &[String]) -> anyhow::Result<MutationScore> {
+    let directory = target_dir("mutants");
+    fs::create_dir_all(&directory).context("cannot create the results directory")?;
     let mut command = cargo(["mutants", "-p", "seawall-core", "--jobs", "2"]);
-    command.arg("--output").arg(&folder);
+    command.arg("--output").arg(&directory);
     for name in names {
         // A name contains file, line and column, so the whole of it selects one mutant.
         command.args(["--re", &pattern_of(name)]);
@@ -78,10 +78,10 @@ fn try_each(names: &[String]) -> anyhow::Result<Score> {
     let status = command.env("PROPTEST_CASES", "64").status().context("cannot start cargo mutants")?;
     ensure!(status.code().is_some_and(|code| FINISHED.contains(&code)), "cargo mutants failed with {status}");
     let outcomes =
-        fs::read(folder.join("mutants.out/outcomes.json")).context("cargo mutants left no outcomes")?;
-    let score = Score::from_outcomes(&serde_json::from_slice(&outcomes)?)?;
+        fs::read(directory.join("mutants.out/outcomes.json")).context("cargo mutants left no outcomes")?;
+    let score = MutationScore::from_outcomes(&serde_json::from_slice(&outcomes)?)?;
     // A few more may have run: two mutants of one expression can have the same name.
-    ensure!(score.tried() >= names.len() as u64, "asked for {} mutants, got {}", names.len(), score.tried());
+    ensure!(score.tried() >= names.len() as u64, "expected {} mutants, got {}", names.len(), score.tried());
     Ok(score)
 }
 
@@ -105,10 +105,11 @@ mod tests {
     #[test]
     fn mutants_are_found_by_the_module_they_are_in() {
         let modules = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let [folder, file] = ["crates/core/src/budget/book.rs:1:2: x", "crates/core/src/rollout.rs:1:2: x"];
-        assert!(is_in(folder, &modules(&["budget"])) && is_in(file, &modules(&["queue", "rollout"])));
-        assert!(!is_in(folder, &modules(&["bud"])) && !is_in(file, &modules(&["budget"])));
-        assert!(is_in(folder, &[]));
+        let [directory, file] =
+            ["crates/core/src/budget/book.rs:1:2: x", "crates/core/src/rollout.rs:1:2: x"];
+        assert!(is_in(directory, &modules(&["budget"])) && is_in(file, &modules(&["queue", "rollout"])));
+        assert!(!is_in(directory, &modules(&["bud"])) && !is_in(file, &modules(&["budget"])));
+        assert!(is_in(directory, &[]));
     }
 
     #[test]

@@ -67,7 +67,7 @@ const FOR_TESTS: &[Requirement] = &[
         program: "redis-cli",
         probe: &[],
         package: "redis-tools",
-        why: "making a cluster for those tests",
+        why: "creating a cluster for those tests",
     },
 ];
 
@@ -77,10 +77,10 @@ const FOR_PROXY_BENCH: &[Requirement] = &[
         program: "nginx",
         probe: &[],
         package: "nginx-light",
-        why: "the peer that is measured beside Seawall",
+        why: "the peer that Seawall is compared with",
     },
     Requirement { program: "strace", probe: &[], package: "strace", why: "counts system calls" },
-    Requirement { program: "taskset", probe: &[], package: "util-linux", why: "gives each program its core" },
+    Requirement { program: "taskset", probe: &[], package: "util-linux", why: "pins each program to a core" },
 ];
 
 /// The requirements of profile-guided optimisation, beside those of the benchmark that is its load.
@@ -88,7 +88,7 @@ const FOR_DIST: &[Requirement] = &[Requirement {
     program: "llvm-profdata-19",
     probe: &[],
     package: "llvm-19",
-    why: "adds up what was counted",
+    why: "merges PGO profiles",
 }];
 
 /// What to do about missing programs.
@@ -99,7 +99,7 @@ enum InstallDecision {
     /// Install these packages.
     Install(Vec<&'static str>),
     /// Stop with this message: they cannot be installed from here.
-    Tell(String),
+    Report(String),
 }
 
 fn decide(
@@ -127,7 +127,7 @@ fn decide(
             format!("\n  {} (package {}): {}", requirement.program, requirement.package, requirement.why)
         })
         .collect();
-    InstallDecision::Tell(format!(
+    InstallDecision::Report(format!(
         "missing programs:{reasons}\ninstall them as root, then try again:\n  \
          apt-get update && apt-get install -y --no-install-recommends {}",
         packages.join(" ")
@@ -156,7 +156,7 @@ fn install(table: &[Requirement]) -> anyhow::Result<()> {
             println!("nothing is missing");
             Ok(())
         }
-        InstallDecision::Tell(message) => bail!(message),
+        InstallDecision::Report(message) => bail!(message),
         InstallDecision::Install(packages) => {
             apt_get(&["update"])?;
             apt_get(&[&["install", "-y", "--no-install-recommends"][..], &packages].concat())
@@ -176,7 +176,7 @@ fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
 fn is_on_path(program: &str) -> bool {
     // Debian keeps servers off the path of ordinary users.
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).chain(["/usr/sbin".into()]).any(|folder| folder.join(program).is_file())
+    env::split_paths(&path).chain(["/usr/sbin".into()]).any(|directory| directory.join(program).is_file())
 }
 
 fn is_root() -> bool {
@@ -215,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_what_is_missing_why_and_what_to_run() {
+    fn other_users_see_what_is_missing_why_and_what_to_run() {
         let expected = "missing programs:\n  redis-server (package redis-server): the store's conformance tests\n\
             install them as root, then try again:\n  \
             apt-get update && apt-get install -y --no-install-recommends redis-server";
         let all_but_server = |requirement: &Requirement| requirement.program != "redis-server";
-        assert_eq!(decide(TABLE, all_but_server, false), InstallDecision::Tell(expected.to_owned()));
+        assert_eq!(decide(TABLE, all_but_server, false), InstallDecision::Report(expected.to_owned()));
     }
 
     #[test]

@@ -23,13 +23,13 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
 
 /// The steps so far.
 pub(crate) struct Steps {
-    rows: Vec<Row>,
+    rows: Vec<StepRow>,
 }
 
-struct Row {
+struct StepRow {
     step: String,
     took: Duration,
-    verdict: &'static str,
+    result: &'static str,
 }
 
 /// Runs `body` and prints the table of its steps, however it ends.
@@ -63,24 +63,24 @@ impl Steps {
         println!("\n{}", bold(&format!("== {step}")));
         let started = now();
         let outcome = action();
-        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
-        self.rows.push(Row { step: step.to_owned(), took: now() - started, verdict });
+        let result = if outcome.is_ok() { "ok" } else { "FAILED" };
+        self.rows.push(StepRow { step: step.to_owned(), took: now() - started, result });
         outcome
     }
 
     /// Records that a step was skipped, and prints why.
     pub(crate) fn skip(&mut self, step: &str, why: &str) {
         println!("\n{}\nskipped: {why}", bold(&format!("== {step}")));
-        self.rows.push(Row { step: step.to_owned(), took: Duration::ZERO, verdict: "skipped" });
+        self.rows.push(StepRow { step: step.to_owned(), took: Duration::ZERO, result: "skipped" });
     }
 
     fn table(&self) -> String {
         let width = self.rows.iter().map(|row| row.step.len()).max().unwrap_or(0).max("total".len());
-        let line = |step: &str, took: Duration, verdict: &str| {
-            let text = format!("{step:width$}  {:>8.1} s  {verdict}", took.as_secs_f64());
+        let line = |step: &str, took: Duration, result: &str| {
+            let text = format!("{step:width$}  {:>8.1} s  {result}", took.as_secs_f64());
             format!("{}\n", text.trim_end())
         };
-        let mut table: String = self.rows.iter().map(|row| line(&row.step, row.took, row.verdict)).collect();
+        let mut table: String = self.rows.iter().map(|row| line(&row.step, row.took, row.result)).collect();
         table.push_str(&line("total", self.rows.iter().map(|row| row.took).sum(), ""));
         table
     }
@@ -98,7 +98,7 @@ fn now() -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, Steps, exit_code, in_steps};
+    use super::{StepRow, Steps, exit_code, in_steps};
     use std::process::{Command, ExitCode};
     use std::time::Duration;
 
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn the_table_lines_up_and_adds_up() {
-        let row = |step: &str, millis, verdict| Row {
+        let row = |step: &str, millis, result| StepRow {
             step: step.to_owned(),
             took: Duration::from_millis(millis),
-            verdict,
+            result,
         };
         let steps = Steps {
             rows: vec![row("format", 1_200, "ok"), row("bans", 0, "skipped"), row("lints", 61_050, "FAILED")],

@@ -14,7 +14,7 @@ use crate::client;
 use crate::workspace::{cargo, root};
 use anyhow::{Context as _, ensure};
 use corpus::{Sample, TrueCounts};
-use seawall_core::tokens::Unit;
+use seawall_core::tokens::TextUnit;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 use std::fs;
@@ -24,24 +24,24 @@ use std::process::{Command, Stdio};
 
 const WEIGHTS: &str = "crates/core/src/tokens/weights.rs";
 
-fn corpus_folder() -> PathBuf {
+fn corpus_dir() -> PathBuf {
     root().join("crates/core/tests/tokens")
 }
 
 /// Counts, fits and writes.
 pub(crate) fn run() -> anyhow::Result<()> {
     client::install_missing()?;
-    let folder = corpus_folder();
-    let samples = corpus::texts(&folder);
-    let counts = true_counts(&folder, &samples)?;
-    fs::write(folder.join("counts.tsv"), table(&samples, &counts)).context("cannot write the counts")?;
+    let directory = corpus_dir();
+    let samples = corpus::texts(&directory);
+    let counts = true_counts(&directory, &samples)?;
+    fs::write(directory.join("counts.tsv"), table(&samples, &counts)).context("cannot write the counts")?;
     fs::write(root().join(WEIGHTS), weights_source(&samples, &counts)).context("cannot write the weights")?;
     println!("counted {} texts and wrote {WEIGHTS}", samples.len());
     Ok(())
 }
 
-fn true_counts(folder: &Path, samples: &[Sample]) -> anyhow::Result<Vec<TrueCounts>> {
-    let claude: Vec<u64> = counted(&mut claude_tokens(folder), samples)?;
+fn true_counts(directory: &Path, samples: &[Sample]) -> anyhow::Result<Vec<TrueCounts>> {
+    let claude: Vec<u64> = counted(&mut claude_tokens(directory), samples)?;
     ensure!(claude.len() == samples.len(), "the tokenizer counted {} texts", claude.len());
     let openai: Vec<[u64; 2]> = counted(&mut openai_tokens(), samples)?;
     ensure!(openai.len() == samples.len(), "OpenAI's tokenizers counted {} texts", openai.len());
@@ -49,9 +49,9 @@ fn true_counts(folder: &Path, samples: &[Sample]) -> anyhow::Result<Vec<TrueCoun
     Ok(both.map(|(claude, [openai, older_openai])| TrueCounts { claude, openai, older_openai }).collect())
 }
 
-fn claude_tokens(folder: &Path) -> Command {
+fn claude_tokens(directory: &Path) -> Command {
     let mut node = Command::new("node");
-    node.arg(folder.join("count.cjs")).arg(client::folder("anthropic-tokenizer"));
+    node.arg(directory.join("count.cjs")).arg(client::client_dir("anthropic-tokenizer"));
     node
 }
 
@@ -74,7 +74,11 @@ fn counted<T: DeserializeOwned>(program: &mut Command, samples: &[Sample]) -> an
     let mut running =
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start a tokenizer")?;
     // Dropped at the end of the statement, which closes the program's standard input.
-    running.stdin.take().context("no way in")?.write_all(serde_json::to_string(&texts)?.as_bytes())?;
+    running
+        .stdin
+        .take()
+        .context("no standard input")?
+        .write_all(serde_json::to_string(&texts)?.as_bytes())?;
     let output = running.wait_with_output()?;
     ensure!(output.status.success(), "a tokenizer failed with {}", output.status);
     serde_json::from_slice(&output.stdout).context("a tokenizer wrote no numbers")
@@ -96,8 +100,8 @@ type CountOf = fn(&TrueCounts) -> u64;
 
 fn weights_source(samples: &[Sample], counts: &[TrueCounts]) -> String {
     let mut source = String::from(
-        "//! What each unit weighs, in thousandths of a token.\n//!\n//! Written by `cargo xtask tokens` from the texts at \
-         even places of the corpus; do not edit.\n\nuse super::counts::Unit;\n",
+        "//! What each unit weighs, in thousandths of a token.\n//!\n//! Written by `cargo xtask tokens` from the corpus texts at \
+         even positions; do not edit.\n\nuse super::counts::TextUnit;\n",
     );
     let families: [(&str, &str, CountOf); 3] = [
         ("CLAUDE", "Anthropic's published tokenizer.", |counts| counts.claude),
@@ -110,9 +114,9 @@ fn weights_source(samples: &[Sample], counts: &[TrueCounts]) -> String {
             fitting.map(|(sample, counts)| fit::Observation::new(&sample.text, count(counts))).collect();
         let _ = writeln!(
             source,
-            "\n/// {about}\n#[rustfmt::skip]\npub(super) const {name}: [u32; Unit::COUNT] = ["
+            "\n/// {about}\n#[rustfmt::skip]\npub(super) const {name}: [u32; TextUnit::COUNT] = ["
         );
-        for (unit, weight) in Unit::all().zip(fit::weights(&observed)) {
+        for (unit, weight) in TextUnit::all().zip(fit::weights(&observed)) {
             let _ = writeln!(source, "    {weight}, // {unit:?}");
         }
         source.push_str("];\n");
@@ -122,14 +126,14 @@ fn weights_source(samples: &[Sample], counts: &[TrueCounts]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{WEIGHTS, corpus, corpus_folder, weights_source};
+    use super::{WEIGHTS, corpus, corpus_dir, weights_source};
     use crate::workspace::root;
     use std::fs;
 
     #[test]
     fn the_weights_are_what_the_stored_counts_give() {
-        let samples = corpus::texts(&corpus_folder());
-        let counts = corpus::stored_counts(&corpus_folder(), &samples);
+        let samples = corpus::texts(&corpus_dir());
+        let counts = corpus::stored_counts(&corpus_dir(), &samples);
         let committed = fs::read_to_string(root().join(WEIGHTS)).unwrap();
         assert!(
             committed == weights_source(&samples, &counts),

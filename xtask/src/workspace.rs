@@ -14,7 +14,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// A separate directory for `purpose` under the target directory in use.
-pub(crate) fn target_folder(purpose: &str) -> PathBuf {
+pub(crate) fn target_dir(purpose: &str) -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     // Joining keeps an absolute path as it is.
     root().join(target).join(purpose)

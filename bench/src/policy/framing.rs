@@ -1,8 +1,8 @@
 //! The cost of putting a delta into a frame.
 
-use super::{Part, median_of};
-use crate::measure::{Case, Measured};
-use crate::report::Gate;
+use super::{PolicyCases, median_of};
+use crate::measure::{Case, Measurement};
+use crate::report::BenchGate;
 use seawall_core::framing::{Framer, FramingOptions, FramingSettings};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 const DELTAS: u32 = 2_000_000;
 /// Goal: maximum cost of a delta in nanoseconds, including its share of the frames.
-const MOST: f64 = 100.0;
+const MAX_COST: f64 = 100.0;
 
 const ONE_CHARACTER: &str = "framing, a delta of one character";
 const FOUR_BYTES: &str = "framing, a delta of four bytes, 𠮷";
 const IN_BYTES: &str = "framing, a delta of four bytes, as bytes";
 const SIXTY: &str = "framing, a delta at sixty a second";
 
-pub(crate) fn part<'a>() -> Part<'a> {
+pub(crate) fn cases<'a>() -> PolicyCases<'a> {
     // Ten million deltas per second, so that frames are flushed by size; or the rate of a model, so that they are
     // flushed by time.
     let quick = Duration::from_nanos(100);
@@ -27,26 +27,26 @@ pub(crate) fn part<'a>() -> Part<'a> {
         case(IN_BYTES, quick, |framer, now| framer.push_bytes("𠮷".as_bytes(), now)),
         case(SIXTY, Duration::from_nanos(16_666_667), |framer, now| framer.push("x", now)),
     ];
-    Part { cases, judge: vec![one_character, four_bytes, in_bytes, sixty] }
+    PolicyCases { cases, gates: vec![one_character, four_bytes, in_bytes, sixty] }
 }
 
-fn gate(measured: &[Measured], name: &'static str) -> Gate {
-    Gate { name, figure: median_of(measured, name), bound: MOST }
+fn gate(measured: &[Measurement], name: &'static str) -> BenchGate {
+    BenchGate { name, figure: median_of(measured, name), bound: MAX_COST }
 }
 
-fn one_character(measured: &[Measured]) -> Gate {
+fn one_character(measured: &[Measurement]) -> BenchGate {
     gate(measured, ONE_CHARACTER)
 }
 
-fn four_bytes(measured: &[Measured]) -> Gate {
+fn four_bytes(measured: &[Measurement]) -> BenchGate {
     gate(measured, FOUR_BYTES)
 }
 
-fn in_bytes(measured: &[Measured]) -> Gate {
+fn in_bytes(measured: &[Measurement]) -> BenchGate {
     gate(measured, IN_BYTES)
 }
 
-fn sixty(measured: &[Measured]) -> Gate {
+fn sixty(measured: &[Measurement]) -> BenchGate {
     gate(measured, SIXTY)
 }
 
@@ -65,8 +65,8 @@ fn case<'a, T>(
             now = now + between;
             std::hint::black_box(push(&mut framer, now));
             if let Some(frame) = framer.next_frame(now) {
-                let receipt = std::hint::black_box(frame).receipt;
-                framer.sent(receipt, now);
+                let send_id = std::hint::black_box(frame).send_id;
+                framer.report_sent(send_id, now);
                 frames += 1;
             }
         }
@@ -76,5 +76,6 @@ fn case<'a, T>(
 }
 
 fn endless() -> Result<FramingSettings, SettingError> {
-    FramingOptions { total: Duration::MAX, output_tokens: u64::MAX, ..FramingOptions::default() }.check()
+    FramingOptions { max_duration: Duration::MAX, max_output_tokens: u64::MAX, ..FramingOptions::default() }
+        .check()
 }

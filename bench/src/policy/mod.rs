@@ -5,25 +5,25 @@ mod plan;
 mod tokens;
 
 pub(crate) use crate::measure::median_of;
-use crate::measure::{Case, Measured, take_turns};
-use crate::report::{Gate, Outcome};
+use crate::measure::{Case, Measurement, run_alternating};
+use crate::report::{BenchGate, BenchReport};
 
 /// The cases of one machine, and the gates on their figures.
 #[derive(Default)]
-pub(crate) struct Part<'a> {
+pub(crate) struct PolicyCases<'a> {
     pub(crate) cases: Vec<Case<'a>>,
     /// Computes the figures and gates of this machine from all measurements.
-    pub(crate) judge: Vec<fn(&[Measured]) -> Gate>,
+    pub(crate) gates: Vec<fn(&[Measurement]) -> BenchGate>,
 }
 
-pub(crate) fn run(rounds: u32) -> Outcome {
-    let parts: Vec<Part<'_>> = vec![framing::part(), plan::part(), tokens::part()];
-    let (mut cases, mut judges) = (Vec::new(), Vec::new());
+pub(crate) fn run(rounds: u32) -> BenchReport {
+    let parts: Vec<PolicyCases<'_>> = vec![framing::cases(), plan::cases(), tokens::cases()];
+    let (mut cases, mut gate_functions) = (Vec::new(), Vec::new());
     for part in parts {
         cases.extend(part.cases);
-        judges.extend(part.judge);
+        gate_functions.extend(part.gates);
     }
-    let measured = take_turns(cases, rounds);
-    let gates = judges.iter().map(|judge| judge(&measured)).collect();
-    Outcome { measured, figures: Vec::new(), gates }
+    let measured = run_alternating(cases, rounds);
+    let gates = gate_functions.iter().map(|gate| gate(&measured)).collect();
+    BenchReport { measured, figures: Vec::new(), gates }
 }

@@ -1,30 +1,32 @@
 //! The cost of estimating a text's tokens, compared with counting its characters.
 
-use super::{Part, median_of};
-use crate::measure::{Case, Measured};
-use crate::report::Gate;
-use seawall_core::tokens::{ClassCounts, Family};
+use super::{PolicyCases, median_of};
+use crate::measure::{Case, Measurement};
+use crate::report::BenchGate;
+use seawall_core::tokens::{TextCounts, TokenizerFamily};
 use std::hint::black_box;
 
 const ESTIMATE: &str = "tokens, estimate, 1,000 bytes of Japanese";
 /// Goal: 100 MB per second, expressed as nanoseconds per thousand bytes.
-const MOST: f64 = 10_000.0;
+const MAX_COST: f64 = 10_000.0;
 /// A typical text of a shop's chat.
 const CHAT: &str = include_str!("../../../crates/core/tests/tokens/corpus/mixed.txt");
 const BYTES: usize = 100_000;
 
-pub(crate) fn part<'a>() -> Part<'a> {
+pub(crate) fn cases<'a>() -> PolicyCases<'a> {
     let mut text = CHAT.repeat(BYTES.div_ceil(CHAT.len()));
     text.truncate(text.floor_char_boundary(BYTES));
-    Part {
+    PolicyCases {
         cases: vec![
-            case(ESTIMATE, 20_000, text.clone(), |text| Family::Claude.tokens(&ClassCounts::of(text))),
+            case(ESTIMATE, 20_000, text.clone(), |text| {
+                TokenizerFamily::Claude.tokens(&TextCounts::of(text))
+            }),
             case("tokens, std counts its characters", 20_000, text, |text| text.chars().count() as u64),
         ],
-        judge: vec![|measured: &[Measured]| Gate {
+        gates: vec![|measured: &[Measurement]| BenchGate {
             name: "estimate, ns for 1,000 bytes of Japanese",
             figure: median_of(measured, ESTIMATE),
-            bound: MOST,
+            bound: MAX_COST,
         }],
     }
 }

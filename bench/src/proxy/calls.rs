@@ -1,9 +1,9 @@
 //! System calls per request: countable without noise, and most of what a proxy costs.
 
-use super::answers::{Asked, CALLERS};
-use super::child::{Running, TEST_CORE, pause, program};
-use super::target::{Places, Target};
-use super::{Ask, load};
+use super::child::{ChildProcess, TEST_CORE, pause, program};
+use super::requests::{BenchRequest, CALLERS};
+use super::target::{BenchPrograms, ProxyTarget};
+use super::{LoadSpec, load};
 use crate::measure::{now, since};
 use anyhow::{Context as _, ensure};
 use std::time::Duration;
@@ -12,21 +12,31 @@ use std::time::Duration;
 const REQUESTS: u64 = 4_000;
 
 /// System calls per request; `None` if strace is not installed.
-pub(crate) fn per_request(places: &Places, target: &Target, asked: Asked) -> anyhow::Result<Option<f64>> {
+pub(crate) fn calls_per_request(
+    programs: &BenchPrograms,
+    target: &ProxyTarget,
+    request: BenchRequest,
+) -> anyhow::Result<Option<f64>> {
     let (Some(strace), Some(running)) = (program("strace"), &target.running) else { return Ok(None) };
-    let summary = places.folder.join("calls");
+    let summary = programs.directory.join("calls");
     let id = running.id().to_string();
     let to = summary.display().to_string();
     // Tracing slows the process down drastically, so only the count is used and no times.
-    let tracer = Running::start(TEST_CORE, &strace, ["-c", "-f", "-qq", "-o", &to, "-p", &id])?;
+    let tracer = ChildProcess::start(TEST_CORE, &strace, ["-c", "-f", "-qq", "-o", &to, "-p", &id])?;
     let started = now();
     while running.status("TracerPid:")? == "0" {
         ensure!(since(started) < Duration::from_secs(5), "strace does not attach");
         pause(Duration::from_millis(20));
     }
-    let ask =
-        Ask { asked, seconds: 60.0, rate: None, count: Some(REQUESTS), connections: 32, callers: CALLERS };
-    let loaded = load(places, target.address, ask)?;
+    let spec = LoadSpec {
+        request,
+        seconds: 60.0,
+        rate: None,
+        count: Some(REQUESTS),
+        connections: 32,
+        callers: CALLERS,
+    };
+    let loaded = load(programs, target.address, spec)?;
     tracer.interrupt()?;
     let text = std::fs::read_to_string(&summary).context("strace wrote no summary")?;
     let calls = total(&text).context("strace's summary has no total")?;

@@ -1,26 +1,26 @@
 //! The benchmark's parts, their cases, and the targets of each case.
 
-use super::answers::{Asked, CALLERS, Dialect, Kind, Proof};
+use super::requests::{BenchCredential, BenchDialect, BenchRequest, BenchRequestKind, CALLERS};
 use super::target::{DIRECT, HOP, NGINX, NO_LOG, SEAWALL, SHARED};
 
 /// A part of the run that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Part {
+pub(crate) enum ProxyPart {
     /// Anthropic's dialect: plain and streamed, saturated and not, and memory.
     Core,
-    /// The other dialects, each as its own model speaks.
+    /// The other dialects, without translation.
     Dialects,
-    /// A JSON Web Token in place of a key.
+    /// A JSON Web Token instead of a key.
     Token,
-    /// Caller and model that speak differently.
+    /// Caller and model with different dialects.
     Cross,
-    /// Many callers against one, over sockets and without.
+    /// Many callers compared with one, with and without sockets.
     Callers,
     /// System calls.
     Calls,
 }
 
-impl Part {
+impl ProxyPart {
     pub(crate) const ALL: [Self; 6] =
         [Self::Core, Self::Dialects, Self::Token, Self::Cross, Self::Callers, Self::Calls];
 
@@ -36,15 +36,15 @@ impl Part {
     }
 }
 
-impl Part {
+impl ProxyPart {
     /// A description for the progress output.
-    pub(crate) const fn about(self) -> &'static str {
+    pub(crate) const fn description(self) -> &'static str {
         match self {
-            Self::Core => "one dialect in every shape",
+            Self::Core => "one dialect, all request kinds",
             Self::Dialects => "the other dialects",
-            Self::Token => "a token in place of a key",
-            Self::Cross => "caller and model speak differently",
-            Self::Callers => "many callers against one",
+            Self::Token => "a token instead of a key",
+            Self::Cross => "caller and model with different dialects",
+            Self::Callers => "many callers compared with one",
             Self::Calls => "system calls",
         }
     }
@@ -59,10 +59,10 @@ pub(crate) struct Goal {
 
 /// One case: the request, how it is sent, and to which targets.
 #[derive(Clone, Copy)]
-pub(crate) struct Case {
-    pub(crate) part: Part,
+pub(crate) struct ProxyCase {
+    pub(crate) part: ProxyPart,
     pub(crate) name: &'static str,
-    pub(crate) asked: Asked,
+    pub(crate) request: BenchRequest,
     /// Requests per second; without it, the load is closed-loop and saturates the target.
     pub(crate) rate: Option<f64>,
     pub(crate) connections: u32,
@@ -86,11 +86,16 @@ const GOAL_PACED: Goal = Goal { gate: 1.3, aim: 1.2 };
 const GOAL_CROSS: Goal = Goal { gate: 3.0, aim: 2.2 };
 
 /// Saturated, in one dialect, with rotating keys.
-const fn plain(part: Part, name: &'static str, dialect: Dialect) -> Case {
-    Case {
+const fn plain(part: ProxyPart, name: &'static str, dialect: BenchDialect) -> ProxyCase {
+    ProxyCase {
         part,
         name,
-        asked: Asked { kind: Kind::Plain, dialect, model: dialect, proof: Proof::Key },
+        request: BenchRequest {
+            kind: BenchRequestKind::Plain,
+            dialect,
+            model: dialect,
+            credential: BenchCredential::Key,
+        },
         rate: None,
         connections: 32,
         callers: CALLERS,
@@ -100,10 +105,10 @@ const fn plain(part: Part, name: &'static str, dialect: Dialect) -> Case {
 }
 
 /// A stream takes 250 ms, so some fifty are open at once.
-const fn paced(part: Part, name: &'static str, dialect: Dialect) -> Case {
+const fn paced(part: ProxyPart, name: &'static str, dialect: BenchDialect) -> ProxyCase {
     let case = plain(part, name, dialect);
-    Case {
-        asked: Asked { kind: Kind::Paced, ..case.asked },
+    ProxyCase {
+        request: BenchRequest { kind: BenchRequestKind::Paced, ..case.request },
         rate: Some(200.0),
         connections: 128,
         cpu: Some(GOAL_PACED),
@@ -111,37 +116,49 @@ const fn paced(part: Part, name: &'static str, dialect: Dialect) -> Case {
     }
 }
 
-const fn cross(name: &'static str, dialect: Dialect, model: Dialect) -> Case {
-    let case = plain(Part::Cross, name, dialect);
-    Case { asked: Asked { model, ..case.asked }, cpu: Some(GOAL_CROSS), ..case }
+const fn cross(name: &'static str, dialect: BenchDialect, model: BenchDialect) -> ProxyCase {
+    let case = plain(ProxyPart::Cross, name, dialect);
+    ProxyCase { request: BenchRequest { model, ..case.request }, cpu: Some(GOAL_CROSS), ..case }
 }
 
 /// All cases, in the order in which they are measured.
-pub(crate) fn all() -> Vec<Case> {
-    use Dialect::{Anthropic, Converse, Invoke, Openai};
-    let core = plain(Part::Core, PLAIN, Anthropic);
-    let burst = Asked { kind: Kind::Burst, ..core.asked };
-    let token = plain(Part::Token, "token, plain", Anthropic);
-    let with_token = Asked { proof: Proof::Token, ..token.asked };
-    let callers = |name, callers| Case {
+pub(crate) fn all() -> Vec<ProxyCase> {
+    use BenchDialect::{Anthropic, Converse, Invoke, Openai};
+    let core = plain(ProxyPart::Core, PLAIN, Anthropic);
+    let burst = BenchRequest { kind: BenchRequestKind::Burst, ..core.request };
+    let token = plain(ProxyPart::Token, "token, plain", Anthropic);
+    let with_token = BenchRequest { credential: BenchCredential::Token, ..token.request };
+    let callers = |name, callers| ProxyCase {
         callers,
         targets: &[SEAWALL],
         cpu: None,
-        ..plain(Part::Callers, name, Anthropic)
+        ..plain(ProxyPart::Callers, name, Anthropic)
     };
     vec![
-        Case { targets: &[DIRECT, NGINX, HOP, SEAWALL, NO_LOG, SHARED], ..core },
-        Case { name: BURST, asked: burst, targets: &[NGINX, HOP, SEAWALL], cpu: Some(GOAL_BURST), ..core },
-        Case { name: STEADY, rate: Some(1_000.0), targets: &[DIRECT, NGINX, SEAWALL], cpu: None, ..core },
-        paced(Part::Core, PACED, Anthropic),
-        plain(Part::Dialects, "OpenAI, plain", Openai),
-        paced(Part::Dialects, "OpenAI, paced stream", Openai),
-        plain(Part::Dialects, "Bedrock invoke, plain", Invoke),
-        paced(Part::Dialects, "Bedrock invoke, paced stream", Invoke),
-        plain(Part::Dialects, "Bedrock converse, plain", Converse),
-        paced(Part::Dialects, "Bedrock converse, paced stream", Converse),
+        ProxyCase { targets: &[DIRECT, NGINX, HOP, SEAWALL, NO_LOG, SHARED], ..core },
+        ProxyCase {
+            name: BURST,
+            request: burst,
+            targets: &[NGINX, HOP, SEAWALL],
+            cpu: Some(GOAL_BURST),
+            ..core
+        },
+        ProxyCase {
+            name: STEADY,
+            rate: Some(1_000.0),
+            targets: &[DIRECT, NGINX, SEAWALL],
+            cpu: None,
+            ..core
+        },
+        paced(ProxyPart::Core, PACED, Anthropic),
+        plain(ProxyPart::Dialects, "OpenAI, plain", Openai),
+        paced(ProxyPart::Dialects, "OpenAI, paced stream", Openai),
+        plain(ProxyPart::Dialects, "Bedrock invoke, plain", Invoke),
+        paced(ProxyPart::Dialects, "Bedrock invoke, paced stream", Invoke),
+        plain(ProxyPart::Dialects, "Bedrock converse, plain", Converse),
+        paced(ProxyPart::Dialects, "Bedrock converse, paced stream", Converse),
         // Few enough that all tokens were verified once before the first round: real callers send a token many times.
-        Case { asked: with_token, callers: 1_000, ..token },
+        ProxyCase { request: with_token, callers: 1_000, ..token },
         cross("OpenAI to Anthropic, plain", Openai, Anthropic),
         cross("Anthropic to converse, plain", Anthropic, Converse),
         cross("Converse to OpenAI, plain", Converse, Openai),
@@ -152,7 +169,7 @@ pub(crate) fn all() -> Vec<Case> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, all};
+    use super::{ProxyPart, all};
 
     #[test]
     fn names_are_unique_and_every_goal_has_both_sides() {
@@ -166,8 +183,8 @@ mod tests {
                 }
             }
         }
-        for part in Part::ALL {
-            let is_counted = part == Part::Calls;
+        for part in ProxyPart::ALL {
+            let is_counted = part == ProxyPart::Calls;
             assert!(is_counted != cases.iter().any(|case| case.part == part), "{}", part.name());
         }
     }

@@ -16,7 +16,7 @@ pub(crate) const LOAD_CORE: &str = "0";
 const TICKS: f64 = 100.0;
 
 /// How long a program may take to terminate by itself.
-const TIME_TO_END: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Dummy credentials with which requests to Bedrock are signed. No program under test reaches AWS, and the responder
 /// accepts any signature.
@@ -24,11 +24,11 @@ const AWS_KEYS: [(&str, &str); 2] =
     [("AWS_ACCESS_KEY_ID", "AKIDBENCH"), ("AWS_SECRET_ACCESS_KEY", "nothing to guard")];
 
 /// A running program. Dropping it terminates it, however the run ends.
-pub(crate) struct Running {
+pub(crate) struct ChildProcess {
     child: Child,
 }
 
-impl Running {
+impl ChildProcess {
     /// Starts a program pinned to a core, with its output discarded.
     pub(crate) fn start(
         core: &str,
@@ -46,11 +46,11 @@ impl Running {
     }
 
     /// Waits until it accepts connections.
-    pub(crate) fn listens_at(&mut self, address: SocketAddr) -> anyhow::Result<()> {
+    pub(crate) fn wait_until_listening(&mut self, address: SocketAddr) -> anyhow::Result<()> {
         let started = now();
         while TcpStream::connect(address).is_err() {
             if let Some(status) = self.child.try_wait()? {
-                bail!("a program that should listen at {address} ended: {status}");
+                bail!("the program for {address} exited: {status}");
             }
             ensure!(since(started) < Duration::from_secs(10), "nothing listens at {address}");
             pause(Duration::from_millis(20));
@@ -85,13 +85,13 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // The process may have exited already. SIGTERM comes first, because a program instrumented for profile-guided
         // optimisation (PGO) writes its profile when it exits.
         let _ = Command::new("kill").args(["-TERM", &self.id().to_string()]).stderr(Stdio::null()).status();
-        let asked = now();
-        while matches!(self.child.try_wait(), Ok(None)) && since(asked) < TIME_TO_END {
+        let signalled_at = now();
+        while matches!(self.child.try_wait(), Ok(None)) && since(signalled_at) < EXIT_TIMEOUT {
             pause(Duration::from_millis(5));
         }
         let _ = self.child.kill();
@@ -123,8 +123,8 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
 /// Finds a program; Debian installs servers outside the `PATH` of ordinary users.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    directories.map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark waits for other programs in real time")]
@@ -134,7 +134,7 @@ pub(crate) fn pause(duration: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Running, pause, ticks};
+    use super::{ChildProcess, pause, ticks};
     use std::path::Path;
     use std::time::Duration;
 
@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn a_program_ends_when_it_is_dropped() {
-        let running = Running::start("0", Path::new("sleep"), ["60"]).unwrap();
-        let folder = format!("/proc/{}", running.id());
+        let running = ChildProcess::start("0", Path::new("sleep"), ["60"]).unwrap();
+        let directory = format!("/proc/{}", running.id());
         pause(Duration::from_millis(20));
         assert!(running.resident_mib().unwrap() > 0.0);
         drop(running);
-        assert!(!Path::new(&folder).exists());
+        assert!(!Path::new(&directory).exists());
     }
 }

@@ -1,6 +1,6 @@
 //! The benchmark's answers: sent by the responder and verified by the load.
 
-use super::answers::{Dialect, Kind};
+use super::requests::{BenchDialect, BenchRequestKind};
 use bytes::{Bytes, BytesMut};
 use seawall_wire::bedrock::{STREAM_CONTENT_TYPE, write_chunk, write_event_frame};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const EVENTS: usize = 43;
 
 /// The text of a plain answer.
-pub(crate) const SAID: &str = "The Moon pulls the sea towards it, and the Earth turns beneath. \
+pub(crate) const ANSWER_TEXT: &str = "The Moon pulls the sea towards it, and the Earth turns beneath. \
                                The Moon pulls the sea towards it, and the Earth turns beneath. \
                                The Moon pulls the sea towards it, and the Earth turns beneath. ";
 
@@ -17,22 +17,22 @@ pub(crate) const SAID: &str = "The Moon pulls the sea towards it, and the Earth 
 const DELTA: &str = "The Moon pulls the sea towards it, the Earth turns beneath it, and so a coast will pass the swell of water twice a day. ";
 
 /// The body of the answer, without HTTP framing.
-pub(crate) fn body(dialect: Dialect, kind: Kind) -> Vec<u8> {
+pub(crate) fn body(dialect: BenchDialect, kind: BenchRequestKind) -> Vec<u8> {
     match kind {
-        Kind::Plain => plain(dialect).into_bytes(),
-        Kind::Burst | Kind::Paced => events(dialect).concat(),
+        BenchRequestKind::Plain => plain(dialect).into_bytes(),
+        BenchRequestKind::Burst | BenchRequestKind::Paced => events(dialect).concat(),
     }
 }
 
 /// The answer on the wire, in the chunks that a model would write. Only a paced answer has more than one: the head with
 /// the first event, each further event, the end.
-pub(crate) fn pieces(dialect: Dialect, kind: Kind) -> Vec<Vec<u8>> {
+pub(crate) fn chunks(dialect: BenchDialect, kind: BenchRequestKind) -> Vec<Vec<u8>> {
     let start = "HTTP/1.1 200 OK\r\nserver: responder\r\n";
-    if kind == Kind::Plain {
+    if kind == BenchRequestKind::Plain {
         let body = plain(dialect);
         // Bedrock reports the usage of an invocation in headers.
         let usage = match dialect {
-            Dialect::Invoke => {
+            BenchDialect::Invoke => {
                 "x-amzn-bedrock-input-token-count: 42\r\nx-amzn-bedrock-output-token-count: 48\r\n"
             }
             _ => "",
@@ -42,38 +42,38 @@ pub(crate) fn pieces(dialect: Dialect, kind: Kind) -> Vec<Vec<u8>> {
         return vec![format!("{head}{body}").into_bytes()];
     }
     let kind_of_content = match dialect {
-        Dialect::Anthropic | Dialect::Openai => "text/event-stream",
-        Dialect::Invoke | Dialect::Converse => STREAM_CONTENT_TYPE,
+        BenchDialect::Anthropic | BenchDialect::Openai => "text/event-stream",
+        BenchDialect::Invoke | BenchDialect::Converse => STREAM_CONTENT_TYPE,
     };
-    let mut pieces: Vec<Vec<u8>> = events(dialect)
+    let mut chunks: Vec<Vec<u8>> = events(dialect)
         .into_iter()
         .map(|event| [format!("{:x}\r\n", event.len()).into_bytes(), event, b"\r\n".to_vec()].concat())
         .collect();
-    pieces.push(b"0\r\n\r\n".to_vec());
+    chunks.push(b"0\r\n\r\n".to_vec());
     let head = format!("{start}content-type: {kind_of_content}\r\ntransfer-encoding: chunked\r\n\r\n");
-    if let Some(first) = pieces.first_mut() {
+    if let Some(first) = chunks.first_mut() {
         first.splice(0..0, head.into_bytes());
     }
-    if kind == Kind::Burst { vec![pieces.concat()] } else { pieces }
+    if kind == BenchRequestKind::Burst { vec![chunks.concat()] } else { chunks }
 }
 
-fn plain(dialect: Dialect) -> String {
+fn plain(dialect: BenchDialect) -> String {
     match dialect {
-        Dialect::Anthropic | Dialect::Invoke => json!({
+        BenchDialect::Anthropic | BenchDialect::Invoke => json!({
             "id": "msg_01bench", "type": "message", "role": "assistant", "model": "strong",
-            "content": [{ "type": "text", "text": SAID }], "stop_reason": "end_turn", "stop_sequence": null,
+            "content": [{ "type": "text", "text": ANSWER_TEXT }], "stop_reason": "end_turn", "stop_sequence": null,
             "usage": { "input_tokens": 42, "output_tokens": 48 },
         }),
-        Dialect::Openai => json!({
+        BenchDialect::Openai => json!({
             "id": "chatcmpl-bench", "object": "chat.completion", "created": 1_763_200_000, "model": "strong",
             "choices": [{
-                "index": 0, "message": { "role": "assistant", "content": SAID, "refusal": null },
+                "index": 0, "message": { "role": "assistant", "content": ANSWER_TEXT, "refusal": null },
                 "finish_reason": "stop",
             }],
             "usage": { "prompt_tokens": 42, "completion_tokens": 48, "total_tokens": 90 },
         }),
-        Dialect::Converse => json!({
-            "output": { "message": { "role": "assistant", "content": [{ "text": SAID }] } },
+        BenchDialect::Converse => json!({
+            "output": { "message": { "role": "assistant", "content": [{ "text": ANSWER_TEXT }] } },
             "stopReason": "end_turn", "usage": { "inputTokens": 42, "outputTokens": 48, "totalTokens": 90 },
             "metrics": { "latencyMs": 512 },
         }),
@@ -82,14 +82,14 @@ fn plain(dialect: Dialect) -> String {
 }
 
 /// The events of a stream, each framed as in its dialect.
-fn events(dialect: Dialect) -> Vec<Vec<u8>> {
+fn events(dialect: BenchDialect) -> Vec<Vec<u8>> {
     match dialect {
-        Dialect::Anthropic => {
+        BenchDialect::Anthropic => {
             let event = |(name, data): (&str, Value)| format!("event: {name}\ndata: {data}\n\n").into_bytes();
             messages_events().into_iter().map(event).collect()
         }
-        Dialect::Openai => completion_events(),
-        Dialect::Invoke => {
+        BenchDialect::Openai => completion_events(),
+        BenchDialect::Invoke => {
             let mut events = messages_events();
             if let Some((_, last)) = events.last_mut() {
                 last["amazon-bedrock-invocationMetrics"] = json!({
@@ -102,7 +102,7 @@ fn events(dialect: Dialect) -> Vec<Vec<u8>> {
                 .map(|(_, data)| framed(|out| write_chunk(out, data.to_string().as_bytes())))
                 .collect()
         }
-        Dialect::Converse => {
+        BenchDialect::Converse => {
             let event = |(name, data): (&'static str, Value)| {
                 framed(|out| write_event_frame(out, name, Bytes::from(data.to_string())))
             };
@@ -174,27 +174,32 @@ fn converse_events() -> Vec<(&'static str, Value)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{body, events, pieces};
-    use crate::proxy::answers::{Dialect, Kind};
+    use super::{body, chunks, events};
+    use crate::proxy::requests::{BenchDialect, BenchRequestKind};
 
     #[test]
     fn the_answers_have_the_sizes_that_the_page_on_performance_names() {
-        for dialect in Dialect::ALL {
+        for dialect in BenchDialect::ALL {
             assert_eq!(events(dialect).len(), 43);
         }
-        let length = |kind| body(Dialect::Anthropic, kind).len();
-        assert!((350..450).contains(&length(Kind::Plain)), "{}", length(Kind::Plain));
-        assert!((9_300..10_100).contains(&length(Kind::Burst)), "{}", length(Kind::Burst));
+        let length = |kind| body(BenchDialect::Anthropic, kind).len();
+        assert!((350..450).contains(&length(BenchRequestKind::Plain)), "{}", length(BenchRequestKind::Plain));
+        assert!(
+            (9_300..10_100).contains(&length(BenchRequestKind::Burst)),
+            "{}",
+            length(BenchRequestKind::Burst)
+        );
     }
 
     #[test]
     fn a_paced_answer_is_the_burst_in_pieces() {
-        for dialect in Dialect::ALL {
-            let (burst, paced) = (pieces(dialect, Kind::Burst), pieces(dialect, Kind::Paced));
+        for dialect in BenchDialect::ALL {
+            let (burst, paced) =
+                (chunks(dialect, BenchRequestKind::Burst), chunks(dialect, BenchRequestKind::Paced));
             assert_eq!((burst.len(), paced.len()), (1, 44));
             assert_eq!(burst.concat(), paced.concat());
             assert!(burst.concat().ends_with(b"\r\n0\r\n\r\n"));
-            assert_eq!(pieces(dialect, Kind::Plain).len(), 1);
+            assert_eq!(chunks(dialect, BenchRequestKind::Plain).len(), 1);
         }
     }
 }

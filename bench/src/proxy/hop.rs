@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use seawall_provider::http1::{
-    Body, BodyFailure, Endpoint, Limits, Pool, PoolOptions, Request as Outgoing, Scheme, TcpConnect,
+    BodyFailure, Endpoint, Http1Body, Http1Pool, HttpLimits, HttpRequest, PoolOptions, Scheme, TcpConnect,
     TokioTimer, send,
 };
 use std::net::SocketAddr;
@@ -22,13 +22,13 @@ use tokio::net::TcpListener;
 /// Forwards requests until it is killed.
 pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<()> {
     let endpoint = Endpoint::new(Scheme::Http, &upstream.ip().to_string(), upstream.port())?;
-    let pool = Pool::new(endpoint, TcpConnect(upstream), TokioTimer::new(), PoolOptions::default());
+    let pool = Http1Pool::new(endpoint, TcpConnect(upstream), TokioTimer::new(), PoolOptions::default());
     let listener = TcpListener::bind(listen).await.context("cannot listen")?;
     loop {
         let (stream, _) = listener.accept().await.context("cannot accept")?;
         let _ = stream.set_nodelay(true);
         let pool = pool.clone();
-        let service = service_fn(move |request| hand_on(pool.clone(), request));
+        let service = service_fn(move |request| forward(pool.clone(), request));
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         start(async move {
@@ -38,11 +38,17 @@ pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Res
     }
 }
 
-async fn hand_on(pool: Pool, request: Request<Incoming>) -> anyhow::Result<Response<Handed>> {
+async fn forward(pool: Http1Pool, request: Request<Incoming>) -> anyhow::Result<Response<ForwardedBody>> {
     let minute = Duration::from_secs(60);
-    let limits = Limits { connect: minute, write: minute, head: minute, gap: minute, body_bytes: 64 << 20 };
+    let limits = HttpLimits {
+        connect_timeout: minute,
+        write_timeout: minute,
+        head_timeout: minute,
+        idle_timeout: minute,
+        max_body_bytes: 64 << 20,
+    };
     let body = request.into_body().collect().await?.to_bytes();
-    let outgoing = Outgoing {
+    let outgoing = HttpRequest {
         method: "POST",
         path: "/v1/messages",
         headers: &[("content-type", "application/json")],
@@ -51,7 +57,7 @@ async fn hand_on(pool: Pool, request: Request<Incoming>) -> anyhow::Result<Respo
     };
     let answer = send(&pool, outgoing, &limits).await?;
     let content_type = answer.headers.get("content-type").map(HeaderValue::from_bytes).transpose()?;
-    let mut response = Response::new(Handed(answer.body));
+    let mut response = Response::new(ForwardedBody(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status)?;
     if let Some(content_type) = content_type {
         response.headers_mut().insert(CONTENT_TYPE, content_type);
@@ -59,9 +65,9 @@ async fn hand_on(pool: Pool, request: Request<Incoming>) -> anyhow::Result<Respo
     Ok(response)
 }
 
-struct Handed(Body);
+struct ForwardedBody(Http1Body);
 
-impl HttpBody for Handed {
+impl HttpBody for ForwardedBody {
     type Data = Bytes;
     type Error = BodyFailure;
 

@@ -1,9 +1,9 @@
 //! The load generator: keep-alive connections, each sending in a closed loop or at a fixed rate, verifying every
 //! answer.
 
-use super::answers::Asked;
-use super::content::{SAID, body};
-use super::message::{Chunks, Framing, find, framing, head_end, read_chunks};
+use super::content::{ANSWER_TEXT, body};
+use super::message::{ChunkedBody, MessageFraming, find, framing, head_end, read_chunks};
+use super::requests::BenchRequest;
 use super::start;
 use crate::measure::{now, since};
 use anyhow::{Context as _, bail};
@@ -23,7 +23,7 @@ pub(crate) struct LoadArguments {
     #[arg(long)]
     pub(crate) to: SocketAddr,
     #[command(flatten)]
-    pub(crate) asked: Asked,
+    pub(crate) request: BenchRequest,
     /// How many callers take turns.
     #[arg(long, default_value_t = 1)]
     pub(crate) callers: usize,
@@ -52,38 +52,40 @@ pub(crate) struct LoadResult {
 }
 
 /// The state that the connections share.
-struct Shared {
+struct LoadState {
     arguments: LoadArguments,
     started: Instant,
-    expected: Expected,
+    expected: ExpectedAnswer,
     /// The credential of each caller; generated before the load begins.
-    shown: Vec<String>,
+    credentials: Vec<String>,
     sent: AtomicU64,
 }
 
 /// What an answer must contain.
-enum Expected {
+enum ExpectedAnswer {
     /// The responder's answer, byte for byte.
-    Same(Vec<u8>),
+    Exact(Vec<u8>),
     /// A translated answer that contains this text.
-    Saying(&'static [u8]),
+    Contains(&'static [u8]),
 }
 
-impl Expected {
-    fn of(asked: Asked) -> Self {
-        if asked.is_translated() {
-            Self::Saying(SAID.as_bytes())
+impl ExpectedAnswer {
+    fn of(request: BenchRequest) -> Self {
+        if request.is_translated() {
+            Self::Contains(ANSWER_TEXT.as_bytes())
         } else {
-            Self::Same(body(asked.dialect, asked.kind))
+            Self::Exact(body(request.dialect, request.kind))
         }
     }
 }
 
 /// Loads the target. Any answer that is not exactly the expected one ends the run with an error.
 pub(crate) async fn run(arguments: LoadArguments) -> anyhow::Result<LoadResult> {
-    let shown = (0..arguments.callers.max(1)).map(|caller| arguments.asked.proof.of(caller)).collect();
-    let expected = Expected::of(arguments.asked);
-    let shared = Arc::new(Shared { arguments, started: now(), expected, shown, sent: AtomicU64::new(0) });
+    let credentials =
+        (0..arguments.callers.max(1)).map(|caller| arguments.request.credential.value(caller)).collect();
+    let expected = ExpectedAnswer::of(arguments.request);
+    let shared =
+        Arc::new(LoadState { arguments, started: now(), expected, credentials, sent: AtomicU64::new(0) });
     let (over, mut ended) = mpsc::unbounded_channel();
     for index in 0..arguments.connections {
         let (shared, over) = (Arc::clone(&shared), over.clone());
@@ -104,13 +106,13 @@ pub(crate) async fn run(arguments: LoadArguments) -> anyhow::Result<LoadResult> 
     Ok(LoadResult { requests: nanos.len() as u64, seconds, p50: at(50), p99: at(99) })
 }
 
-async fn connection(shared: &Shared, index: u32) -> anyhow::Result<Vec<u32>> {
+async fn connection(shared: &LoadState, index: u32) -> anyhow::Result<Vec<u32>> {
     let arguments = &shared.arguments;
     let mut stream = TcpStream::connect(arguments.to).await.context("cannot connect")?;
     stream.set_nodelay(true)?;
-    let mut request = arguments.asked.request(&arguments.to.to_string());
-    let first = arguments.asked.proof.of(0);
-    let shown_at = find(&request, first.as_bytes()).context("the request shows no proof")?;
+    let mut request = arguments.request.request(&arguments.to.to_string());
+    let first = arguments.request.credential.value(0);
+    let credential_at = find(&request, first.as_bytes()).context("the request has no credential")?;
     let mut received = Vec::with_capacity(32 << 10);
     let (mut turn, mut nanos) = (0_u32, Vec::new());
     while since(shared.started).as_secs_f64() < arguments.seconds
@@ -126,11 +128,11 @@ async fn connection(shared: &Shared, index: u32) -> anyhow::Result<Vec<u32>> {
         };
         turn += 1;
         let number = shared.sent.fetch_add(1, Ordering::Relaxed);
-        let caller = &shared.shown[usize::try_from(number).unwrap_or(0) % shared.shown.len()];
-        request[shown_at..shown_at + caller.len()].copy_from_slice(caller.as_bytes());
+        let caller = &shared.credentials[usize::try_from(number).unwrap_or(0) % shared.credentials.len()];
+        request[credential_at..credential_at + caller.len()].copy_from_slice(caller.as_bytes());
         stream.write_all(&request).await?;
         received.clear();
-        while !is_whole(&received, &shared.expected)? {
+        while !is_complete(&received, &shared.expected)? {
             if stream.read_buf(&mut received).await? == 0 {
                 bail!("the connection was closed in the middle of an answer");
             }
@@ -153,54 +155,57 @@ async fn wait_for_turn(at: Instant) -> Instant {
 }
 
 /// Whether the answer is complete. An answer that is not the expected one is an error.
-fn is_whole(received: &[u8], expected: &Expected) -> anyhow::Result<bool> {
+fn is_complete(received: &[u8], expected: &ExpectedAnswer) -> anyhow::Result<bool> {
     let Some(head) = head_end(received) else { return Ok(false) };
     if !received.starts_with(b"HTTP/1.1 200") {
-        bail!("not an answer: {}", String::from_utf8_lossy(&received[..received.len().min(600)]));
+        bail!("unexpected response: {}", String::from_utf8_lossy(&received[..received.len().min(600)]));
     }
-    let (is_there, matches) = match framing(&received[..head]).context("an answer without an end")? {
-        Framing::Length(length) => {
-            let Some(body) = received.get(head..head + length) else { return Ok(false) };
-            let matches = match expected {
-                Expected::Same(expected) => body == expected,
-                Expected::Saying(said) => find(body, said).is_some(),
-            };
-            (received.len() == head + length, matches)
-        }
-        Framing::Chunked => {
-            let Expected::Same(expected) = expected else { bail!("a translated answer in chunks") };
-            match read_chunks(&received[head..], expected).context("bad chunks")? {
-                Chunks::Incomplete => return Ok(false),
-                Chunks::Whole { end, matches } => (received.len() == head + end, matches),
+    let (is_there, matches) =
+        match framing(&received[..head]).context("response without length or chunked encoding")? {
+            MessageFraming::Length(length) => {
+                let Some(body) = received.get(head..head + length) else { return Ok(false) };
+                let matches = match expected {
+                    ExpectedAnswer::Exact(expected) => body == expected,
+                    ExpectedAnswer::Contains(text) => find(body, text).is_some(),
+                };
+                (received.len() == head + length, matches)
             }
-        }
-    };
+            MessageFraming::Chunked => {
+                let ExpectedAnswer::Exact(expected) = expected else {
+                    bail!("a translated response must not be chunked")
+                };
+                match read_chunks(&received[head..], expected).context("invalid chunked encoding")? {
+                    ChunkedBody::Incomplete => return Ok(false),
+                    ChunkedBody::Whole { end, matches } => (received.len() == head + end, matches),
+                }
+            }
+        };
     if !is_there || !matches {
-        bail!("an answer that differs from what the responder sent");
+        bail!("response differs from what the responder sent");
     }
     Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Expected, is_whole};
+    use super::{ExpectedAnswer, is_complete};
 
     #[test]
     fn an_answer_is_taken_only_as_it_was_sent() {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
-        let same = Expected::Same(b"ab".to_vec());
-        assert!(is_whole(format!("{head}ab").as_bytes(), &same).unwrap());
-        assert!(!is_whole(format!("{head}a").as_bytes(), &same).unwrap());
-        assert!(is_whole(format!("{head}ax").as_bytes(), &same).is_err());
-        assert!(is_whole(format!("{head}abc").as_bytes(), &same).is_err());
-        assert!(is_whole(b"HTTP/1.1 429 Too Many\r\ncontent-length: 2\r\n\r\nab", &same).is_err());
+        let exact = ExpectedAnswer::Exact(b"ab".to_vec());
+        assert!(is_complete(format!("{head}ab").as_bytes(), &exact).unwrap());
+        assert!(!is_complete(format!("{head}a").as_bytes(), &exact).unwrap());
+        assert!(is_complete(format!("{head}ax").as_bytes(), &exact).is_err());
+        assert!(is_complete(format!("{head}abc").as_bytes(), &exact).is_err());
+        assert!(is_complete(b"HTTP/1.1 429 Too Many\r\ncontent-length: 2\r\n\r\nab", &exact).is_err());
     }
 
     #[test]
     fn a_translated_answer_must_say_the_same() {
-        let saying = Expected::Saying(b"tide");
-        let answer = |said: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{said}", said.len());
-        assert!(is_whole(answer("the tide comes").as_bytes(), &saying).unwrap());
-        assert!(is_whole(answer("the moon comes").as_bytes(), &saying).is_err());
+        let contains = ExpectedAnswer::Contains(b"tide");
+        let answer = |text: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+        assert!(is_complete(answer("the tide comes").as_bytes(), &contains).unwrap());
+        assert!(is_complete(answer("the moon comes").as_bytes(), &contains).is_err());
     }
 }

@@ -4,7 +4,6 @@
 //! round, and the gates apply to the median of the ratios within each round. Seawall runs with everything enabled:
 //! keys, limits, budget with its journal, breakers, counters, a log in a file, the admin listener.
 
-mod answers;
 mod calls;
 mod cases;
 pub(crate) mod child;
@@ -14,6 +13,7 @@ mod hop;
 mod load;
 mod message;
 mod report;
+mod requests;
 mod responder;
 mod target;
 mod token;
@@ -21,16 +21,16 @@ mod token;
 pub(crate) use load::LoadArguments;
 
 use crate::callers::CallersResult;
-use answers::{Asked, Dialect, Kind, Proof};
 use anyhow::{Context as _, bail, ensure};
-use cases::{Case, Part};
-use child::{LOAD_CORE, Running, TEST_CORE, free_address, pinned, program};
+use cases::{ProxyCase, ProxyPart};
+use child::{ChildProcess, LOAD_CORE, TEST_CORE, free_address, pinned, program};
 use load::LoadResult;
-use report::{Findings, Memory, Round, Row};
+use report::{MemoryUse, ProxyResults, ResultRow, Round};
+use requests::{BenchCredential, BenchDialect, BenchRequest, BenchRequestKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use target::{HOP, NGINX, Places, SEAWALL, Target};
+use target::{BenchPrograms, HOP, NGINX, ProxyTarget, SEAWALL};
 
 /// What to measure, and how long.
 #[derive(clap::Args)]
@@ -43,20 +43,20 @@ pub(crate) struct ProxyArguments {
     seconds: f64,
     /// Only this part; may be given more than once.
     #[arg(long, value_name = "NAME", value_enum)]
-    only: Vec<Part>,
+    only: Vec<ProxyPart>,
     /// The program to measure; without it, the one beside this program.
     #[arg(long, value_name = "FILE")]
     seawall: Option<PathBuf>,
     /// Prints JSON instead of tables.
     #[arg(long)]
     json: bool,
-    /// Judges nothing: for a program that is loaded so that something can be learnt of it.
+    /// Only generates load, without results; used to collect a PGO profile.
     #[arg(long, conflicts_with = "json")]
     only_load: bool,
 }
 
 impl ProxyArguments {
-    fn has(&self, part: Part) -> bool {
+    fn has(&self, part: ProxyPart) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 }
@@ -66,12 +66,12 @@ const COUNTED: &[&str] = &[NGINX, HOP, SEAWALL];
 
 /// The length of the warm-up round, as a share of the others. It is discarded: caches, pools and branch predictors
 /// fill.
-const WARM_UP: f64 = 1.0 / 3.0;
+const WARM_UP_SHARE: f64 = 1.0 / 3.0;
 
 /// A request and how it is sent.
 #[derive(Clone, Copy)]
-struct Ask {
-    asked: Asked,
+struct LoadSpec {
+    request: BenchRequest,
     seconds: f64,
     rate: Option<f64>,
     count: Option<u64>,
@@ -85,21 +85,21 @@ pub(crate) fn run(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     ensure!(std::thread::available_parallelism()?.get() >= 2, "this needs two cores");
     ensure!(program("taskset").is_some(), "taskset is missing: apt-get install util-linux");
     let responder = free_address()?;
-    let places = Places::find(arguments.seawall.clone(), responder)?;
+    let programs = BenchPrograms::find(arguments.seawall.clone(), responder)?;
     let listen = ["responder".to_owned(), "--listen".to_owned(), responder.to_string()];
-    let mut running = Running::start(LOAD_CORE, &places.bench, listen)?;
-    running.listens_at(responder)?;
+    let mut running = ChildProcess::start(LOAD_CORE, &programs.bench, listen)?;
+    running.wait_until_listening(responder)?;
     warn_if_busy();
-    let findings = measure(&places, arguments)?;
+    let results = measure(&programs, arguments)?;
     if arguments.only_load {
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.json {
-        println!("{:#}", report::json(&findings));
+        println!("{:#}", report::json(&results));
     } else {
-        print!("{}", report::tables(&findings));
+        print!("{}", report::tables(&results));
     }
-    let holds = findings.gates().iter().all(gates::Gate::holds);
+    let holds = results.gates().iter().all(gates::ProxyGate::holds);
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -108,47 +108,47 @@ fn warn_if_busy() {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
     if load > 1.0 {
-        eprintln!("this machine is busy (load {load}); take no figure of this run for more than a hint");
+        eprintln!("this machine is busy (load {load}); figures of this run are unreliable");
     }
 }
 
-fn measure(places: &Places, arguments: &ProxyArguments) -> anyhow::Result<Findings> {
-    let cases: Vec<Case> = cases::all().into_iter().filter(|case| arguments.has(case.part)).collect();
+fn measure(programs: &BenchPrograms, arguments: &ProxyArguments) -> anyhow::Result<ProxyResults> {
+    let cases: Vec<ProxyCase> = cases::all().into_iter().filter(|case| arguments.has(case.part)).collect();
     let mut names: Vec<&'static str> = Vec::new();
-    let counted: &[&'static str] = if arguments.has(Part::Calls) { COUNTED } else { &[] };
+    let counted: &[&'static str] = if arguments.has(ProxyPart::Calls) { COUNTED } else { &[] };
     for name in cases.iter().flat_map(|case| case.targets).chain(counted) {
         if !names.contains(name) {
             names.push(name);
         }
     }
-    let targets = places.start_all(&names)?;
-    let mut findings = Findings::default();
-    for part in Part::ALL.into_iter().filter(|part| arguments.has(*part)) {
-        let cases: Vec<Case> = cases.iter().filter(|case| case.part == part).copied().collect();
+    let targets = programs.start_all(&names)?;
+    let mut results = ProxyResults::default();
+    for part in ProxyPart::ALL.into_iter().filter(|part| arguments.has(*part)) {
+        let cases: Vec<ProxyCase> = cases.iter().filter(|case| case.part == part).copied().collect();
         let turns: usize = cases.iter().map(|case| case.targets.len()).sum();
-        let seconds = turns as f64 * arguments.seconds * (f64::from(arguments.rounds) + WARM_UP);
-        eprintln!("{}: {}, some {seconds:.0} s of load", part.name(), part.about());
-        measure_part(places, &targets, &cases, arguments, &mut findings)?;
+        let seconds = turns as f64 * arguments.seconds * (f64::from(arguments.rounds) + WARM_UP_SHARE);
+        eprintln!("{}: {}, about {seconds:.0} s of load", part.name(), part.description());
+        measure_part(programs, &targets, &cases, arguments, &mut results)?;
         match part {
-            Part::Core => findings.memory = memory(&targets)?,
-            Part::Calls => findings.calls = count_calls(places, &targets)?,
-            Part::Callers => findings.callers = Some(without_sockets(places, arguments.rounds)?),
-            Part::Dialects | Part::Token | Part::Cross => {}
+            ProxyPart::Core => results.memory = memory(&targets)?,
+            ProxyPart::Calls => results.calls = count_calls(programs, &targets)?,
+            ProxyPart::Callers => results.callers = Some(without_sockets(programs, arguments.rounds)?),
+            ProxyPart::Dialects | ProxyPart::Token | ProxyPart::Cross => {}
         }
     }
-    Ok(findings)
+    Ok(results)
 }
 
 fn measure_part(
-    places: &Places,
-    targets: &[Target],
-    cases: &[Case],
+    programs: &BenchPrograms,
+    targets: &[ProxyTarget],
+    cases: &[ProxyCase],
     arguments: &ProxyArguments,
-    findings: &mut Findings,
+    results: &mut ProxyResults,
 ) -> anyhow::Result<()> {
-    let first_row = findings.rows.len();
+    let first_row = results.rows.len();
     for case in cases {
-        findings.rows.extend(case.targets.iter().map(|target| Row::new(*case, target)));
+        results.rows.extend(case.targets.iter().map(|target| ResultRow::new(*case, target)));
     }
     for round in 0..=arguments.rounds {
         let mut row = first_row;
@@ -160,17 +160,17 @@ fn measure_part(
                 let name = case.targets[index];
                 let target = targets.iter().find(|target| target.name == name);
                 let target = target.with_context(|| format!("{name} was not started"))?;
-                let share = if round == 0 { WARM_UP } else { 1.0 };
+                let share = if round == 0 { WARM_UP_SHARE } else { 1.0 };
                 let seconds = arguments.seconds * share;
-                let Case { asked, rate, connections, callers, .. } = *case;
-                let ask = Ask { asked, seconds, rate, count: None, connections, callers };
+                let ProxyCase { request, rate, connections, callers, .. } = *case;
+                let spec = LoadSpec { request, seconds, rate, count: None, connections, callers };
                 let (measured, answered) =
-                    measure_once(places, target, ask).with_context(|| format!("{name}: {}", case.name))?;
-                if name == SEAWALL && case.part == Part::Core {
-                    findings.requests += answered;
+                    measure_once(programs, target, spec).with_context(|| format!("{name}: {}", case.name))?;
+                if name == SEAWALL && case.part == ProxyPart::Core {
+                    results.requests += answered;
                 }
                 if round > 0 {
-                    findings.rows[row + index].rounds.push(measured);
+                    results.rows[row + index].rounds.push(measured);
                 }
             }
             row += count;
@@ -179,34 +179,41 @@ fn measure_part(
     Ok(())
 }
 
-fn measure_once(places: &Places, target: &Target, ask: Ask) -> anyhow::Result<(Round, u64)> {
-    let cpu = || target.running.as_ref().map_or(Ok(0.0), Running::cpu_micros);
+fn measure_once(
+    programs: &BenchPrograms,
+    target: &ProxyTarget,
+    spec: LoadSpec,
+) -> anyhow::Result<(Round, u64)> {
+    let cpu = || target.running.as_ref().map_or(Ok(0.0), ChildProcess::cpu_micros);
     let before = cpu()?;
-    let loaded = load(places, target.address, ask)?;
+    let loaded = load(programs, target.address, spec)?;
     let requests = loaded.requests as f64;
-    ensure!(loaded.requests > 0, "nothing was answered");
+    ensure!(loaded.requests > 0, "no request was answered");
     let round = Round { rate: requests / loaded.seconds, cpu: (cpu()? - before) / requests, p50: loaded.p50 };
     target.empty_log()?;
     Ok((round, loaded.requests))
 }
 
-fn memory(targets: &[Target]) -> anyhow::Result<Vec<Memory>> {
+fn memory(targets: &[ProxyTarget]) -> anyhow::Result<Vec<MemoryUse>> {
     let mut memory = Vec::new();
     for target in targets {
         let Some(running) = &target.running else { continue };
         let loaded = running.resident_mib()?;
-        memory.push(Memory { target: target.name, idle: target.idle_mib, loaded });
+        memory.push(MemoryUse { target: target.name, idle: target.idle_mib, loaded });
     }
     Ok(memory)
 }
 
-fn count_calls(places: &Places, targets: &[Target]) -> anyhow::Result<Vec<(Kind, &'static str, f64)>> {
+fn count_calls(
+    programs: &BenchPrograms,
+    targets: &[ProxyTarget],
+) -> anyhow::Result<Vec<(BenchRequestKind, &'static str, f64)>> {
     let mut calls = Vec::new();
-    for kind in [Kind::Plain, Kind::Burst] {
-        let (dialect, proof) = (Dialect::Anthropic, Proof::Key);
-        let asked = Asked { kind, dialect, model: dialect, proof };
+    for kind in [BenchRequestKind::Plain, BenchRequestKind::Burst] {
+        let (dialect, credential) = (BenchDialect::Anthropic, BenchCredential::Key);
+        let request = BenchRequest { kind, dialect, model: dialect, credential };
         for target in targets.iter().filter(|target| COUNTED.contains(&target.name)) {
-            if let Some(figure) = calls::per_request(places, target, asked)? {
+            if let Some(figure) = calls::calls_per_request(programs, target, request)? {
                 calls.push((kind, target.name, figure));
             }
         }
@@ -215,8 +222,8 @@ fn count_calls(places: &Places, targets: &[Target]) -> anyhow::Result<Vec<(Kind,
 }
 
 /// Many callers compared with one, in a separate process on the core of the programs under test.
-fn without_sockets(places: &Places, rounds: u32) -> anyhow::Result<CallersResult> {
-    let mut command = pinned(TEST_CORE, &places.bench);
+fn without_sockets(programs: &BenchPrograms, rounds: u32) -> anyhow::Result<CallersResult> {
+    let mut command = pinned(TEST_CORE, &programs.bench);
     let output = command.args(["callers", "--json", "--rounds", &rounds.to_string()]).output()?;
     if !output.status.success() {
         bail!("many callers without sockets failed: {}", String::from_utf8_lossy(&output.stderr));
@@ -225,17 +232,17 @@ fn without_sockets(places: &Places, rounds: u32) -> anyhow::Result<CallersResult
 }
 
 /// Runs the load in a separate process, so that it can be pinned to its own core.
-fn load(places: &Places, to: SocketAddr, ask: Ask) -> anyhow::Result<LoadResult> {
-    let Asked { kind, dialect, model, proof } = ask.asked;
-    let mut command = pinned(LOAD_CORE, &places.bench);
-    command.args(["load", "--to", &to.to_string(), "--kind", kind.name(), "--proof", proof.name()]);
+fn load(programs: &BenchPrograms, to: SocketAddr, spec: LoadSpec) -> anyhow::Result<LoadResult> {
+    let BenchRequest { kind, dialect, model, credential } = spec.request;
+    let mut command = pinned(LOAD_CORE, &programs.bench);
+    command.args(["load", "--to", &to.to_string(), "--kind", kind.name(), "--credential", credential.name()]);
     command.args(["--dialect", dialect.name(), "--model", model.name()]);
-    command.args(["--seconds", &ask.seconds.to_string(), "--connections", &ask.connections.to_string()]);
-    command.args(["--callers", &ask.callers.to_string()]);
-    if let Some(rate) = ask.rate {
+    command.args(["--seconds", &spec.seconds.to_string(), "--connections", &spec.connections.to_string()]);
+    command.args(["--callers", &spec.callers.to_string()]);
+    if let Some(rate) = spec.rate {
         command.args(["--rate", &rate.to_string()]);
     }
-    if let Some(count) = ask.count {
+    if let Some(count) = spec.count {
         command.args(["--count", &count.to_string()]);
     }
     let output = command.output().context("cannot start the load")?;

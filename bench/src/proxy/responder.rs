@@ -1,8 +1,8 @@
 //! The upstream behind every target: answers as fast as a socket can be written to.
 
-use super::answers::{Dialect, Kind, recognise};
-use super::content::pieces;
-use super::message::{Framing, framing, head_end};
+use super::content::chunks;
+use super::message::{MessageFraming, framing, head_end};
+use super::requests::{BenchDialect, BenchRequestKind, recognise};
 use super::start;
 use anyhow::Context as _;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A prebuilt answer.
-struct Answer {
-    dialect: Dialect,
-    kind: Kind,
-    pieces: Vec<Vec<u8>>,
+struct CannedAnswer {
+    dialect: BenchDialect,
+    kind: BenchRequestKind,
+    chunks: Vec<Vec<u8>>,
 }
 
 /// The interval between two events of a paced stream.
@@ -27,22 +27,22 @@ const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
 /// Serves until it is killed.
 pub(crate) async fn run(listen: SocketAddr) -> anyhow::Result<()> {
     let listener = TcpListener::bind(listen).await.context("cannot listen")?;
-    let kinds = [Kind::Plain, Kind::Burst, Kind::Paced];
-    let answers = Dialect::ALL.into_iter().flat_map(|dialect| {
-        kinds.into_iter().map(move |kind| Answer { dialect, kind, pieces: pieces(dialect, kind) })
+    let kinds = [BenchRequestKind::Plain, BenchRequestKind::Burst, BenchRequestKind::Paced];
+    let answers = BenchDialect::ALL.into_iter().flat_map(|dialect| {
+        kinds.into_iter().map(move |kind| CannedAnswer { dialect, kind, chunks: chunks(dialect, kind) })
     });
-    let answers: Arc<[Answer]> = answers.collect();
+    let answers: Arc<[CannedAnswer]> = answers.collect();
     loop {
         let (stream, _) = listener.accept().await.context("cannot accept")?;
         let answers = Arc::clone(&answers);
         start(async move {
             // A broken connection is closed by its other end.
-            let _ = answer_all(stream, &answers).await;
+            let _ = serve_connection(stream, &answers).await;
         });
     }
 }
 
-async fn answer_all(mut stream: TcpStream, answers: &[Answer]) -> std::io::Result<()> {
+async fn serve_connection(mut stream: TcpStream, answers: &[CannedAnswer]) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut received = Vec::with_capacity(16 << 10);
     loop {
@@ -56,16 +56,16 @@ async fn answer_all(mut stream: TcpStream, answers: &[Answer]) -> std::io::Resul
                 return Ok(());
             }
         };
-        let asked = recognise(&received[..whole]);
+        let recognised = recognise(&received[..whole]);
         received.drain(..whole);
-        let answer = answers.iter().find(|answer| Some((answer.dialect, answer.kind)) == asked);
+        let answer = answers.iter().find(|answer| Some((answer.dialect, answer.kind)) == recognised);
         let Some(answer) = answer else {
             stream.write_all(UNKNOWN).await?;
             continue;
         };
-        for piece in &answer.pieces {
-            stream.write_all(piece).await?;
-            if answer.kind == Kind::Paced {
+        for chunk in &answer.chunks {
+            stream.write_all(chunk).await?;
+            if answer.kind == BenchRequestKind::Paced {
                 pause(PACE).await;
             }
         }
@@ -80,7 +80,7 @@ async fn pause(duration: Duration) {
 fn request_end(received: &[u8]) -> Option<usize> {
     let head = head_end(received)?;
     match framing(&received[..head]) {
-        Some(Framing::Length(length)) => Some(head + length),
-        Some(Framing::Chunked) | None => Some(head),
+        Some(MessageFraming::Length(length)) => Some(head + length),
+        Some(MessageFraming::Chunked) | None => Some(head),
     }
 }

@@ -4,17 +4,17 @@
 //! store can be faster for a single waiter, and only group commit for many concurrent waiters can be. Reservations are
 //! acknowledged when they have been handed to the operating system; the peer is the same ledger without a journal.
 
-use super::Part;
-use crate::measure::{Case, Measured, median_of};
-use crate::report::Gate;
+use super::StoreCases;
+use crate::measure::{Case, Measurement, median_of};
+use crate::report::BenchGate;
 use anyhow::Context as _;
-use seawall_core::budget::{Ask, BudgetLimits, BudgetOptions};
+use seawall_core::budget::{BudgetLimits, BudgetOptions, ReservationRequest};
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore};
-use seawall_store::{Attempt, Books, CallId, Certainty, Journal, Ledger, NoJournal, UsageEvent};
+use seawall_store::{CallId, Certainty, Journal, Ledger, LedgerCall, NoJournal, NodeLedger, UsageEvent};
 use std::fs::{self, File};
 use std::future::{Future, poll_fn};
 use std::io::Write;
@@ -23,25 +23,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-const APPEND: &str = "a file, append and make durable";
-const POST_1: &str = "ledger, post, one who waits";
-const POST_16: &str = "ledger, post, 16 who wait";
-const POST_256: &str = "ledger, post, 256 who wait";
-const IN_MEMORY: &str = "books, reserve and post, no journal";
-const JOURNALED: &str = "books, reserve and post, journal";
+const APPEND: &str = "file, append and fsync";
+const POST_1: &str = "ledger, post, 1 waiter";
+const POST_16: &str = "ledger, post, 16 waiters";
+const POST_256: &str = "ledger, post, 256 waiters";
+const IN_MEMORY: &str = "ledger, reserve and post, no journal";
+const JOURNALED: &str = "ledger, reserve and post, journal";
 
 /// A temporary directory, removed at the end.
-struct Scratch(PathBuf);
+struct ScratchDirectory(PathBuf);
 
-impl Scratch {
+impl ScratchDirectory {
     fn new(name: &str) -> anyhow::Result<Arc<Self>> {
         let path = std::env::temp_dir().join(format!("seawall-bench-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Arc::new(Self(path)))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -66,14 +66,14 @@ fn event(number: u64) -> UsageEvent {
         model: "strong".into(),
         usage: Usage { input: 1_200, output: 250, ..Usage::default() },
         cost: Money::from_nanos(7_350_000),
-        certainty: Certainty::Told,
+        certainty: Certainty::Reported,
     }
 }
 
 /// Appends about as much as one call writes, and waits until it is durable.
-fn appending<'a>(folder: &Arc<Scratch>) -> anyhow::Result<Case<'a>> {
-    let mut file = File::create(folder.0.join("peer"))?;
-    let kept = Arc::clone(folder);
+fn appending<'a>(directory: &Arc<ScratchDirectory>) -> anyhow::Result<Case<'a>> {
+    let mut file = File::create(directory.0.join("peer"))?;
+    let kept = Arc::clone(directory);
     let run = move |decisions: u32| {
         let _ = &kept;
         let written = |_| file.write_all(&[7; 128]).and_then(|()| file.sync_data()).is_err();
@@ -82,7 +82,7 @@ fn appending<'a>(folder: &Arc<Scratch>) -> anyhow::Result<Case<'a>> {
     Ok(Case { name: APPEND, decisions: 200, run: Box::new(run) })
 }
 
-async fn all<T>(mut works: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) {
+async fn join_all<T>(mut works: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) {
     poll_fn(|context| {
         works.retain_mut(|work| work.as_mut().poll(context).is_pending());
         if works.is_empty() { Poll::Ready(()) } else { Poll::Pending }
@@ -92,15 +92,15 @@ async fn all<T>(mut works: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) {
 
 /// Posts one call at a time for each of `waiting` tasks.
 fn posting<'a>(
-    folder: &Arc<Scratch>,
+    directory: &Arc<ScratchDirectory>,
     name: &'static str,
     waiting: u32,
     decisions: u32,
 ) -> anyhow::Result<Case<'a>> {
-    let place = folder.0.join(format!("ledger-{waiting}"));
-    let store = EmbeddedStore::open(&place, EmbeddedOptions::new(limits()?), now())?.store;
+    let path = directory.0.join(format!("ledger-{waiting}"));
+    let store = EmbeddedStore::open(&path, EmbeddedOptions::new(limits()?), now())?.store;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let kept = Arc::clone(folder);
+    let kept = Arc::clone(directory);
     let mut next = 0_u64;
     let run = move |decisions: u32| {
         let _ = &kept;
@@ -113,14 +113,18 @@ fn posting<'a>(
                     Box::pin(async move { store.post(&[event]).await.is_ok() });
                 work
             };
-            runtime.block_on(all(events.iter().map(post).collect()));
+            runtime.block_on(join_all(events.iter().map(post).collect()));
         }
         0
     };
     Ok(Case { name, decisions, run: Box::new(run) })
 }
 
-fn reserving<'a>(name: &'static str, books: Books, kept: Option<(Arc<Scratch>, EmbeddedStore)>) -> Case<'a> {
+fn reserving<'a>(
+    name: &'static str,
+    ledger: NodeLedger,
+    kept: Option<(Arc<ScratchDirectory>, EmbeddedStore)>,
+) -> Case<'a> {
     let model: Arc<str> = "strong".into();
     let mut next = 0_u64;
     let run = move |decisions: u32| {
@@ -128,23 +132,23 @@ fn reserving<'a>(name: &'static str, books: Books, kept: Option<(Arc<Scratch>, E
         let mut refused = 0;
         for _ in 0..decisions {
             next += 1;
-            let ask = Ask {
+            let ask = ReservationRequest {
                 caller: next % 10_000,
                 tier: Tier::Standard,
                 session: None,
                 limits: TokenLimits::default(),
                 input: 1_200,
                 output: 1_024,
-                worst: Money::from_nanos(27_000_000),
+                max_cost: Money::from_nanos(27_000_000),
                 expires: Timestamp::NEVER,
             };
             let id = CallId { request: next.into(), attempt: 0 };
-            match books.reserve(&ask, Attempt { id, model: Arc::clone(&model) }, now()) {
-                Ok(hold) => hold.post(Usage::default(), Money::from_nanos(1), Certainty::Told, now()),
+            match ledger.reserve(&ask, LedgerCall { id, model: Arc::clone(&model) }, now()) {
+                Ok(hold) => hold.post(Usage::default(), Money::from_nanos(1), Certainty::Reported, now()),
                 Err(_) => refused += 1,
             }
             if next.is_multiple_of(1_000) {
-                drop(books.take_events(usize::MAX));
+                drop(ledger.take_events(usize::MAX));
             }
         }
         refused
@@ -152,52 +156,52 @@ fn reserving<'a>(name: &'static str, books: Books, kept: Option<(Arc<Scratch>, E
     Case { name, decisions: 20_000, run: Box::new(run) }
 }
 
-fn journaled<'a>(folder: &Arc<Scratch>) -> anyhow::Result<Case<'a>> {
-    let place: &Path = &folder.0.join("journal");
-    let opened = EmbeddedStore::open(place, EmbeddedOptions::new(limits()?), now())?;
-    let books = with(opened.book, opened.journal);
-    Ok(reserving(JOURNALED, books, Some((Arc::clone(folder), opened.store))))
+fn journaled<'a>(directory: &Arc<ScratchDirectory>) -> anyhow::Result<Case<'a>> {
+    let path: &Path = &directory.0.join("journal");
+    let opened = EmbeddedStore::open(path, EmbeddedOptions::new(limits()?), now())?;
+    let ledger = with(opened.budget_ledger, opened.journal);
+    Ok(reserving(JOURNALED, ledger, Some((Arc::clone(directory), opened.store))))
 }
 
-fn with(book: seawall_core::budget::BudgetBook, journal: impl Journal + 'static) -> Books {
-    Books::with_book(book, journal)
+fn with(budget_ledger: seawall_core::budget::BudgetLedger, journal: impl Journal + 'static) -> NodeLedger {
+    NodeLedger::with_ledger(budget_ledger, journal)
 }
 
-fn per_second(measured: &[Measured], name: &str) -> f64 {
+fn per_second(measured: &[Measurement], name: &str) -> f64 {
     1e9 / median_of(measured, name)
 }
 
-fn ratio(measured: &[Measured], name: &str, peer: &str) -> f64 {
+fn ratio(measured: &[Measurement], name: &str, peer: &str) -> f64 {
     let find = |name: &str| measured.iter().find(|case| case.name == name);
     find(name).zip(find(peer)).map_or(f64::NAN, |(case, peer)| case.ratio_to(peer))
 }
 
-pub(crate) fn part<'a>() -> anyhow::Result<Part<'a>> {
-    let folder = Scratch::new("embedded")?;
-    Ok(Part {
+pub(crate) fn store_cases<'a>() -> anyhow::Result<StoreCases<'a>> {
+    let directory = ScratchDirectory::new("embedded")?;
+    Ok(StoreCases {
         cases: vec![
-            appending(&folder)?,
-            posting(&folder, POST_1, 1, 100)?,
-            posting(&folder, POST_16, 16, 1_600)?,
-            posting(&folder, POST_256, 256, 12_800)?,
-            reserving(IN_MEMORY, with(seawall_core::budget::BudgetBook::new(limits()?), NoJournal), None),
-            journaled(&folder)?,
+            appending(&directory)?,
+            posting(&directory, POST_1, 1, 100)?,
+            posting(&directory, POST_16, 16, 1_600)?,
+            posting(&directory, POST_256, 256, 12_800)?,
+            reserving(IN_MEMORY, with(seawall_core::budget::BudgetLedger::new(limits()?), NoJournal), None),
+            journaled(&directory)?,
         ],
         figures: vec![
-            |measured| ("posts a second, one who waits", per_second(measured, POST_1), "/s"),
-            |measured| ("posts a second, 16 who wait", per_second(measured, POST_16), "/s"),
-            |measured| ("posts a second, 256 who wait", per_second(measured, POST_256), "/s"),
-            |measured| ("calls a second through the journal", per_second(measured, JOURNALED), "/s"),
-            |measured| ("calls a second without a journal", per_second(measured, IN_MEMORY), "/s"),
+            |measured| ("posts per second, 1 waiter", per_second(measured, POST_1), "/s"),
+            |measured| ("posts per second, 16 waiters", per_second(measured, POST_16), "/s"),
+            |measured| ("posts per second, 256 waiters", per_second(measured, POST_256), "/s"),
+            |measured| ("calls per second with journal", per_second(measured, JOURNALED), "/s"),
+            |measured| ("calls per second without journal", per_second(measured, IN_MEMORY), "/s"),
         ],
-        judge: vec![
-            |measured| Gate {
-                name: "a post of 256 to one that is alone",
+        gates: vec![
+            |measured| BenchGate {
+                name: "post with 256 waiters ÷ 1 waiter",
                 figure: ratio(measured, POST_256, POST_1),
                 bound: 0.1,
             },
-            |measured| Gate {
-                name: "a post that is alone to a plain file",
+            |measured| BenchGate {
+                name: "post with 1 waiter ÷ plain file",
                 figure: ratio(measured, POST_1, APPEND),
                 bound: 10.0,
             },

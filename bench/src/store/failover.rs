@@ -5,14 +5,17 @@
 //! master.
 
 use crate::measure::{now, progress, since};
-use crate::proxy::child::{Running, TEST_CORE, free_address, pause};
+use crate::proxy::child::{ChildProcess, TEST_CORE, free_address, pause};
 use anyhow::{Context as _, ensure};
 use seawall_core::breaker::NodeId;
-use seawall_core::handle::{Runtime as _, Timer as _};
-use seawall_core::quota::{Cost, GroupId, Quota, QuotaGroup, QuotaKey, Scope, Unit};
+use seawall_core::quota::{GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
+use seawall_core::runtime::{Runtime as _, Timer as _};
 use seawall_gateway::TokioRuntime;
-use seawall_store::redis::{Placement, RedisLink, RedisOptions, RedisQuotas};
-use seawall_store::{AdmitDecision, AwayObserver, AwayOptions, QuotaAsk, Quotas, SharedQuotas, Standing};
+use seawall_store::redis::{Placement, RedisConnection, RedisOptions, RedisQuotas};
+use seawall_store::{
+    AdmissionRequest, AdmitDecision, Quotas, SharedQuotas, SharedQuotasOptions, SharedStoreState,
+    StoreStateObserver,
+};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,32 +37,32 @@ pub(crate) struct FailoverArguments {
     /// How long to send load.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(10..55))]
     seconds: u64,
-    /// After how long a silent master counts as down, for its sentinels.
+    /// down-after-milliseconds of the sentinels.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(100..5_000))]
     down_after_millis: u64,
 }
 
-struct Silent;
+struct NoOpObserver;
 
-impl AwayObserver for Silent {
-    fn changed(&self, _: Standing, _: Standing, _: &str) {}
+impl StoreStateObserver for NoOpObserver {
+    fn changed(&self, _: SharedStoreState, _: SharedStoreState, _: &str) {}
 }
 
 type Node = SharedQuotas<RedisQuotas<TokioRuntime>, TokioRuntime>;
 
 /// Servers in a temporary directory, removed at the end.
 struct Servers {
-    master: Option<Running>,
-    others: Vec<Running>,
+    master: Option<ChildProcess>,
+    others: Vec<ChildProcess>,
     sentinels: Vec<SocketAddr>,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Servers {
     fn start(down_after_millis: u64) -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("seawall-failover-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let mut servers = Self { master: None, others: Vec::new(), sentinels: Vec::new(), folder };
+        let directory = std::env::temp_dir().join(format!("seawall-failover-{}", std::process::id()));
+        std::fs::create_dir_all(&directory)?;
+        let mut servers = Self { master: None, others: Vec::new(), sentinels: Vec::new(), directory };
         let address = free_address()?;
         servers.master = Some(servers.server(address, &[])?);
         let port = address.port().to_string();
@@ -69,37 +72,38 @@ impl Servers {
         servers.others.push(replica);
         for number in 0..SENTINELS {
             let at = free_address()?;
-            let folder = servers.folder.join(number.to_string());
-            std::fs::create_dir_all(&folder)?;
+            let directory = servers.directory.join(number.to_string());
+            std::fs::create_dir_all(&directory)?;
             let settings = format!(
                 "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor {MASTER} 127.0.0.1 {port} 2\n\
                  sentinel down-after-milliseconds {MASTER} {down_after_millis}\n\
                  sentinel failover-timeout {MASTER} 4000\n",
                 at.port(),
-                folder.display(),
+                directory.display(),
             );
-            let file = folder.join("sentinel.conf");
+            let file = directory.join("sentinel.conf");
             std::fs::write(&file, settings)?;
-            let words = [file.as_os_str().to_owned(), "--sentinel".into()];
-            let mut sentinel = Running::start(TEST_CORE, Path::new("redis-server"), words)?;
-            sentinel.listens_at(at)?;
+            let arguments = [file.as_os_str().to_owned(), "--sentinel".into()];
+            let mut sentinel = ChildProcess::start(TEST_CORE, Path::new("redis-server"), arguments)?;
+            sentinel.wait_until_listening(at)?;
             servers.others.push(sentinel);
             servers.sentinels.push(at);
         }
         Ok(servers)
     }
 
-    fn server(&self, at: SocketAddr, more: &[&str]) -> anyhow::Result<Running> {
+    fn server(&self, at: SocketAddr, more: &[&str]) -> anyhow::Result<ChildProcess> {
         let port = at.port().to_string();
-        let folder = self.folder.display().to_string();
-        let words = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", &folder];
-        let mut server = Running::start(TEST_CORE, Path::new("redis-server"), [&words, more].concat())?;
-        server.listens_at(at)?;
+        let directory = self.directory.display().to_string();
+        let arguments = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", &directory];
+        let mut server =
+            ChildProcess::start(TEST_CORE, Path::new("redis-server"), [&arguments, more].concat())?;
+        server.wait_until_listening(at)?;
         Ok(server)
     }
 
     /// Waits until every sentinel knows the replica and the other sentinels.
-    fn know_each_other(&self) -> anyhow::Result<()> {
+    fn wait_for_discovery(&self) -> anyhow::Result<()> {
         let began = now();
         for sentinel in &self.sentinels {
             let mut connection = redis::Client::open(format!("redis://{sentinel}"))?.get_connection()?;
@@ -113,7 +117,7 @@ impl Servers {
                 if count("num-slaves") == 1 && count("num-other-sentinels") == SENTINELS - 1 {
                     break;
                 }
-                ensure!(since(began) < Duration::from_secs(40), "the sentinels do not find each other");
+                ensure!(since(began) < Duration::from_secs(40), "the sentinels did not discover each other");
                 pause(Duration::from_millis(100));
             }
         }
@@ -125,35 +129,35 @@ impl Drop for Servers {
     fn drop(&mut self) {
         self.others.clear();
         self.master = None;
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
 pub(crate) fn run(arguments: &FailoverArguments) -> anyhow::Result<ExitCode> {
     println!("starting a master, a replica and {SENTINELS} sentinels");
     let mut servers = Servers::start(arguments.down_after_millis)?;
-    servers.know_each_other()?;
+    servers.wait_for_discovery()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let seen = runtime.block_on(under_load(&mut servers, arguments.seconds))?;
-    seen.print();
-    let is_fine = seen.errors == 0 && seen.back.len() as u64 == NODES;
+    let result = runtime.block_on(under_load(&mut servers, arguments.seconds))?;
+    result.print();
+    let is_fine = result.errors == 0 && result.recovered_after.len() as u64 == NODES;
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[derive(Default)]
-struct Seen {
+struct FailoverResult {
     requests: u64,
     errors: u64,
     /// By caller.
     admitted: Vec<u64>,
     latencies: Vec<Duration>,
     /// The time after the kill at which each node used a master again.
-    back: Vec<Duration>,
+    recovered_after: Vec<Duration>,
     /// Requests between the kill and the recovery of the last node, and how many of them were decided by local shares.
-    meanwhile: (u64, u64),
+    during_outage: (u64, u64),
 }
 
-impl Seen {
+impl FailoverResult {
     fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.errors += other.errors;
@@ -167,27 +171,27 @@ impl Seen {
         latencies.sort_unstable();
         let at = |part: f64| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a list")]
-            let place = (latencies.len() as f64 * part) as usize;
-            latencies.get(place).or(latencies.last()).copied().unwrap_or_default()
+            let index = (latencies.len() as f64 * part) as usize;
+            latencies.get(index).or(latencies.last()).copied().unwrap_or_default()
         };
         let list = |spans: &[Duration]| {
             let texts: Vec<String> =
                 spans.iter().map(|span| format!("{:.2} s", span.as_secs_f64())).collect();
             texts.join(", ")
         };
-        let (requests, alone) = self.meanwhile;
-        println!("the new master answered each node after  {}", list(&self.back));
-        println!("decided meanwhile                        {requests}, of them {alone} by shares");
-        println!("decided in all                           {}", self.requests);
-        let most = self.admitted.iter().max().copied().unwrap_or(0);
-        let least = self.admitted.iter().min().copied().unwrap_or(0);
-        println!("admitted per caller                      {least} to {most} of {LIMIT}");
-        println!("delay, p50, p99, p99.9, longest          {:?}", [at(0.5), at(0.99), at(0.999), at(1.0)]);
+        let (requests, local) = self.during_outage;
+        println!("recovery time of each node               {}", list(&self.recovered_after));
+        println!("decisions during the outage              {requests}, of them {local} local");
+        println!("decisions in total                       {}", self.requests);
+        let max = self.admitted.iter().max().copied().unwrap_or(0);
+        let min = self.admitted.iter().min().copied().unwrap_or(0);
+        println!("admitted per caller                      {min} to {max} of {LIMIT}");
+        println!("latency, p50, p99, p99.9, max            {:?}", [at(0.5), at(0.99), at(0.999), at(1.0)]);
         println!("errors                                   {}", self.errors);
     }
 }
 
-async fn under_load(servers: &mut Servers, seconds: u64) -> anyhow::Result<Seen> {
+async fn under_load(servers: &mut Servers, seconds: u64) -> anyhow::Result<FailoverResult> {
     let runtime = TokioRuntime::new();
     let until = now() + Duration::from_secs(seconds);
     let nodes: Vec<Arc<Node>> = (0..NODES)
@@ -198,48 +202,51 @@ async fn under_load(servers: &mut Servers, seconds: u64) -> anyhow::Result<Seen>
         // Each node finds the master before it receives requests.
         node.tick(runtime.now()).await;
         for task in 0..TASKS {
-            tasks.spawn(ask_on(Arc::clone(node), runtime, until, task));
+            tasks.spawn(send_requests(Arc::clone(node), runtime, until, task));
         }
     }
     let bar = progress(seconds * 10);
-    let alone = |nodes: &[Arc<Node>]| nodes.iter().map(|node| node.counts().decided_alone).sum::<u64>();
-    let (mut killed, mut before, mut seen) = (None, 0, Seen::default());
-    let mut back: Vec<Option<Duration>> = vec![None; nodes.len()];
-    let mut gone = vec![false; nodes.len()];
+    let local = |nodes: &[Arc<Node>]| nodes.iter().map(|node| node.stats().local_decisions).sum::<u64>();
+    let (mut killed, mut before, mut result) = (None, 0, FailoverResult::default());
+    let mut recovered_after: Vec<Option<Duration>> = vec![None; nodes.len()];
+    let mut was_away = vec![false; nodes.len()];
     for tenth in 0..seconds * 10 {
         bar.inc(1);
-        bar.set_message(if killed.is_none() { "the master answers" } else { "the master is dead" });
+        bar.set_message(if killed.is_none() { "master up" } else { "master down" });
         runtime.sleep_until(runtime.monotonic() + Duration::from_millis(100)).await;
         if tenth == 30 {
             servers.master = None;
             killed = Some(now());
-            before = alone(&nodes);
+            before = local(&nodes);
         }
-        for (place, node) in nodes.iter().enumerate() {
-            if tenth % 10 == 3 * place as u64 {
+        for (index, node) in nodes.iter().enumerate() {
+            if tenth % 10 == 3 * index as u64 {
                 node.tick(runtime.now()).await;
             }
-            gone[place] |= node.standing() == Standing::Away;
-            if gone[place] && back[place].is_none() && node.standing() != Standing::Away {
-                back[place] = killed.map(since);
+            was_away[index] |= node.store_state() == SharedStoreState::Unreachable;
+            if was_away[index]
+                && recovered_after[index].is_none()
+                && node.store_state() != SharedStoreState::Unreachable
+            {
+                recovered_after[index] = killed.map(since);
             }
         }
-        if seen.meanwhile.1 == 0 && back.iter().all(Option::is_some) {
-            seen.meanwhile.1 = alone(&nodes) - before;
+        if result.during_outage.1 == 0 && recovered_after.iter().all(Option::is_some) {
+            result.during_outage.1 = local(&nodes) - before;
         }
     }
     bar.finish_and_clear();
-    let last = back.iter().flatten().max().copied().unwrap_or_default();
+    let last = recovered_after.iter().flatten().max().copied().unwrap_or_default();
     while let Some(done) = tasks.join_next().await {
         let (own, moments) = done.context("a task of the load ended early")?;
         if let Some(killed) = killed {
             let meanwhile = moments.iter().filter(|at| **at >= killed && **at - killed <= last).count();
-            seen.meanwhile.0 += meanwhile as u64;
+            result.during_outage.0 += meanwhile as u64;
         }
-        seen.add(own);
+        result.add(own);
     }
-    seen.back = back.into_iter().flatten().collect();
-    Ok(seen)
+    result.recovered_after = recovered_after.into_iter().flatten().collect();
+    Ok(result)
 }
 
 fn node(servers: &Servers, number: u64, runtime: TokioRuntime) -> anyhow::Result<Node> {
@@ -248,41 +255,51 @@ fn node(servers: &Servers, number: u64, runtime: TokioRuntime) -> anyhow::Result
         sentinel_master: Some(MASTER.to_owned()),
         ..RedisOptions::default()
     };
-    let minute = Quota::sliding("minute", Unit::Request, LIMIT, Duration::from_secs(60), 0)?;
+    let minute = Quota::sliding("minute", QuotaUnit::Request, LIMIT, Duration::from_secs(60), 0)?;
     let group = QuotaGroup::new("tier", vec![minute])?;
-    let link = RedisLink::new(&options, runtime)?;
-    let store = RedisQuotas::new(link, vec![(group.clone(), Placement::Home)])?;
+    let link = RedisConnection::new(&options, runtime)?;
+    let store = RedisQuotas::new(link, vec![(group.clone(), Placement::Partition)])?;
     let fleet_size = u32::try_from(NODES)?;
-    let away =
-        AwayOptions { node: NodeId(number), answer_within: options.answer_within, fleet_size, seed: 1 };
-    Ok(SharedQuotas::new(store, vec![group], away, runtime, Box::new(Silent))?)
+    let away = SharedQuotasOptions {
+        node: NodeId(number),
+        operation_timeout: options.operation_timeout,
+        fleet_size,
+        seed: 1,
+    };
+    Ok(SharedQuotas::new(store, vec![group], away, runtime, Box::new(NoOpObserver))?)
 }
 
 /// Sends requests for one caller after the other until the end. Also returns the time of each request.
-async fn ask_on(
+async fn send_requests(
     node: Arc<Node>,
     runtime: TokioRuntime,
     until: Instant,
     first: usize,
-) -> (Seen, Vec<Instant>) {
-    let mut seen = Seen { admitted: vec![0; CALLERS], ..Seen::default() };
+) -> (FailoverResult, Vec<Instant>) {
+    let mut result = FailoverResult { admitted: vec![0; CALLERS], ..FailoverResult::default() };
     let mut moments = Vec::new();
     let mut caller = first * CALLERS / TASKS;
     while now() < until {
         caller = (caller + 1) % CALLERS;
-        let home = caller as u64;
-        let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(home) }];
-        let ask = QuotaAsk { home, scopes: &scopes, cost: Cost::REQUEST, money: None, claim: None };
+        let partition = caller as u64;
+        let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(partition) }];
+        let ask = AdmissionRequest {
+            partition,
+            scopes: &scopes,
+            cost: QuotaCost::REQUEST,
+            money: None,
+            claim: None,
+        };
         let began = now();
         match node.reserve(&ask, runtime.now()).await {
-            Ok(AdmitDecision::Granted { .. }) => seen.admitted[caller] += 1,
+            Ok(AdmitDecision::Granted { .. }) => result.admitted[caller] += 1,
             Ok(_) => {}
-            Err(_) => seen.errors += 1,
+            Err(_) => result.errors += 1,
         }
-        seen.latencies.push(since(began));
-        seen.requests += 1;
+        result.latencies.push(since(began));
+        result.requests += 1;
         moments.push(now());
         runtime.sleep_until(runtime.monotonic() + PAUSE).await;
     }
-    (seen, moments)
+    (result, moments)
 }

@@ -1,6 +1,6 @@
 //! Quotas in memory: the cost for a fleet of one node.
 
-use super::redis::{groups, with_ask};
+use super::redis::{groups, with_request};
 use crate::measure::Case;
 use seawall_core::time::Now;
 use seawall_store::{AdmitDecision, MemoryQuotas, Quotas};
@@ -15,8 +15,8 @@ pub(crate) fn cases<'a>() -> anyhow::Result<Vec<Case<'a>>> {
     Ok(vec![
         case("limits in memory, 1 caller", 1, false)?,
         case("limits in memory, 1,000,000 callers", 1_000_000, false)?,
-        case("limits, name and money in memory, 1 caller", 1, true)?,
-        case("limits, name and money in memory, a million", 1_000_000, true)?,
+        case("complete decision in memory, 1 caller", 1, true)?,
+        case("complete decision in memory, a million", 1_000_000, true)?,
     ])
 }
 
@@ -31,7 +31,7 @@ fn case<'a>(name: &'static str, callers: u64, whole: bool) -> anyhow::Result<Cas
             // Time advances, so that callers have room in their limits.
             now = now + Duration::from_micros(20);
             let caller = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % callers;
-            let decision = with_ask(caller, number, whole, |ask| ready(quotas.reserve(ask, now)));
+            let decision = with_request(caller, number, whole, |ask| ready(quotas.reserve(ask, now)));
             granted += u64::from(matches!(decision, Some(Ok(AdmitDecision::Granted { .. }))));
         }
         granted

@@ -2,25 +2,25 @@
 
 mod embedded;
 mod failover;
-mod keeping;
+mod ledger;
 mod memory;
 mod redis;
 
 pub(crate) use failover::{FailoverArguments, run as fail_over};
-pub(crate) use keeping::{KeepingArguments, run as keep};
+pub(crate) use ledger::{LedgerBenchArguments, run as run_ledger};
 
-use crate::measure::{Case, Measured, take_turns};
-use crate::report::{Gate, Outcome};
+use crate::measure::{Case, Measurement, run_alternating};
+use crate::report::{BenchGate, BenchReport};
 
 /// A figure with its name and unit.
 type Figure = (&'static str, f64, &'static str);
 
 /// The cases of one store, and the evaluation of their figures.
 #[derive(Default)]
-pub(crate) struct Part<'a> {
+pub(crate) struct StoreCases<'a> {
     pub(crate) cases: Vec<Case<'a>>,
-    pub(crate) figures: Vec<fn(&[Measured]) -> Figure>,
-    pub(crate) judge: Vec<fn(&[Measured]) -> Gate>,
+    pub(crate) figures: Vec<fn(&[Measurement]) -> Figure>,
+    pub(crate) gates: Vec<fn(&[Measurement]) -> BenchGate>,
 }
 
 #[derive(clap::Args)]
@@ -33,15 +33,15 @@ pub(crate) struct StoreArguments {
     pub(crate) json: bool,
 }
 
-pub(crate) fn run(arguments: &StoreArguments) -> anyhow::Result<Outcome> {
-    let server = redis::Bench::start()?;
-    let folder = embedded::part()?;
+pub(crate) fn run(arguments: &StoreArguments) -> anyhow::Result<BenchReport> {
+    let server = redis::RedisBench::start()?;
+    let embedded = embedded::store_cases()?;
     let mut cases = memory::cases()?;
-    cases.extend(folder.cases);
+    cases.extend(embedded.cases);
     cases.extend(server.cases()?);
-    let measured = take_turns(cases, arguments.rounds);
-    let (mut figures, mut gates) = server.judge(&measured)?;
-    figures.extend(folder.figures.iter().map(|figure| figure(&measured)));
-    gates.extend(folder.judge.iter().map(|judge| judge(&measured)));
-    Ok(Outcome { measured, figures, gates })
+    let measured = run_alternating(cases, arguments.rounds);
+    let (mut figures, mut gates) = server.evaluate(&measured)?;
+    figures.extend(embedded.figures.iter().map(|figure| figure(&measured)));
+    gates.extend(embedded.gates.iter().map(|gate| gate(&measured)));
+    Ok(BenchReport { measured, figures, gates })
 }

@@ -2,17 +2,19 @@
 //!
 //! The server has a core of its own. Each case sends over one connection, from 64 concurrent tasks.
 
-use crate::measure::{Case, Measured};
-use crate::proxy::child::{LOAD_CORE, Running, TEST_CORE, free_address};
-use crate::report::Gate;
+use crate::measure::{Case, Measurement};
+use crate::proxy::child::{ChildProcess, LOAD_CORE, TEST_CORE, free_address};
+use crate::report::BenchGate;
 use anyhow::Context as _;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use seawall_core::handle::Runtime as _;
 use seawall_core::money::Money;
-use seawall_core::quota::{CalendarPeriod, Cost, GroupId, Quota, QuotaGroup, QuotaKey, Scope, Unit};
+use seawall_core::quota::{
+    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+};
+use seawall_core::runtime::Runtime as _;
 use seawall_gateway::TokioRuntime;
-use seawall_store::redis::{Placement, RedisLink, RedisOptions, RedisQuotas};
-use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk, Quotas, Spent};
+use seawall_store::redis::{Placement, RedisConnection, RedisOptions, RedisQuotas};
+use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, Quotas, Settlement};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -26,15 +28,15 @@ const CALLERS: u64 = 10_000;
 
 const PING: &str = "server: PING";
 const BUCKET: &str = "server: a script with one bucket";
-const WHOLE: &str = "server: five limits, name and money";
+const WHOLE: &str = "server: complete decision";
 const LIMITS: &str = "server: five limits";
-const SETTLED: &str = "server: the same, and its settlement";
+const SETTLED: &str = "server: the same, and settlement";
 
 /// A name, a number and its unit.
 type Figure = (&'static str, f64, &'static str);
 
 /// Goal: complete decisions per second, as a fraction of single-bucket scripts per second.
-const LEAST_PART: f64 = 0.35;
+const MIN_SHARE: f64 = 0.35;
 
 /// A plain GCRA bucket as in most rate limiters: one key, one number.
 const BUCKET_SCRIPT: &str = "
@@ -49,26 +51,36 @@ return 0";
 pub(crate) fn groups() -> anyhow::Result<Vec<QuotaGroup>> {
     let second = Duration::from_secs(1);
     let quotas = vec![
-        Quota::sliding("minute", Unit::Request, 1_000_000, second * 60, 10)?,
-        Quota::sliding("hour", Unit::Request, 50_000_000, second * 3_600, 0)?,
-        Quota::sliding("tokens", Unit::Token, 1_000_000_000, second * 60, 0)?,
-        Quota::rate("smooth", Unit::Request, 100_000, second, 100_000)?,
-        Quota::calendar("day", Unit::Request, u32::MAX, CalendarPeriod::Day)?,
+        Quota::sliding("minute", QuotaUnit::Request, 1_000_000, second * 60, 10)?,
+        Quota::sliding("hour", QuotaUnit::Request, 50_000_000, second * 3_600, 0)?,
+        Quota::sliding("tokens", QuotaUnit::Token, 1_000_000_000, second * 60, 0)?,
+        Quota::rate("smooth", QuotaUnit::Request, 100_000, second, 100_000)?,
+        Quota::calendar("day", QuotaUnit::Request, u32::MAX, CalendarPeriod::Day)?,
     ];
     Ok(vec![QuotaGroup::new("tier", quotas)?])
 }
 
 /// A request of a caller, with an idempotency key of its own.
-pub(crate) fn with_ask<T>(caller: u64, number: u64, whole: bool, take: impl FnOnce(&QuotaAsk<'_>) -> T) -> T {
-    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(caller) }];
+pub(crate) fn with_request<T>(
+    caller: u64,
+    number: u64,
+    whole: bool,
+    take: impl FnOnce(&AdmissionRequest<'_>) -> T,
+) -> T {
+    let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(caller) }];
     let name = format!("request-{number}");
     let lasts = Duration::from_secs(30);
-    let money = MoneyAsk { caller, worst: Money::from_nanos(1), cap: Money::from_dollars(1_000_000), lasts };
-    let claim = ClaimAsk { caller, name: &name, fingerprint: number, lasts, keep: lasts };
-    let ask = QuotaAsk {
-        home: caller,
+    let money = CallerBudgetRequest {
+        caller,
+        max_cost: Money::from_nanos(1),
+        cap: Money::from_dollars(1_000_000),
+        timeout: lasts,
+    };
+    let claim = ClaimRequest { caller, key: &name, fingerprint: number, timeout: lasts, retention: lasts };
+    let ask = AdmissionRequest {
+        partition: caller,
         scopes: &scopes,
-        cost: Cost::tokens(100),
+        cost: QuotaCost::tokens(100),
         money: whole.then_some(money),
         claim: whole.then_some(claim),
     };
@@ -76,20 +88,20 @@ pub(crate) fn with_ask<T>(caller: u64, number: u64, whole: bool, take: impl FnOn
 }
 
 /// A server, and the async runtime that talks to it.
-pub(crate) struct Bench {
+pub(crate) struct RedisBench {
     runtime: Runtime,
     address: SocketAddr,
-    server: Running,
+    server: ChildProcess,
 }
 
-impl Bench {
+impl RedisBench {
     pub(crate) fn start() -> anyhow::Result<Self> {
         Command::new("taskset").args(["-pc", LOAD_CORE, &std::process::id().to_string()]).output()?;
         let address = free_address()?;
-        let words =
+        let arguments =
             ["--port", &address.port().to_string(), "--save", "", "--appendonly", "no"].map(str::to_owned);
-        let mut server = Running::start(TEST_CORE, Path::new("redis-server"), words)?;
-        server.listens_at(address)?;
+        let mut server = ChildProcess::start(TEST_CORE, Path::new("redis-server"), arguments)?;
+        server.wait_until_listening(address)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { runtime, address, server })
     }
@@ -104,19 +116,22 @@ impl Bench {
         ])
     }
 
-    pub(crate) fn judge(&self, measured: &[Measured]) -> anyhow::Result<(Vec<Figure>, Vec<Gate>)> {
+    pub(crate) fn evaluate(&self, measured: &[Measurement]) -> anyhow::Result<(Vec<Figure>, Vec<BenchGate>)> {
         let find = |name: &str| measured.iter().find(|case| case.name == name).context("a case is missing");
         let rate = |name: &str| find(name).map(|case| 1e9 / case.median());
         let figures = vec![
-            (PING, rate(PING)?, "a second"),
-            (BUCKET, rate(BUCKET)?, "a second"),
-            (WHOLE, rate(WHOLE)?, "a second"),
-            (SETTLED, rate(SETTLED)?, "a second"),
+            (PING, rate(PING)?, "per second"),
+            (BUCKET, rate(BUCKET)?, "per second"),
+            (WHOLE, rate(WHOLE)?, "per second"),
+            (SETTLED, rate(SETTLED)?, "per second"),
             ("memory of the server", self.server.resident_mib()?, "MiB"),
         ];
         let slower = find(WHOLE)?.ratio_to(find(BUCKET)?);
-        let gate =
-            Gate { name: "whole decision ÷ one-bucket script", figure: slower, bound: 1.0 / LEAST_PART };
+        let gate = BenchGate {
+            name: "complete decision ÷ one-bucket script",
+            figure: slower,
+            bound: 1.0 / MIN_SHARE,
+        };
         Ok((figures, vec![gate]))
     }
 
@@ -195,12 +210,12 @@ impl Bench {
         let runtime = TokioRuntime::new();
         let options = RedisOptions {
             servers: vec![self.url()],
-            answer_within: Duration::from_secs(5),
+            operation_timeout: Duration::from_secs(5),
             ..RedisOptions::default()
         };
-        let placed = groups()?.into_iter().map(|group| (group, Placement::Home)).collect();
+        let placed = groups()?.into_iter().map(|group| (group, Placement::Partition)).collect();
         let _inside = self.runtime.enter();
-        let quotas = Arc::new(RedisQuotas::new(RedisLink::new(&options, runtime)?, placed)?);
+        let quotas = Arc::new(RedisQuotas::new(RedisConnection::new(&options, runtime)?, placed)?);
         let run = move |decisions: u32| {
             self.spread(decisions, |each| {
                 let quotas = Arc::clone(&quotas);
@@ -221,19 +236,20 @@ impl Bench {
 async fn decide(quotas: &RedisQuotas<TokioRuntime>, caller: u64, number: u64, how: (bool, bool)) -> u64 {
     let (whole, settled) = how;
     let now = seawall_core::time::Now::default();
-    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(caller) }];
+    let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(caller) }];
     let name = format!("request-{number}");
-    let ask = with_ask(caller, number, whole, |ask| QuotaAsk {
+    let ask = with_request(caller, number, whole, |ask| AdmissionRequest {
         scopes: &scopes,
-        claim: ask.claim.map(|claim| ClaimAsk { name: &name, ..claim }),
-        home: ask.home,
+        claim: ask.claim.map(|claim| ClaimRequest { key: &name, ..claim }),
+        partition: ask.partition,
         cost: ask.cost,
         money: ask.money,
     });
     match quotas.reserve(&ask, now).await {
-        Ok(AdmitDecision::Granted { receipt, .. }) if settled => {
-            let spent = Spent { cost: Cost::tokens(60), money: Money::from_nanos(1), done: true };
-            u64::from(quotas.settle(receipt, spent, now).await.is_ok())
+        Ok(AdmitDecision::Granted { reservation, .. }) if settled => {
+            let spent =
+                Settlement { cost: QuotaCost::tokens(60), money: Money::from_nanos(1), answered: true };
+            u64::from(quotas.settle(reservation, spent, now).await.is_ok())
         }
         Ok(AdmitDecision::Granted { .. }) => 1,
         Ok(_) | Err(_) => 0,

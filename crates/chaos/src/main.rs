@@ -11,37 +11,37 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `schedule`, `traffic` | the schedule of faults and of requests, from the seed |
-//! | `process`, `node`, `lone`, `model`, `store` | the processes |
+//! | `process`, `node`, `standalone`, `model`, `store` | the processes |
 //! | `setting` | the settings of a node |
-//! | `caller`, `strangers` | authenticated and unauthenticated clients |
+//! | `caller`, `unauthenticated` | authenticated and unauthenticated clients |
 //! | `history`, `ledger` | recorded events, and persisted ledgers and logs |
-//! | `law` | the invariants |
-//! | `run`, `show` | the run, and its progress display |
+//! | `invariant` | the invariants |
+//! | `run`, `progress` | the run, and its progress display |
 
 mod caller;
 mod history;
-mod law;
+mod invariant;
 mod ledger;
-mod lone;
 mod model;
 mod node;
 mod process;
+mod progress;
 mod run;
 mod schedule;
 mod setting;
-mod show;
+mod standalone;
 mod store;
-mod strangers;
 mod traffic;
+mod unauthenticated;
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Parser;
-use law::Law;
+use invariant::InvariantResult;
+use progress::ChaosProgress;
 use run::{RunOptions, run};
-use seawall_core::handle::{Runtime as _, Timer as _};
-use seawall_demo::until_one_day_holds_it;
+use seawall_core::runtime::{Runtime as _, Timer as _};
+use seawall_demo::wait_past_midnight;
 use seawall_gateway::TokioRuntime;
-use show::Screen;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -50,26 +50,26 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Additional time that a run may take beyond its minutes.
-const LAST_ANSWERS: Duration = Duration::from_secs(60);
+const FINISH_ALLOWANCE: Duration = Duration::from_secs(60);
 
-/// Random faults against running gateways, and the laws that must hold whatever happens.
+/// Random faults against running gateways, and the invariants that must hold.
 #[derive(Parser)]
 #[command(name = "seawall-chaos")]
 struct Arguments {
-    /// How long questions are asked.
+    /// How long to send requests, in minutes.
     #[arg(long, value_name = "N", default_value = "1")]
     minutes: NonZeroU32,
-    /// What faults, questions and their times follow from; without it, one that nobody could foresee.
+    /// Seed of faults and requests; random by default.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// The program under test; without it, `seawall` beside this one.
+    /// The program under test; by default `seawall` in the directory of this program.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     match start(Arguments::parse()) {
-        Ok(laws) if laws.iter().all(Law::held) => ExitCode::SUCCESS,
+        Ok(results) if results.iter().all(InvariantResult::held) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("seawall-chaos: {error:#}");
@@ -78,54 +78,55 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(arguments: Arguments) -> anyhow::Result<Vec<Law>> {
+fn start(arguments: Arguments) -> anyhow::Result<Vec<InvariantResult>> {
     let runtime = TokioRuntime::new();
-    let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("seawall"));
+    let default_program = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("seawall"));
     let options = RunOptions {
         minutes: arguments.minutes.get(),
         // Short enough to be typed again.
         seed: arguments.seed.unwrap_or_else(|| runtime.draw().below(1_000_000)),
-        program: arguments.program.map_or_else(beside, Ok)?,
+        program: arguments.program.map_or_else(default_program, Ok)?,
     };
-    ensure!(options.program.is_file(), "there is no program {}", options.program.display());
+    ensure!(options.program.is_file(), "program not found: {}", options.program.display());
     println!("seed {}, {} min", options.seed, options.minutes);
     let name = format!("seawall-chaos-{}-{:08x}", std::process::id(), runtime.draw().below(1 << 32));
-    let folder = std::env::temp_dir().join(name);
-    fs::create_dir(&folder).context("cannot make a folder")?;
-    let screen = Screen::new(Duration::from_secs(60) * options.minutes);
+    let directory = std::env::temp_dir().join(name);
+    fs::create_dir(&directory).context("cannot create a temporary directory")?;
+    let progress = ChaosProgress::new(Duration::from_secs(60) * options.minutes);
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let laws = tokio.block_on(until_told(&options, &folder, runtime, &screen));
-    screen.close();
-    for law in laws.iter().flatten() {
-        print!("{law}");
+    let results = tokio.block_on(run_until_signal(&options, &directory, runtime, &progress));
+    progress.clear();
+    for result in results.iter().flatten() {
+        print!("{result}");
     }
-    if laws.as_ref().is_ok_and(|laws| laws.iter().all(Law::held)) {
-        fs::remove_dir_all(&folder).context("cannot remove the folder")?;
+    if results.as_ref().is_ok_and(|results| results.iter().all(InvariantResult::held)) {
+        fs::remove_dir_all(&directory).context("cannot remove the temporary directory")?;
     } else {
-        println!("seed {}; what the programs left is in {}", options.seed, folder.display());
+        println!("seed {}; logs and state are kept in {}", options.seed, directory.display());
     }
-    laws
+    results
 }
 
 /// Runs until the end or until a signal to stop; then ends everything that was started.
-async fn until_told(
+async fn run_until_signal(
     options: &RunOptions,
-    folder: &Path,
+    directory: &Path,
     runtime: TokioRuntime,
-    screen: &Screen,
-) -> anyhow::Result<Vec<Law>> {
+    progress: &ChaosProgress,
+) -> anyhow::Result<Vec<InvariantResult>> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let running = async {
-        let whole = Duration::from_secs(60) * options.minutes;
-        let wait = until_one_day_holds_it(runtime.now().utc, whole + LAST_ANSWERS);
+        let duration = Duration::from_secs(60) * options.minutes;
+        let wait = wait_past_midnight(runtime.now().utc, duration + FINISH_ALLOWANCE);
         if !wait.is_zero() {
-            screen.say("waiting for midnight (UTC): the books of one day are to hold it all");
+            progress
+                .print_line("waiting until midnight (UTC), because the run must not span two daily ledgers");
             runtime.sleep_until(runtime.monotonic() + wait).await;
         }
-        run(options, folder, runtime, screen).await
+        run(options, directory, runtime, progress).await
     };
     tokio::select! {
-        laws = running => laws,
+        results = running => results,
         _ = interrupt.recv() => Err(anyhow!("interrupted")),
         _ = terminate.recv() => Err(anyhow!("terminated")),
     }

@@ -1,14 +1,14 @@
 //! One of the two gateways: a process, its directory and its ports.
 
-use crate::history::{History, Life, Span};
+use crate::history::{History, ProcessLifetime, TimeSpan};
 use crate::process::{Process, Signal, descriptors, memory};
-use crate::setting::{DRAIN, NodeSettings};
+use crate::setting::{DRAIN_TIMEOUT, NodeSettings};
 use anyhow::Context as _;
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::{Timer as _, within};
+use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::time::Timestamp;
 use seawall_demo::client::get;
-use seawall_demo::port::Port;
+use seawall_demo::port::ReservedPort;
 use seawall_gateway::TokioRuntime;
 use std::fs;
 use std::net::SocketAddr;
@@ -19,17 +19,17 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Extra time that a node's shutdown may take on a busy machine.
-const SLACK: Duration = Duration::from_secs(4);
+const STOP_MARGIN: Duration = Duration::from_secs(4);
 /// Timeout for reading metrics.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The address of a process's metrics, once it is ready.
 type AdminAddress = std::sync::Mutex<Option<SocketAddr>>;
 
-pub(crate) struct Node {
+pub(crate) struct GatewayNode {
     number: usize,
-    pub(crate) port: Port,
-    pub(crate) folder: PathBuf,
+    pub(crate) port: ReservedPort,
+    pub(crate) directory: PathBuf,
     program: PathBuf,
     process: Mutex<Option<Process>>,
     /// Its admin listener, since its last start.
@@ -40,33 +40,33 @@ pub(crate) struct Node {
 
 /// The ledger of a node, from its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Books {
+pub(crate) struct NodeMetrics {
     pub(crate) posted: u64,
     pub(crate) held: u64,
     /// The cost of calls beyond their reservations; part of what is posted.
     pub(crate) overrun: u64,
     /// Calls in flight.
     pub(crate) in_flight: u64,
-    pub(crate) decided_alone: u64,
+    pub(crate) local_decisions: u64,
     /// Whether the shared store decides limits.
     pub(crate) is_shared: bool,
 }
 
-impl Node {
+impl GatewayNode {
     /// A node that is not started yet.
     pub(crate) fn new(
         number: usize,
-        folder: &Path,
+        directory: &Path,
         program: &Path,
         runtime: TokioRuntime,
         history: History,
     ) -> anyhow::Result<Self> {
-        let folder = folder.join(format!("node-{number}"));
-        fs::create_dir(&folder).context("cannot make a folder for a node")?;
+        let directory = directory.join(format!("node-{number}"));
+        fs::create_dir(&directory).context("cannot create a node directory")?;
         Ok(Self {
             number,
-            port: Port::free()?,
-            folder,
+            port: ReservedPort::reserve()?,
+            directory,
             program: program.to_owned(),
             process: Mutex::new(None),
             admin: AdminAddress::new(None),
@@ -81,37 +81,37 @@ impl Node {
 
     /// The file with its standard error.
     pub(crate) fn errors(&self) -> PathBuf {
-        self.folder.join("errors.txt")
+        self.directory.join("errors.txt")
     }
 
-    fn file(&self) -> PathBuf {
-        self.folder.join("seawall.toml")
+    fn settings_file(&self) -> PathBuf {
+        self.directory.join("seawall.toml")
     }
 
     /// Writes its settings atomically, so that it never reads half of them.
     pub(crate) fn write(&self, settings: &NodeSettings<'_>) -> anyhow::Result<()> {
-        let new = self.folder.join("seawall.toml.new");
+        let new = self.directory.join("seawall.toml.new");
         fs::write(&new, settings.text())?;
-        fs::rename(new, self.file()).context("cannot write settings")
+        fs::rename(new, self.settings_file()).context("cannot write settings")
     }
 
     pub(crate) async fn start(&self) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
-        self.begin(&mut process).await
+        self.start_process(&mut process).await
     }
 
-    async fn begin(&self, process: &mut MutexGuard<'_, Option<Process>>) -> anyhow::Result<()> {
+    async fn start_process(&self, process: &mut MutexGuard<'_, Option<Process>>) -> anyhow::Result<()> {
         let mut command = Command::new(&self.program);
-        command.args(["serve", "--json", "--config"]).arg(self.file());
+        command.args(["serve", "--json", "--config"]).arg(self.settings_file());
         let (started, ready) = Process::start_ready(&mut command, &self.errors(), self.runtime).await?;
         let admin = ready["admin"].as_str().and_then(|url| url.strip_prefix("http://")?.parse().ok());
         *self.admin.lock().unwrap_or_else(PoisonError::into_inner) = admin;
         let id = started.id();
         **process = Some(started);
-        self.history.seen().lives.push(Life {
+        self.history.observations().processes.push(ProcessLifetime {
             node: self.number,
             id,
-            span: Span { from: self.runtime.monotonic(), to: None },
+            span: TimeSpan { from: self.runtime.monotonic(), to: None },
             descriptors: (descriptors(id, &[]).unwrap_or(0), None),
             memory: (None, 0),
         });
@@ -121,47 +121,50 @@ impl Node {
     /// Stops it gracefully and waits for its end. Its requests in flight may finish.
     pub(crate) async fn stop(&self) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
-        self.end(&mut process).await
+        self.stop_process(&mut process).await
     }
 
-    async fn end(&self, process: &mut MutexGuard<'_, Option<Process>>) -> anyhow::Result<()> {
+    async fn stop_process(&self, process: &mut MutexGuard<'_, Option<Process>>) -> anyhow::Result<()> {
         let Some(mut running) = process.take() else { return Ok(()) };
         let (number, from) = (self.number, self.runtime.monotonic());
-        let place = {
-            let mut seen = self.history.seen();
-            seen.stops.push((number, Span { from, to: None }));
-            seen.stops.len() - 1
+        let index = {
+            let mut observations = self.history.observations();
+            observations.stops.push((number, TimeSpan { from, to: None }));
+            observations.stops.len() - 1
         };
         running.signal(Signal::Terminate)?;
-        let status = running.wait(DRAIN + SLACK, self.runtime).await;
+        let status = running.wait(DRAIN_TIMEOUT + STOP_MARGIN, self.runtime).await;
         drop(running);
         let now = self.runtime.monotonic();
-        let mut seen = self.history.seen();
-        seen.stops[place].1.to = Some(now);
-        self.close_life(&mut seen, now);
+        let mut observations = self.history.observations();
+        observations.stops[index].1.to = Some(now);
+        self.record_exit(&mut observations, now);
         match status {
             Some(status) if status.success() => {}
             Some(status) => {
-                seen.misdeeds.push(format!("node {number} was told to stop and ended with {status}"));
+                observations
+                    .process_failures
+                    .push(format!("node {number} exited with {status} after SIGTERM"));
             }
-            None => seen
-                .misdeeds
-                .push(format!("node {number} was told to stop and had not after {:?}", DRAIN + SLACK)),
+            None => observations.process_failures.push(format!(
+                "node {number} did not exit within {:?} after SIGTERM",
+                DRAIN_TIMEOUT + STOP_MARGIN
+            )),
         }
         Ok(())
     }
 
-    fn close_life(&self, seen: &mut crate::history::Seen, now: Timestamp) {
-        if let Some(life) = seen.life_of(self.number) {
-            life.span.to = Some(now);
+    fn record_exit(&self, observations: &mut crate::history::Observations, now: Timestamp) {
+        if let Some(process_record) = observations.process_of(self.number) {
+            process_record.span.to = Some(now);
         }
     }
 
     /// Stops it gracefully, and starts it again with the same directory.
     pub(crate) async fn stop_and_start(&self) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
-        self.end(&mut process).await?;
-        self.begin(&mut process).await
+        self.stop_process(&mut process).await?;
+        self.start_process(&mut process).await
     }
 
     /// Kills it, and starts it again with the same directory.
@@ -170,22 +173,22 @@ impl Node {
         if let Some(mut running) = process.take() {
             // Recorded before the kill, so that no request that is cut off by it ends before the recorded time.
             let from = self.runtime.monotonic();
-            self.history.seen().kills.push((self.number, Span { from, to: None }));
+            self.history.observations().kills.push((self.number, TimeSpan { from, to: None }));
             running.kill();
             let now = self.runtime.monotonic();
-            let mut seen = self.history.seen();
-            if let Some((_, span)) = seen.kills.last_mut() {
+            let mut observations = self.history.observations();
+            if let Some((_, span)) = observations.kills.last_mut() {
                 span.to = Some(now);
             }
-            self.close_life(&mut seen, now);
+            self.record_exit(&mut observations, now);
         }
-        self.begin(&mut process).await
+        self.start_process(&mut process).await
     }
 
     /// Makes it reload its settings, if it runs.
-    pub(crate) async fn reread(&self) -> anyhow::Result<()> {
+    pub(crate) async fn reload(&self) -> anyhow::Result<()> {
         let process = self.process.lock().await;
-        process.as_ref().map_or(Ok(()), |running| running.signal(Signal::Reread))
+        process.as_ref().map_or(Ok(()), |running| running.signal(Signal::Reload))
     }
 
     /// Its process id; `None` while it is being started or ended.
@@ -194,36 +197,40 @@ impl Node {
     }
 
     /// Its ledger; `None` while it is being started.
-    pub(crate) async fn books(&self) -> Option<Books> {
-        let late = Deadline::after(self.runtime.monotonic(), READ_WITHIN);
+    pub(crate) async fn metrics(&self) -> Option<NodeMetrics> {
+        let late = Deadline::after(self.runtime.monotonic(), METRICS_TIMEOUT);
         let admin = (*self.admin.lock().unwrap_or_else(PoisonError::into_inner))?;
-        let metrics = within(&self.runtime, late, get(admin, "/metrics")).await?.ok()?;
-        books_in(&String::from_utf8_lossy(&metrics))
+        let metrics = timeout_at(&self.runtime, late, get(admin, "/metrics")).await?.ok()?;
+        parse_metrics(&String::from_utf8_lossy(&metrics))
     }
 
     /// Checks its process: its memory, and whether it has ended by itself.
-    pub(crate) fn look(&self, fifth: Duration) {
+    pub(crate) fn check_process(&self, fifth: Duration) {
         // It is being started or ended right now.
         let Ok(mut process) = self.process.try_lock() else { return };
         let Some(running) = process.as_mut() else { return };
-        let (ended, now) = (running.ended(), self.runtime.monotonic());
-        let mut seen = self.history.seen();
+        let (ended, now) = (running.exit_status(), self.runtime.monotonic());
+        let mut observations = self.history.observations();
         if let Some(status) = ended {
             *process = None;
-            self.close_life(&mut seen, now);
-            seen.misdeeds.push(format!("node {} ended by itself with {status}", self.number));
+            self.record_exit(&mut observations, now);
+            observations
+                .process_failures
+                .push(format!("node {} exited unexpectedly with {status}", self.number));
             return;
         }
-        if let (Some(life), Some(memory)) = (seen.life_of(self.number), memory(running.id())) {
-            if life.memory.0.is_none() && now - life.span.from >= fifth {
-                life.memory.0 = Some(memory);
+        if let (Some(process_record), Some(memory)) =
+            (observations.process_of(self.number), memory(running.id()))
+        {
+            if process_record.memory.0.is_none() && now - process_record.span.from >= fifth {
+                process_record.memory.0 = Some(memory);
             }
-            life.memory.1 = memory;
+            process_record.memory.1 = memory;
         }
     }
 }
 
-fn books_in(metrics: &str) -> Option<Books> {
+fn parse_metrics(metrics: &str) -> Option<NodeMetrics> {
     // One line for each tier or target, or one in total.
     let read = |name: &str| -> Option<u64> {
         let of =
@@ -233,31 +240,35 @@ fn books_in(metrics: &str) -> Option<Books> {
             lines.map(|line| line.rsplit_once(' ')?.1.trim().parse().ok()).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
     };
-    Some(Books {
+    Some(NodeMetrics {
         posted: read("seawall_budget_posted_nanodollars")?,
         held: read("seawall_budget_held_nanodollars")?,
         overrun: read("seawall_budget_overrun_nanodollars").unwrap_or(0),
         in_flight: read("seawall_in_flight")?,
-        decided_alone: read("seawall_shared_store_decided_alone_total").unwrap_or(0),
-        is_shared: read("seawall_shared_store_here") == Some(1),
+        local_decisions: read("seawall_shared_store_local_decisions_total").unwrap_or(0),
+        is_shared: read("seawall_shared_store_up") == Some(1),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Books, books_in};
+    use super::{NodeMetrics, parse_metrics};
 
     #[test]
-    fn books_are_read_from_metrics() {
+    fn metrics_are_parsed() {
         let text = "# HELP x\nseawall_budget_posted_nanodollars{tier=\"prime\"} 12\n\
                     seawall_budget_posted_nanodollars{tier=\"guest\"} 3\nseawall_budget_held_nanodollars 7\n\
                     seawall_in_flight{target=\"a\"} 2\nseawall_in_flight_limit{target=\"a\"} 100\n";
-        assert_eq!(books_in(text), Some(Books { posted: 15, held: 7, in_flight: 2, ..Books::default() }));
-        let text = format!("{text}seawall_shared_store_decided_alone_total 3\n");
-        assert_eq!(books_in(&text).map(|books| books.decided_alone), Some(3));
-        assert!(
-            books_in(&format!("{text}seawall_shared_store_here 1\n")).is_some_and(|books| books.is_shared)
+        assert_eq!(
+            parse_metrics(text),
+            Some(NodeMetrics { posted: 15, held: 7, in_flight: 2, ..NodeMetrics::default() })
         );
-        assert_eq!(books_in("seawall_budget_posted_nanodollars 12\n"), None);
+        let text = format!("{text}seawall_shared_store_local_decisions_total 3\n");
+        assert_eq!(parse_metrics(&text).map(|metrics| metrics.local_decisions), Some(3));
+        assert!(
+            parse_metrics(&format!("{text}seawall_shared_store_up 1\n"))
+                .is_some_and(|metrics| metrics.is_shared)
+        );
+        assert_eq!(parse_metrics("seawall_budget_posted_nanodollars 12\n"), None);
     }
 }

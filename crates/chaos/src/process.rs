@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, ensure};
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::{Timer as _, within};
+use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_gateway::TokioRuntime;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,11 +15,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// Timeout for a process to become ready.
-const READY_WITHIN: Duration = Duration::from_secs(20);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Polling interval for the end of a process.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum length of the first line of output.
-const LONGEST_LINE: u64 = 1 << 16;
+const MAX_LINE_LENGTH: u64 = 1 << 16;
 
 /// A signal to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub(crate) enum Signal {
     /// Shut down gracefully (SIGTERM).
     Terminate,
     /// Reload the settings (SIGHUP).
-    Reread,
+    Reload,
     /// Suspend (SIGSTOP).
-    Freeze,
+    Pause,
     /// Resume (SIGCONT).
-    Thaw,
+    Resume,
 }
 
 /// A running process, killed when this is dropped.
@@ -54,12 +54,12 @@ impl Process {
         runtime: TokioRuntime,
     ) -> anyhow::Result<(Self, Value)> {
         let mut process = Self::start(command.stdout(Stdio::piped()), errors)?;
-        let out = process.child.stdout.take().context("it has no output")?;
+        let out = process.child.stdout.take().context("no standard output")?;
         let line = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
-            BufReader::new(out.take(LONGEST_LINE)).read_line(&mut line).map(|_| line)
+            BufReader::new(out.take(MAX_LINE_LENGTH)).read_line(&mut line).map(|_| line)
         });
-        let line = within(&runtime, Deadline::after(runtime.monotonic(), READY_WITHIN), line).await;
+        let line = timeout_at(&runtime, Deadline::after(runtime.monotonic(), READY_TIMEOUT), line).await;
         let line = line.with_context(|| format!("{command:?} was not ready in time"))???;
         let ready = serde_json::from_str(&line)
             .with_context(|| format!("{command:?} is not ready: {line:?}; see {}", errors.display()))?;
@@ -73,9 +73,9 @@ impl Process {
     pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let name = match signal {
             Signal::Terminate => "-TERM",
-            Signal::Reread => "-HUP",
-            Signal::Freeze => "-STOP",
-            Signal::Thaw => "-CONT",
+            Signal::Reload => "-HUP",
+            Signal::Pause => "-STOP",
+            Signal::Resume => "-CONT",
         };
         let sent = Command::new("kill").args([name, &self.id().to_string()]).status();
         ensure!(sent.context("cannot send a signal")?.success(), "kill {name} failed");
@@ -83,21 +83,21 @@ impl Process {
     }
 
     /// The exit status, if it has ended.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
     /// Waits for its end, for at most this long.
-    pub(crate) async fn wait(&mut self, most: Duration, runtime: TokioRuntime) -> Option<ExitStatus> {
-        let late = runtime.monotonic() + most;
+    pub(crate) async fn wait(&mut self, timeout: Duration, runtime: TokioRuntime) -> Option<ExitStatus> {
+        let deadline = runtime.monotonic() + timeout;
         loop {
-            if let Some(status) = self.ended() {
+            if let Some(status) = self.exit_status() {
                 return Some(status);
             }
-            if runtime.monotonic() >= late {
+            if runtime.monotonic() >= deadline {
                 return None;
             }
-            runtime.sleep_until(runtime.monotonic() + LOOK_EVERY).await;
+            runtime.sleep_until(runtime.monotonic() + POLL_INTERVAL).await;
         }
     }
 
@@ -126,15 +126,15 @@ fn memory_in(status: &str) -> Option<u64> {
 }
 
 /// Open file descriptors of a process, without connections to these ports; `None` if it is gone.
-pub(crate) fn descriptors(id: u32, kept: &[u16]) -> Option<u64> {
+pub(crate) fn descriptors(id: u32, excluded_ports: &[u16]) -> Option<u64> {
     let table = fs::read_to_string(format!("/proc/{id}/net/tcp")).unwrap_or_default();
-    let kept = sockets_to(&table, kept);
+    let excluded_sockets = sockets_to(&table, excluded_ports);
     let entries = fs::read_dir(format!("/proc/{id}/fd")).ok()?;
     let is_counted = |entry: &fs::DirEntry| {
         let target = fs::read_link(entry.path()).unwrap_or_default();
         let target = target.to_string_lossy();
         let socket = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
-        socket.is_none_or(|socket| !kept.contains(socket))
+        socket.is_none_or(|socket| !excluded_sockets.contains(socket))
     };
     Some(entries.flatten().filter(is_counted).count() as u64)
 }

@@ -1,22 +1,24 @@
 //! The run: starts everything, injects the faults, and collects the evidence.
 
-use crate::caller::ask;
-use crate::history::{Asked, History, Span, StrangersSeen};
-use crate::law::{Evidence, Law, judged};
-use crate::ledger::{priced, written};
-use crate::lone::Lone;
-use crate::model::Model;
-use crate::node::Node;
+use crate::caller::send;
+use crate::history::{AttackResult, History, RequestObservation, TimeSpan};
+use crate::invariant::{Evidence, InvariantResult, check_all};
+use crate::ledger::{check_prices, read_ledger};
+use crate::model::ModelProcess;
+use crate::node::GatewayNode;
 use crate::process::descriptors;
-use crate::schedule::{DISHONEST, MODELS, NODES, OVERRUNS, Planned, Trouble, schedule, spoils};
+use crate::progress::ChaosProgress;
+use crate::schedule::{
+    FALSE_BILLING, InjectedFault, MODELS, NODES, OVERRUN_MODEL, ScheduledFault, excuses_rejection, schedule,
+};
 use crate::setting::NodeSettings;
-use crate::show::Screen;
-use crate::store::Store;
-use crate::strangers::strangers;
-use crate::traffic::{Arrival, arrivals};
+use crate::standalone::StandaloneGateway;
+use crate::store::RedisServer;
+use crate::traffic::{ChaosRequest, schedule_requests};
+use crate::unauthenticated::attack;
 use anyhow::Context as _;
-use seawall_core::chance::SeededChance;
-use seawall_core::handle::Timer as _;
+use seawall_core::random::SeededRandom;
+use seawall_core::runtime::Timer as _;
 use seawall_core::time::Timestamp;
 use seawall_gateway::TokioRuntime;
 use std::net::SocketAddr;
@@ -27,11 +29,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Interval between two readings of ledgers and processes.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The quiet time without requests before the final readings.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET_TIME: Duration = Duration::from_secs(2);
 /// From this part of the cap on, in thousandths, the share of a tier or of a caller may be exhausted.
-const TIGHT: u64 = 400;
+const LOW_BUDGET: u64 = 400;
 const NANOS_PER_CENT: u64 = 10_000_000;
 
 /// The options of a run.
@@ -43,104 +45,104 @@ pub(crate) struct RunOptions {
 }
 
 /// All running parts.
-struct Stage {
+struct ChaosRun {
     runtime: TokioRuntime,
-    zero: Timestamp,
-    whole: Duration,
+    started_at: Timestamp,
+    duration: Duration,
     cents: u64,
-    store: Store,
-    lone: Lone,
-    models: Vec<Model>,
-    nodes: Vec<Node>,
+    store: RedisServer,
+    standalone: StandaloneGateway,
+    models: Vec<ModelProcess>,
+    nodes: Vec<GatewayNode>,
     history: History,
 }
 
 /// Runs the test, and returns the checked invariants.
 pub(crate) async fn run(
     options: &RunOptions,
-    folder: &Path,
+    directory: &Path,
     runtime: TokioRuntime,
-    screen: &Screen,
-) -> anyhow::Result<Vec<Law>> {
-    let whole = Duration::from_secs(60) * options.minutes;
-    let stage = Arc::new(set_up(options, folder, runtime, whole).await?);
-    let troubles = schedule(whole, options.seed);
-    let questions = arrivals(whole, &troubles, options.seed);
+    progress: &ChaosProgress,
+) -> anyhow::Result<Vec<InvariantResult>> {
+    let duration = Duration::from_secs(60) * options.minutes;
+    let run = Arc::new(set_up(options, directory, runtime, duration).await?);
+    let faults = schedule(duration, options.seed);
+    let requests = schedule_requests(duration, &faults, options.seed);
     let (over, is_over) = watch::channel(false);
-    let mut around = JoinSet::new();
-    for place in 0..NODES {
-        let (stage, is_over) = (Arc::clone(&stage), is_over.clone());
-        around.spawn(async move {
-            look_on(&stage, place, is_over).await;
+    let mut background = JoinSet::new();
+    for index in 0..NODES {
+        let (run, is_over) = (Arc::clone(&run), is_over.clone());
+        background.spawn(async move {
+            observe(&run, index, is_over).await;
             Ok(())
         });
     }
-    let asked = (Arc::clone(&stage), is_over.clone());
-    around.spawn(async move {
-        asked.0.lone.ask(&asked.0.history, asked.1).await;
+    let standalone_run = (Arc::clone(&run), is_over.clone());
+    background.spawn(async move {
+        standalone_run.0.standalone.send_requests(&standalone_run.0.history, standalone_run.1).await;
         Ok(())
     });
-    let playing = Arc::clone(&stage);
-    let lines = screen.clone();
-    around.spawn(async move { make_trouble(&playing, troubles, &lines).await });
-    ask_all(&stage, questions, screen).await;
-    screen.say("waiting for quiet");
-    runtime.sleep_until((stage.zero + whole).max(runtime.monotonic())).await;
-    runtime.sleep_until(runtime.monotonic() + QUIET).await;
-    let held = last_looks(&stage).await;
+    let injecting = Arc::clone(&run);
+    let fault_progress = progress.clone();
+    background.spawn(async move { inject_all(&injecting, faults, &fault_progress).await });
+    send_all(&run, requests, progress).await;
+    progress.print_line("waiting for requests in flight");
+    runtime.sleep_until((run.started_at + duration).max(runtime.monotonic())).await;
+    runtime.sleep_until(runtime.monotonic() + QUIET_TIME).await;
+    let ledgers = final_readings(&run).await;
     // The observers may stop now.
     let _ = over.send(true);
-    while let Some(ended) = around.join_next().await {
+    while let Some(ended) = background.join_next().await {
         ended??;
     }
-    let evidence = evidence(&stage, held).await?;
-    Ok(judged(&evidence))
+    let evidence = evidence(&run, ledgers).await?;
+    Ok(check_all(&evidence))
 }
 
 async fn set_up(
     options: &RunOptions,
-    folder: &Path,
+    directory: &Path,
     runtime: TokioRuntime,
-    whole: Duration,
-) -> anyhow::Result<Stage> {
+    duration: Duration,
+) -> anyhow::Result<ChaosRun> {
     let history = History::default();
-    let store = Store::start(folder, runtime).await?;
-    let lone = Lone::start(options, folder, runtime).await?;
+    let store = RedisServer::start(directory, runtime).await?;
+    let standalone = StandaloneGateway::start(options, directory, runtime).await?;
     let mut models = Vec::new();
     for number in 0..MODELS {
         let seed = options.seed.wrapping_add(number as u64);
-        models.push(Model::start(number, &options.program, folder, seed, runtime).await?);
+        models.push(ModelProcess::start(number, &options.program, directory, seed, runtime).await?);
     }
-    let mut chance = SeededChance::new(options.seed ^ 0x006d_6f6e_6579);
+    let mut chance = SeededRandom::new(options.seed ^ 0x006d_6f6e_6579);
     let cents = u64::from(options.minutes) * (12 + chance.draw().below(140));
-    let mut stage = Stage {
+    let mut run = ChaosRun {
         runtime,
-        zero: runtime.monotonic(),
-        whole,
+        started_at: runtime.monotonic(),
+        duration,
         cents,
         store,
-        lone,
+        standalone,
         models,
         nodes: Vec::new(),
         history,
     };
     for number in 0..NODES {
-        let node = Node::new(number, folder, &options.program, runtime, stage.history.clone())?;
-        node.write(&stage.settings(&node, 0))?;
+        let node = GatewayNode::new(number, directory, &options.program, runtime, run.history.clone())?;
+        node.write(&run.settings(&node, 0))?;
         node.start().await?;
-        stage.nodes.push(node);
+        run.nodes.push(node);
     }
-    stage.zero = runtime.monotonic();
-    stage.history.seen().variants.push((stage.zero, 0));
-    Ok(stage)
+    run.started_at = runtime.monotonic();
+    run.history.observations().variants.push((run.started_at, 0));
+    Ok(run)
 }
 
-impl Stage {
-    fn settings<'a>(&self, node: &'a Node, variant: u64) -> NodeSettings<'a> {
-        let address = |place: usize| self.models.get(place).map_or(self.store.address, |model| model.address);
+impl ChaosRun {
+    fn settings<'a>(&self, node: &'a GatewayNode, variant: u64) -> NodeSettings<'a> {
+        let address = |index: usize| self.models.get(index).map_or(self.store.address, |model| model.address);
         NodeSettings {
             listen: node.address(),
-            folder: &node.folder,
+            directory: &node.directory,
             store: Some(self.store.address),
             models: [address(0), address(1)],
             cents: self.cents,
@@ -149,9 +151,9 @@ impl Stage {
     }
 
     /// Records that counts are about to be lost.
-    fn forget(&self) {
+    fn record_count_loss(&self) {
         let now = self.runtime.monotonic();
-        self.history.seen().forgotten.get_or_insert(now);
+        self.history.observations().counts_lost_at.get_or_insert(now);
     }
 
     fn cap(&self) -> u64 {
@@ -160,208 +162,236 @@ impl Stage {
 }
 
 /// Sends every request at its time, and waits for the last response.
-async fn ask_all(stage: &Arc<Stage>, questions: Vec<Arrival>, screen: &Screen) {
-    let nodes: Vec<SocketAddr> = stage.nodes.iter().map(Node::address).collect();
+async fn send_all(run: &Arc<ChaosRun>, requests: Vec<ChaosRequest>, progress: &ChaosProgress) {
+    let nodes: Vec<SocketAddr> = run.nodes.iter().map(GatewayNode::address).collect();
     let nodes: Arc<[SocketAddr]> = nodes.into();
-    let runtime = stage.runtime;
-    let mut asking = JoinSet::new();
-    for arrival in questions {
-        runtime.sleep_until(stage.zero + arrival.at).await;
-        screen.at(runtime.monotonic() - stage.zero);
-        let (stage, nodes) = (Arc::clone(stage), Arc::clone(&nodes));
-        asking.spawn(async move {
-            let got = ask(&arrival, &nodes, runtime).await;
-            let Arrival { who, dialect, is_streamed, is_hostile, .. } = arrival;
-            stage.history.seen().asked.push(Asked { who, dialect, is_streamed, is_hostile, got });
+    let runtime = run.runtime;
+    let mut sending = JoinSet::new();
+    for scheduled in requests {
+        runtime.sleep_until(run.started_at + scheduled.at).await;
+        progress.set_elapsed(runtime.monotonic() - run.started_at);
+        let (run, nodes) = (Arc::clone(run), Arc::clone(&nodes));
+        sending.spawn(async move {
+            let response = send(&scheduled, &nodes, runtime).await;
+            let ChaosRequest { caller, dialect, is_streamed, is_hostile, .. } = scheduled;
+            run.history.observations().requests.push(RequestObservation {
+                caller,
+                dialect,
+                is_streamed,
+                is_hostile,
+                response,
+            });
         });
-        while asking.try_join_next().is_some() {}
+        while sending.try_join_next().is_some() {}
     }
-    while asking.join_next().await.is_some() {}
+    while sending.join_next().await.is_some() {}
 }
 
 /// Injects the planned faults, each at its time.
-async fn make_trouble(stage: &Arc<Stage>, planned: Vec<Planned>, screen: &Screen) -> anyhow::Result<()> {
-    let mut making = JoinSet::new();
-    for Planned { at, trouble } in planned {
-        stage.runtime.sleep_until(stage.zero + at).await;
-        screen.say(&format!("{:5.1} s  {}", at.as_secs_f64(), told(&trouble)));
-        let stage = Arc::clone(stage);
-        making.spawn(async move { make(&stage, trouble).await });
-        while let Some(made) = making.try_join_next() {
-            made??;
+async fn inject_all(
+    run: &Arc<ChaosRun>,
+    scheduled: Vec<ScheduledFault>,
+    progress: &ChaosProgress,
+) -> anyhow::Result<()> {
+    let mut injecting = JoinSet::new();
+    for ScheduledFault { at, fault } in scheduled {
+        run.runtime.sleep_until(run.started_at + at).await;
+        progress.print_line(&format!("{:5.1} s  {}", at.as_secs_f64(), describe(&fault)));
+        let run = Arc::clone(run);
+        injecting.spawn(async move { inject(&run, fault).await });
+        while let Some(injected) = injecting.try_join_next() {
+            injected??;
         }
     }
-    while let Some(made) = making.join_next().await {
-        made??;
+    while let Some(injected) = injecting.join_next().await {
+        injected??;
     }
     Ok(())
 }
 
-async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
-    match trouble {
-        Trouble::Faults { model, name, rules } => {
-            let is_well = rules.as_array().is_none_or(Vec::is_empty);
-            if !is_well {
-                let from = stage.runtime.monotonic();
-                let span = Span { from, to: None };
-                let mut seen = stage.history.seen();
-                if spoils(name) { &mut seen.spoilt[model] } else { &mut seen.strained[model] }.push(span);
-                if DISHONEST.contains(&name) {
-                    seen.may_be_aside[model].get_or_insert(from);
-                    seen.dishonest.push(span);
+async fn inject(run: &ChaosRun, fault: InjectedFault) -> anyhow::Result<()> {
+    match fault {
+        InjectedFault::ModelFaults { model, name, rules } => {
+            let is_recovery = rules.as_array().is_none_or(Vec::is_empty);
+            if !is_recovery {
+                let from = run.runtime.monotonic();
+                let span = TimeSpan { from, to: None };
+                let mut observations = run.history.observations();
+                if excuses_rejection(name) {
+                    &mut observations.faulty[model]
+                } else {
+                    &mut observations.degraded[model]
+                }
+                .push(span);
+                if FALSE_BILLING.contains(&name) {
+                    observations.quarantined_since[model].get_or_insert(from);
+                    observations.false_billing.push(span);
                 }
             }
-            stage.models[model].spoil(&rules).await?;
-            if is_well {
-                let (mut seen, now) = (stage.history.seen(), stage.runtime.monotonic());
-                let seen = &mut *seen;
-                for span in [&mut seen.spoilt[model], &mut seen.strained[model]].into_iter().flatten() {
+            run.models[model].set_faults(&rules).await?;
+            if is_recovery {
+                let (mut observations, now) = (run.history.observations(), run.runtime.monotonic());
+                let observations = &mut *observations;
+                for span in
+                    [&mut observations.faulty[model], &mut observations.degraded[model]].into_iter().flatten()
+                {
                     span.to.get_or_insert(now);
                 }
-                if model == OVERRUNS {
-                    seen.dishonest.iter_mut().for_each(|span| {
+                if model == OVERRUN_MODEL {
+                    observations.false_billing.iter_mut().for_each(|span| {
                         span.to.get_or_insert(now);
                     });
                 }
             }
         }
-        Trouble::StoreKilled(away) => {
-            stage.forget();
-            stage.store.kill(away).await?;
+        InjectedFault::StoreKilled(outage) => {
+            run.record_count_loss();
+            run.store.kill(outage).await?;
         }
-        Trouble::StoreFrozen(away) => stage.store.freeze(away).await?,
-        Trouble::StoreLineLost(back_after) => {
-            stage.store.lose_connections();
-            stage.runtime.sleep_until(stage.runtime.monotonic() + back_after).await;
-            for (place, node) in stage.nodes.iter().enumerate() {
+        InjectedFault::StorePaused(outage) => run.store.pause(outage).await?,
+        InjectedFault::StoreConnectionsLost(reconnect_timeout) => {
+            run.store.lose_connections();
+            run.runtime.sleep_until(run.runtime.monotonic() + reconnect_timeout).await;
+            for (index, node) in run.nodes.iter().enumerate() {
                 // A node that is being restarted cannot be read.
-                let is_alone = node.books().await.is_some_and(|books| !books.is_shared);
-                if is_alone {
-                    let misdeed =
-                        format!("node {place} still decides alone {back_after:?} after its line was lost");
-                    stage.history.seen().misdeeds.push(misdeed);
+                let is_disconnected = node.metrics().await.is_some_and(|metrics| !metrics.is_shared);
+                if is_disconnected {
+                    let failure = format!(
+                        "node {index} still decides locally {reconnect_timeout:?} after its connections to the store were lost"
+                    );
+                    run.history.observations().process_failures.push(failure);
                 }
             }
         }
-        Trouble::NodeStopped(node) => {
-            stage.forget();
-            stage.nodes[node].stop_and_start().await.context("a node that was stopped")?;
+        InjectedFault::NodeStopped(node) => {
+            run.record_count_loss();
+            run.nodes[node].stop_and_start().await.context("restart of a stopped node")?;
         }
-        Trouble::NodeKilled(node) => {
-            stage.forget();
-            stage.nodes[node].kill_and_start().await.context("a node that was killed")?;
+        InjectedFault::NodeKilled(node) => {
+            run.record_count_loss();
+            run.nodes[node].kill_and_start().await.context("restart of a killed node")?;
         }
-        Trouble::LoneKilled(times) => stage.lone.kill(times).await.context("the gateway of its own")?,
-        Trouble::Reload(variant) => {
-            stage.history.seen().variants.push((stage.runtime.monotonic(), variant));
-            for node in &stage.nodes {
-                node.write(&stage.settings(node, variant))?;
-                node.reread().await?;
+        InjectedFault::StandaloneKilled(times) => {
+            run.standalone.kill(times).await.context("standalone gateway")?
+        }
+        InjectedFault::Reload(variant) => {
+            run.history.observations().variants.push((run.runtime.monotonic(), variant));
+            for node in &run.nodes {
+                node.write(&run.settings(node, variant))?;
+                node.reload().await?;
             }
         }
-        Trouble::Strangers(lasts) => {
-            let at = |number: usize| strangers(&stage.nodes[number], number, lasts, stage.runtime);
-            let seen: [Option<StrangersSeen>; NODES] = tokio::join!(at(0), at(1)).into();
-            stage.history.seen().strangers.extend(seen.into_iter().flatten());
+        InjectedFault::UnauthenticatedClients(lasts) => {
+            let at = |number: usize| attack(&run.nodes[number], number, lasts, run.runtime);
+            let results: [Option<AttackResult>; NODES] = tokio::join!(at(0), at(1)).into();
+            run.history.observations().attacks.extend(results.into_iter().flatten());
         }
         // Part of the requests.
-        Trouble::Flood(_) | Trouble::Hostile(_) => {}
+        InjectedFault::Flood(_) | InjectedFault::HostileCaller(_) => {}
     }
     Ok(())
 }
 
-fn told(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Faults { model, name, rules } => {
+fn describe(fault: &InjectedFault) -> String {
+    match fault {
+        InjectedFault::ModelFaults { model, name, rules } => {
             let percent = rules[0]["percent"].as_u64().map_or(String::new(), |share| format!(" ({share} %)"));
             format!("model {model}: {name}{percent}")
         }
-        Trouble::StoreKilled(away) => format!("redis-server killed, back empty after {away:.1?}"),
-        Trouble::StoreFrozen(away) => format!("redis-server frozen for {away:.1?}"),
-        Trouble::StoreLineLost(_) => "lost Redis line: connections die without a reset".to_owned(),
-        Trouble::NodeStopped(node) => format!("node {node} told to stop, and started anew"),
-        Trouble::NodeKilled(node) => format!("node {node} killed, and started anew"),
-        Trouble::LoneKilled(times) => format!("the gateway of its own killed {times} times"),
-        Trouble::Reload(variant) => format!("both nodes read limits {variant}"),
-        Trouble::Strangers(lasts) => format!("unfinished, idle and unread connections for {lasts:.1?}"),
-        Trouble::Flood(lasts) => format!("one caller floods for {lasts:.1?}"),
-        Trouble::Hostile(lasts) => format!("one caller provokes failures for {lasts:.1?}"),
+        InjectedFault::StoreKilled(outage) => format!("redis-server killed, back empty after {outage:.1?}"),
+        InjectedFault::StorePaused(outage) => format!("redis-server paused for {outage:.1?}"),
+        InjectedFault::StoreConnectionsLost(_) => "connections to Redis lost without a reset".to_owned(),
+        InjectedFault::NodeStopped(node) => format!("node {node} stopped and restarted"),
+        InjectedFault::NodeKilled(node) => format!("node {node} killed and restarted"),
+        InjectedFault::StandaloneKilled(times) => format!("standalone gateway killed {times} times"),
+        InjectedFault::Reload(variant) => format!("both nodes reload limits {variant}"),
+        InjectedFault::UnauthenticatedClients(lasts) => {
+            format!("unfinished, idle and stalled connections for {lasts:.1?}")
+        }
+        InjectedFault::Flood(lasts) => format!("one caller floods for {lasts:.1?}"),
+        InjectedFault::HostileCaller(lasts) => format!("one caller provokes failures for {lasts:.1?}"),
     }
 }
 
 /// Reads a node's ledger and checks its process periodically.
-async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>) {
-    let (node, cap) = (&stage.nodes[place], stage.cap());
-    let mut before = stage.zero;
+async fn observe(run: &ChaosRun, index: usize, mut is_over: watch::Receiver<bool>) {
+    let (node, cap) = (&run.nodes[index], run.cap());
+    let mut before = run.started_at;
     loop {
-        node.look(stage.whole / 5);
-        let now = stage.runtime.monotonic();
-        if let Some(books) = node.books().await {
-            let mut seen = stage.history.seen();
-            seen.readings += 1;
+        node.check_process(run.duration / 5);
+        let now = run.runtime.monotonic();
+        if let Some(metrics) = node.metrics().await {
+            let mut observations = run.history.observations();
+            observations.readings += 1;
             // The cost of calls beyond their reservations is spent; no admission check could have prevented it.
-            let sum = books.posted.saturating_add(books.held).saturating_sub(books.overrun);
+            let sum = metrics.posted.saturating_add(metrics.held).saturating_sub(metrics.overrun);
             let thousandths = |nanos: u64| nanos.saturating_mul(1_000) / cap.max(1);
-            seen.fullest = seen.fullest.max(thousandths(sum));
+            observations.max_budget_use = observations.max_budget_use.max(thousandths(sum));
             // It reduces the budget all the same.
-            if thousandths(sum.saturating_add(books.overrun)) >= TIGHT {
-                seen.tight[place].get_or_insert(before);
+            if thousandths(sum.saturating_add(metrics.overrun)) >= LOW_BUDGET {
+                observations.budget_low_since[index].get_or_insert(before);
             }
             if sum > cap {
-                seen.overdrawn.push(format!("node {place}: {books:?} of {cap}"));
+                observations.overdrawn.push(format!("node {index}: {metrics:?} of {cap}"));
             }
-            seen.note_alone(place, stage.runtime.monotonic(), books.decided_alone);
+            observations.record_local_decisions(index, run.runtime.monotonic(), metrics.local_decisions);
             before = now;
         }
         tokio::select! {
             biased;
             _ = is_over.changed() => return,
-            () = stage.runtime.sleep_until(stage.runtime.monotonic() + LOOK_EVERY) => {}
+            () = run.runtime.sleep_until(run.runtime.monotonic() + POLL_INTERVAL) => {}
         }
     }
 }
 
 /// The ledgers of nodes when no requests are in flight any more; also records the open descriptors of their processes.
-async fn last_looks(stage: &Stage) -> Vec<Option<(u64, u64)>> {
-    let mut books = Vec::new();
-    let kept: Vec<u16> = stage.models.iter().map(|model| model.address.port()).collect();
-    for (place, node) in stage.nodes.iter().enumerate() {
-        let last = node.books().await;
-        if let Some(calls) = last.as_ref().map(|books| books.in_flight).filter(|calls| *calls > 0) {
-            let misdeed = format!("node {place} has {calls} calls under way when nobody asks any more");
-            stage.history.seen().misdeeds.push(misdeed);
+async fn final_readings(run: &ChaosRun) -> Vec<Option<(u64, u64)>> {
+    let mut ledgers = Vec::new();
+    let model_ports: Vec<u16> = run.models.iter().map(|model| model.address.port()).collect();
+    for (index, node) in run.nodes.iter().enumerate() {
+        let last = node.metrics().await;
+        if let Some(calls) = last.as_ref().map(|metrics| metrics.in_flight).filter(|calls| *calls > 0) {
+            let failure = format!("node {index} has {calls} calls in flight after the last request");
+            run.history.observations().process_failures.push(failure);
         }
-        books.push(last.map(|books| (books.posted, books.held)));
-        if let Some(life) = stage.history.seen().life_of(place) {
-            life.descriptors.1 = descriptors(life.id, &kept);
+        ledgers.push(last.map(|metrics| (metrics.posted, metrics.held)));
+        if let Some(process) = run.history.observations().process_of(index) {
+            process.descriptors.1 = descriptors(process.id, &model_ports);
         }
     }
-    books
+    ledgers
 }
 
 /// Stops everything, and reads the persisted state.
-async fn evidence(stage: &Stage, books: Vec<Option<(u64, u64)>>) -> anyhow::Result<Evidence> {
-    let lives_at_the_end: Vec<u32> =
-        stage.history.seen().lives.iter().filter(|life| life.span.to.is_none()).map(|life| life.id).collect();
-    for node in &stage.nodes {
+async fn evidence(run: &ChaosRun, ledgers: Vec<Option<(u64, u64)>>) -> anyhow::Result<Evidence> {
+    let final_processes: Vec<u32> = run
+        .history
+        .observations()
+        .processes
+        .iter()
+        .filter(|process| process.span.to.is_none())
+        .map(|process| process.id)
+        .collect();
+    for node in &run.nodes {
         node.stop().await?;
     }
-    stage.lone.stop().await?;
+    run.standalone.stop().await?;
     let mut evidence = Evidence {
-        books,
-        seen: stage.history.seen().clone(),
-        zero: Some(stage.zero),
-        lives_at_the_end,
+        ledgers,
+        observations: run.history.observations().clone(),
+        started_at: Some(run.started_at),
+        final_processes,
         ..Evidence::default()
     };
-    for node in &stage.nodes {
-        evidence.written.push(written(&node.folder.join("state"), stage.cents, stage.runtime).await?);
-        evidence.priced.push(priced(&node.folder.join("access.log"))?);
-        evidence.said.push(std::fs::read_to_string(node.errors())?);
+    for node in &run.nodes {
+        evidence.persisted.push(read_ledger(&node.directory.join("state"), run.cents, run.runtime).await?);
+        evidence.prices.push(check_prices(&node.directory.join("access.log"))?);
+        evidence.stderr.push(std::fs::read_to_string(node.errors())?);
     }
-    for model in &stage.models {
-        evidence.billed.push(model.billed().await?);
-        evidence.said.push(std::fs::read_to_string(&model.errors)?);
+    for model in &run.models {
+        evidence.bills.push(model.billed().await?);
+        evidence.stderr.push(std::fs::read_to_string(&model.errors)?);
     }
     Ok(evidence)
 }

@@ -2,8 +2,8 @@
 
 use crate::process::{Process, Signal};
 use anyhow::{Context as _, bail};
-use seawall_core::chance::SeededChance;
-use seawall_core::handle::{Runtime as _, Timer as _};
+use seawall_core::random::SeededRandom;
+use seawall_core::runtime::{Runtime as _, Timer as _};
 use seawall_gateway::TokioRuntime;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -16,79 +16,86 @@ use tokio::task::JoinSet;
 
 /// Ports outside the system's ephemeral range, so that no other process takes ours while the server is down.
 const PORTS: (u16, u16) = (20_000, 30_000);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const MOST_LOOKS: u32 = 500;
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_POLLS: u32 = 500;
 
 /// A server that can be killed and suspended.
-pub(crate) struct Store {
+pub(crate) struct RedisServer {
     /// The address that nodes use: the forwarder's.
     pub(crate) address: SocketAddr,
     server: SocketAddr,
-    line: Line,
-    folder: PathBuf,
+    forwarder: Forwarder,
+    directory: PathBuf,
     process: Mutex<Option<Process>>,
     runtime: TokioRuntime,
 }
 
-impl Store {
+impl RedisServer {
     /// Starts it on a free port.
-    pub(crate) async fn start(folder: &Path, runtime: TokioRuntime) -> anyhow::Result<Self> {
-        let folder = folder.join("store");
-        std::fs::create_dir(&folder)?;
-        let server = free_address(runtime).context("there is no free port for redis-server")?;
-        let line = Line::start(server).await?;
-        let store = Self { address: line.address, server, line, folder, process: Mutex::new(None), runtime };
-        *store.process.lock().await = Some(store.begin().await?);
+    pub(crate) async fn start(directory: &Path, runtime: TokioRuntime) -> anyhow::Result<Self> {
+        let directory = directory.join("store");
+        std::fs::create_dir(&directory)?;
+        let server = free_address(runtime).context("no free port for redis-server")?;
+        let forwarder = Forwarder::start(server).await?;
+        let store = Self {
+            address: forwarder.address,
+            server,
+            forwarder,
+            directory,
+            process: Mutex::new(None),
+            runtime,
+        };
+        *store.process.lock().await = Some(store.start_process().await?);
         Ok(store)
     }
 
-    async fn begin(&self) -> anyhow::Result<Process> {
+    async fn start_process(&self) -> anyhow::Result<Process> {
         let mut command = Command::new("redis-server");
         command.args(["--port", &self.server.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&self.folder);
+        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&self.directory);
         command.stdout(Stdio::null());
-        let process = Process::start(&mut command, &self.folder.join("errors.txt"))?;
-        for _ in 0..MOST_LOOKS {
+        let process = Process::start(&mut command, &self.directory.join("errors.txt"))?;
+        for _ in 0..MAX_POLLS {
             if TcpStream::connect(self.server).await.is_ok() {
                 return Ok(process);
             }
-            self.runtime.sleep_until(self.runtime.monotonic() + LOOK_EVERY).await;
+            self.runtime.sleep_until(self.runtime.monotonic() + POLL_INTERVAL).await;
         }
-        bail!("redis-server does not answer")
+        bail!("redis-server does not accept connections")
     }
 
     /// Kills it; it is restarted, empty, after this time.
-    pub(crate) async fn kill(&self, away: Duration) -> anyhow::Result<()> {
+    pub(crate) async fn kill(&self, outage: Duration) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
         *process = None;
-        self.runtime.sleep_until(self.runtime.monotonic() + away).await;
-        *process = Some(self.begin().await?);
+        self.runtime.sleep_until(self.runtime.monotonic() + outage).await;
+        *process = Some(self.start_process().await?);
         Ok(())
     }
 
     /// Silently drops the existing connections of nodes, without a reset; new ones work.
     pub(crate) fn lose_connections(&self) {
-        self.line.lost.send_modify(|times| *times += 1);
+        self.forwarder.lost.send_modify(|times| *times += 1);
     }
 
     /// Suspends it for this time.
-    pub(crate) async fn freeze(&self, away: Duration) -> anyhow::Result<()> {
+    pub(crate) async fn pause(&self, outage: Duration) -> anyhow::Result<()> {
         let process = self.process.lock().await;
         let Some(running) = process.as_ref() else { return Ok(()) };
-        running.signal(Signal::Freeze)?;
-        self.runtime.sleep_until(self.runtime.monotonic() + away).await;
-        running.signal(Signal::Thaw)
+        running.signal(Signal::Pause)?;
+        self.runtime.sleep_until(self.runtime.monotonic() + outage).await;
+        running.signal(Signal::Resume)
     }
 }
 
 /// Forwards connections to the server, until the existing ones are dropped.
-struct Line {
+struct Forwarder {
     address: SocketAddr,
     lost: watch::Sender<u32>,
     _accepting: JoinSet<()>,
 }
 
-impl Line {
+impl Forwarder {
     async fn start(server: SocketAddr) -> anyhow::Result<Self> {
         let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let address = listener.local_addr()?;
@@ -127,7 +134,7 @@ async fn forward(mut node: TcpStream, server: SocketAddr, mut lost: watch::Recei
 }
 
 fn free_address(runtime: TokioRuntime) -> Option<SocketAddr> {
-    let mut chance = SeededChance::new(runtime.draw().bits());
+    let mut chance = SeededRandom::new(runtime.draw().bits());
     let mut port = || {
         let above = chance.draw().below(u64::from(PORTS.1 - PORTS.0));
         PORTS.0.saturating_add(u16::try_from(above).unwrap_or(0))

@@ -1,24 +1,24 @@
 //! The schedule of requests, drawn from the seed independently of the responses (open loop).
 
-use crate::schedule::{CRASH, NODES, Planned, Trouble};
-use seawall_core::chance::SeededChance;
+use crate::schedule::{CRASH_TEXT, InjectedFault, NODES, ScheduledFault};
+use seawall_core::random::SeededRandom;
 use seawall_core::vocabulary::Tier;
-use seawall_demo::judge::Dialect;
+use seawall_demo::validator::ClientDialect;
 use serde_json::json;
 use std::time::Duration;
 
 /// Callers of each tier.
-const OF_TIER: [(Tier, u64); 3] = [(Tier::Prime, 12), (Tier::Standard, 8), (Tier::Guest, 6)];
+const CALLERS_BY_TIER: [(Tier, u64); 3] = [(Tier::Prime, 12), (Tier::Standard, 8), (Tier::Guest, 6)];
 /// Mean time between two requests.
-const USUAL_GAP: Duration = Duration::from_millis(45);
+const MEAN_GAP: Duration = Duration::from_millis(45);
 /// Time between two requests of a flood.
 const FLOOD_GAP: Duration = Duration::from_millis(28);
 /// Time between two requests that provoke a failure.
 const HOSTILE_GAP: Duration = Duration::from_millis(60);
 /// No requests before this time, so that everything has started.
-const FIRST: Duration = Duration::from_millis(500);
+const WARM_UP: Duration = Duration::from_millis(500);
 /// No requests in the last period, so that the last ones can complete.
-const LAST: Duration = Duration::from_secs(4);
+const COOL_DOWN: Duration = Duration::from_secs(4);
 
 const QUESTIONS: [&str; 6] = [
     "おすすめの漫画は？",
@@ -31,17 +31,19 @@ const QUESTIONS: [&str; 6] = [
 
 /// A caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Who {
+pub(crate) struct ChaosCaller {
     /// The tier of the caller.
     pub(crate) tier: Tier,
     /// The index within the tier.
     pub(crate) number: u64,
 }
 
-impl Who {
+impl ChaosCaller {
     /// All callers.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        OF_TIER.into_iter().flat_map(|(tier, many)| (0..many).map(move |number| Self { tier, number }))
+        CALLERS_BY_TIER
+            .into_iter()
+            .flat_map(|(tier, count)| (0..count).map(move |number| Self { tier, number }))
     }
 
     /// The API key of the caller.
@@ -52,57 +54,57 @@ impl Who {
 
 /// One scheduled request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
+pub(crate) struct ChaosRequest {
     /// The offset from the beginning.
     pub(crate) at: Duration,
-    pub(crate) who: Who,
+    pub(crate) caller: ChaosCaller,
     /// The preferred node.
     pub(crate) node: usize,
-    pub(crate) dialect: Dialect,
+    pub(crate) dialect: ClientDialect,
     pub(crate) is_streamed: bool,
     /// Whether it provokes a failure, on purpose.
     pub(crate) is_hostile: bool,
     question: String,
-    most_tokens: u64,
+    max_tokens: u64,
     /// Whether it refers to a document that the model fetches: a few bytes that are billed as 150,000 tokens.
-    names_document: bool,
+    references_document: bool,
     /// The caller disconnects after this many bytes of the body.
-    pub(crate) leaves_after: Option<u64>,
+    pub(crate) disconnects_after: Option<u64>,
 }
 
-impl Arrival {
+impl ChaosRequest {
     /// A plain request of this caller, answered in one piece.
-    pub(crate) fn whole(who: Who) -> Self {
+    pub(crate) fn plain(caller: ChaosCaller) -> Self {
         Self {
             at: Duration::ZERO,
-            who,
+            caller,
             node: 0,
-            dialect: Dialect::Messages,
+            dialect: ClientDialect::Messages,
             is_streamed: false,
             question: QUESTIONS[0].to_owned(),
-            most_tokens: 20,
-            names_document: false,
-            leaves_after: None,
+            max_tokens: 20,
+            references_document: false,
+            disconnects_after: None,
             is_hostile: false,
         }
     }
 
     /// The path and the body.
-    pub(crate) fn written(&self) -> (&'static str, String) {
-        let (text, most, stream) = (&self.question, self.most_tokens, self.is_streamed);
+    pub(crate) fn path_and_body(&self) -> (&'static str, String) {
+        let (text, most, stream) = (&self.question, self.max_tokens, self.is_streamed);
         let turn = json!([{ "role": "user", "content": text }]);
         match self.dialect {
-            Dialect::Messages => {
+            ClientDialect::Messages => {
                 let source = json!({ "type": "url", "url": "https://example.com/document.pdf" });
                 let parts =
                     json!([{ "type": "document", "source": source }, { "type": "text", "text": text }]);
                 let named = json!([{ "role": "user", "content": parts }]);
-                let turn = if self.names_document { named } else { turn };
+                let turn = if self.references_document { named } else { turn };
                 let body =
                     json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
                 ("/v1/messages", body.to_string())
             }
-            Dialect::Completions => {
+            ClientDialect::Completions => {
                 let mut body =
                     json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
                 if stream {
@@ -110,12 +112,12 @@ impl Arrival {
                 }
                 ("/v1/chat/completions", body.to_string())
             }
-            Dialect::Converse => {
+            ClientDialect::Converse => {
                 let path = if stream { "/model/manga/converse-stream" } else { "/model/manga/converse" };
                 let turn = json!([{ "role": "user", "content": [{ "text": text }] }]);
                 (path, json!({ "messages": turn, "inferenceConfig": { "maxTokens": most } }).to_string())
             }
-            Dialect::Chat => {
+            ClientDialect::Chat => {
                 ("/chat", json!({ "message": text, "stream": stream, "max_tokens": most }).to_string())
             }
         }
@@ -123,78 +125,83 @@ impl Arrival {
 }
 
 /// All requests of a run, the earliest first.
-pub(crate) fn arrivals(whole: Duration, troubles: &[Planned], seed: u64) -> Vec<Arrival> {
-    let mut chance = SeededChance::new(seed ^ 0x0061_736b);
-    let everybody: Vec<Who> = Who::all().collect();
-    let any = |chance: &mut SeededChance| everybody[pick(chance, everybody.len())];
-    let mut arrivals = Vec::new();
-    let (mut at, end) = (FIRST, whole.saturating_sub(LAST));
+pub(crate) fn schedule_requests(
+    duration: Duration,
+    faults: &[ScheduledFault],
+    seed: u64,
+) -> Vec<ChaosRequest> {
+    let mut chance = SeededRandom::new(seed ^ 0x0061_736b);
+    let all_callers: Vec<ChaosCaller> = ChaosCaller::all().collect();
+    let any = |chance: &mut SeededRandom| all_callers[pick(chance, all_callers.len())];
+    let mut requests = Vec::new();
+    let (mut at, end) = (WARM_UP, duration.saturating_sub(COOL_DOWN));
     while at < end {
-        let who = any(&mut chance);
-        arrivals.push(arrival(at, who, &mut chance));
-        at += gap(&mut chance);
+        let caller = any(&mut chance);
+        requests.push(request_at(at, caller, &mut chance));
+        at += exponential_gap(&mut chance);
     }
     // Always the same caller, so that it exceeds even what a partitioned fleet may admit; often one with a low limit.
-    let guests: Vec<Who> = Who::all().filter(|who| who.tier == Tier::Guest).collect();
+    let guests: Vec<ChaosCaller> = ChaosCaller::all().filter(|caller| caller.tier == Tier::Guest).collect();
     let is_guest = chance.draw().below(3) > 0;
-    let who = if is_guest { guests[pick(&mut chance, guests.len())] } else { any(&mut chance) };
-    for planned in troubles {
-        let Trouble::Flood(lasts) = planned.trouble else { continue };
-        let mut at = planned.at;
-        while at < planned.at + lasts {
-            arrivals.push(arrival(at, who, &mut chance));
+    let caller = if is_guest { guests[pick(&mut chance, guests.len())] } else { any(&mut chance) };
+    for scheduled in faults {
+        let InjectedFault::Flood(lasts) = scheduled.fault else { continue };
+        let mut at = scheduled.at;
+        while at < scheduled.at + lasts {
+            requests.push(request_at(at, caller, &mut chance));
             at += FLOOD_GAP;
         }
     }
     let hostile = any(&mut chance);
-    for planned in troubles {
-        let Trouble::Hostile(lasts) = planned.trouble else { continue };
-        let mut at = planned.at;
-        while at < planned.at + lasts {
-            let asks = arrival(at, hostile, &mut chance);
-            arrivals.push(Arrival { question: CRASH.to_owned(), is_hostile: true, ..asks });
+    for scheduled in faults {
+        let InjectedFault::HostileCaller(lasts) = scheduled.fault else { continue };
+        let mut at = scheduled.at;
+        while at < scheduled.at + lasts {
+            let request = request_at(at, hostile, &mut chance);
+            requests.push(ChaosRequest { question: CRASH_TEXT.to_owned(), is_hostile: true, ..request });
             at += HOSTILE_GAP;
         }
     }
-    arrivals.sort_by_key(|arrival| arrival.at);
-    arrivals
+    requests.sort_by_key(|request| request.at);
+    requests
 }
 
-fn pick(chance: &mut SeededChance, bound: usize) -> usize {
+fn pick(chance: &mut SeededRandom, bound: usize) -> usize {
     usize::try_from(chance.draw().below(bound as u64)).unwrap_or(0)
 }
 
-fn arrival(at: Duration, who: Who, chance: &mut SeededChance) -> Arrival {
-    let dialects = [Dialect::Messages, Dialect::Completions, Dialect::Converse, Dialect::Chat];
+fn request_at(at: Duration, caller: ChaosCaller, chance: &mut SeededRandom) -> ChaosRequest {
+    let dialects =
+        [ClientDialect::Messages, ClientDialect::Completions, ClientDialect::Converse, ClientDialect::Chat];
     // Few enough that some repeat, so that the answer cache is exercised.
     let question = format!("{} ({})", QUESTIONS[pick(chance, QUESTIONS.len())], chance.draw().below(40));
-    Arrival {
+    ChaosRequest {
         at,
-        who,
+        caller,
         node: pick(chance, NODES),
         dialect: dialects[pick(chance, dialects.len())],
         is_streamed: chance.draw().below(10) < 6,
         is_hostile: false,
         question,
-        most_tokens: 16 + chance.draw().below(80),
-        leaves_after: (chance.draw().below(100) < 6).then(|| chance.draw().below(1_500)),
-        names_document: chance.draw().below(100) < 2,
+        max_tokens: 16 + chance.draw().below(80),
+        disconnects_after: (chance.draw().below(100) < 6).then(|| chance.draw().below(1_500)),
+        references_document: chance.draw().below(100) < 2,
     }
 }
 
 /// The time to the next request of a Poisson process: exponential.
-fn gap(chance: &mut SeededChance) -> Duration {
+fn exponential_gap(chance: &mut SeededRandom) -> Duration {
     const STEPS: u32 = 1 << 30;
-    let lot = u32::try_from(chance.draw().below(u64::from(STEPS))).unwrap_or(0);
-    let even = (f64::from(lot) + 1.0) / f64::from(STEPS);
-    USUAL_GAP.mul_f64(-even.ln())
+    let draw = u32::try_from(chance.draw().below(u64::from(STEPS))).unwrap_or(0);
+    let uniform = (f64::from(draw) + 1.0) / f64::from(STEPS);
+    MEAN_GAP.mul_f64(-uniform.ln())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrival, Who, arrivals};
+    use super::{ChaosCaller, ChaosRequest, schedule_requests};
     use crate::schedule::schedule;
-    use seawall_demo::judge::Dialect;
+    use seawall_demo::validator::ClientDialect;
     use std::collections::BTreeSet;
     use std::time::Duration;
 
@@ -202,28 +209,34 @@ mod tests {
 
     #[test]
     fn the_same_seed_asks_the_same() {
-        let troubles = schedule(MINUTE, 3);
-        assert_eq!(arrivals(MINUTE, &troubles, 3), arrivals(MINUTE, &troubles, 3));
-        assert_ne!(arrivals(MINUTE, &troubles, 3), arrivals(MINUTE, &troubles, 4));
+        let faults = schedule(MINUTE, 3);
+        assert_eq!(schedule_requests(MINUTE, &faults, 3), schedule_requests(MINUTE, &faults, 3));
+        assert_ne!(schedule_requests(MINUTE, &faults, 3), schedule_requests(MINUTE, &faults, 4));
     }
 
     #[test]
     fn a_minute_has_some_twenty_a_second_of_everybody_in_every_dialect() {
         for seed in 0..20 {
-            let all = arrivals(MINUTE, &[], seed);
+            let all = schedule_requests(MINUTE, &[], seed);
             assert!(all.is_sorted_by_key(|one| one.at) && all.iter().all(|one| one.at < MINUTE));
             assert!((1_050..1_450).contains(&all.len()), "seed {seed}: {}", all.len());
-            let flooded = arrivals(MINUTE, &schedule(MINUTE, seed), seed);
+            let flooded = schedule_requests(MINUTE, &schedule(MINUTE, seed), seed);
             assert!((all.len() + 40..3_600).contains(&flooded.len()), "seed {seed}: {}", flooded.len());
-            let keys: BTreeSet<String> = all.iter().map(|one| one.who.key()).collect();
-            assert_eq!(keys.len(), Who::all().count());
-            for dialect in [Dialect::Messages, Dialect::Completions, Dialect::Converse, Dialect::Chat] {
+            let keys: BTreeSet<String> = all.iter().map(|one| one.caller.key()).collect();
+            assert_eq!(keys.len(), ChaosCaller::all().count());
+            for dialect in [
+                ClientDialect::Messages,
+                ClientDialect::Completions,
+                ClientDialect::Converse,
+                ClientDialect::Chat,
+            ] {
                 assert!(all.iter().filter(|one| one.dialect == dialect).count() > 150, "{dialect:?}");
             }
-            let leaving = all.iter().filter(|one| one.leaves_after.is_some()).count();
+            let leaving = all.iter().filter(|one| one.disconnects_after.is_some()).count();
             assert!((30..140).contains(&leaving), "seed {seed}: {leaving}");
-            let named = |one: &&Arrival| one.names_document && one.dialect == Dialect::Messages;
-            let named: Vec<_> = all.iter().filter(named).map(|one| one.written().1).collect();
+            let named =
+                |one: &&ChaosRequest| one.references_document && one.dialect == ClientDialect::Messages;
+            let named: Vec<_> = all.iter().filter(named).map(|one| one.path_and_body().1).collect();
             assert!((1..20).contains(&named.len()), "seed {seed}: {}", named.len());
             assert!(named.iter().all(|body| body.contains(r#""type":"url""#)));
         }

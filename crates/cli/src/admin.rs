@@ -11,32 +11,37 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Timeout of each step.
-const LONGEST: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 /// A response of the admin API.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct AdminClientResponse {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
 /// Sends a request. `Err` means that there was no response.
-pub(crate) fn ask(settings: &Settings, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Answer> {
-    let address = reached(settings.admin.listen);
+pub(crate) fn send_request(
+    settings: &Settings,
+    method: &str,
+    path: &str,
+    body: &[u8],
+) -> anyhow::Result<AdminClientResponse> {
+    let address = connect_address(settings.admin.listen);
     if address.port() == 0 {
-        bail!("admin.listen has port 0, so that nobody knows where it listens");
+        bail!("admin.listen has port 0, so the port of the running gateway is unknown");
     }
     let credential = settings.admin.credential.as_ref().map(fetch_secret).transpose();
     let credential = credential.context("admin.credential")?;
-    let mut stream = TcpStream::connect_timeout(&address, LONGEST)
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)
         .with_context(|| format!("cannot reach the admin listener at {address}"))?;
     let limits =
-        stream.set_read_timeout(Some(LONGEST)).and_then(|()| stream.set_write_timeout(Some(LONGEST)));
-    limits.context("cannot limit the wait")?;
+        stream.set_read_timeout(Some(TIMEOUT)).and_then(|()| stream.set_write_timeout(Some(TIMEOUT)));
+    limits.context("cannot set a socket timeout")?;
     let authorization =
-        credential.map_or_else(String::new, |word| format!("authorization: Bearer {word}\r\n"));
+        credential.map_or_else(String::new, |token| format!("authorization: Bearer {token}\r\n"));
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {address}\r\n{authorization}content-type: application/json\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n",
@@ -44,13 +49,15 @@ pub(crate) fn ask(settings: &Settings, method: &str, path: &str, body: &[u8]) ->
     );
     let mut answer = Vec::new();
     let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
-    let whole = sent.and_then(|()| stream.take(MOST_BYTES).read_to_end(&mut answer));
-    whole.with_context(|| format!("the admin listener at {address} broke off"))?;
-    read(&answer).ok_or_else(|| anyhow!("what answers at {address} is no admin listener"))
+    let whole = sent.and_then(|()| stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut answer));
+    whole.with_context(|| format!("the connection to the admin listener at {address} failed"))?;
+    parse_response(&answer).ok_or_else(|| {
+        anyhow!("the server at {address} did not return a valid response; is it an admin listener?")
+    })
 }
 
 /// The address to connect to for a listener that may be bound to all interfaces.
-fn reached(listen: SocketAddr) -> SocketAddr {
+fn connect_address(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -59,7 +66,7 @@ fn reached(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-fn read(answer: &[u8]) -> Option<Answer> {
+fn parse_response(answer: &[u8]) -> Option<AdminClientResponse> {
     let end = answer.windows(4).position(|end| end == b"\r\n\r\n")?;
     let (head, body) = (std::str::from_utf8(&answer[..end]).ok()?, &answer[end + 4..]);
     let mut lines = head.split("\r\n");
@@ -71,12 +78,13 @@ fn read(answer: &[u8]) -> Option<Answer> {
         }
         is_chunked |= name.eq_ignore_ascii_case("transfer-encoding");
     }
-    let body = if is_chunked { unchunked(body)? } else { body.get(..length.unwrap_or(body.len()))?.to_vec() };
-    Some(Answer { status, body })
+    let body =
+        if is_chunked { decode_chunked(body)? } else { body.get(..length.unwrap_or(body.len()))?.to_vec() };
+    Some(AdminClientResponse { status, body })
 }
 
 /// Decodes a chunked body, if it is complete.
-fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
+fn decode_chunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut whole = Vec::new();
     loop {
         let end = rest.windows(2).position(|end| end == b"\r\n")?;
@@ -92,7 +100,7 @@ fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Percent-encodes a path segment.
-pub(crate) fn path_part(text: &str) -> String {
+pub(crate) fn encode_segment(text: &str) -> String {
     let mut part = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
@@ -106,15 +114,16 @@ pub(crate) fn path_part(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, path_part, reached, read};
+    use super::{AdminClientResponse, connect_address, encode_segment, parse_response};
 
     #[test]
-    fn an_answer_is_its_status_and_its_body() {
-        let answer = |status, body: &str| Some(Answer { status, body: body.as_bytes().to_vec() });
-        assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay"), answer(200, "ok"));
-        assert_eq!(read(b"HTTP/1.1 404 No\r\n\r\nall of it"), answer(404, "all of it"));
+    fn a_response_is_parsed_into_status_and_body() {
+        let answer =
+            |status, body: &str| Some(AdminClientResponse { status, body: body.as_bytes().to_vec() });
+        assert_eq!(parse_response(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay"), answer(200, "ok"));
+        assert_eq!(parse_response(b"HTTP/1.1 404 No\r\n\r\nall of it"), answer(404, "all of it"));
         let chunked = b"HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\n\r\n";
-        assert_eq!(read(chunked), answer(201, "abc0123456789"));
+        assert_eq!(parse_response(chunked), answer(201, "abc0123456789"));
         for wrong in [
             &b""[..],
             b"HTTP/1.1 200 OK\r\n",
@@ -124,25 +133,25 @@ mod tests {
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabc\r\n0\r\n\r\n",
         ] {
-            assert_eq!(read(wrong), None, "{}", String::from_utf8_lossy(wrong));
+            assert_eq!(parse_response(wrong), None, "{}", String::from_utf8_lossy(wrong));
         }
     }
 
     #[test]
-    fn a_listener_everywhere_is_reached_here() {
+    fn an_unspecified_listen_address_is_reached_on_loopback() {
         for (listen, address) in [
             ("0.0.0.0:1", "127.0.0.1:1"),
             ("[::]:1", "[::1]:1"),
             ("192.0.2.1:1", "192.0.2.1:1"),
             ("127.0.0.1:2", "127.0.0.1:2"),
         ] {
-            assert_eq!(reached(listen.parse().unwrap()).to_string(), address);
+            assert_eq!(connect_address(listen.parse().unwrap()).to_string(), address);
         }
     }
 
     #[test]
-    fn a_name_cannot_be_another_path() {
-        assert_eq!(path_part("a-b_c~9"), "a-b_c~9");
-        assert_eq!(path_part("../x y?#%é"), "%2E%2E%2Fx%20y%3F%23%25%C3%A9");
+    fn a_name_is_encoded_as_one_path_segment() {
+        assert_eq!(encode_segment("a-b_c~9"), "a-b_c~9");
+        assert_eq!(encode_segment("../x y?#%é"), "%2E%2E%2Fx%20y%3F%23%25%C3%A9");
     }
 }

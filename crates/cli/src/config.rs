@@ -1,12 +1,13 @@
 //! `seawall config`.
 
-use crate::serve::{made_up_key, simulated_model};
-use crate::settings::{Origins, Overrides, check_environment, colours, refused};
-use crate::{Failed, counted};
+use crate::serve::{generate_demo_key, simulated_model};
+use crate::settings::{Overrides, SettingsLoader, check_environment, invalid_settings, use_colours};
+use crate::{CommandError, count_of};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use seawall_config::{
-    Change, Loaded, Needs, Problems, Settings, diff, profile_names, reference, schema, show,
+    Activation, LoadedSettings, Problems, SettingChange, Settings, diff, profile_names, reference, schema,
+    show,
 };
 use seawall_gateway::{ServeOptions, TokioRuntime, preflight};
 use seawall_pipeline::Tier;
@@ -19,177 +20,180 @@ const STARTER: &str = include_str!("starter.toml");
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Says whether settings can be used, and everything that is wrong with them (exit code 2).
+    /// Validate settings and report all problems (exit code 2 if there are errors).
     Check(CheckArguments),
-    /// Prints every setting that holds, as TOML that can be used again.
+    /// Print all effective settings as TOML.
     Show(ShowArguments),
-    /// Prints a JSON Schema, for editors that complete and check while one writes.
+    /// Print the JSON Schema of settings, for editors.
     Schema,
-    /// Prints the page that explains every setting, as Markdown.
+    /// Print the settings reference as Markdown.
     Reference,
-    /// Says what differs between two files or profiles, and what of it needs a restart.
+    /// Compare two files or profiles, and show which changes need a restart.
     Diff(DiffArguments),
-    /// Writes a file to begin with.
+    /// Write a starter settings file.
     Init(InitArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct CheckArguments {
-    /// The file; without it, what `serve` would do without one.
+    /// Settings file. Default: the settings of `serve` without a file.
     file: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
-    /// Prints what was found as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// Does not look for the secrets and files that settings name: for a machine that does not have them.
+    /// Do not read the secrets and files that settings refer to, for machines that do not have them.
     #[arg(long)]
     without_secrets: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct ShowArguments {
-    /// The file; without it, what `serve` would do without one.
+    /// Settings file. Default: the settings of `serve` without a file.
     file: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
-    /// Says behind each value where it was written.
+    /// Show the origin of each value.
     #[arg(long)]
     origin: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct DiffArguments {
-    /// A file, or the name of a profile.
+    /// Old settings: a file or the name of a profile.
     old: PathBuf,
-    /// Another.
+    /// New settings: a file or the name of a profile.
     new: PathBuf,
-    /// Prints the differences as JSON.
+    /// Print the differences as JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct InitArguments {
-    /// Where to write it.
+    /// File to write.
     #[arg(default_value = "seawall.toml")]
     file: PathBuf,
-    /// Writes over a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
 }
 
-pub(crate) fn run(command: &ConfigCommand) -> Result<(), Failed> {
+pub(crate) fn run(command: &ConfigCommand) -> Result<(), CommandError> {
     match command {
         ConfigCommand::Check(arguments) => check(arguments),
         ConfigCommand::Show(arguments) => {
-            let loaded = Origins::new(arguments.file.as_deref(), &arguments.overrides).load_or_fail()?;
+            let loaded =
+                SettingsLoader::new(arguments.file.as_deref(), &arguments.overrides).load_or_fail()?;
             print(&show(&loaded, arguments.origin))
         }
         ConfigCommand::Schema => print(&format!("{:#}\n", schema())),
         ConfigCommand::Reference => print(&reference()),
-        ConfigCommand::Diff(arguments) => differences(arguments),
+        ConfigCommand::Diff(arguments) => print_diff(arguments),
         ConfigCommand::Init(arguments) => init(arguments),
     }
 }
 
-fn print(text: &str) -> Result<(), Failed> {
+fn print(text: &str) -> Result<(), CommandError> {
     let written = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
     match written {
         // A reader that closes the pipe early has what it wanted.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failed::Broken(error.into())),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Failed(error.into())),
         _ => Ok(()),
     }
 }
 
-fn check(arguments: &CheckArguments) -> Result<(), Failed> {
+fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     check_environment()?;
-    let origins = Origins::new(arguments.file.as_deref(), &arguments.overrides);
+    let loader = SettingsLoader::new(arguments.file.as_deref(), &arguments.overrides);
     let name = arguments.file.as_deref().map_or("settings".into(), Path::to_string_lossy);
-    let found = origins.read().and_then(|file| origins.load(file));
-    let start = match &found {
-        Ok(loaded) if !arguments.without_secrets => would_start(&loaded.settings),
+    let loaded_settings = loader.read().and_then(|file| loader.load(file));
+    let startup = match &loaded_settings {
+        Ok(loaded) if !arguments.without_secrets => check_startup(&loaded.settings),
         _ => Ok(()),
     };
     if arguments.json {
-        let mut problems = found.as_ref().map_or_else(Problems::to_json, |loaded| loaded.warnings.to_json());
-        if let (Err(problem), Some(list)) = (&start, problems.as_array_mut()) {
+        let mut problems =
+            loaded_settings.as_ref().map_or_else(Problems::to_json, |loaded| loaded.warnings.to_json());
+        if let (Err(problem), Some(list)) = (&startup, problems.as_array_mut()) {
             let (code, severity) = ("cannot-start", "error");
             list.push(
-                serde_json::json!({ "code": code, "severity": severity, "message": problem, "places": [] }),
+                serde_json::json!({ "code": code, "severity": severity, "message": problem, "locations": [] }),
             );
         }
-        let is_valid = found.is_ok() && start.is_ok();
+        let is_valid = loaded_settings.is_ok() && startup.is_ok();
         print(&format!("{}\n", serde_json::json!({ "valid": is_valid, "problems": problems })))?;
-        return if is_valid { Ok(()) } else { Err(Failed::Shown(String::new())) };
+        return if is_valid { Ok(()) } else { Err(CommandError::Printed(String::new())) };
     }
-    let loaded = found.map_err(|problems| refused(&problems))?;
+    let loaded = loaded_settings.map_err(|problems| invalid_settings(&problems))?;
     let warnings = loaded.warnings.list().len();
     if warnings > 0 {
-        eprint!("{}", loaded.warnings.render(colours()));
+        eprint!("{}", loaded.warnings.render(use_colours()));
     }
-    start.map_err(|problem| Failed::BadInput(anyhow!("{name}: {problem}")))?;
+    startup.map_err(|problem| CommandError::InvalidInput(anyhow!("{name}: {problem}")))?;
     let settings = &loaded.settings;
     print(&format!(
-        "{name}: fine ({}, {}, {} a day{})\n",
-        counted(settings.routes.len(), "route"),
-        counted(settings.targets.len(), "target"),
+        "{name}: ok ({}, {}, daily budget {}{})\n",
+        count_of(settings.routes.len(), "route"),
+        count_of(settings.targets.len(), "target"),
         settings.budget.limits.day_cap(0),
-        if warnings > 0 { format!("; {}", counted(warnings, "warning")) } else { String::new() },
+        if warnings > 0 { format!("; {}", count_of(warnings, "warning")) } else { String::new() },
     ))
 }
 
 /// Whether `serve` would start with these settings, as far as that can be checked without starting.
-fn would_start(settings: &Settings) -> Result<(), String> {
-    let said = |failed: Failed| match failed {
-        Failed::BadInput(error) | Failed::Broken(error) => format!("{error:#}"),
-        Failed::Shown(text) => text,
+fn check_startup(settings: &Settings) -> Result<(), String> {
+    let message = |failed: CommandError| match failed {
+        CommandError::InvalidInput(error) | CommandError::Failed(error) => format!("{error:#}"),
+        CommandError::Printed(text) => text,
     };
-    let simulated = simulated_model(settings, &TokioRuntime::new()).map_err(said)?;
-    let keys = made_up_key(settings).map_err(said)?.map(|key| (Tier::Prime, key)).into_iter().collect();
+    let simulated = simulated_model(settings, &TokioRuntime::new()).map_err(message)?;
+    let keys =
+        generate_demo_key(settings).map_err(message)?.map(|key| (Tier::Prime, key)).into_iter().collect();
     let options = ServeOptions { settings: Arc::new(settings.clone()), simulated, keys, diagnostics: true };
     preflight(options).map_err(|error| error.to_string())
 }
 
-fn differences(arguments: &DiffArguments) -> Result<(), Failed> {
-    let changes = diff(&one_side(&arguments.old)?, &one_side(&arguments.new)?);
+fn print_diff(arguments: &DiffArguments) -> Result<(), CommandError> {
+    let changes = diff(&load_file_or_profile(&arguments.old)?, &load_file_or_profile(&arguments.new)?);
     if arguments.json {
-        let line = |change: &Change| {
+        let to_json = |change: &SettingChange| {
             serde_json::json!({
                 "key": change.key, "old": change.old, "new": change.new,
-                "needs_restart": change.needs == Needs::Restart,
-                "is_followed": change.needs != Needs::NotYet,
+                "needs_restart": change.activation == Activation::Restart,
+                "implemented": change.activation != Activation::NotImplemented,
             })
         };
-        let lines: Vec<_> = changes.iter().map(line).collect();
+        let lines: Vec<_> = changes.iter().map(to_json).collect();
         return print(&format!("{}\n", serde_json::Value::from(lines)));
     }
     let mut text = String::new();
     for change in &changes {
-        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned());
-        let note = match change.needs {
-            Needs::Live => "",
-            Needs::Restart => "  (needs a restart)",
-            Needs::NotYet => "  (not followed yet)",
+        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not set)".to_owned());
+        let note = match change.activation {
+            Activation::Live => "",
+            Activation::Restart => "  (needs a restart)",
+            Activation::NotImplemented => "  (not implemented)",
         };
-        text.push_str(&format!("{}: {} -> {}{note}\n", change.key, side(&change.old), side(&change.new)));
+        text.push_str(&format!("{}: {} -> {}{note}\n", change.key, shown(&change.old), shown(&change.new)));
     }
     if changes.is_empty() {
-        text.push_str("no difference\n");
+        text.push_str("no differences\n");
     }
     print(&text)
 }
 
 /// Loads a file, or a profile if no file has this name.
-fn one_side(name: &Path) -> Result<Loaded, Failed> {
+fn load_file_or_profile(name: &Path) -> Result<LoadedSettings, CommandError> {
     let profile = name.to_str().filter(|text| profile_names().any(|known| known == *text) && !name.exists());
     match profile {
-        Some(profile) => Origins::of_profile(profile).load_or_fail(),
-        None => Origins::new(Some(name), &Overrides::default()).load_or_fail(),
+        Some(profile) => SettingsLoader::from_profile(profile).load_or_fail(),
+        None => SettingsLoader::new(Some(name), &Overrides::default()).load_or_fail(),
     }
 }
 
-fn init(arguments: &InitArguments) -> Result<(), Failed> {
+fn init(arguments: &InitArguments) -> Result<(), CommandError> {
     let path = &arguments.file;
     let mut options = std::fs::OpenOptions::new();
     options.write(true);
@@ -200,15 +204,15 @@ fn init(arguments: &InitArguments) -> Result<(), Failed> {
     };
     let mut file = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let error = anyhow!("{} is there already; --force writes over it", path.display());
-            return Err(Failed::BadInput(error));
+            let error = anyhow!("{} already exists; use --force to overwrite it", path.display());
+            return Err(CommandError::InvalidInput(error));
         }
-        opened => {
-            opened.with_context(|| format!("cannot write {}", path.display())).map_err(Failed::Broken)?
-        }
+        opened => opened
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(CommandError::Failed)?,
     };
     let written = file.write_all(STARTER.as_bytes());
-    written.with_context(|| format!("cannot write {}", path.display())).map_err(Failed::Broken)?;
+    written.with_context(|| format!("cannot write {}", path.display())).map_err(CommandError::Failed)?;
     let name = path.display();
     print(&format!(
         "wrote {name}\ncheck it: seawall config check {name}\nrun it:   seawall serve --config {name}\n"

@@ -1,46 +1,46 @@
 //! `seawall demo`.
 
-use crate::{Failed, signals};
+use crate::{CommandError, signals};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use seawall_demo::{DemoOptions, DemoSettings, Report, Show};
+use seawall_demo::{DemoOptions, DemoReport, DemoSettings, ProgressMode};
 use std::io::{self, IsTerminal as _, Write as _};
 use tokio::signal::unix::SignalKind;
 
 #[derive(Args)]
 pub(crate) struct DemoArguments {
-    /// How long questions are asked, from 10 to 1200; outages take their share of it.
+    /// Duration of the traffic in seconds, from 10 to 1200; the outages are scaled to it.
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// What questions, their moments and the lots of faults follow from.
+    /// Seed of the random traffic and faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Prints one JSON object at the end, and nothing before.
+    /// Print only one JSON object, at the end.
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failed> {
+pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
     let options = DemoOptions { seconds: arguments.seconds, seed: arguments.seed };
-    let settings = options.check().map_err(|error| Failed::BadInput(error.into()))?;
+    let settings = options.check().map_err(|error| CommandError::InvalidInput(error.into()))?;
     let show = match (arguments.json, io::stdout().is_terminal()) {
-        (true, _) => Show::Nothing,
-        (false, true) => Show::Terminal,
-        (false, false) => Show::Lines,
+        (true, _) => ProgressMode::Off,
+        (false, true) => ProgressMode::Terminal,
+        (false, false) => ProgressMode::Lines,
     };
-    let report = play(&settings, show).map_err(Failed::Broken)?;
+    let report = play(&settings, show).map_err(CommandError::Failed)?;
     let text = if arguments.json { report.json() + "\n" } else { report.text() };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .map_err(|error| Failed::Broken(error.into()))?;
+        .map_err(|error| CommandError::Failed(error.into()))?;
     match report.exit_code() {
         0 => Ok(()),
-        _ => Err(Failed::Broken(anyhow!("a promise did not hold"))),
+        _ => Err(CommandError::Failed(anyhow!("a guarantee did not hold"))),
     }
 }
 
-fn play(settings: &DemoSettings, show: Show) -> anyhow::Result<Report> {
+fn play(settings: &DemoSettings, show: ProgressMode) -> anyhow::Result<DemoReport> {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     tokio.context("cannot start a runtime")?.block_on(async {
         let (mut interrupt, mut terminate) =

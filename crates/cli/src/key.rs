@@ -1,13 +1,15 @@
 //! `seawall key`.
 
-use crate::Failed;
-use crate::admin::{self, Answer};
-use crate::settings::{Origins, Overrides};
+use crate::CommandError;
+use crate::admin::{self, AdminClientResponse};
+use crate::settings::{Overrides, SettingsLoader};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use seawall_config::Settings;
-use seawall_gateway::identity::issue::{IssueError, IssuedKey, KeyAsk, KeyEntry, KeyList, KeyProblem};
-use seawall_gateway::identity::{DeskError, KeyDesk, credential_of_key};
+use seawall_gateway::identity::key_management::{
+    IssueError, IssuedKey, KeyEntry, KeyErrorBody, KeyList, KeyRequest,
+};
+use seawall_gateway::identity::{OfflineKeyError, OfflineKeyStore, hash_api_key};
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 use std::future::Future;
@@ -15,66 +17,66 @@ use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 
 /// Minimum length of a key, against guessing.
-const SHORTEST_KEY: usize = 16;
+const MIN_KEY_BYTES: usize = 16;
 /// Longer than any real key.
-const LONGEST_KEY: u64 = 16 * 1_024;
+const MAX_KEY_BYTES: u64 = 16 * 1_024;
 const PATH: &str = "/admin/keys";
 
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Makes a key and shows it, this once.
+    /// Create a key and print it. It cannot be displayed again.
     Create {
-        /// What people call it; unique among keys that have not been revoked.
+        /// Name of the key; unique among keys that are not revoked.
         #[arg(value_name = "NAME")]
         name: String,
-        /// What its holder is entitled to.
+        /// Tier of callers that use the key.
         #[arg(long, value_name = "TIER", value_parser = ["prime", "standard", "guest"])]
         tier: String,
-        /// Makes an access key id and a secret for AWS clients, which sign requests, instead of an API key.
+        /// Create an access key id and a secret access key for AWS clients, instead of an API key.
         #[arg(long)]
         aws: bool,
         #[command(flatten)]
-        place: Place,
+        store: KeyStoreArguments,
     },
-    /// Lists all keys, those that were revoked included.
+    /// List all keys, including revoked ones.
     List {
         #[command(flatten)]
-        place: Place,
+        store: KeyStoreArguments,
     },
-    /// Revokes a key, for ever.
+    /// Revoke a key permanently.
     Revoke {
-        /// Its name or its id.
+        /// Name or id of the key.
         #[arg(value_name = "NAME-OR-ID")]
         name: String,
         #[command(flatten)]
-        place: Place,
+        store: KeyStoreArguments,
     },
-    /// Reads a key from the input and prints what to write into settings, which list a key by its hash.
+    /// Read a key from standard input and print its settings section, which contains only its hash.
     Hash {
-        /// What to call it in settings.
+        /// Name of the key in the settings.
         #[arg(value_name = "NAME", default_value = "NAME", value_parser = settings_name)]
         name: String,
-        /// What its holder is entitled to.
+        /// Tier of callers that use the key.
         #[arg(long, value_name = "TIER", default_value = "standard", value_parser = ["prime", "standard", "guest"])]
         tier: String,
-        /// Prints JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Where keys are kept.
+/// The store of keys.
 #[derive(Args)]
-pub(crate) struct Place {
-    /// The file with the settings; without it the demo profile holds.
+pub(crate) struct KeyStoreArguments {
+    /// Settings file. Default: the profile `demo`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
-    /// The folder where state is kept, in place of store.folder.
-    #[arg(long, value_name = "FOLDER")]
+    /// Data directory; overrides store.data_dir.
+    #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Prints JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -82,26 +84,26 @@ pub(crate) struct Place {
 fn settings_name(text: &str) -> Result<String, String> {
     let is_sign = |sign: char| sign.is_ascii_alphanumeric() || "-_".contains(sign);
     if text.is_empty() || !text.chars().all(is_sign) {
-        return Err("must be letters, digits, - and _".to_owned());
+        return Err("must consist of letters, digits, - and _".to_owned());
     }
     Ok(text.to_owned())
 }
 
-pub(crate) fn run(command: &KeyCommand) -> Result<(), Failed> {
+pub(crate) fn run(command: &KeyCommand) -> Result<(), CommandError> {
     let (text, json) = match command {
-        KeyCommand::Create { name, tier, aws, place } => {
-            let ask = KeyAsk { name: name.clone(), tier: tier.clone(), aws: *aws };
-            let issued = create(&place.settings()?, &ask)?;
-            (shown_key(&issued), place.json.then(|| serde_json::to_value(&issued)))
+        KeyCommand::Create { name, tier, aws, store } => {
+            let request = KeyRequest { name: name.clone(), tier: tier.clone(), aws: *aws };
+            let issued = create(&store.settings()?, &request)?;
+            (format_issued_key(&issued), store.json.then(|| serde_json::to_value(&issued)))
         }
-        KeyCommand::List { place } => {
-            let list = list(&place.settings()?)?;
-            (table(&list.keys), place.json.then(|| serde_json::to_value(&list)))
+        KeyCommand::List { store } => {
+            let list = list(&store.settings()?)?;
+            (format_table(&list.keys), store.json.then(|| serde_json::to_value(&list)))
         }
-        KeyCommand::Revoke { name, place } => {
-            let entry = revoke(&place.settings()?, name)?;
+        KeyCommand::Revoke { name, store } => {
+            let entry = revoke(&store.settings()?, name)?;
             let text = format!("revoked key {:?} ({}), id {}\n", entry.name, entry.tier, entry.id);
-            (text, place.json.then(|| serde_json::to_value(&entry)))
+            (text, store.json.then(|| serde_json::to_value(&entry)))
         }
         KeyCommand::Hash { name, tier, json } => {
             let hash = hash(&read_key()?);
@@ -110,97 +112,109 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Failed> {
         }
     };
     let shown = match json {
-        Some(json) => format!("{:#}\n", json.map_err(|error| Failed::Broken(error.into()))?),
+        Some(json) => format!("{:#}\n", json.map_err(|error| CommandError::Failed(error.into()))?),
         None => text,
     };
-    io::stdout().write_all(shown.as_bytes()).context("cannot write").map_err(Failed::Broken)
+    io::stdout()
+        .write_all(shown.as_bytes())
+        .context("cannot write to standard output")
+        .map_err(CommandError::Failed)
 }
 
-impl Place {
-    fn settings(&self) -> Result<Settings, Failed> {
-        let mut origins = Origins::new(self.config.as_deref(), &self.overrides);
-        if let Some(folder) = &self.data_dir {
-            origins.set("store.folder", folder.clone());
+impl KeyStoreArguments {
+    fn settings(&self) -> Result<Settings, CommandError> {
+        let mut loader = SettingsLoader::new(self.config.as_deref(), &self.overrides);
+        if let Some(directory) = &self.data_dir {
+            loader.set("store.data_dir", directory.clone());
         }
-        Ok(origins.load_or_fail()?.settings)
+        Ok(loader.load_or_fail()?.settings)
     }
 }
 
-fn create(settings: &Settings, ask: &KeyAsk) -> Result<IssuedKey, Failed> {
-    match KeyDesk::open(settings, true) {
-        Ok(desk) => finished(desk.create(ask)),
+fn create(settings: &Settings, request: &KeyRequest) -> Result<IssuedKey, CommandError> {
+    match OfflineKeyStore::open(settings, true) {
+        Ok(keys) => run_to_end(keys.create(request)),
         Err(error) => {
-            let body = serde_json::to_vec(ask).map_err(|error| Failed::Broken(error.into()))?;
-            elsewhere(settings, &error, "POST", PATH, &body)
+            let body = serde_json::to_vec(request).map_err(|error| CommandError::Failed(error.into()))?;
+            call_admin_api(settings, &error, "POST", PATH, &body)
         }
     }
 }
 
-fn list(settings: &Settings) -> Result<KeyList, Failed> {
-    match KeyDesk::open(settings, false) {
-        Ok(desk) => finished(async { Ok(KeyList { keys: desk.list().await? }) }),
-        Err(error) => elsewhere(settings, &error, "GET", PATH, b""),
+fn list(settings: &Settings) -> Result<KeyList, CommandError> {
+    match OfflineKeyStore::open(settings, false) {
+        Ok(keys) => run_to_end(async { Ok(KeyList { keys: keys.list().await? }) }),
+        Err(error) => call_admin_api(settings, &error, "GET", PATH, b""),
     }
 }
 
-fn revoke(settings: &Settings, name: &str) -> Result<KeyEntry, Failed> {
-    match KeyDesk::open(settings, false) {
-        Ok(desk) => finished(desk.revoke(name)),
+fn revoke(settings: &Settings, name: &str) -> Result<KeyEntry, CommandError> {
+    match OfflineKeyStore::open(settings, false) {
+        Ok(keys) => run_to_end(keys.revoke(name)),
         Err(error) => {
-            let path = format!("{PATH}/{}", admin::path_part(name));
-            elsewhere(settings, &error, "DELETE", &path, b"")
+            let path = format!("{PATH}/{}", admin::encode_segment(name));
+            call_admin_api(settings, &error, "DELETE", &path, b"")
         }
     }
 }
 
-fn finished<T>(work: impl Future<Output = Result<T, IssueError>>) -> Result<T, Failed> {
+fn run_to_end<T>(work: impl Future<Output = Result<T, IssueError>>) -> Result<T, CommandError> {
     let tokio = tokio::runtime::Builder::new_current_thread().build();
-    let tokio = tokio.context("cannot start a runtime").map_err(Failed::Broken)?;
+    let tokio = tokio.context("cannot start a runtime").map_err(CommandError::Failed)?;
     tokio.block_on(work).map_err(|error| {
-        if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }
+        if error.is_bad_input() {
+            CommandError::InvalidInput(error.into())
+        } else {
+            CommandError::Failed(error.into())
+        }
     })
 }
 
-/// Uses the admin API of a running gateway, if the state directory is in use or there is none.
-fn elsewhere<T: DeserializeOwned>(
+/// Uses the admin API of a running gateway, if the data directory is in use or there is none.
+fn call_admin_api<T: DeserializeOwned>(
     settings: &Settings,
-    here: &DeskError,
+    local_error: &OfflineKeyError,
     method: &str,
     path: &str,
     body: &[u8],
-) -> Result<T, Failed> {
-    match here {
-        DeskError::InUse(_) | DeskError::NotKept => {}
-        DeskError::NoFolder(_) => return Err(Failed::BadInput(anyhow!("{here}"))),
-        DeskError::Open(_) => return Err(Failed::Broken(anyhow!("{here}"))),
+) -> Result<T, CommandError> {
+    match local_error {
+        OfflineKeyError::InUse(_) | OfflineKeyError::StoredInMemory => {}
+        OfflineKeyError::NoDirectory(_) => return Err(CommandError::InvalidInput(anyhow!("{local_error}"))),
+        OfflineKeyError::Open(_) => return Err(CommandError::Failed(anyhow!("{local_error}"))),
     }
-    let answer = admin::ask(settings, method, path, body).map_err(|error| {
-        let help =
-            "stop the gateway to work on its folder, or say in the settings where its admin listener is";
-        Failed::Broken(anyhow!("{here}, and it cannot be asked: {error:#}\n  {help}"))
+    let answer = admin::send_request(settings, method, path, body).map_err(|error| {
+        let help = "stop the gateway to use its data directory, or set admin.listen to its admin listener";
+        CommandError::Failed(anyhow!(
+            "{local_error}, and its admin API cannot be reached: {error:#}\n  {help}"
+        ))
     })?;
-    understood(&answer).map_err(|problem| {
-        let error = anyhow!("the gateway at {} says: {problem}", settings.admin.listen);
-        if (400..500).contains(&answer.status) { Failed::BadInput(error) } else { Failed::Broken(error) }
+    parse_answer(&answer).map_err(|problem| {
+        let error = anyhow!("the gateway at {} returned an error: {problem}", settings.admin.listen);
+        if (400..500).contains(&answer.status) {
+            CommandError::InvalidInput(error)
+        } else {
+            CommandError::Failed(error)
+        }
     })
 }
 
-fn understood<T: DeserializeOwned>(answer: &Answer) -> Result<T, String> {
+fn parse_answer<T: DeserializeOwned>(answer: &AdminClientResponse) -> Result<T, String> {
     if (200..300).contains(&answer.status) {
         return serde_json::from_slice(&answer.body)
-            .map_err(|_| "what it answers is not about keys".to_owned());
+            .map_err(|_| "the response is not a list of keys or a key".to_owned());
     }
-    let said = serde_json::from_slice(&answer.body).map(|KeyProblem { error }| error.message);
-    Err(said.ok().filter(|_| answer.status != 401).unwrap_or_else(|| match answer.status {
-        401 | 403 => "the credential in admin.credential is not the right one".to_owned(),
-        404 => "it has no keys to ask about".to_owned(),
+    let message = serde_json::from_slice(&answer.body).map(|KeyErrorBody { error }| error.message);
+    Err(message.ok().filter(|_| answer.status != 401).unwrap_or_else(|| match answer.status {
+        401 | 403 => "admin.credential was rejected".to_owned(),
+        404 => "it has no keys endpoint".to_owned(),
         status => format!("status {status}"),
     }))
 }
 
-fn shown_key(issued: &IssuedKey) -> String {
+fn format_issued_key(issued: &IssuedKey) -> String {
     let IssuedKey { id, name, tier, key, aws } = issued;
-    let mut text = format!("created key {name:?} ({tier}), id {id}; shown this once:\n\n");
+    let mut text = format!("created key {name:?} ({tier}), id {id}; it is shown only once:\n\n");
     if let Some(key) = key {
         let _ = writeln!(text, "  {key}\n\nSend it as x-api-key, or as authorization: Bearer KEY.");
     }
@@ -211,7 +225,7 @@ fn shown_key(issued: &IssuedKey) -> String {
     text
 }
 
-fn table(keys: &[KeyEntry]) -> String {
+fn format_table(keys: &[KeyEntry]) -> String {
     if keys.is_empty() {
         return "no keys\n".to_owned();
     }
@@ -224,27 +238,29 @@ fn table(keys: &[KeyEntry]) -> String {
     text
 }
 
-fn read_key() -> Result<String, Failed> {
+fn read_key() -> Result<String, CommandError> {
     let mut bytes = Vec::new();
-    let read = io::stdin().lock().take(LONGEST_KEY + 1).read_to_end(&mut bytes);
-    read.context("cannot read the input").map_err(Failed::Broken)?;
-    let wrong = |problem: &str| Failed::BadInput(anyhow!("the key {problem}"));
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is not text"))?;
+    let read = io::stdin().lock().take(MAX_KEY_BYTES + 1).read_to_end(&mut bytes);
+    read.context("cannot read standard input").map_err(CommandError::Failed)?;
+    let wrong = |problem: &str| CommandError::InvalidInput(anyhow!("the key {problem}"));
+    let text = String::from_utf8(bytes).map_err(|_| wrong("is not valid UTF-8"))?;
     let key = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
-    if key.len() < SHORTEST_KEY {
-        return Err(wrong("could be guessed: it needs at least 16 characters"));
+    if key.len() < MIN_KEY_BYTES {
+        return Err(wrong("is too short: at least 16 characters are required"));
     }
-    if key.len() as u64 > LONGEST_KEY - 1 {
-        return Err(wrong("is longer than any header"));
+    if key.len() as u64 > MAX_KEY_BYTES - 1 {
+        return Err(wrong("is too long for a header"));
     }
     if !key.bytes().all(|sign| sign.is_ascii_graphic()) {
-        return Err(wrong("holds what a header cannot: blanks, lines or letters beyond ASCII"));
+        return Err(wrong(
+            "contains characters that are invalid in a header: use printable ASCII without spaces",
+        ));
     }
     Ok(key.to_owned())
 }
 
 /// The hash in the notation of the settings.
 fn hash(key: &str) -> String {
-    let digits: String = credential_of_key(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hash_api_key(key).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
 }

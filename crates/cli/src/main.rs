@@ -1,8 +1,7 @@
 //! The `seawall` program.
 //!
-//! Parses arguments and calls one function. The behaviour of a command is in the crate of its name. This crate contains
-//! only the user interface: options, the line that reports readiness, messages and exit codes (0 after a signal, 1 on a
-//! failure, 2 on invalid input).
+//! Parses arguments; each command calls one function of a library crate. This crate contains only the user interface:
+//! options, the startup report, messages and exit codes (0 after a signal, 1 on a failure, 2 on invalid input).
 
 mod admin;
 mod config;
@@ -26,12 +25,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// Keeps an application answering when its foundation models do not.
+/// A resilience gateway for foundation models.
 ///
-/// Without a command it serves.
+/// Runs `serve` if no command is given.
 #[derive(Parser)]
 #[command(name = "seawall", version, disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
-struct Arguments {
+struct CliArguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -40,60 +39,61 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Checks, shows, compares and explains settings.
+    /// Check, print, compare and document settings.
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Plays a shop's minute of outages through Seawall and through a plain proxy, side by side.
+    /// Simulate a minute of outages and compare Seawall with a plain proxy.
     ///
-    /// Five outages strike: a throttling wave, a dead model, cut streams, a restart and a caller who floods. Everything runs
-    /// in this process, with simulated models; no key is needed and nothing is left behind. Ends with 0 if every promise
-    /// of Seawall held, and with 1 if one did not.
+    /// The demo plays five outages: throttling, an unavailable model, interrupted streams, a restart and an abusive client.
+    /// Everything runs in this process with simulated models; it needs no API key and leaves no files behind. The exit code
+    /// is 0 if every guarantee of Seawall held, and 1 otherwise.
     Demo(demo::DemoArguments),
-    /// Makes, lists and revokes the keys that callers show, and hashes one for settings.
+    /// Create, list, revoke and hash API keys.
     ///
-    /// Keys are kept as hashes in the folder of the state; a key itself is shown once, when it is made. While a gateway is
-    /// using the folder, its admin listener is asked instead.
+    /// Only hashes of keys are stored, in the data directory; a key is printed once, when it is created. While a gateway
+    /// uses the data directory, the command calls its admin API instead.
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Runs a simulated model that speaks three vendors' dialects, fails by schedule and keeps its bill.
+    /// Run a simulated model server with three vendor APIs, scheduled faults and a bill.
     ///
     /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
     /// over HTTP/1.1 and HTTP/2. Models: sonnet (first token after 600 ms, 60 tokens a second), haiku (250 ms, 120) and
-    /// instant; vendors' names for the first two will do. Any key is accepted. GET /admin/bill tells what was delivered
-    /// and what it costs, GET /admin/calls who asked; POST /admin/faults changes the schedule, POST /admin/reset forgets.
-    Model(model::ModelArguments),
-    /// Runs the gateway: POST /v1/messages in front of a strong and a fast model.
+    /// instant; vendor model ids of the first two are accepted as well. Any API key is accepted. GET /admin/bill returns the
+    /// delivered tokens and their cost, GET /admin/calls lists the calls, POST /admin/faults replaces the fault schedule, and
+    /// POST /admin/reset resets all state.
+    Model(model::ModelServerArguments),
+    /// Run the gateway.
     ///
-    /// Without a file it does what the demo profile says: it simulates both models, in this process, so that there is
-    /// nothing else to start. With one, a change of the file or a hangup signal (SIGHUP) makes it read the file again:
-    /// settings that are refused change nothing.
+    /// Without a settings file it uses the profile `demo`, which simulates its models in this process. With a file, settings
+    /// are reloaded when the file changes or on SIGHUP; invalid settings are reported and leave the running settings
+    /// unchanged.
     Serve(serve::ServeArguments),
-    /// Tells how many tokens a text has: an estimate, a bound, and what it is made of.
+    /// Estimate the number of tokens of a text: best estimate, upper bound and breakdown.
     ///
-    /// Of the text alone, without what a request adds to it.
+    /// Counts only the text, without the overhead of a request.
     Tokens(tokens::TokensArguments),
 }
 
 /// How the program ends other than with success.
-enum Failed {
+enum CommandError {
     /// The input is invalid.
-    BadInput(anyhow::Error),
+    InvalidInput(anyhow::Error),
     /// The input is invalid, and this text is the complete message.
-    Shown(String),
+    Printed(String),
     /// The operation failed.
-    Broken(anyhow::Error),
+    Failed(anyhow::Error),
 }
 
 fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
-    signal(kind).context("cannot listen to signals")
+    signal(kind).context("cannot install a signal handler")
 }
 
-fn counted(number: usize, noun: &str) -> String {
+fn count_of(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = CliArguments::parse();
     let outcome = match arguments.command {
         Some(Command::Config(command)) => config::run(&command),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
@@ -105,12 +105,12 @@ fn main() -> ExitCode {
     };
     let (error, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(Failed::Shown(text)) => {
+        Err(CommandError::Printed(text)) => {
             eprint!("{text}");
             return ExitCode::from(2);
         }
-        Err(Failed::BadInput(error)) => (error, 2),
-        Err(Failed::Broken(error)) => (error, 1),
+        Err(CommandError::InvalidInput(error)) => (error, 2),
+        Err(CommandError::Failed(error)) => (error, 1),
     };
     eprintln!("seawall: {error:#}");
     ExitCode::from(code)
@@ -118,11 +118,11 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::Arguments;
+    use super::CliArguments;
     use clap::CommandFactory as _;
 
     #[test]
     fn the_arguments_make_sense_to_clap() {
-        Arguments::command().debug_assert();
+        CliArguments::command().debug_assert();
     }
 }

@@ -1,6 +1,6 @@
 //! `seawall model`.
 
-use crate::{Failed, signals};
+use crate::{CommandError, signals};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use seawall_model::engine::{Engine, ModelOptions, Pace, Profile, read_faults};
@@ -16,38 +16,38 @@ use tokio::signal::unix::SignalKind;
 const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
-pub(crate) struct ModelArguments {
-    /// Where to listen; port 0 takes a free one.
+pub(crate) struct ModelServerArguments {
+    /// Listen address; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7710")]
     listen: SocketAddr,
-    /// A file with the schedule of faults, in TOML or JSON; docs/model.md tells how it is written.
+    /// File with the fault schedule, in TOML or JSON; see docs/model.md for the format.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// What texts and lots follow from.
+    /// Seed of random texts and faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Whether it takes its time.
+    /// Speed of answers.
     #[arg(long, value_enum, default_value_t = PaceName::Real)]
     pace: PaceName,
-    /// Prints the line that says it is ready as JSON.
+    /// Print the ready message as JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PaceName {
-    /// As a real model would.
+    /// The speed of a real model.
     Real,
-    /// Everything at once, for benchmarks.
+    /// No delays, for benchmarks.
     Instant,
 }
 
-pub(crate) fn run(arguments: &ModelArguments) -> Result<(), Failed> {
-    let engine = engine(arguments).map_err(Failed::BadInput)?;
-    serve(arguments, engine).map_err(Failed::Broken)
+pub(crate) fn run(arguments: &ModelServerArguments) -> Result<(), CommandError> {
+    let engine = engine(arguments).map_err(CommandError::InvalidInput)?;
+    serve(arguments, engine).map_err(CommandError::Failed)
 }
 
-fn engine(arguments: &ModelArguments) -> anyhow::Result<Engine> {
+fn engine(arguments: &ModelServerArguments) -> anyhow::Result<Engine> {
     let pace = match arguments.pace {
         PaceName::Real => Pace::Real,
         PaceName::Instant => Pace::Instant,
@@ -61,7 +61,7 @@ fn engine(arguments: &ModelArguments) -> anyhow::Result<Engine> {
     engine.with_context(|| file.display().to_string())
 }
 
-fn serve(arguments: &ModelArguments, engine: Engine) -> anyhow::Result<()> {
+fn serve(arguments: &ModelServerArguments, engine: Engine) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before the address is printed, so that a signal right after it does not kill the process.
@@ -70,7 +70,7 @@ fn serve(arguments: &ModelArguments, engine: Engine) -> anyhow::Result<()> {
         let server = ModelServer::bind(engine, arguments.listen)
             .await
             .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-        tell_ready(server.address()?, arguments.json)?;
+        print_ready(server.address()?, arguments.json)?;
         let stop = async {
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -82,7 +82,7 @@ fn serve(arguments: &ModelArguments, engine: Engine) -> anyhow::Result<()> {
     })
 }
 
-fn tell_ready(address: SocketAddr, as_json: bool) -> io::Result<()> {
+fn print_ready(address: SocketAddr, as_json: bool) -> io::Result<()> {
     let url = format!("http://{address}");
     let models: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
     let line = if as_json {

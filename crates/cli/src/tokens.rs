@@ -1,10 +1,11 @@
 //! `seawall tokens`.
 
-use crate::Failed;
+use crate::CommandError;
 use anyhow::Context as _;
 use clap::Args;
 use seawall_core::tokens::{
-    Calibration, Class, ClassCounts, Estimate, Family, OverheadOptions, RequestCounts, estimate, exact_tokens,
+    Calibration, CharacterClass, OverheadOptions, RequestCounts, TextCounts, TokenEstimate, TokenizerFamily,
+    estimate, exact_tokens,
 };
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -13,36 +14,39 @@ use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
 /// No overhead: only the gateway knows what a request adds to the text.
-const NOTHING: OverheadOptions = OverheadOptions { request: 0, message: 0, reserve: 0 };
+const NO_OVERHEAD: OverheadOptions = OverheadOptions { request: 0, message: 0, reserve: 0 };
 
 #[derive(Args)]
 pub(crate) struct TokensArguments {
-    /// The model that would read it; without one, the most careful weights.
+    /// Model name. Default: the most conservative weights.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Prints JSON instead of a table.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// The text, in UTF-8; - reads it from the input.
+    /// File with the text, in UTF-8; - reads standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-pub(crate) fn run(arguments: &TokensArguments) -> Result<(), Failed> {
-    let text = read(arguments).map_err(Failed::BadInput)?;
+pub(crate) fn run(arguments: &TokensArguments) -> Result<(), CommandError> {
+    let text = read(arguments).map_err(CommandError::InvalidInput)?;
     let model = arguments.model.as_deref().unwrap_or_default();
-    let found = Found::of(model, &text);
+    let found = TokenReport::of(model, &text);
     let shown = if arguments.json {
         format!("{:#}\n", found.json(arguments.model.as_deref()))
     } else {
         found.table(io::stdout().is_terminal())
     };
-    io::stdout().write_all(shown.as_bytes()).context("cannot write").map_err(Failed::Broken)
+    io::stdout()
+        .write_all(shown.as_bytes())
+        .context("cannot write to standard output")
+        .map_err(CommandError::Failed)
 }
 
 fn read(arguments: &TokensArguments) -> anyhow::Result<String> {
     let is_input = arguments.file.as_os_str() == "-";
-    let name = if is_input { "the input".to_owned() } else { arguments.file.display().to_string() };
+    let name = if is_input { "standard input".to_owned() } else { arguments.file.display().to_string() };
     let bytes = if is_input {
         let mut bytes = Vec::new();
         io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
@@ -52,40 +56,40 @@ fn read(arguments: &TokensArguments) -> anyhow::Result<String> {
     let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
     String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
-        anyhow::anyhow!("{name} is not UTF-8: byte {place} begins no character")
+        anyhow::anyhow!("{name} is not valid UTF-8: invalid byte at offset {place}")
     })
 }
 
 /// All results for a text.
-struct Found {
-    family: Family,
-    counts: ClassCounts,
-    estimate: Estimate,
+struct TokenReport {
+    family: TokenizerFamily,
+    counts: TextCounts,
+    estimate: TokenEstimate,
     exact: Option<u64>,
 }
 
-impl Found {
+impl TokenReport {
     fn of(model: &str, text: &str) -> Self {
-        let family = Family::of_model(model);
+        let family = TokenizerFamily::of_model(model);
         let request = RequestCounts::of_message(text);
         Self {
             family,
             counts: request.message,
-            estimate: estimate(model, &request, NOTHING, &Calibration::default()),
+            estimate: estimate(model, &request, NO_OVERHEAD, &Calibration::default()),
             exact: exact_tokens(family, text),
         }
     }
 
     /// The classes that occur: name, characters and tokens.
     fn classes(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
-        let all = Class::ALL.into_iter().zip(self.estimate.classes);
+        let all = CharacterClass::ALL.into_iter().zip(self.estimate.classes);
         all.map(|(class, tokens)| (class.name(), self.counts.characters(class), tokens))
             .filter(|(_, characters, _)| *characters > 0)
     }
 
     fn table(&self, on_terminal: bool) -> String {
         let bold = |text: String| if on_terminal { format!("\x1b[1m{text}\x1b[0m") } else { text };
-        let Estimate { best, careful, upper, language, confidence, .. } = &self.estimate;
+        let TokenEstimate { best, p95, upper, language, confidence, .. } = &self.estimate;
         let mut table = String::new();
         // Writing to a string cannot fail.
         let mut line = |name: &str, value: &str| {
@@ -95,7 +99,7 @@ impl Found {
             line("exact", &bold(format!("{exact:>10} tokens")));
         }
         line("best estimate", &bold(format!("{best:>10} tokens")));
-        line("careful", &format!("{careful:>10} tokens"));
+        line("p95", &format!("{p95:>10} tokens"));
         line("upper bound", &format!("{upper:>10} tokens"));
         line("language", &format!("{:>10}", language.name()));
         line("confidence", &format!("{confidence:>10} %"));
@@ -118,13 +122,13 @@ impl Found {
                 (name.to_owned(), json!({ "characters": characters, "tokens": tokens }))
             })
             .collect();
-        let Estimate { best, careful, upper, language, confidence, .. } = &self.estimate;
+        let TokenEstimate { best, p95, upper, language, confidence, .. } = &self.estimate;
         json!({
             "model": model,
             "tokenizer": self.family.name(),
             "exact": self.exact,
             "best": best,
-            "careful": careful,
+            "p95": p95,
             "upper": upper,
             "language": language.name(),
             "confidence": f64::from(*confidence) / 100.0,

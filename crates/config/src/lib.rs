@@ -1,33 +1,32 @@
 //! Seawall's settings: one TOML file configures the gateway.
 //!
 //! Texts go in, validated values come out. A profile, the user's file, environment variables and arguments are merged
-//! in layers. The result is parsed, checked as a whole and returned as [`Settings`], or refused with a list of all
+//! in layers. The result is parsed, checked as a whole and returned as [`Settings`], or rejected with a list of all
 //! problems: each with its file, line and column, what is wrong, and what to write instead.
 //!
 //! **When it acts.** At startup and at a reload, before anything changes. **What it does not do.** It opens no socket,
 //! reads no clock and no environment, and never holds a secret: settings contain references to secrets.
 //!
 //! ```
-//! use seawall_config::{Input, load, show};
+//! use seawall_config::{SettingsInput, load, show};
 //! use seawall_core::time::UtcTime;
 //!
 //! let today = UtcTime::from_civil(2026, 11, 16);
-//! let loaded = load(&Input::of_file("seawall.toml", "[budget]\nday = \"$100/day\"", today)).unwrap();
+//! let loaded = load(&SettingsInput::from_file("seawall.toml", "[budget]\nday = \"$100/day\"", today)).unwrap();
 //! assert!(show(&loaded, true).contains("day = \"$100/day\" # seawall.toml:2"));
 //!
-//! let problems = load(&Input::of_file("seawall.toml", "[budget]\nday = 100", today)).unwrap_err();
-//! assert!(problems.to_string().contains("help: write \"$100/day\", if that is what you mean"));
+//! let problems = load(&SettingsInput::from_file("seawall.toml", "[budget]\nday = 100", today)).unwrap_err();
+//! assert!(problems.to_string().contains("help: did you mean \"$100/day\"?"));
 //! ```
 
 mod check;
-mod cover;
 mod field;
 mod kind;
 mod load;
-mod not_yet;
 mod problem;
 mod profile;
 mod raw;
+mod redact;
 mod reference;
 mod render;
 mod schema;
@@ -38,15 +37,16 @@ mod show;
 mod source;
 mod suggest;
 mod tree;
+mod unimplemented;
 mod variable;
 
 pub use kind::{
-    AddressRange, Algorithm, CoresValue, FaceName, Form, JsonType, KeySetValue, LogPlaceValue, Per, Provider,
-    RateValue, RetryCosts, Runtime, SecretReference, StoreKind, is_metadata_host, shown_span,
+    AddressRange, CoreCount, FaceName, JsonType, JwksSource, JwtAlgorithm, LogDestination, Provider,
+    RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind, ValueFormat,
+    format_duration, is_metadata_host,
 };
-pub use load::{Draft, Input, Loaded, Written, draft, load, read_file};
-pub use not_yet::is_followed;
-pub use problem::{Code, Place, Problem, Problems, Severity};
+pub use load::{LoadedInput, LoadedSettings, ParsedSettings, SettingsInput, load, parse_settings, read_file};
+pub use problem::{Problem, ProblemCode, ProblemLocation, Problems, Severity};
 pub use profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
 pub use raw::shape;
 pub use reference::reference;
@@ -54,9 +54,10 @@ pub use schema::schema;
 pub use settings::{
     AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
     DeadlineSettings, DegradationSettings, IssuerKeys, IssuerSettings, KeySettings, LimitSettings,
-    ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings, ServerSettings, Settings,
-    StoreSettings, TargetSettings, TelemetrySettings, TlsSettings, TokenSettings,
+    ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings, ServerSettings,
+    ServerTlsSettings, Settings, StoreSettings, TargetSettings, TelemetrySettings, TokenSettings,
 };
-pub use shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
-pub use show::{Change, ListedKey, diff, listed, show, unfollowed};
-pub use source::{Located, Origin, Position, Source, SourceKind, Sources};
+pub use shape::{Activation, KeyShape, ScalarShape, SectionShape, ValueShape};
+pub use show::{EffectiveSetting, SettingChange, diff, effective_settings, show, unimplemented_settings};
+pub use source::{Located, Position, SettingOrigin, SettingSource, SettingSources, SourceKind};
+pub use unimplemented::is_implemented;

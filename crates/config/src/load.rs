@@ -1,18 +1,18 @@
 //! Loads settings: parses the texts, merges the layers and checks the result.
 
 use crate::check;
-use crate::field::{Reader, Section as _, report_unknown};
+use crate::field::{SectionReader, SettingSection as _, report_unknown};
 use crate::kind::quoted;
-use crate::problem::{Code, Problem, Problems, Severity};
+use crate::problem::{Problem, ProblemCode, Problems, Severity};
 use crate::profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
-use crate::raw::{Raw, shape};
+use crate::raw::{RootSection, shape};
 use crate::render::printable;
 use crate::settings::Settings;
-use crate::show::{Change, not_followed};
-use crate::source::{Origin, Source, SourceKind, Sources};
+use crate::show::{SettingChange, find_unimplemented};
+use crate::source::{SettingOrigin, SettingSource, SettingSources, SourceKind};
 use crate::suggest;
-use crate::tree::{LONGEST_TEXT, Table, Value, merge, parse};
-use crate::variable::{assign, from_arguments, from_variables, is_ours};
+use crate::tree::{MAX_TEXT_BYTES, TomlTable, TomlValue, merge, parse};
+use crate::variable::{assign, from_arguments, from_variables, is_setting_variable};
 use seawall_core::time::UtcTime;
 use std::io::Read as _;
 use std::path::Path;
@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 /// The inputs of settings. Each one overrides those above it.
 #[derive(Clone, Debug, Default)]
-pub struct Input {
+pub struct SettingsInput {
     /// The user's file, if there is one. Its `profile` names the base layer.
-    pub file: Option<Source>,
+    pub file: Option<SettingSource>,
     /// Environment variables; only those that begin with `SEAWALL__` are used.
     pub environment: Vec<(String, String)>,
     /// Dotted keys and values from the command line.
@@ -31,39 +31,40 @@ pub struct Input {
     pub today: UtcTime,
 }
 
-impl Input {
+impl SettingsInput {
     /// The input of one file with this text, and today's date.
     #[must_use]
-    pub fn of_file(name: &str, text: &str, today: UtcTime) -> Self {
-        Self { file: Some(Source::file(name, text)), today, ..Self::default() }
+    pub fn from_file(name: &str, text: &str, today: UtcTime) -> Self {
+        Self { file: Some(SettingSource::file(name, text)), today, ..Self::default() }
     }
 }
 
 /// Valid settings, and their sources.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedSettings {
     /// The checked settings.
     pub settings: Settings,
     /// Problems that are worth a look. None of them is an error.
     pub warnings: Problems,
-    /// The texts that the settings were read from.
-    pub written: Written,
+    /// The input that the settings were loaded from.
+    pub input: LoadedInput,
 }
 
-/// The texts of settings alone. Origins within them are computed on demand, which is seldom needed: with ten thousand
-/// keys they would be ten times as large as the texts.
+/// The input that settings were loaded from, kept to show and compare them. Origins within it are computed on demand,
+/// which is seldom needed: with ten thousand keys they would be ten times as large as the texts.
 #[derive(Clone, Debug)]
-pub struct Written {
-    input: Input,
+pub struct LoadedInput {
+    input: SettingsInput,
     /// Settings that were changed and have no effect yet. Kept here because they are read often.
-    pub(crate) unfollowed: Vec<Change>,
+    pub(crate) unimplemented: Vec<SettingChange>,
 }
 
-impl Written {
-    fn of(input: &Input, unfollowed: Vec<Change>) -> Self {
+impl LoadedInput {
+    fn new(input: &SettingsInput, unimplemented: Vec<SettingChange>) -> Self {
         // Unrelated environment variables are dropped.
-        let ours = input.environment.iter().filter(|(name, _)| is_ours(name)).cloned().collect();
-        Self { input: Input { environment: ours, ..input.clone() }, unfollowed }
+        let environment =
+            input.environment.iter().filter(|(name, _)| is_setting_variable(name)).cloned().collect();
+        Self { input: SettingsInput { environment, ..input.clone() }, unimplemented }
     }
 
     /// The text of the user's file, if there is one.
@@ -74,29 +75,29 @@ impl Written {
 
     pub(crate) fn layers(&self) -> Layers {
         // All problems were reported when the settings were loaded.
-        Layers::of(&self.input, &mut Problems::default())
+        Layers::merge(&self.input, &mut Problems::default())
     }
 }
 
-impl AsRef<Written> for Written {
-    fn as_ref(&self) -> &Written {
+impl AsRef<LoadedInput> for LoadedInput {
+    fn as_ref(&self) -> &LoadedInput {
         self
     }
 }
 
-impl AsRef<Written> for Loaded {
-    fn as_ref(&self) -> &Written {
-        &self.written
+impl AsRef<LoadedInput> for LoadedSettings {
+    fn as_ref(&self) -> &LoadedInput {
+        &self.input
     }
 }
 
 /// The merged layers, each value with its origin.
 pub(crate) struct Layers {
     /// All layers merged.
-    pub(crate) tree: Table,
-    pub(crate) sources: Sources,
+    pub(crate) tree: TomlTable,
+    pub(crate) sources: SettingSources,
     /// The base profile alone.
-    pub(crate) profile: Table,
+    pub(crate) profile: TomlTable,
     /// The index of the user's file among the sources.
     file: usize,
     /// The byte at which the file stops being valid TOML.
@@ -104,92 +105,106 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    fn of(input: &Input, problems: &mut Problems) -> Self {
-        let mut sources = Sources::default();
-        let file = input.file.clone().unwrap_or_else(|| Source::file("(no file)", ""));
+    fn merge(input: &SettingsInput, problems: &mut Problems) -> Self {
+        let mut sources = SettingSources::default();
+        let file = input.file.clone().unwrap_or_else(|| SettingSource::file("(no file)", ""));
         let source = sources.add(file);
-        let mut over = parse(sources.text(source), source, problems);
-        let broken =
-            problems.list.iter().filter(|problem| matches!(problem.code, Code::Syntax | Code::TooLarge));
-        let broken_at = broken.flat_map(|problem| &problem.places).map(|place| place.origin.start).min();
+        let mut file_table = parse(sources.text(source), source, problems);
+        let broken = problems
+            .list
+            .iter()
+            .filter(|problem| matches!(problem.code, ProblemCode::Syntax | ProblemCode::TooLarge));
+        let broken_at =
+            broken.flat_map(|problem| &problem.locations).map(|location| location.origin.start).min();
         let variables = from_variables(&input.environment, &mut sources, problems);
         let arguments = from_arguments(&input.arguments, &mut sources, problems);
-        let in_file = take_profile(&mut over, problems);
-        let named = |assignments: &[_]| {
+        let file_profile = take_profile(&mut file_table, problems);
+        let last_profile = |assignments: &[_]| {
             let mut found = assignments.iter().filter_map(crate::variable::Assignment::profile);
             found.next_back().map(|(name, origin)| (name.to_owned(), origin))
         };
-        let chosen = named(&arguments).or_else(|| named(&variables)).or(in_file);
+        let selected = last_profile(&arguments).or_else(|| last_profile(&variables)).or(file_profile);
         let (name, origin) =
-            chosen.unwrap_or_else(|| (DEFAULT_PROFILE.to_owned(), Origin::beginning(source)));
+            selected.unwrap_or_else(|| (DEFAULT_PROFILE.to_owned(), SettingOrigin::beginning(source)));
         let mut tree = profile(&name, origin, &mut sources, problems);
         // Settings that start from nothing are compared with the default profile.
         let base = if name == EMPTY_PROFILE {
-            profile(DEFAULT_PROFILE, origin, &mut Sources::default(), &mut Problems::default())
+            profile(DEFAULT_PROFILE, origin, &mut SettingSources::default(), &mut Problems::default())
         } else {
             tree.clone()
         };
-        merge(&mut tree, over);
-        for one in variables.iter().chain(&arguments).filter(|one| one.profile().is_none()) {
-            assign(one, shape(), &mut tree, problems);
+        merge(&mut tree, file_table);
+        for assignment in
+            variables.iter().chain(&arguments).filter(|assignment| assignment.profile().is_none())
+        {
+            assign(assignment, shape(), &mut tree, problems);
         }
         Self { tree, sources, profile: base, file: source, broken_at }
     }
 }
 
-/// Settings that were parsed but not yet checked as a whole. A draft is far larger than the result, and the result
-/// shares no memory with it: so its memory can be allocated and freed separately.
+/// Settings that were parsed but not yet checked as a whole. They are far larger than the checked
+/// settings and share no memory with them, so that their memory can be allocated and freed separately.
 #[derive(Debug)]
-pub struct Draft {
-    input: Input,
-    raw: Raw,
+pub struct ParsedSettings {
+    input: SettingsInput,
+    raw: RootSection,
     /// The problems so far.
     problems: Problems,
-    sources: Sources,
-    stand_ins: Vec<Origin>,
-    unfollowed: Vec<Change>,
+    sources: SettingSources,
+    placeholders: Vec<SettingOrigin>,
+    unimplemented: Vec<SettingChange>,
     file: usize,
     broken_at: Option<usize>,
 }
 
 /// Parses, merges and checks settings. All problems are reported at once.
-pub fn load(input: &Input) -> Result<Loaded, Problems> {
-    draft(input).check()
+pub fn load(input: &SettingsInput) -> Result<LoadedSettings, Problems> {
+    parse_settings(input).check()
 }
 
 /// Parses and merges settings.
 #[must_use]
-pub fn draft(input: &Input) -> Draft {
+pub fn parse_settings(input: &SettingsInput) -> ParsedSettings {
     let mut problems = Problems::default();
-    let Layers { tree, sources, profile, file, broken_at } = Layers::of(input, &mut problems);
+    let Layers { tree, sources, profile, file, broken_at } = Layers::merge(input, &mut problems);
     let shape = shape();
-    let unread: Vec<Origin> =
-        problems.list.iter().flat_map(|problem| &problem.places).map(|place| place.origin).collect();
-    let mut reader = Reader::new(&mut problems);
-    reader.stand_ins = unread;
+    let unparsed: Vec<SettingOrigin> =
+        problems.list.iter().flat_map(|problem| &problem.locations).map(|location| location.origin).collect();
+    let mut reader = SectionReader::new(&mut problems);
+    reader.placeholders = unparsed;
     report_unknown(&tree, "", shape, &mut reader);
-    let raw = Raw::read_keys(&tree, "", Origin::beginning(file), &mut reader);
-    let stand_ins = reader.stand_ins;
-    let unfollowed = not_followed(&profile, &tree);
-    Draft { input: input.clone(), raw, problems, sources, stand_ins, unfollowed, file, broken_at }
+    let raw = RootSection::read_keys(&tree, "", SettingOrigin::beginning(file), &mut reader);
+    let placeholders = reader.placeholders;
+    let unimplemented = find_unimplemented(&profile, &tree);
+    ParsedSettings {
+        input: input.clone(),
+        raw,
+        problems,
+        sources,
+        placeholders,
+        unimplemented,
+        file,
+        broken_at,
+    }
 }
 
-impl Draft {
+impl ParsedSettings {
     /// Checks the settings as a whole.
-    pub fn check(&self) -> Result<Loaded, Problems> {
+    pub fn check(&self) -> Result<LoadedSettings, Problems> {
         let mut problems = self.problems.clone();
         let settings = match self.broken_at {
-            None => check::all(&self.raw, self.stand_ins.clone(), self.input.today, &mut problems),
+            None => check::all(&self.raw, self.placeholders.clone(), self.input.today, &mut problems),
             Some(broken_at) => {
                 // In a line with a syntax error, and after it, other problems are unreliable.
                 let text = self.sources.text(self.file);
                 let line_start = text.get(..broken_at).and_then(|text| text.rfind('\n')).unwrap_or(0);
                 problems.list.retain(|problem| {
-                    let sound = |origin: Origin| {
+                    let is_reliable = |origin: SettingOrigin| {
                         origin.source != self.file || (origin.start < origin.end && origin.end <= line_start)
                     };
-                    matches!(problem.code, Code::Syntax | Code::TooLarge)
-                        || problem.places.first().is_some_and(|first| sound(first.origin))
+                    matches!(problem.code, ProblemCode::Syntax | ProblemCode::TooLarge)
+                        || problem.locations.first().is_some_and(|first| is_reliable(first.origin))
                 });
                 None
             }
@@ -202,11 +217,11 @@ impl Draft {
         problems.sort();
         match settings {
             Some(settings) if !problems.has_errors() => {
-                let written = Written::of(&self.input, self.unfollowed.clone());
-                Ok(Loaded { settings, warnings: problems, written })
+                let input = LoadedInput::new(&self.input, self.unimplemented.clone());
+                Ok(LoadedSettings { settings, warnings: problems, input })
             }
             _ => {
-                debug_assert!(problems.has_errors(), "settings are refused for a reason");
+                debug_assert!(problems.has_errors(), "settings are rejected only with an error");
                 Err(problems)
             }
         }
@@ -214,35 +229,43 @@ impl Draft {
 }
 
 /// Removes the name of the profile from a file and returns it.
-fn take_profile(table: &mut Table, problems: &mut Problems) -> Option<(String, Origin)> {
+fn take_profile(table: &mut TomlTable, problems: &mut Problems) -> Option<(String, SettingOrigin)> {
     let entry = table.remove("profile")?;
     match entry.node.value {
-        Value::Text(name) => Some((name, entry.node.origin)),
+        TomlValue::Text(name) => Some((name, entry.node.origin)),
         other => {
-            let message = format!("profile: expected the name of a profile, found {}", other.noun());
-            problems.add(Problem::error(Code::WrongType, message, entry.node.origin).help(known_profiles()));
+            let message = format!("profile: expected the name of a profile, found {}", other.type_name());
+            problems.add(
+                Problem::error(ProblemCode::WrongType, message, entry.node.origin).help(profiles_help()),
+            );
             None
         }
     }
 }
 
-fn known_profiles() -> String {
+fn profiles_help() -> String {
     format!("write one of {}", profile_names().map(quoted).collect::<Vec<_>>().join(", "))
 }
 
 /// A profile merged with the base that it names.
-fn profile(name: &str, origin: Origin, sources: &mut Sources, problems: &mut Problems) -> Table {
+fn profile(
+    name: &str,
+    origin: SettingOrigin,
+    sources: &mut SettingSources,
+    problems: &mut Problems,
+) -> TomlTable {
     let Some(text) = profile_text(name) else {
-        let message = format!("there is no profile {}", quoted(&printable(name)));
+        let message = format!("unknown profile {}", quoted(&printable(name)));
         let help = match suggest::nearest(name, profile_names()) {
             Some(near) => format!("did you mean {}?", quoted(near)),
-            None => known_profiles(),
+            None => profiles_help(),
         };
-        problems.add(Problem::error(Code::UnknownProfile, message, origin).help(help));
+        problems.add(Problem::error(ProblemCode::UnknownProfile, message, origin).help(help));
         // Without a base every key would be reported as missing, which hides the real mistake.
         return profile(DEFAULT_PROFILE, origin, sources, problems);
     };
-    let source = sources.add(Source { name: name.to_owned(), text: text.into(), kind: SourceKind::Profile });
+    let source =
+        sources.add(SettingSource { name: name.to_owned(), text: text.into(), kind: SourceKind::Profile });
     let mut table = parse(text, source, problems);
     match take_profile(&mut table, problems) {
         Some((base, origin)) if base != name => {
@@ -255,37 +278,37 @@ fn profile(name: &str, origin: Origin, sources: &mut Sources, problems: &mut Pro
 }
 
 /// Reads a file, or reports why it cannot be read.
-pub fn read_file(path: &Path) -> Result<Source, Problems> {
+pub fn read_file(path: &Path) -> Result<SettingSource, Problems> {
     let name = path.display().to_string();
-    let refused = |message: String| {
+    let unreadable = |message: String| {
         let mut problems = Problems::default();
-        let source = problems.sources.add(Source::file(name.clone(), ""));
-        problems.add(Problem::error(Code::UnreadableFile, message, Origin::beginning(source)));
+        let source = problems.sources.add(SettingSource::file(name.clone(), ""));
+        problems.add(Problem::error(ProblemCode::UnreadableFile, message, SettingOrigin::beginning(source)));
         Err(problems)
     };
     // One byte more than the maximum is enough to refuse the file, and a device file has no end.
     let read = std::fs::File::open(path).and_then(|file| {
         let mut bytes = Vec::new();
-        file.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
+        file.take(MAX_TEXT_BYTES as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
     });
     let bytes = match read {
-        Ok(bytes) if bytes.len() > LONGEST_TEXT => {
-            return refused(format!("{} has more than {LONGEST_TEXT} bytes", printable(&name)));
+        Ok(bytes) if bytes.len() > MAX_TEXT_BYTES => {
+            return unreadable(format!("{} is larger than {MAX_TEXT_BYTES} bytes", printable(&name)));
         }
         Ok(bytes) => bytes,
-        Err(error) => return refused(format!("cannot read {}: {error}", printable(&name))),
+        Err(error) => return unreadable(format!("cannot read {}: {error}", printable(&name))),
     };
     match String::from_utf8(bytes) {
-        Ok(text) => Ok(Source::file(name, text)),
+        Ok(text) => Ok(SettingSource::file(name, text)),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
-            refused(format!("{} is not UTF-8 text: see line {line}", printable(&name)))
+            unreadable(format!("{} is not valid UTF-8: see line {line}", printable(&name)))
         }
     }
 }
 
-impl Loaded {
+impl LoadedSettings {
     /// Whether there is any warning.
     #[must_use]
     pub fn has_warnings(&self) -> bool {

@@ -1,12 +1,12 @@
 //! Problems of settings, reported so that they can be fixed quickly.
 //!
-//! A [`Problem`] has a stable code, a message, the places it refers to, and advice on what to write instead.
+//! A [`Problem`] has a stable code, a message, the locations it refers to, and advice on what to write instead.
 //! [`Problems`] collects all of them and formats them as text or as JSON. **What it does not do.** It never shows a
-//! possible secret: such places are redacted in every line.
+//! possible secret: such locations are redacted in every line.
 
-use crate::cover::presentable;
+use crate::redact::sanitized;
 use crate::render;
-use crate::source::{Origin, Sources};
+use crate::source::{SettingOrigin, SettingSources};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub(crate) use names;
 names! {
     /// The severity of a problem.
     pub enum Severity {
-        /// The settings are refused.
+        /// The settings are rejected.
         Error = "error",
         /// The settings are used, but should be reviewed.
         Warning = "warning",
@@ -52,7 +52,7 @@ names! {
 
 names! {
     /// The kind of a problem. Names are stable, so that scripts can match them.
-    pub enum Code {
+    pub enum ProblemCode {
         /// The text is not valid TOML.
         Syntax = "syntax",
         /// The profile does not exist.
@@ -73,24 +73,24 @@ names! {
         MissingUnit = "missing-unit",
         /// The unit is of another kind.
         WrongUnit = "wrong-unit",
-        /// The word is not on the list.
-        UnknownWord = "unknown-word",
+        /// The value is not one of those allowed.
+        UnknownValue = "unknown-value",
         /// The value cannot be parsed.
-        Unreadable = "unreadable",
+        ParseError = "parse-error",
         /// The value is not valid here.
-        Impossible = "impossible",
+        InvalidValue = "invalid-value",
         /// A secret was written instead of a reference to it.
         LiteralSecret = "literal-secret",
         /// The period of a rate differs from the one of its key.
         WrongPeriod = "wrong-period",
         /// A timeout is not shorter than the one that encloses it.
-        TimeOrder = "time-order",
+        TimeoutOrder = "timeout-order",
         /// The parts exceed the whole.
-        PartsExceedWhole = "parts-exceed-whole",
+        SumExceedsTotal = "sum-exceeds-total",
         /// The target does not exist.
         UnknownTarget = "unknown-target",
         /// An entry is repeated.
-        NamedTwice = "named-twice",
+        Duplicate = "duplicate",
         /// The route has no targets.
         NoTargets = "no-targets",
         /// No route uses the target.
@@ -100,7 +100,7 @@ names! {
         /// The model has no price.
         UnpricedModel = "unpriced-model",
         /// The price of a model is not valid.
-        WrongPrice = "wrong-price",
+        InvalidPrice = "invalid-price",
         /// The vendor no longer serves the model.
         RetiredModel = "retired-model",
         /// The vendor will soon stop serving the model.
@@ -112,7 +112,7 @@ names! {
         /// The target lacks a key that its provider requires.
         IncompleteTarget = "incomplete-target",
         /// The provider does not use the key.
-        UselessKey = "useless-key",
+        UnusedKey = "unused-key",
         /// The address is a cloud metadata service, which hands out a machine's credentials.
         MetadataAddress = "metadata-address",
         /// The URL contains a user name, a password or a query.
@@ -120,9 +120,9 @@ names! {
         /// A credential would be sent unencrypted to another machine.
         UnencryptedUrl = "unencrypted-url",
         /// Two API keys are identical.
-        SameKeyTwice = "same-key-twice",
+        DuplicateApiKey = "duplicate-api-key",
         /// No caller could authenticate.
-        NobodyMayAsk = "nobody-may-ask",
+        NoCallers = "no-callers",
         /// A JWT issuer without an audience would accept tokens meant for others.
         NoAudience = "no-audience",
         /// A JWT issuer has no keys to verify its tokens with.
@@ -130,9 +130,9 @@ names! {
         /// The algorithms need different kinds of keys.
         MixedAlgorithms = "mixed-algorithms",
         /// The admin listener is reachable by others and has no credential.
-        OpenAdmin = "open-admin",
+        UnprotectedAdmin = "unprotected-admin",
         /// Two listeners have the same address.
-        SameAddress = "same-address",
+        AddressConflict = "address-conflict",
         /// Each node of a fleet would spend the whole daily budget, and the settings do not accept that.
         BudgetPerNode = "budget-per-node",
         /// The store lacks a required key.
@@ -154,12 +154,12 @@ names! {
     }
 }
 
-/// A place that a problem refers to.
+/// A location that a problem refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProblemLocation {
     /// The position in the source.
-    pub origin: Origin,
-    /// A short label for the place; may be empty.
+    pub origin: SettingOrigin,
+    /// A short label for the location; may be empty.
     pub label: String,
 }
 
@@ -169,22 +169,22 @@ pub struct Problem {
     /// The severity.
     pub severity: Severity,
     /// The kind of problem.
-    pub code: Code,
+    pub code: ProblemCode,
     /// The message.
     pub message: String,
-    /// The places; the first is the primary one.
-    pub places: Vec<Place>,
+    /// The locations; the first is the primary one.
+    pub locations: Vec<ProblemLocation>,
     /// Advice on how to fix it.
     pub help: Option<String>,
 }
 
 impl Problem {
-    pub(crate) fn error(code: Code, message: impl Into<String>, origin: Origin) -> Self {
-        let places = vec![Place { origin, label: String::new() }];
-        Self { severity: Severity::Error, code, message: message.into(), places, help: None }
+    pub(crate) fn error(code: ProblemCode, message: impl Into<String>, origin: SettingOrigin) -> Self {
+        let locations = vec![ProblemLocation { origin, label: String::new() }];
+        Self { severity: Severity::Error, code, message: message.into(), locations, help: None }
     }
 
-    pub(crate) fn warning(code: Code, message: impl Into<String>, origin: Origin) -> Self {
+    pub(crate) fn warning(code: ProblemCode, message: impl Into<String>, origin: SettingOrigin) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, message, origin) }
     }
 
@@ -193,8 +193,8 @@ impl Problem {
         self
     }
 
-    pub(crate) fn also(mut self, origin: Origin, label: impl Into<String>) -> Self {
-        self.places.push(Place { origin, label: label.into() });
+    pub(crate) fn also_at(mut self, origin: SettingOrigin, label: impl Into<String>) -> Self {
+        self.locations.push(ProblemLocation { origin, label: label.into() });
         self
     }
 }
@@ -202,16 +202,16 @@ impl Problem {
 /// All problems of some settings, in the order of the sources.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
-    pub(crate) sources: Sources,
+    pub(crate) sources: SettingSources,
     pub(crate) list: Vec<Problem>,
-    /// Redacted places.
-    pub(crate) covered: Vec<Origin>,
+    /// Redacted locations.
+    pub(crate) redacted: Vec<SettingOrigin>,
     /// The number of problems beyond the maximum.
-    pub(crate) left_off: usize,
+    pub(crate) omitted: usize,
 }
 
 /// Maximum number of problems that are stored; of the rest only the number is reported.
-const MOST_PROBLEMS: usize = 200;
+const MAX_PROBLEMS: usize = 200;
 
 impl Problems {
     /// All problems.
@@ -226,35 +226,36 @@ impl Problems {
         self.list.is_empty()
     }
 
-    /// Whether settings with these problems must be refused.
+    /// Whether settings with these problems must be rejected.
     #[must_use]
     pub fn has_errors(&self) -> bool {
-        self.left_off > 0 || self.list.iter().any(|problem| problem.severity == Severity::Error)
+        self.omitted > 0 || self.list.iter().any(|problem| problem.severity == Severity::Error)
     }
 
     pub(crate) fn add(&mut self, mut problem: Problem) {
-        problem.message = presentable(problem.message);
-        problem.help = problem.help.map(presentable);
+        problem.message = sanitized(problem.message);
+        problem.help = problem.help.map(sanitized);
         // The same problem found in two ways is reported once.
         if self.list.contains(&problem) {
             return;
         }
-        if self.list.len() < MOST_PROBLEMS {
+        if self.list.len() < MAX_PROBLEMS {
             self.list.push(problem);
         } else if problem.severity == Severity::Error {
-            self.left_off += 1;
+            self.omitted += 1;
         }
     }
 
     /// Redacts what was written here.
-    pub(crate) fn cover(&mut self, origin: Origin) {
-        self.covered.push(origin);
+    pub(crate) fn redact(&mut self, origin: SettingOrigin) {
+        self.redacted.push(origin);
     }
 
     /// Sorts by source, then by position.
     pub(crate) fn sort(&mut self) {
         self.list.sort_by_key(|problem| {
-            let first = problem.places.first().map(|place| (place.origin.source, place.origin.start));
+            let first =
+                problem.locations.first().map(|location| (location.origin.source, location.origin.start));
             (first, problem.code)
         });
     }
@@ -262,31 +263,31 @@ impl Problems {
     /// Formats the problems for people, with or without colours.
     #[must_use]
     pub fn render(&self, colours: bool) -> String {
-        render::all(self, colours)
+        render::render_all(self, colours)
     }
 
-    /// Formats the problems as JSON: a list of objects with `severity`, `code`, `message`, `places` and `help`.
+    /// Formats the problems as JSON: a list of objects with `severity`, `code`, `message`, `locations` and `help`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         self.list.iter().map(|problem| self.one_as_json(problem)).collect()
     }
 
     fn one_as_json(&self, problem: &Problem) -> Value {
-        let place = |place: &Place| {
-            let source = self.sources.of(place.origin);
-            let position = source.map(|source| source.position(place.origin.start));
+        let location = |location: &ProblemLocation| {
+            let source = self.sources.of(location.origin);
+            let position = source.map(|source| source.position(location.origin.start));
             json!({
-                "source": source.map(|source| presentable(source.name.clone())),
+                "source": source.map(|source| sanitized(source.name.clone())),
                 "line": position.map(|position| position.line),
                 "column": position.map(|position| position.column),
-                "label": place.label,
+                "label": location.label,
             })
         };
         json!({
             "severity": problem.severity.name(),
             "code": problem.code.name(),
             "message": problem.message,
-            "places": problem.places.iter().map(place).collect::<Vec<_>>(),
+            "locations": problem.locations.iter().map(location).collect::<Vec<_>>(),
             "help": problem.help,
         })
     }

@@ -1,90 +1,103 @@
 //! The settings reference: a page in Markdown.
 
-use crate::load::{Input, load};
-use crate::not_yet::is_followed;
+use crate::load::{SettingsInput, load};
 use crate::profile::DEFAULT_PROFILE;
 use crate::raw::shape;
-use crate::shape::{KeyShape, Needs, SectionShape, Shape};
+use crate::shape::{Activation, KeyShape, SectionShape, ValueShape};
 use crate::show;
+use crate::unimplemented::is_implemented;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
 # Settings
 
-One TOML file says what Seawall does. It starts from a profile and writes only what differs; without a file the
-profile `mangaassist` holds. `profile = \"demo\"` at the top takes another one, `profile = \"none\"` starts from nothing.
+Seawall is configured by one TOML file. The file starts from a profile and lists only what differs from it. The default profile
+is `mangaassist`; `profile = \"demo\"` at the top of the file selects another one, and `profile = \"none\"` starts without
+defaults.
 
-Each key can also be set by an environment variable, with two underscores between the steps:
-`SEAWALL__BUDGET__DAY='$100/day'`. Variables overrule the file, and arguments overrule variables. An optional key and an
-entry of a collection can be taken away with the word `\"none\"`: `targets.haiku = \"none\"`.
+Each key can also be set by an environment variable, with two underscores between the parts of its path:
+`SEAWALL__BUDGET__DAY='$100/day'`. Environment variables override the file, and `--set` arguments override both. The value
+`\"none\"` removes an optional key or a named entry of the profile: `targets.haiku = \"none\"`.
 
-Keys marked *restart* hold from the next start. Keys marked *not yet* are checked, and this version does not act on
-them: it says so at the start if one is set, and does not start at all where going on without it would be dangerous. All
-others are applied to a running gateway: within two seconds of a change of the file, or at once on a hangup signal (SIGHUP).
-A secret in a file or a variable is read again whenever settings are.
+Changes are applied to a running gateway within two seconds after the file has changed, or immediately on SIGHUP. Secrets in
+files and environment variables are read again at each reload. Keys marked *restart* take effect after a restart. Keys marked
+*not implemented* are validated but have no effect in this version: the gateway logs a warning if one is set, and refuses to
+start if running without it would be unsafe.
 ";
 
 /// The page: a table per section with its keys, their kinds, the values in the default profile, and their meaning.
 #[must_use]
 pub fn reference() -> String {
     let mut out = INTRODUCTION.to_owned();
-    let usual = load(&Input::default()).map(|loaded| show::values(&loaded.written)).unwrap_or_default();
+    let defaults =
+        load(&SettingsInput::default()).map(|loaded| show::values(&loaded.input)).unwrap_or_default();
     let shape = shape();
     for key in &shape.keys {
-        section(&mut out, key, key.name, &usual);
+        section(&mut out, key, key.name, &defaults);
     }
     out
 }
 
-fn section(out: &mut String, key: &KeyShape, path: &str, usual: &BTreeMap<String, String>) {
+fn section(out: &mut String, key: &KeyShape, path: &str, defaults: &BTreeMap<String, String>) {
     let (shape, header) = match &key.shape {
-        Shape::Section(shape) => (shape, path.to_owned()),
-        Shape::Named(shape) => (shape, format!("{path}.NAME")),
-        Shape::Leaf(_) | Shape::List(_) => return,
+        ValueShape::Section(shape) => (shape, path.to_owned()),
+        ValueShape::Named(shape) => (shape, format!("{path}.NAME")),
+        ValueShape::Scalar(_) | ValueShape::List(_) => return,
     };
     let _ = write!(out, "\n## `[{header}]`\n\n{}\n", shape.doc);
-    let leaves: Vec<&KeyShape> =
-        shape.keys.iter().filter(|key| matches!(key.shape, Shape::Leaf(_) | Shape::List(_))).collect();
-    if !leaves.is_empty() {
+    let scalars: Vec<&KeyShape> = shape
+        .keys
+        .iter()
+        .filter(|key| matches!(key.shape, ValueShape::Scalar(_) | ValueShape::List(_)))
+        .collect();
+    if !scalars.is_empty() {
         let _ = write!(
             out,
-            "\n| key | kind | in `{DEFAULT_PROFILE}` | what it means |\n| --- | --- | --- | --- |\n"
+            "\n| key | type | value in `{DEFAULT_PROFILE}` | description |\n| --- | --- | --- | --- |\n"
         );
-        for leaf in &leaves {
-            row(out, leaf, &header, usual);
+        for scalar in &scalars {
+            row(out, scalar, &header, defaults);
         }
-        example(out, &header, shape, usual);
+        example(out, &header, shape, defaults);
     }
     for inner in &shape.keys {
-        section(out, inner, &format!("{header}.{}", inner.name), usual);
+        section(out, inner, &format!("{header}.{}", inner.name), defaults);
     }
 }
 
-fn row(out: &mut String, key: &KeyShape, header: &str, usual: &BTreeMap<String, String>) {
+fn row(out: &mut String, key: &KeyShape, header: &str, defaults: &BTreeMap<String, String>) {
     let kind = match &key.shape {
-        Shape::Leaf(leaf) if leaf.form.words.is_empty() => leaf.form.name.to_owned(),
-        Shape::Leaf(leaf) => words(&leaf.form.words),
-        Shape::List(leaf) if leaf.form.words.is_empty() => format!("list: {}", leaf.form.name),
-        Shape::List(leaf) => format!("list: {}", words(&leaf.form.words)),
-        Shape::Section(_) | Shape::Named(_) => return,
+        ValueShape::Scalar(scalar) if scalar.format.choices.is_empty() => {
+            without_article(scalar.format.name).to_owned()
+        }
+        ValueShape::Scalar(scalar) => choices(&scalar.format.choices),
+        ValueShape::List(scalar) if scalar.format.choices.is_empty() => {
+            format!("list of {}", without_article(scalar.format.name))
+        }
+        ValueShape::List(scalar) => format!("list of {}", choices(&scalar.format.choices)),
+        ValueShape::Section(_) | ValueShape::Named(_) => return,
     };
-    let value = match (usual.get(&format!("{header}.{}", key.name)), key.default) {
+    let value = match (defaults.get(&format!("{header}.{}", key.name)), key.default) {
         (Some(value), _) => code(value),
-        (None, Some(default)) => format!("{} where left out", code(default)),
-        (None, None) if key.is_optional => "none".to_owned(),
-        (None, None) => "must be written".to_owned(),
+        (None, Some(default)) => format!("{} by default", code(default)),
+        (None, None) if key.is_optional => "not set".to_owned(),
+        (None, None) => "required".to_owned(),
     };
-    let mark = match key.needs {
-        _ if !is_followed(&format!("{header}.{}", key.name)) => " *not yet*",
-        Needs::Restart => " *restart*",
-        Needs::Live | Needs::NotYet => "",
+    let mark = match key.activation {
+        _ if !is_implemented(&format!("{header}.{}", key.name)) => " *not implemented*",
+        Activation::Restart => " *restart*",
+        Activation::Live | Activation::NotImplemented => "",
     };
     let _ = writeln!(out, "| `{}` | {} | {value} | {}{mark} |", key.name, cell(&kind), cell(&key.doc));
 }
 
-fn words(words: &[&str]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+fn without_article(name: &str) -> &str {
+    name.strip_prefix("a ").or_else(|| name.strip_prefix("an ")).unwrap_or(name)
+}
+
+fn choices(choices: &[&str]) -> String {
+    choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn cell(text: &str) -> String {
@@ -96,21 +109,21 @@ fn code(text: &str) -> String {
 }
 
 /// The first keys of a section as an example.
-fn example(out: &mut String, header: &str, shape: &SectionShape, usual: &BTreeMap<String, String>) {
+fn example(out: &mut String, header: &str, shape: &SectionShape, defaults: &BTreeMap<String, String>) {
     let name = header.replace("NAME", "example");
     let _ = write!(out, "\n```toml\n[{name}]\n");
-    let leaves = shape.keys.iter().filter_map(|key| match &key.shape {
-        Shape::Leaf(leaf) => Some((key, leaf, false)),
-        Shape::List(leaf) => Some((key, leaf, true)),
-        Shape::Section(_) | Shape::Named(_) => None,
+    let scalars = shape.keys.iter().filter_map(|key| match &key.shape {
+        ValueShape::Scalar(scalar) => Some((key, scalar, false)),
+        ValueShape::List(scalar) => Some((key, scalar, true)),
+        ValueShape::Section(_) | ValueShape::Named(_) => None,
     });
     let is_named = header.contains("NAME");
-    for (key, leaf, is_list) in
-        leaves.filter(|(key, ..)| !is_named || !key.is_optional && key.default.is_none()).take(4)
+    for (key, scalar, is_list) in
+        scalars.filter(|(key, ..)| !is_named || !key.is_optional && key.default.is_none()).take(4)
     {
-        let first = leaf.form.examples.first().cloned().unwrap_or_default();
+        let first = scalar.format.examples.first().cloned().unwrap_or_default();
         let shown = if is_list { format!("[{first}]") } else { first };
-        let value = usual.get(&format!("{header}.{}", key.name)).cloned().unwrap_or(shown);
+        let value = defaults.get(&format!("{header}.{}", key.name)).cloned().unwrap_or(shown);
         let _ = writeln!(out, "{} = {value}", key.name);
     }
     out.push_str("```\n");

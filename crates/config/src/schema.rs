@@ -1,9 +1,9 @@
 //! The JSON Schema of settings, for editors.
 
-use crate::kind::{Form, JsonType};
+use crate::kind::{JsonType, ValueFormat};
 use crate::profile::profile_names;
 use crate::raw::shape;
-use crate::shape::{KeyShape, SectionShape, Shape};
+use crate::shape::{KeyShape, SectionShape, ValueShape};
 use serde_json::{Map, Value, json};
 
 /// The JSON Schema (draft 2020-12) of a settings file.
@@ -18,7 +18,7 @@ pub fn schema() -> Value {
             let names: Vec<&str> = profile_names().collect();
             properties.insert(
                 "profile".into(),
-                json!({ "type": "string", "enum": names, "description": "What this file starts from." }),
+                json!({ "type": "string", "enum": names, "description": "Base profile of this file." }),
             );
         }
     }
@@ -38,16 +38,16 @@ fn section(shape: &SectionShape) -> Value {
 
 fn key(key: &KeyShape) -> Value {
     let mut value = match &key.shape {
-        Shape::Leaf(leaf) => form(&leaf.form),
-        Shape::List(leaf) => json!({ "type": "array", "items": form(&leaf.form) }),
-        Shape::Section(inner) => section(inner),
-        Shape::Named(inner) => json!({
+        ValueShape::Scalar(scalar) => format(&scalar.format),
+        ValueShape::List(scalar) => json!({ "type": "array", "items": format(&scalar.format) }),
+        ValueShape::Section(inner) => section(inner),
+        ValueShape::Named(inner) => json!({
             "type": "object",
             // The word `none` removes an entry of the profile.
             "additionalProperties": { "anyOf": [section(inner), { "const": "none" }] },
         }),
     };
-    if key.is_optional && !matches!(key.shape, Shape::Named(_)) {
+    if key.is_optional && !matches!(key.shape, ValueShape::Named(_)) {
         value = json!({ "anyOf": [value, { "const": "none" }] });
     }
     if let Value::Object(object) = &mut value {
@@ -64,16 +64,16 @@ fn as_json(toml: &str) -> Option<Value> {
     serde_json::from_str(toml).ok()
 }
 
-fn form(form: &Form) -> Value {
-    let examples: Vec<Value> = form
+fn format(format: &ValueFormat) -> Value {
+    let examples: Vec<Value> = format
         .examples
         .iter()
         .filter_map(|example| serde_json::from_str(&example.replace('_', "")).ok())
         .collect();
-    if !form.words.is_empty() {
-        return json!({ "type": "string", "enum": form.words });
+    if !format.choices.is_empty() {
+        return json!({ "type": "string", "enum": format.choices });
     }
-    let mut value = match form.json {
+    let mut value = match format.json {
         JsonType::Text => json!({ "type": "string" }),
         JsonType::Integer => json!({ "type": "integer", "minimum": 0 }),
         JsonType::Number => json!({ "type": "number" }),
@@ -83,10 +83,10 @@ fn form(form: &Form) -> Value {
         }
     };
     if let Value::Object(object) = &mut value {
-        if let Some(pattern) = form.pattern {
+        if let Some(pattern) = format.pattern {
             object.insert("pattern".into(), json!(pattern));
         }
-        if form.json != JsonType::Boolean && !examples.is_empty() {
+        if format.json != JsonType::Boolean && !examples.is_empty() {
             object.insert("examples".into(), examples.into());
         }
     }

@@ -18,44 +18,44 @@ macro_rules! section {
         #[derive(Clone, Debug)]
         pub(crate) struct $type {
             /// The origin of the section.
-            pub(crate) origin: $crate::source::Origin,
+            pub(crate) origin: $crate::source::SettingOrigin,
             /// The dotted path of the section.
             pub(crate) path: String,
             $(
                 $(#[doc = $doc])+
-                pub(crate) $key: <$kind as $crate::field::Field>::Raw,
+                pub(crate) $key: <$kind as $crate::field::SettingField>::Raw,
             )+
         }
 
-        impl $crate::field::Section for $type {
+        impl $crate::field::SettingSection for $type {
             const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
 
             fn section_shape() -> $crate::shape::SectionShape {
-                #[allow(unused_mut, unused_assignments, reason = "most sections call their keys keys")]
-                let mut noun = ("key", $crate::problem::Code::UnknownKey);
-                $( noun = ($noun, $crate::problem::Code::$code); )?
+                #[allow(unused_mut, unused_assignments, reason = "most sections use the default")]
+                let mut noun = ("key", $crate::problem::ProblemCode::UnknownKey);
+                $( noun = ($noun, $crate::problem::ProblemCode::$code); )?
                 $crate::shape::SectionShape {
-                    doc: $crate::shape::joined(&[$($about),+]),
+                    doc: $crate::shape::join_lines(&[$($about),+]),
                     noun,
                     keys: vec![$({
-                        let (shape, is_optional) = <$kind as $crate::field::Field>::shape();
+                        let (shape, is_optional) = <$kind as $crate::field::SettingField>::shape();
                         $crate::shape::KeyShape {
                             name: stringify!($key),
-                            doc: $crate::shape::joined(&[$($doc),+]),
+                            doc: $crate::shape::join_lines(&[$($doc),+]),
                             shape,
                             is_optional,
                             default: $crate::section::default_of!($($default)?),
-                            needs: $crate::section::needs_of!($($mark)?),
+                            activation: $crate::section::activation_of!($($mark)?),
                         }
                     }),+],
                 }
             }
 
             fn read_keys(
-                table: &$crate::tree::Table,
+                table: &$crate::tree::TomlTable,
                 path: &str,
-                origin: $crate::source::Origin,
-                reader: &mut $crate::field::Reader<'_>,
+                origin: $crate::source::SettingOrigin,
+                reader: &mut $crate::field::SectionReader<'_>,
             ) -> Self {
                 Self {
                     origin,
@@ -63,23 +63,23 @@ macro_rules! section {
                     $($key: {
                         let path = $crate::field::join(path, stringify!($key));
                         let default = $crate::section::default_of!($($default)?);
-                        let spot = $crate::field::Spot { path: &path, section: origin, default };
-                        <$kind as $crate::field::Field>::read(table.get(stringify!($key)), &spot, reader)
+                        let location = $crate::field::KeyLocation { path: &path, section: origin, default };
+                        <$kind as $crate::field::SettingField>::read(table.get(stringify!($key)), &location, reader)
                     },)+
                 }
             }
 
         }
 
-        impl $crate::field::Keyed for $type {
-            fn origin_of(&self, key: &str) -> Option<$crate::source::Origin> {
+        impl $crate::field::KeyOrigins for $type {
+            fn origin_of(&self, key: &str) -> Option<$crate::source::SettingOrigin> {
                 match key {
-                    $( stringify!($key) => $crate::field::Written::written_at(&self.$key), )+
+                    $( stringify!($key) => $crate::field::HasOrigin::value_origin(&self.$key), )+
                     _ => None,
                 }
             }
 
-            fn origin(&self) -> $crate::source::Origin {
+            fn origin(&self) -> $crate::source::SettingOrigin {
                 self.origin
             }
 
@@ -88,25 +88,25 @@ macro_rules! section {
             }
         }
 
-        impl $crate::field::Written for $type {
-            fn written_at(&self) -> Option<$crate::source::Origin> {
+        impl $crate::field::HasOrigin for $type {
+            fn value_origin(&self) -> Option<$crate::source::SettingOrigin> {
                 Some(self.origin)
             }
         }
 
-        impl $crate::field::Field for $type {
+        impl $crate::field::SettingField for $type {
             type Raw = Self;
 
-            fn shape() -> ($crate::shape::Shape, bool) {
-                ($crate::shape::Shape::Section(<Self as $crate::field::Section>::section_shape()), false)
+            fn shape() -> ($crate::shape::ValueShape, bool) {
+                ($crate::shape::ValueShape::Section(<Self as $crate::field::SettingSection>::section_shape()), false)
             }
 
             fn read(
-                found: Option<&$crate::tree::Entry>,
-                spot: &$crate::field::Spot<'_>,
-                reader: &mut $crate::field::Reader<'_>,
+                found: Option<&$crate::tree::TomlEntry>,
+                location: &$crate::field::KeyLocation<'_>,
+                reader: &mut $crate::field::SectionReader<'_>,
             ) -> Self {
-                $crate::field::read_section(found, spot, reader)
+                $crate::field::read_section(found, location, reader)
             }
         }
     };
@@ -121,13 +121,13 @@ macro_rules! default_of {
     };
 }
 
-macro_rules! needs_of {
+macro_rules! activation_of {
     () => {
-        $crate::shape::Needs::Live
+        $crate::shape::Activation::Live
     };
     (restart) => {
-        $crate::shape::Needs::Restart
+        $crate::shape::Activation::Restart
     };
 }
 
-pub(crate) use {default_of, needs_of, section};
+pub(crate) use {activation_of, default_of, section};

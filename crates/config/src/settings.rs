@@ -4,14 +4,14 @@
 //! options and cannot be compared, the options are stored, and building the component from them cannot fail.
 
 use crate::kind::{
-    AddressRange, Algorithm, CoresValue, FaceName, KeySetValue, LogPlaceValue, Provider, RateValue, Runtime,
-    SecretReference, StoreKind,
+    AddressRange, CoreCount, FaceName, JwksSource, JwtAlgorithm, LogDestination, Provider, RateValue,
+    RuntimeLayout, SecretReference, StoreKind,
 };
 use seawall_core::breaker::BreakerSettings;
 use seawall_core::budget::{BudgetLimits, CostSettings, LeaseSize};
-use seawall_core::cache_policy::{CacheAges, FlightOptions, StoreRule};
+use seawall_core::cache_policy::{CacheAges, CacheStoreRule, SingleFlightOptions};
 use seawall_core::credit::RetryBudgetOptions;
-use seawall_core::deadline::{Phases, Reserves, TimeLimits};
+use seawall_core::deadline::{Phases, RungReserves, TimeLimits};
 use seawall_core::evaluator::{Protections, ShopHours};
 use seawall_core::framing::FramingSettings;
 use seawall_core::history::TokenLimits;
@@ -20,7 +20,7 @@ use seawall_core::ladder::{ClassifierOptions, LadderSettings, SignalWindowOption
 use seawall_core::money::{ModelPriceOptions, PriceList};
 use seawall_core::pressure::PressureSettings;
 use seawall_core::queue::QueueSettings;
-use seawall_core::quota::{ComeBackRule, QuotaGroup};
+use seawall_core::quota::{QuotaGroup, RetryAfterPolicy};
 use seawall_core::retry::{HedgeOptions, RetryOptions, RetryPolicy};
 use seawall_core::rollout::{Experiment, Ramp};
 use seawall_core::setting::Ratio;
@@ -91,13 +91,13 @@ pub struct ServerSettings {
     /// The listen address.
     pub listen: SocketAddr,
     /// The arrangement of runtimes and threads.
-    pub runtime: Runtime,
+    pub runtime: RuntimeLayout,
     /// The number of cores to use.
-    pub cores: CoresValue,
+    pub cores: CoreCount,
     /// Maximum size of a request body, in bytes.
-    pub body_limit: u64,
+    pub max_body_size: u64,
     /// Maximum size of a guest's request body, in bytes.
-    pub guest_body_limit: u64,
+    pub max_guest_body_size: u64,
     /// Maximum bytes of request bodies in memory; `None` means a quarter of the available memory.
     pub body_memory: Option<u64>,
     /// The share of one caller in that.
@@ -105,15 +105,15 @@ pub struct ServerSettings {
     /// The share of one address in that.
     pub body_memory_per_address: Ratio,
     /// Maximum nesting depth of a body.
-    pub nesting: u64,
+    pub max_depth: u64,
     /// Maximum number of top-level fields of a body.
-    pub fields: u64,
+    pub max_fields: u64,
     /// Maximum number of items of its lists.
-    pub members: u64,
+    pub max_items: u64,
     /// Timeout for the request head, including the wait before it.
-    pub header_time: Duration,
+    pub header_timeout: Duration,
     /// Timeout for the request body.
-    pub body_time: Duration,
+    pub body_timeout: Duration,
     /// Maximum number of callers' connections.
     pub max_connections: u64,
     /// Maximum number of connections of one address.
@@ -123,16 +123,16 @@ pub struct ServerSettings {
     /// How long an answer may wait for its caller to read.
     pub send_timeout: Duration,
     /// How long requests in flight may take to finish at shutdown.
-    pub drain_time: Duration,
+    pub drain_timeout: Duration,
     /// Proxies whose `x-forwarded-for` is trusted.
     pub trusted_proxies: Vec<AddressRange>,
     /// TLS, if it is on.
-    pub tls: Option<TlsSettings>,
+    pub tls: Option<ServerTlsSettings>,
 }
 
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsSettings {
+pub struct ServerTlsSettings {
     /// The file with the certificate chain.
     pub certificate: String,
     /// The private key.
@@ -158,9 +158,9 @@ pub struct CallerSettings {
     /// The secret that guest cookies are signed with.
     pub guest_secret: Option<SecretReference>,
     /// How long a looked-up tier is cached.
-    pub tier_cache: Duration,
+    pub tier_cache_ttl: Duration,
     /// Timeout of a directory lookup.
-    pub directory_time: Duration,
+    pub directory_timeout: Duration,
     /// API keys by name.
     pub keys: BTreeMap<String, KeySettings>,
     /// JWT issuers by name.
@@ -186,7 +186,7 @@ pub struct IssuerSettings {
     /// The accepted `aud` claims; never empty.
     pub audience: Vec<String>,
     /// The accepted algorithms; never empty, and all with the same kind of key.
-    pub algorithms: Vec<Algorithm>,
+    pub algorithms: Vec<JwtAlgorithm>,
     /// The keys that verify signatures.
     pub keys: IssuerKeys,
     /// Tolerated clock skew.
@@ -199,7 +199,7 @@ pub struct IssuerSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssuerKeys {
     /// Public keys.
-    Public(KeySetValue),
+    Public(JwksSource),
     /// A shared secret.
     Shared(SecretReference),
 }
@@ -210,7 +210,7 @@ pub struct LimitSettings {
     /// The limits of one caller, in the order of [`Tier::ALL`].
     pub tiers: [QuotaGroup; 3],
     /// The global limits of all callers together.
-    pub everybody: QuotaGroup,
+    pub global: QuotaGroup,
     /// Requests of all kinds at the edge, before authentication.
     pub account: QuotaGroup,
     /// Admitted requests at the edge.
@@ -226,7 +226,7 @@ pub struct LimitSettings {
     /// The shares of a target's concurrency.
     pub concurrency: SlotShares,
     /// The retry advice for callers that a limit rejects.
-    pub come_back: ComeBackRule,
+    pub retry_after: RetryAfterPolicy,
     /// The reservation for input that a request only refers to.
     pub untracked_input: UntrackedRules,
 }
@@ -237,7 +237,7 @@ pub struct ModelSettings {
     /// Prices by model id.
     pub prices: Vec<ModelPriceOptions>,
     /// Context windows in tokens, where known.
-    pub windows: BTreeMap<String, u64>,
+    pub context_windows: BTreeMap<String, u64>,
     /// Maximum output tokens of an answer, where known.
     pub max_outputs: BTreeMap<String, u64>,
     /// Maximum tokens of an image, where configured.
@@ -247,7 +247,7 @@ pub struct ModelSettings {
 impl ModelSettings {
     /// The price list.
     #[must_use]
-    pub fn list(&self) -> PriceList {
+    pub fn price_list(&self) -> PriceList {
         // These prices were accepted when the settings were checked.
         PriceList::new(&self.prices).unwrap_or_default()
     }
@@ -265,11 +265,11 @@ pub struct TargetSettings {
     /// The region, for Bedrock.
     pub region: Option<String>,
     /// The base URL, if it is not the provider's usual one.
-    pub url: Option<String>,
-    /// Our key at the provider.
-    pub key: Option<SecretReference>,
-    /// The role to assume.
-    pub role: Option<String>,
+    pub base_url: Option<String>,
+    /// Our API key at the provider.
+    pub api_key: Option<SecretReference>,
+    /// The ARN of the role to assume.
+    pub role_arn: Option<String>,
     /// The external id that the owner of the role requires.
     pub external_id: Option<String>,
     /// The request field for the output limit, for OpenAI-compatible servers.
@@ -290,7 +290,7 @@ pub struct RouteSettings {
     /// The faces on which guests may use it.
     pub guest_faces: Vec<FaceName>,
     /// Timeout for the beginning of an answer.
-    pub start_time: Duration,
+    pub start_timeout: Duration,
     /// Whether API callers also get answers from lower rungs.
     pub fallback: bool,
     /// Texts that no request may contain, none of them empty.
@@ -326,7 +326,7 @@ pub struct DeadlineSettings {
     /// The timeouts, each shorter than the one that encloses it.
     pub limits: TimeLimits,
     /// The time that the rungs of the chat need.
-    pub reserves: Reserves,
+    pub reserves: RungReserves,
     /// The fallback when time runs short, and the time it needs.
     pub strategy: Strategy,
     /// The time for each phase: loading, building, calling and saving.
@@ -370,7 +370,7 @@ pub struct ClassifierSettings {
     /// When the classifier is considered unreliable.
     pub watch: ClassifierOptions,
     /// Timeout of a classification.
-    pub time: Duration,
+    pub timeout: Duration,
 }
 
 /// The answer cache.
@@ -379,9 +379,9 @@ pub struct CacheSettings {
     /// Maximum ages of answers.
     pub ages: CacheAges,
     /// Which answers are stored.
-    pub storing: StoreRule,
+    pub storage: CacheStoreRule,
     /// Single flight: one upstream call for concurrent identical requests.
-    pub flights: FlightOptions,
+    pub single_flight: SingleFlightOptions,
 }
 
 /// The assistant of our own chat face.
@@ -410,11 +410,11 @@ pub struct AssistantSettings {
     /// The sampling temperature of the model: 0 to 1.
     pub temperature: f64,
     /// Maximum number of retrieved items in a prompt.
-    pub retrieved_items: u32,
+    pub max_retrieved_items: u32,
     /// Maximum characters of each.
-    pub retrieved_characters: u32,
+    pub max_retrieved_characters: u32,
     /// Timeout of retrieval.
-    pub retrieval_time: Duration,
+    pub retrieval_timeout: Duration,
 }
 
 /// The store of state.
@@ -422,14 +422,14 @@ pub struct AssistantSettings {
 pub struct StoreSettings {
     /// The kind of store.
     pub kind: StoreKind,
-    /// The state directory of an embedded store.
-    pub folder: String,
+    /// The data directory of an embedded store.
+    pub data_dir: String,
     /// The Redis of a fleet; present if it is the kind.
     pub redis: Option<RedisSettings>,
     /// Turns of a conversation that are stored.
-    pub session_turns: u32,
+    pub session_max_turns: u32,
     /// How long a conversation is stored.
-    pub session_keep_for: Duration,
+    pub session_ttl: Duration,
 }
 
 /// The Redis of a fleet.
@@ -442,7 +442,7 @@ pub struct RedisSettings {
     /// Its password.
     pub password: Option<SecretReference>,
     /// Timeout of one operation.
-    pub operation_time: Duration,
+    pub operation_timeout: Duration,
     /// Whether it is a cluster.
     pub cluster: bool,
     /// The prefix of every key; no braces and no control characters.
@@ -466,13 +466,13 @@ pub struct RolloutSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelemetrySettings {
     /// The destination of the access log.
-    pub access_log: LogPlaceValue,
+    pub access_log: LogDestination,
     /// The OTLP endpoint for traces.
-    pub otlp: Option<String>,
+    pub otlp_endpoint: Option<String>,
     /// The sampling rate of ordinary traces, in percent.
-    pub sampling: f64,
+    pub sampling_rate: f64,
     /// Traces per second that are sampled in any case.
-    pub sampled_per_second: u64,
+    pub min_traces_per_second: u64,
     /// The secret that pseudonyms are made with.
     pub salt: Option<SecretReference>,
     /// Whether the admin listener serves metrics.

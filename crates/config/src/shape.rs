@@ -1,42 +1,42 @@
-//! The shape of settings: every section, every key, its kind and its words.
+//! The shape of settings: every section, every key, its kind and its description.
 //!
 //! One macro defines a section together with its shape, so that the parser, the printer, the schema, the reference page
 //! and the tests cannot diverge.
 
-use crate::kind::Form;
-use crate::problem::Code;
-use crate::tree::Value;
+use crate::kind::ValueFormat;
+use crate::problem::ProblemCode;
+use crate::tree::TomlValue;
 
 /// What a change of a key needs to take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
+pub enum Activation {
     /// Nothing: it is applied to a running gateway.
     Live,
     /// A restart.
     Restart,
-    /// A later version: this one does not act on the key yet.
-    NotYet,
+    /// It cannot take effect: this version does not implement the key.
+    NotImplemented,
 }
 
-impl Needs {
+impl Activation {
     /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
             Self::Restart => "restart",
-            Self::NotYet => "not yet",
+            Self::NotImplemented => "not implemented",
         }
     }
 }
 
 /// The shape of the value under a key.
 #[derive(Clone, Debug)]
-pub enum Shape {
+pub enum ValueShape {
     /// One value.
-    Leaf(Leaf),
+    Scalar(ScalarShape),
     /// A list of values of one kind.
-    List(Leaf),
+    List(ScalarShape),
     /// A table with known keys.
     Section(SectionShape),
     /// A table with user-defined keys; each holds a section.
@@ -45,11 +45,11 @@ pub enum Shape {
 
 /// The shape of one value.
 #[derive(Clone, Debug)]
-pub struct Leaf {
-    /// Its form.
-    pub form: Form,
+pub struct ScalarShape {
+    /// Its format.
+    pub format: ValueFormat,
     /// Formats a value canonically; `None` if it is not of this kind.
-    pub(crate) canonical: fn(&Value) -> Option<String>,
+    pub(crate) canonical: fn(&TomlValue) -> Option<String>,
 }
 
 /// The shape of a table with known keys.
@@ -60,7 +60,7 @@ pub struct SectionShape {
     /// Its keys, in order.
     pub keys: Vec<KeyShape>,
     /// The noun for its keys, and the problem code for an unknown one.
-    pub(crate) noun: (&'static str, Code),
+    pub(crate) noun: (&'static str, ProblemCode),
 }
 
 /// The shape of one key of a section.
@@ -71,13 +71,13 @@ pub struct KeyShape {
     /// Its description.
     pub doc: String,
     /// The shape of its value.
-    pub shape: Shape,
+    pub shape: ValueShape,
     /// Whether it may be absent, which means that there is none.
     pub is_optional: bool,
     /// The default as TOML.
     pub default: Option<&'static str>,
     /// What a change needs to take effect.
-    pub needs: Needs,
+    pub activation: Activation,
 }
 
 impl SectionShape {
@@ -89,6 +89,6 @@ impl SectionShape {
 }
 
 /// The lines of a doc comment as one text.
-pub(crate) fn joined(lines: &[&str]) -> String {
+pub(crate) fn join_lines(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
 }

@@ -21,7 +21,7 @@ pub enum SourceKind {
 
 /// A text with settings, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct SettingSource {
     /// The path of a file, the name of a profile, of a variable, or of an argument.
     pub name: String,
     /// The content. For a variable or an argument: the name, an equals sign, the value.
@@ -30,7 +30,7 @@ pub struct Source {
     pub kind: SourceKind,
 }
 
-impl Source {
+impl SettingSource {
     /// A file with this name and text.
     #[must_use]
     pub fn file(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
@@ -39,7 +39,7 @@ impl Source {
 
     /// The position of a byte for display: `seawall.toml:12`, `profile demo`, `SEAWALL__ADMIN__LISTEN`.
     #[must_use]
-    pub fn place(&self, at: usize) -> String {
+    pub fn location(&self, at: usize) -> String {
         match self.kind {
             SourceKind::File => format!("{}:{}", self.name, self.position(at).line),
             SourceKind::Profile => format!("profile {}", self.name),
@@ -89,13 +89,13 @@ pub struct Position {
 
 /// The byte range of a source that a value was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct SettingOrigin {
     pub(crate) source: usize,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Origin {
+impl SettingOrigin {
     pub(crate) fn new(source: usize, bytes: Range<usize>) -> Self {
         Self { source, start: bytes.start, end: bytes.end }
     }
@@ -108,16 +108,16 @@ impl Origin {
 
 /// All sources, each overriding those before it.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(Arc<Vec<Source>>);
+pub struct SettingSources(Arc<Vec<SettingSource>>);
 
-impl Sources {
-    pub(crate) fn add(&mut self, source: Source) -> usize {
+impl SettingSources {
+    pub(crate) fn add(&mut self, source: SettingSource) -> usize {
         let sources = Arc::make_mut(&mut self.0);
         sources.push(source);
         sources.len() - 1
     }
 
-    pub(crate) fn of(&self, origin: Origin) -> Option<&Source> {
+    pub(crate) fn of(&self, origin: SettingOrigin) -> Option<&SettingSource> {
         self.0.get(origin.source)
     }
 
@@ -127,17 +127,17 @@ impl Sources {
 
     /// A copy in newly allocated memory; only texts of files, which were passed in, are shared.
     pub(crate) fn copied(&self) -> Self {
-        let copied = |source: &Source| match source.kind {
+        let copied = |source: &SettingSource| match source.kind {
             SourceKind::File => source.clone(),
-            _ => Source { text: Arc::from(&*source.text), ..source.clone() },
+            _ => SettingSource { text: Arc::from(&*source.text), ..source.clone() },
         };
         Self(Arc::new(self.0.iter().map(copied).collect()))
     }
 
     /// The position of an origin for display.
     #[must_use]
-    pub fn place(&self, origin: Origin) -> String {
-        self.of(origin).map_or_else(|| "default".to_owned(), |source| source.place(origin.start))
+    pub fn location(&self, origin: SettingOrigin) -> String {
+        self.of(origin).map_or_else(|| "default".to_owned(), |source| source.location(origin.start))
     }
 }
 
@@ -147,27 +147,27 @@ pub struct Located<T> {
     /// The value.
     pub value: T,
     /// Its origin.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Source, floor};
+    use super::{SettingSource, floor};
 
     #[test]
     fn lines_and_columns_count_from_one_and_columns_count_characters() {
-        let source = Source::file("a.toml", "x = 1\r\n漫画 = 2\n\nend");
+        let source = SettingSource::file("a.toml", "x = 1\r\n漫画 = 2\n\nend");
         let at = |text: &str| source.position(source.text.find(text).unwrap());
         assert_eq!((at("x").line, at("x").column), (1, 1));
         assert_eq!((at("2").line, at("2").column), (2, 6));
         assert_eq!((at("end").line, at("end").column), (4, 1));
         assert_eq!(source.line_at(0), "x = 1");
         assert_eq!(source.position(usize::MAX).column, 4);
-        assert_eq!(source.place(7), "a.toml:2");
+        assert_eq!(source.location(7), "a.toml:2");
     }
 
     #[test]
-    fn a_place_inside_a_character_is_moved_to_its_beginning() {
+    fn a_position_inside_a_character_is_moved_to_its_start() {
         assert_eq!([0, 1, 2, 3, 9].map(|at| floor("漫", at)), [0, 0, 0, 3, 3]);
     }
 }

@@ -8,18 +8,20 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clo
     if word.len() > 100 {
         return None;
     }
-    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '.'], "_");
-    let wanted = plain(word);
-    let scored = known.clone().map(|name| (damerau_levenshtein(&wanted, &plain(name)), name));
+    let normalized = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '.'], "_");
+    let normalized_word = normalized(word);
+    let scored = known.clone().map(|name| (damerau_levenshtein(&normalized_word, &normalized(name)), name));
     let (distance, name) = scored.min()?;
-    let most = (name.chars().count().max(word.chars().count()) / 3).max(1);
-    if distance <= most {
+    let max_distance = (name.chars().count().max(word.chars().count()) / 3).max(1);
+    if distance <= max_distance {
         return Some(name);
     }
     let has_part = |text: &str, part: &str| part.len() > 2 && text.split('_').any(|one| one == part);
-    let mut alike = known.filter(|name| has_part(&wanted, &plain(name)) || has_part(&plain(name), &wanted));
-    let only = alike.next()?;
-    alike.next().is_none().then_some(only)
+    let mut similar = known.filter(|name| {
+        has_part(&normalized_word, &normalized(name)) || has_part(&normalized(name), &normalized_word)
+    });
+    let only = similar.next()?;
+    similar.next().is_none().then_some(only)
 }
 
 #[cfg(test)]
@@ -27,7 +29,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_is_recognised_and_another_word_is_not() {
+    fn a_typo_is_recognised_and_another_word_is_not() {
         let known = || ["listen", "runtime", "cores", "tls"].into_iter();
         assert_eq!(nearest("lisen", known()), Some("listen"));
         assert_eq!(nearest("Run-Time", known()), Some("runtime"));

@@ -4,14 +4,14 @@
 //! service all the while. Run it with `cargo run --example outage`; the same seed plays the same outage.
 
 use seawall_core::breaker::{Breaker, BreakerPhase, BreakerProfile, SharedBreaker};
-use seawall_core::chance::Draw;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
-use seawall_core::deadline::{Deadline, Reserves};
-use seawall_core::failure::{BEDROCK, Failure, Outcome};
+use seawall_core::deadline::{Deadline, RungReserves};
+use seawall_core::failure::{AttemptOutcome, BEDROCK, Failure};
 use seawall_core::pressure::{PressureGauge, PressureOptions};
 use seawall_core::quota::{
-    Cost, GroupId, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Scope, Unit,
+    GroupId, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, RateLimiter,
 };
+use seawall_core::random::Draw;
 use seawall_core::retry::{Retries, RetryCounters, RetryDecision, RetryOptions, RetrySituation};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -51,7 +51,7 @@ impl Target {
     }
 
     /// Tells breaker and pressure how an attempt ended, and each what the other found.
-    fn note(&mut self, outcome: &Outcome, now: Timestamp) {
+    fn note(&mut self, outcome: &AttemptOutcome, now: Timestamp) {
         let signal = self.pressure.record(outcome, now);
         if signal.is_some() {
             let reason = seawall_core::breaker::TripReason::SustainedPressure;
@@ -59,14 +59,14 @@ impl Target {
         }
         for transition in self.breaker.with(Breaker::take_transitions) {
             println!("{:>26} {} breaker: {:?} -> {:?}", "", self.name, transition.from, transition.to);
-            self.pressure.follow(transition.to);
+            self.pressure.breaker_changed(transition.to);
         }
     }
 }
 
 struct Service {
     targets: [Target; 2],
-    book: QuotaBook,
+    limiter: RateLimiter,
     callers: GroupId,
     budget: RetryBudget,
     counters: RetryCounters,
@@ -81,19 +81,19 @@ impl Service {
         let standard = QuotaGroup::new(
             "standard",
             vec![
-                Quota::sliding("minute", Unit::Request, 30, minute, 5)?,
-                Quota::sliding("hour", Unit::Request, 200, minute * 60, 0)?,
+                Quota::sliding("minute", QuotaUnit::Request, 30, minute, 5)?,
+                Quota::sliding("hour", QuotaUnit::Request, 200, minute * 60, 0)?,
             ],
         )?;
-        let book = QuotaBook::new(vec![standard], 7)?;
+        let limiter = RateLimiter::new(vec![standard], 7)?;
         let callers =
-            book.group("standard").ok_or_else(|| SettingError::new("groups", "standard is missing"))?;
+            limiter.group("standard").ok_or_else(|| SettingError::new("groups", "standard is missing"))?;
         Ok(Self {
             targets: [
                 Target::new("strong", BreakerProfile::Sonnet)?,
                 Target::new("fast", BreakerProfile::Haiku)?,
             ],
-            book,
+            limiter,
             callers,
             budget: RetryBudget::new(RetryBudgetOptions::default())?,
             counters: RetryCounters::new(),
@@ -111,13 +111,16 @@ impl Service {
     /// One request: admitted or refused, then tried on the strong model and the fast one inside its deadline.
     fn serve(&mut self, caller: u64, start: Timestamp) -> Result<(), SettingError> {
         let now = Now::new(start, UtcTime::from_civil(2026, 11, 15));
-        let scopes = [Scope { group: self.callers, key: QuotaKey(caller) }];
-        if !matches!(self.book.reserve(&scopes, Cost::REQUEST, now), Ok(QuotaDecision::Granted { .. })) {
+        let scopes = [QuotaScope { group: self.callers, key: QuotaKey(caller) }];
+        if !matches!(
+            self.limiter.reserve(&scopes, QuotaCost::REQUEST, now),
+            Ok(QuotaDecision::Granted { .. })
+        ) {
             self.refused += 1;
             return Ok(());
         }
         self.budget.deposit(start);
-        let reserves = Reserves::chat();
+        let reserves = RungReserves::chat();
         let whole = Deadline::after(start, reserves.total());
         let mut retries = Retries::new(RetryOptions::interactive().check()?);
         let (mut target, mut now, mut first_failure) = (0, start, None);
@@ -135,7 +138,7 @@ impl Service {
             let failure = match self.targets[target].attempt(second, draw) {
                 Ok(first_content_after) => {
                     now = now + first_content_after;
-                    let outcome = Outcome::Succeeded { first_content_after };
+                    let outcome = AttemptOutcome::Succeeded { time_to_first_content: first_content_after };
                     permit.report(&outcome, now);
                     self.targets[target].note(&outcome, now);
                     self.targets[target].answered += 1;
@@ -146,8 +149,8 @@ impl Service {
             };
             now = now + Duration::from_millis(100);
             first_failure.get_or_insert(now);
-            permit.report(&Outcome::Failed(failure), now);
-            self.targets[target].note(&Outcome::Failed(failure), now);
+            permit.report(&AttemptOutcome::Failed(failure), now);
+            self.targets[target].note(&AttemptOutcome::Failed(failure), now);
             let phase = self.targets[target].phase(now);
             let situation = RetrySituation {
                 pressure: Some(self.targets[target].pressure.read(phase, now)),

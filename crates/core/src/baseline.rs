@@ -37,7 +37,7 @@ pub struct Baseline {
     /// The index of the newest slice, counted from the clock's origin.
     newest: u64,
     count: u64,
-    unread: u64,
+    new_samples: u64,
     p50: Duration,
     p99: Duration,
 }
@@ -50,7 +50,7 @@ impl Baseline {
             slices: Box::new([[0; BUCKETS]; SLICES]),
             newest: 0,
             count: 0,
-            unread: 0,
+            new_samples: 0,
             p50: Duration::ZERO,
             p99: Duration::ZERO,
         }
@@ -63,8 +63,8 @@ impl Baseline {
         let cell = &mut self.slices[index(self.newest)][bucket_of(micros)];
         *cell = cell.saturating_add(1);
         self.count += 1;
-        self.unread += 1;
-        if forgot || self.unread * REFRESH >= self.count {
+        self.new_samples += 1;
+        if forgot || self.new_samples * REFRESH >= self.count {
             self.refresh();
         }
     }
@@ -95,7 +95,7 @@ impl Baseline {
     }
 
     fn refresh(&mut self) {
-        self.unread = 0;
+        self.new_samples = 0;
         let half = self.count.div_ceil(2);
         let most = self.count - self.count / 100;
         let mut seen = 0;

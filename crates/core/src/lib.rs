@@ -33,7 +33,7 @@
 //! | [`untracked`] | how many input tokens a call may be billed for |
 //! | [`evaluator`] | what this request may use, and why no more |
 //! | [`rollout`] | how far a protection has been rolled out, and to which callers |
-//! | [`handle`] | none: the clock, random source and timer that callers pass in |
+//! | [`runtime`] | none: the clock, random source and timer that callers pass in |
 //! | [`vocabulary`] | what the terms mean that several of these modules share |
 //! | [`invariant`] | do the invariants of all these machines hold |
 //!
@@ -46,13 +46,11 @@ pub mod body_memory;
 pub mod breaker;
 pub mod budget;
 pub mod cache_policy;
-pub mod chance;
 pub mod credit;
 pub mod deadline;
 pub mod evaluator;
 pub mod failure;
 pub mod framing;
-pub mod handle;
 pub mod histogram;
 pub mod history;
 pub mod hours;
@@ -64,9 +62,11 @@ pub mod money;
 pub mod pressure;
 pub mod queue;
 pub mod quota;
+pub mod random;
 pub mod retry;
 pub mod rollout;
 pub mod router;
+pub mod runtime;
 pub mod sender;
 pub mod setting;
 pub mod strategy;

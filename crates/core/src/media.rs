@@ -136,7 +136,7 @@ impl ImageTokens {
 
     /// A copy with another maximum.
     #[must_use]
-    pub const fn at_most(self, max: u64) -> Self {
+    pub const fn with_max(self, max: u64) -> Self {
         Self { max, ..self }
     }
 
@@ -200,18 +200,18 @@ impl ImageTokens {
         let kept = long.min(long_side);
         let squares = |long_pixels: u64| {
             let short_pixels = long_pixels.saturating_mul(short).div_ceil(long);
-            long_pixels.div_ceil(SQUARE).saturating_mul(short_pixels.div_ceil(SQUARE))
+            long_pixels.div_ceil(PATCH_SIDE).saturating_mul(short_pixels.div_ceil(PATCH_SIDE))
         };
         if squares(kept) <= most {
             return squares(kept).min(self.max);
         }
-        let fitting = (1..=kept.div_ceil(SQUARE)).rev().map(|columns| squares(columns * SQUARE));
+        let fitting = (1..=kept.div_ceil(PATCH_SIDE)).rev().map(|columns| squares(columns * PATCH_SIDE));
         fitting.into_iter().find(|tokens| *tokens <= most).unwrap_or(1).min(self.max)
     }
 }
 
 /// Side of the patches that Anthropic counts, in pixels.
-const SQUARE: u64 = 28;
+const PATCH_SIDE: u64 = 28;
 
 /// Whether this is one of Anthropic's models of version 4.7 or later.
 fn is_high_resolution(model: &str) -> bool {
@@ -258,7 +258,7 @@ mod tests {
         }
         assert_eq!(ImageTokens::of_model("gpt-4o-mini").max(), 48_169);
         assert_eq!(ImageTokens::of_model("openai/gpt-5"), ImageTokens::OPENAI);
-        assert_eq!(ImageTokens::of_model("llava").at_most(9).of(None), 9);
+        assert_eq!(ImageTokens::of_model("llava").with_max(9).of(None), 9);
     }
 
     #[test]

@@ -13,15 +13,15 @@
 //! use std::time::Duration;
 //!
 //! let week = Duration::from_secs(7 * 86_400);
-//! let starts = UtcTime::from_civil(2026, 11, 1);
-//! let limits = RampOptions { from: 2.0, to: 1.0, starts, lasts: week * 4 }.check().unwrap();
-//! assert_eq!(limits.at(starts + week * 2).to_string(), "1.5");
+//! let start_date = UtcTime::from_civil(2026, 11, 1);
+//! let limits = RampOptions { from: 2.0, to: 1.0, start_date, duration: week * 4 }.check().unwrap();
+//! assert_eq!(limits.at(start_date + week * 2).to_string(), "1.5");
 //!
 //! let guests = Experiment::new("guest_lite", 10.0).unwrap();
 //! assert_eq!(guests.includes(7), guests.includes(7));
 //! ```
 
-use crate::chance::SeededChance;
+use crate::random::SeededRandom;
 use crate::setting::{Factor, Ratio, SettingError, positive};
 use crate::time::UtcTime;
 use std::time::Duration;
@@ -34,9 +34,9 @@ pub struct RampOptions {
     /// The final factor.
     pub to: f64,
     /// When the ramp starts.
-    pub starts: UtcTime,
+    pub start_date: UtcTime,
     /// How long the ramp takes.
-    pub lasts: Duration,
+    pub duration: Duration,
 }
 
 /// A factor that changes linearly from one value to another.
@@ -44,8 +44,8 @@ pub struct RampOptions {
 pub struct Ramp {
     from: Factor,
     to: Factor,
-    starts: UtcTime,
-    lasts: Duration,
+    start_date: UtcTime,
+    duration: Duration,
 }
 
 impl RampOptions {
@@ -54,8 +54,8 @@ impl RampOptions {
         Ok(Ramp {
             from: Factor::new("from", self.from)?,
             to: Factor::new("to", self.to)?,
-            starts: self.starts,
-            lasts: positive("lasts", self.lasts)?,
+            start_date: self.start_date,
+            duration: positive("duration", self.duration)?,
         })
     }
 }
@@ -64,7 +64,7 @@ impl Ramp {
     /// The factor at this time.
     #[must_use]
     pub fn at(&self, now: UtcTime) -> Factor {
-        let (length, gone) = (self.lasts.as_nanos(), now.since(self.starts).as_nanos());
+        let (length, gone) = (self.duration.as_nanos(), now.since(self.start_date).as_nanos());
         let gone = gone.min(length);
         let (from, to) = (u128::from(self.from.thousandths()), u128::from(self.to.thousandths()));
         // Both products fit: a thousandth is at most 20 bits, a duration 94.
@@ -92,9 +92,9 @@ impl Experiment {
     #[must_use]
     pub fn includes(&self, caller: u64) -> bool {
         // The first draw decorrelates neighbouring callers, the second one experiments.
-        let spread = SeededChance::new(caller).draw().bits();
-        let place = SeededChance::new(spread ^ self.salt).draw().below(1_000_000);
-        place < u64::from(self.share.millionths())
+        let spread = SeededRandom::new(caller).draw().bits();
+        let bucket = SeededRandom::new(spread ^ self.salt).draw().below(1_000_000);
+        bucket < u64::from(self.share.millionths())
     }
 }
 
@@ -114,13 +114,13 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
 
     fn ramp() -> RampOptions {
-        RampOptions { from: 1.5, to: 1.0, starts: UtcTime::from_civil(2026, 11, 1), lasts: DAY * 28 }
+        RampOptions { from: 1.5, to: 1.0, start_date: UtcTime::from_civil(2026, 11, 1), duration: DAY * 28 }
     }
 
     #[test]
     fn a_factor_stays_before_and_after_and_moves_evenly_between() {
         let (options, ramp) = (ramp(), ramp().check().unwrap());
-        let after = |time: Duration| ramp.at(options.starts + time).to_string();
+        let after = |time: Duration| ramp.at(options.start_date + time).to_string();
         assert_eq!(ramp.at(UtcTime::default()).to_string(), "1.5");
         assert_eq!(after(Duration::ZERO), "1.5");
         assert_eq!(after(DAY * 7), "1.375");
@@ -128,21 +128,24 @@ mod tests {
         assert_eq!(after(DAY * 28), "1");
         assert_eq!(after(DAY * 2_800), "1");
         assert_eq!(
-            ramp.at(options.starts + DAY * 14).of(Money::from_dollars(5_000)),
+            ramp.at(options.start_date + DAY * 14).of(Money::from_dollars(5_000)),
             Money::from_dollars(6_250)
         );
         let up = RampOptions { from: 1.0, to: 2.0, ..options }.check().unwrap();
-        assert_eq!(up.at(options.starts + DAY * 7).to_string(), "1.25");
+        assert_eq!(up.at(options.start_date + DAY * 7).to_string(), "1.25");
         // Rounded to the nearest thousandth, not down.
-        assert_eq!(up.at(options.starts + DAY).to_string(), "1.036");
+        assert_eq!(up.at(options.start_date + DAY).to_string(), "1.036");
     }
 
     #[test]
-    fn ramps_that_make_no_sense_are_refused() {
+    fn invalid_ramps_are_rejected() {
         let problem = |options: RampOptions| options.check().unwrap_err().to_string();
         assert_eq!(problem(RampOptions { from: 0.0, ..ramp() }), "from: 0 is not between 0.001 and 1000");
         assert_eq!(problem(RampOptions { to: f64::NAN, ..ramp() }), "to: NaN is not between 0.001 and 1000");
-        assert_eq!(problem(RampOptions { lasts: Duration::ZERO, ..ramp() }), "lasts: must be longer than 0s");
+        assert_eq!(
+            problem(RampOptions { duration: Duration::ZERO, ..ramp() }),
+            "duration: must be longer than 0s"
+        );
         assert!(Experiment::new("x", 0.0).is_err() && Experiment::new("x", f64::NAN).is_err());
     }
 
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_an_experiment_is_the_same_in_every_version() {
+    fn membership_is_stable_across_versions() {
         let guests = Experiment::new("guest_lite", 10.0).unwrap();
         let first: Vec<u64> = (0..60).filter(|caller| guests.includes(*caller)).collect();
         assert_eq!(first, [4, 34, 48]);

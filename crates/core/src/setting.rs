@@ -57,14 +57,14 @@ impl Ratio {
     /// A share known at compile time.
     #[must_use]
     pub const fn of_percent<const PERCENT: u32>() -> Self {
-        const { assert!(PERCENT > 0 && PERCENT <= 100, "a share is more than nothing and at most all") };
+        const { assert!(PERCENT > 0 && PERCENT <= 100, "a percentage must be between 1 and 100") };
         Self(PERCENT * 10_000)
     }
 
     /// A share given in percent. Fails unless it is a number above zero and at most 100.
     pub fn percent(setting: &'static str, percent: f64) -> Result<Self, SettingError> {
         if !percent.is_finite() {
-            return Err(SettingError::new(setting, format!("{percent}% is not a share")));
+            return Err(SettingError::new(setting, format!("{percent}% is not a percentage")));
         }
         if percent > 100.0 {
             return Err(SettingError::new(setting, format!("{percent}% is more than 100%")));
@@ -121,12 +121,12 @@ pub struct Factor(u32);
 impl Factor {
     /// The neutral factor.
     pub const ONE: Self = Self(1_000);
-    const LARGEST: f64 = 1_000.0;
+    const MAX: f64 = 1_000.0;
 
     /// A factor above zero and at most 1,000, with three decimals.
     pub fn new(setting: &'static str, factor: f64) -> Result<Self, SettingError> {
         let thousandths = (factor * 1_000.0).round();
-        if !(1.0..=Self::LARGEST * 1_000.0).contains(&thousandths) {
+        if !(1.0..=Self::MAX * 1_000.0).contains(&thousandths) {
             return Err(SettingError::new(setting, format!("{factor} is not between 0.001 and 1000")));
         }
         #[expect(
@@ -209,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn a_share_outside_the_whole_cannot_be_built() {
+    fn a_percentage_out_of_range_is_rejected() {
         for (percent, problem) in [
-            (f64::NAN, "share: NaN% is not a share"),
-            (f64::INFINITY, "share: inf% is not a share"),
+            (f64::NAN, "share: NaN% is not a percentage"),
+            (f64::INFINITY, "share: inf% is not a percentage"),
             (100.1, "share: 100.1% is more than 100%"),
             (0.0, "share: 0% must be more than 0%"),
             (-5.0, "share: -5% must be more than 0%"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_disorder_are_refused_by_name() {
+    fn zero_and_wrong_order_are_rejected_by_name() {
         let second = Duration::from_secs(1);
         assert_eq!(positive("base", Duration::ZERO).unwrap_err().to_string(), "base: must be longer than 0s");
         assert_eq!(positive("base", second), Ok(second));

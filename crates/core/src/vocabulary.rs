@@ -4,7 +4,7 @@
 //! name is an error that lists the known ones, never a default.
 
 /// Defines an enum whose values have names, with the list of all values, the name of each, and a parser.
-macro_rules! words {
+macro_rules! named_enum {
     (
         $(#[$about:meta])*
         pub enum $type:ident as $what:literal {
@@ -35,7 +35,7 @@ macro_rules! words {
                     $( $name => Ok(Self::$variant), )+
                     _ => {
                         let known = [$($name),+].join(", ");
-                        let problem = format!("{text:?} is none of {known}");
+                        let problem = format!("{text:?} is not one of {known}");
                         Err($crate::setting::SettingError::new($what, problem))
                     }
                 }
@@ -55,9 +55,9 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub(crate) use named_enum;
 
-words! {
+named_enum! {
     /// The request field in which an OpenAI-compatible server takes the output limit. Servers that support only one of
     /// the two ignore or reject the other.
     pub enum OutputLimitField as "output_limit_field" {
@@ -79,7 +79,7 @@ impl OutputLimitField {
     }
 }
 
-words! {
+named_enum! {
     /// What a caller is entitled to.
     ///
     /// ```
@@ -87,7 +87,7 @@ words! {
     ///
     /// assert_eq!(Tier::parse("prime"), Ok(Tier::Prime));
     /// let error = Tier::parse("gold").unwrap_err();
-    /// assert_eq!(error.to_string(), "tier: \"gold\" is none of prime, standard, guest");
+    /// assert_eq!(error.to_string(), "tier: \"gold\" is not one of prime, standard, guest");
     /// ```
     pub enum Tier as "tier" {
         /// The highest entitlement.
@@ -99,7 +99,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// How strong a model is.
     pub enum Grade as "grade" {
         /// A fast, inexpensive model.
@@ -109,7 +109,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// The highest grade a request may use. A lower ceiling restricts more; of several, the lowest applies.
     ///
     /// ```
@@ -139,7 +139,7 @@ impl Ceiling {
     }
 }
 
-words! {
+named_enum! {
     /// What a message is about.
     pub enum Intent as "intent" {
         /// A frequent question with the same answer for all callers.
@@ -161,7 +161,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// One way to answer, in the order in which they are tried.
     pub enum Rung as "rung" {
         /// A prepared answer.
@@ -181,7 +181,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// Whether a protection acts on its decisions.
     pub enum Mode as "mode" {
         /// The protection acts on its decisions.
@@ -193,7 +193,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// The degradation level, from no restriction to all.
     pub enum Level as "level" {
         /// No degradation.
@@ -209,7 +209,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// The state of the daily budget.
     pub enum CostState as "cost_state" {
         /// The budget is sufficient.
@@ -221,7 +221,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// The priority of a request; the first value is the highest.
     pub enum Priority as "priority" {
         /// Requests that keep the service itself alive.
@@ -242,12 +242,12 @@ mod tests {
     use super::{Ceiling, CostState, Grade, Intent, Level, Mode, OutputLimitField, Priority, Rung, Tier};
 
     #[test]
-    fn every_name_leads_back_to_its_value_and_its_place() {
+    fn every_name_parses_to_its_value_and_index() {
         macro_rules! check {
             ($($type:ident),+) => {$(
-                for (place, value) in $type::ALL.into_iter().enumerate() {
+                for (index, value) in $type::ALL.into_iter().enumerate() {
                     assert_eq!($type::parse(value.name()), Ok(value));
-                    assert_eq!((value.index(), value.to_string().as_str()), (place, value.name()));
+                    assert_eq!((value.index(), value.to_string().as_str()), (index, value.name()));
                 }
                 assert!($type::parse("").is_err() && $type::parse("Prime").is_err());
             )+};

@@ -3,11 +3,13 @@
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
-use seawall_core::framing::{Content, Framer, FramingOptions, PushDecision};
-use seawall_core::history::{Conversation, HistoryDecision, Role, Turn, trim};
-use seawall_core::queue::{EnterDecision, Queue, QueueHolder, QueueOptions, QueueRequest, Wants};
+use seawall_core::framing::{FrameContent, Framer, FramingOptions, PushDecision};
+use seawall_core::history::{HistoryDecision, HistoryInput, HistoryTurn, Role, trim};
+use seawall_core::queue::{
+    AcceptedGrades, AdmissionQueue, EnterDecision, QueueHolder, QueueOptions, QueueRequest,
+};
 use seawall_core::time::Timestamp;
-use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
+use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, TextCounts, estimate};
 use seawall_core::vocabulary::{Grade, Priority};
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ fn edge() -> impl Strategy<Value = u64> {
 
 #[test]
 fn counts_that_are_full_stay_full() {
-    let mut counts = ClassCounts::of("漫画 please 😀 {\"a\":1} https://x.y/ ㌖");
+    let mut counts = TextCounts::of("漫画 please 😀 {\"a\":1} https://x.y/ ㌖");
     for _ in 0..70 {
         counts = counts + counts;
     }
@@ -44,8 +46,8 @@ proptest! {
     ) {
         let role = |is_user| if is_user { Role::User } else { Role::Assistant };
         let turns: Vec<_> =
-            turns.into_iter().map(|(is_user, tokens)| Turn { role: role(is_user), tokens }).collect();
-        let conversation = Conversation { system, overhead, turns: &turns, chunks: &chunks, message };
+            turns.into_iter().map(|(is_user, tokens)| HistoryTurn { role: role(is_user), tokens }).collect();
+        let conversation = HistoryInput { system, overhead, turns: &turns, chunks: &chunks, message };
         if let HistoryDecision::Send(kept) = trim(&conversation, limit) {
             let turns = turns[kept.turns.clone()].iter().map(|turn| turn.tokens);
             let parts = [system, overhead, message].into_iter().chain(turns);
@@ -56,21 +58,21 @@ proptest! {
     }
 
     #[test]
-    fn whoever_enters_a_queue_leaves_it_once(
-        time_to_live in edge(),
+    fn every_queue_entry_leaves_exactly_once(
+        ttl in edge(),
         quantum in edge(),
         steps in vec((0..6_u8, edge(), edge(), 0..5_usize, 0..3_usize, 0..4_u64), 0..60),
     ) {
         let options = QueueOptions {
             capacity: 3,
-            time_to_live: Duration::from_nanos(time_to_live.max(1)),
+            ttl: Duration::from_nanos(ttl.max(1)),
             quantum: quantum.max(1),
             ..QueueOptions::default()
         };
-        let mut queue = Queue::new(options.check().unwrap());
+        let mut queue = AdmissionQueue::new(options.check().unwrap());
         let (mut entered, mut left) = (0_u64, 0_u64);
         let mut tickets = vec![];
-        for (what, now, value, class, wants, session) in steps {
+        for (what, now, value, class, grades, session) in steps {
             let now = Timestamp::from_nanos(now);
             match what {
                 0..=2 => {
@@ -78,13 +80,13 @@ proptest! {
                         priority: Priority::ALL[class],
                         session,
                         holder: QueueHolder::Caller(session % 2),
-                        wants: [Wants::Fast, Wants::Strong, Wants::Either][wants],
+                        grades: [AcceptedGrades::Fast, AcceptedGrades::Strong, AcceptedGrades::Either][grades],
                         cost: value,
                         deadline: Timestamp::from_nanos(value),
                     };
-                    if let EnterDecision::Queued { ticket, pushed_out, .. } = queue.enter(&request, now) {
+                    if let EnterDecision::Queued { ticket, evicted, .. } = queue.enter(&request, now) {
                         entered += 1;
-                        left += u64::from(pushed_out.is_some());
+                        left += u64::from(evicted.is_some());
                         tickets.push(ticket);
                     }
                 }
@@ -107,16 +109,16 @@ proptest! {
     #[test]
     fn any_bytes_come_out_as_the_text_they_read_as(
         steps in vec((0..7_u8, 0..400_u64, vec(any::<u8>(), 0..90)), 0..80),
-        frame_bytes in 70..140_usize,
-        keep_bytes in 0..300_usize,
+        max_frame_bytes in 70..140_usize,
+        replay_bytes in 0..300_usize,
     ) {
         let options = FramingOptions {
-            frame_bytes,
+            max_frame_bytes,
             envelope_bytes: 4,
-            pause_above: 100,
-            resume_at: 50,
-            pending_bytes: 150,
-            keep_bytes,
+            high_watermark: 100,
+            low_watermark: 50,
+            max_pending_bytes: 150,
+            replay_bytes,
             flush_bytes: 40,
             ..FramingOptions::default()
         };
@@ -129,8 +131,8 @@ proptest! {
                 0..=2 => {
                     let bytes = if rest.is_empty() { bytes } else { std::mem::take(&mut rest) };
                     let taken = match framer.push_bytes(&bytes, now) {
-                        PushDecision::Taken => bytes.len(),
-                        PushDecision::TakenInPart { bytes } => bytes,
+                        PushDecision::Accepted => bytes.len(),
+                        PushDecision::PartiallyAccepted { bytes } => bytes,
                         PushDecision::Ended => 0,
                     };
                     pushed.extend_from_slice(&bytes[..taken]);
@@ -138,18 +140,18 @@ proptest! {
                 }
                 3..=5 => {
                     let Some(frame) = framer.next_frame(now) else { continue };
-                    let receipt = frame.receipt;
+                    let send_id = frame.send_id;
                     let text = match frame.content {
-                        Content::Text { index, text } => Some((index, text.to_owned())),
+                        FrameContent::Text { index, text } => Some((index, text.to_owned())),
                         _ => None,
                     };
                     if let Some((_, text)) = &text {
-                        prop_assert!(serde_json::to_string(text).unwrap().len() + 4 <= frame_bytes);
+                        prop_assert!(serde_json::to_string(text).unwrap().len() + 4 <= max_frame_bytes);
                     }
                     if what == 5 {
-                        let _any = framer.send_failed(receipt, now);
+                        let _any = framer.report_send_failure(send_id, now);
                     } else {
-                        prop_assert!(framer.sent(receipt, now));
+                        prop_assert!(framer.report_sent(send_id, now));
                         if let Some((index, text)) = text {
                             prop_assert_eq!(index, next);
                             next += 1;
@@ -161,7 +163,7 @@ proptest! {
                     let _any = framer.poll(now);
                 }
             }
-            prop_assert!(framer.memory() <= framer.settings().most_memory());
+            prop_assert!(framer.memory() <= framer.settings().max_memory());
         }
         pushed.extend_from_slice(&rest);
         let whole = String::from_utf8_lossy(&pushed).into_owned();

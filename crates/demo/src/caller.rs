@@ -3,9 +3,9 @@
 //! The caller gives up after ten seconds without data. It retries a refused connection for as long; a request that was
 //! sent is never sent again.
 
-use crate::client::{driven, open};
-use crate::judge::{Dialect, Ending, Judge, Verdict};
-use crate::traffic::Arrival;
+use crate::client::{drive, open};
+use crate::traffic::DemoRequest;
+use crate::validator::{ClientDialect, ClientOutcome, ResponseValidator, TransportEnd};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::HeaderMap;
@@ -13,69 +13,69 @@ use hyper::Request;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::{Timer, within};
+use seawall_core::runtime::{Timer, timeout_at};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// How long a caller waits without receiving data.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two attempts to connect.
-const KNOCK_AGAIN: Duration = Duration::from_millis(100);
+const CONNECT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The result of a request, and the time to the first text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Got {
-    pub(crate) verdict: Verdict,
-    pub(crate) first_text: Option<Duration>,
+pub(crate) struct CallerResult {
+    pub(crate) outcome: ClientOutcome,
+    pub(crate) time_to_first_text: Option<Duration>,
 }
 
 /// The parameters of a caller.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller<T> {
+pub(crate) struct RequestSender<T> {
     pub(crate) timer: T,
     /// The server, and the model or route to name.
     pub(crate) address: SocketAddr,
     pub(crate) model: &'static str,
     /// How long to wait without receiving data.
-    pub(crate) patience: Duration,
+    pub(crate) idle_timeout: Duration,
 }
 
-impl<T: Timer> Caller<T> {
+impl<T: Timer> RequestSender<T> {
     /// Sends the request and reads the response to its end.
-    pub(crate) async fn ask(&self, arrival: &Arrival) -> Got {
+    pub(crate) async fn send(&self, scheduled: &DemoRequest) -> CallerResult {
         let began = self.timer.monotonic();
-        let mut judge = Judge::new(Dialect::Messages, arrival.is_streamed);
-        let mut first_text = None;
+        let mut validator = ResponseValidator::new(ClientDialect::Messages, scheduled.is_streamed);
+        let mut time_to_first_text = None;
         let request = Request::post("/v1/messages")
             .header(HOST, self.address.to_string())
             .header(CONTENT_TYPE, "application/json")
-            .header("x-api-key", arrival.who.key())
-            .body(Full::from(arrival.body(self.model)));
+            .header("x-api-key", scheduled.client.key())
+            .body(Full::from(scheduled.body(self.model)));
         let ending = match (self.connect().await, request) {
             (Ok(stream), Ok(request)) => match open(stream).await {
                 Ok((sender, connection)) => {
                     let note_text = || {
-                        first_text.get_or_insert_with(|| self.timer.monotonic() - began);
+                        time_to_first_text.get_or_insert_with(|| self.timer.monotonic() - began);
                     };
-                    driven(connection, self.read(sender, request, &mut judge, note_text)).await
+                    drive(connection, self.read(sender, request, &mut validator, note_text)).await
                 }
-                Err(_) => Ending::Broken,
+                Err(_) => TransportEnd::Broken,
             },
-            _ => Ending::Broken,
+            _ => TransportEnd::Broken,
         };
-        Got { verdict: judge.end(ending), first_text }
+        CallerResult { outcome: validator.outcome(ending), time_to_first_text }
     }
 
     /// Connects; a refused connection is retried until the timeout.
     async fn connect(&self) -> io::Result<TcpStream> {
-        let (timer, give_up) = (&self.timer, self.patience());
+        let (timer, give_up) = (&self.timer, self.idle_deadline());
         loop {
-            let connected = within(timer, give_up, TcpStream::connect(self.address)).await;
+            let connected = timeout_at(timer, give_up, TcpStream::connect(self.address)).await;
             match connected {
                 Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    let next = timer.monotonic() + KNOCK_AGAIN;
+                    let next = timer.monotonic() + CONNECT_RETRY_DELAY;
                     if next >= give_up.moment() {
                         return Err(error);
                     }
@@ -87,33 +87,33 @@ impl<T: Timer> Caller<T> {
         }
     }
 
-    fn patience(&self) -> Deadline {
-        Deadline::after(self.timer.monotonic(), self.patience)
+    fn idle_deadline(&self) -> Deadline {
+        Deadline::after(self.timer.monotonic(), self.idle_timeout)
     }
 
     async fn read(
         &self,
         mut sender: SendRequest<Full<Bytes>>,
         request: Request<Full<Bytes>>,
-        judge: &mut Judge,
+        validator: &mut ResponseValidator,
         mut note_text: impl FnMut(),
-    ) -> Ending {
+    ) -> TransportEnd {
         let timer = &self.timer;
-        let response = match within(timer, self.patience(), sender.send_request(request)).await {
-            None => return Ending::Silent,
-            Some(Err(_)) => return Ending::Broken,
+        let response = match timeout_at(timer, self.idle_deadline(), sender.send_request(request)).await {
+            None => return TransportEnd::TimedOut,
+            Some(Err(_)) => return TransportEnd::Broken,
             Some(Ok(response)) => response,
         };
-        judge.head(response.status().as_u16(), has_hint(response.headers()));
+        validator.head(response.status().as_u16(), has_retry_advice(response.headers()));
         let mut body = response.into_body();
         loop {
-            match within(timer, self.patience(), body.frame()).await {
-                None => return Ending::Silent,
-                Some(None) => return Ending::Clean,
-                Some(Some(Err(_))) => return Ending::Broken,
+            match timeout_at(timer, self.idle_deadline(), body.frame()).await {
+                None => return TransportEnd::TimedOut,
+                Some(None) => return TransportEnd::Clean,
+                Some(Some(Err(_))) => return TransportEnd::Broken,
                 Some(Some(Ok(frame))) => {
-                    judge.body(frame.data_ref().map_or(&[][..], |data| data));
-                    if judge.has_text() {
+                    validator.body(frame.data_ref().map_or(&[][..], |data| data));
+                    if validator.has_text() {
                         note_text();
                     }
                 }
@@ -124,13 +124,13 @@ impl<T: Timer> Caller<T> {
 
 /// Whether a rejection says when to retry, or that a retry is pointless.
 #[must_use]
-pub fn has_hint(headers: &HeaderMap) -> bool {
+pub fn has_retry_advice(headers: &HeaderMap) -> bool {
     headers.contains_key(RETRY_AFTER) || headers.contains_key("x-should-retry")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::has_hint;
+    use super::has_retry_advice;
     use hyper::HeaderMap;
     use hyper::header::HeaderValue;
 
@@ -138,7 +138,7 @@ mod tests {
     fn a_hint_is_a_time_to_come_back_or_the_advice_not_to() {
         for (name, is_hint) in [("retry-after", true), ("x-should-retry", true), ("request-id", false)] {
             let headers = HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static("1"))]);
-            assert_eq!(has_hint(&headers), is_hint, "{name}");
+            assert_eq!(has_retry_advice(&headers), is_hint, "{name}");
         }
     }
 }

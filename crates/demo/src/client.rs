@@ -14,16 +14,16 @@ use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
 /// The two halves of a connection: the sender, and the future that performs the I/O.
-pub type Line = (SendRequest<Full<Bytes>>, Connection<TokioIo<TcpStream>, Full<Bytes>>);
+pub type HttpConnection = (SendRequest<Full<Bytes>>, Connection<TokioIo<TcpStream>, Full<Bytes>>);
 
 /// Performs the HTTP/1.1 handshake on a TCP stream.
-pub async fn open(stream: TcpStream) -> io::Result<Line> {
+pub async fn open(stream: TcpStream) -> io::Result<HttpConnection> {
     stream.set_nodelay(true)?;
     handshake(TokioIo::new(stream)).await.map_err(io::Error::other)
 }
 
 /// The output of `work`, while driving the connection.
-pub async fn driven<T>(
+pub async fn drive<T>(
     connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
     work: impl Future<Output = T>,
 ) -> T {
@@ -44,7 +44,7 @@ pub async fn get(address: SocketAddr, path: &str) -> io::Result<Bytes> {
     let (mut sender, connection) = open(TcpStream::connect(address).await?).await?;
     let request = Request::get(path).header(HOST, address.to_string()).body(Full::default());
     let request = request.map_err(io::Error::other)?;
-    driven(connection, async move {
+    drive(connection, async move {
         let response = sender.send_request(request).await.map_err(io::Error::other)?;
         let status = response.status();
         let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();

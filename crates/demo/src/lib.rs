@@ -1,4 +1,4 @@
-//! A minute of outages for a shop, through Seawall and through a plain reverse proxy, side by side.
+//! A minute of outages for a chat application, through Seawall and through a plain reverse proxy, side by side.
 //!
 //! Both receive the same requests at the same times, and both stand in front of models that fail alike: they throttle,
 //! go down and cut streams by one schedule. In between both are restarted, and an abusive client floods. A strict
@@ -9,47 +9,48 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `timetable` | the schedule of outages |
+//! | `schedule` | the schedule of outages |
 //! | `traffic` | the schedule of requests |
-//! | `judge` | classifies responses |
+//! | `validator` | classifies responses |
 //! | `caller`, `client` | sends requests |
-//! | `front`, `seawall` | the gateway under demonstration |
-//! | `plain` | the plain reverse proxy to compare with |
+//! | `demo_gateway`, `seawall` | the gateway under demonstration |
+//! | `plain_proxy` | the plain reverse proxy to compare with |
 //! | `models` | the models behind both |
 //! | `score`, `promise`, `report` | the results |
-//! | `show` | the progress display |
-//! | `play` | runs the demonstration |
+//! | `progress` | the progress display |
+//! | `demo_run` | runs the demonstration |
 
 mod caller;
 pub mod client;
-mod front;
-pub mod judge;
+mod demo_gateway;
+mod demo_run;
 mod models;
-mod plain;
-mod play;
+mod plain_proxy;
 pub mod port;
+mod progress;
 mod promise;
 mod report;
+mod schedule;
 mod score;
 mod seawall;
-mod show;
 #[cfg(test)]
 mod tests;
-mod timetable;
 mod traffic;
+pub mod validator;
 
-pub use caller::has_hint;
-pub use front::{Books, Told};
-pub use promise::{Ledger, Promise};
-pub use report::{FirstText, OutageReport, Report, SideReport};
-pub use score::Counts;
-pub use show::Show;
-pub use timetable::Outage;
+pub use caller::has_retry_advice;
+pub use demo_gateway::{LedgerBalance, ReportedCalls};
+pub use progress::ProgressMode;
+pub use promise::{LedgerComparison, Promise};
+pub use report::{DemoReport, LatencyPercentiles, OutageReport, SideReport};
+pub use schedule::Outage;
+pub use score::OutcomeCounts;
 
-use models::Models;
-use plain::{Plain, SILENCE, Waits};
-use play::{Stage, play};
-use seawall::{DRAIN, Seawall};
+use demo_run::{DemoSetup, run_demo};
+use models::ModelServers;
+use plain_proxy::{PlainProxy, ProxyTimeouts, UPSTREAM_IDLE_TIMEOUT};
+use schedule::OutageSchedule;
+use seawall::{DRAIN_TIMEOUT, Seawall};
 use seawall_core::money::Money;
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
@@ -57,11 +58,10 @@ use seawall_gateway::{ServeError, TokioRuntime};
 use seawall_pipeline::{Runtime as _, Timer as _};
 use std::io;
 use std::time::Duration;
-use timetable::Timetable;
 
 const NANOS_PER_CENT: u64 = 10_000_000;
 /// Additional time that a demonstration may take after the last request is sent.
-const LAST_ANSWERS: Duration = Duration::from_secs(30);
+const FINISH_ALLOWANCE: Duration = Duration::from_secs(30);
 
 /// Options of a demonstration, not yet validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +86,12 @@ impl DemoOptions {
         if (10..=1_200).contains(&seconds) {
             return Ok(DemoSettings { seconds, seed });
         }
-        Err(SettingError::new("seconds", format!("{seconds} is not between 10 and 1200")))
+        Err(SettingError::new("seconds", format!("{seconds} must be between 10 and 1200")))
     }
 }
 
 impl DemoSettings {
-    fn whole(&self) -> Duration {
+    fn duration(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 
@@ -112,51 +112,56 @@ pub enum DemoError {
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// Seawall refuses its settings.
-    #[error("the settings are refused: {0}")]
+    #[error("invalid settings: {0}")]
     Settings(String),
     /// Seawall does not start.
-    #[error("Seawall does not start: {0}")]
+    #[error("cannot start Seawall: {0}")]
     Gateway(Box<ServeError>),
-    /// The state directory cannot be created.
-    #[error("cannot make a folder for the state: {0}")]
-    Folder(io::Error),
+    /// The data directory cannot be created.
+    #[error("cannot create the data directory: {0}")]
+    StateDirectory(io::Error),
     /// A port cannot be bound, or a listener has failed.
     #[error("cannot listen: {0}")]
     Listen(io::Error),
     /// Seawall's ledger cannot be read.
-    #[error("cannot read the books: {0}")]
-    Books(io::Error),
+    #[error("cannot read the ledger: {0}")]
+    Ledger(io::Error),
     /// The models' bill cannot be read.
     #[error("cannot read the models' bill: {0}")]
     Bill(io::Error),
 }
 
 /// Runs the demonstration. Needs a multi-threaded runtime. Cancelling it leaves no directory behind.
-pub async fn run(settings: &DemoSettings, show: Show) -> Result<Report, DemoError> {
+pub async fn run(settings: &DemoSettings, mode: ProgressMode) -> Result<DemoReport, DemoError> {
     let runtime = TokioRuntime::new();
-    let wait = until_one_day_holds_it(runtime.now().utc, settings.whole() + LAST_ANSWERS);
+    let wait = wait_past_midnight(runtime.now().utc, settings.duration() + FINISH_ALLOWANCE);
     if !wait.is_zero() {
-        let screen = show::Screen::new(show, Timetable { whole: settings.whole() });
-        screen.say(&format!(
-            "Waiting {} s for midnight (UTC): the books of one day are to hold it all.",
+        let display = progress::DemoProgress::new(mode, OutageSchedule { duration: settings.duration() });
+        display.print_line(&format!(
+            "Waiting {} s until midnight (UTC), because the run must not span two daily ledgers.",
             wait.as_secs()
         ));
         runtime.sleep_until(runtime.monotonic() + wait).await;
-        screen.close();
+        display.clear();
     }
-    let timetable = Timetable { whole: settings.whole() };
-    let front_models = Models::start(timetable, settings.seed).await?;
-    let zero = runtime.monotonic();
-    let plain_models = Models::start(timetable, settings.seed).await?;
-    let waits = Waits { silence: SILENCE, drain: DRAIN };
-    let plain = Plain::start(plain_models.address, runtime, waits).map_err(DemoError::Listen)?;
-    let front = Seawall::start(front_models.address, settings.cents(), timetable.whole, runtime).await?;
-    play(Stage { runtime, timetable, zero, front, front_models, plain, plain_models }, settings, show).await
+    let schedule = OutageSchedule { duration: settings.duration() };
+    let front_models = ModelServers::start(schedule, settings.seed).await?;
+    let started_at = runtime.monotonic();
+    let plain_models = ModelServers::start(schedule, settings.seed).await?;
+    let timeouts = ProxyTimeouts { idle_timeout: UPSTREAM_IDLE_TIMEOUT, drain: DRAIN_TIMEOUT };
+    let plain = PlainProxy::start(plain_models.address, runtime, timeouts).map_err(DemoError::Listen)?;
+    let front = Seawall::start(front_models.address, settings.cents(), schedule.duration, runtime).await?;
+    run_demo(
+        DemoSetup { runtime, schedule, started_at, front, front_models, plain, plain_models },
+        settings,
+        mode,
+    )
+    .await
 }
 
 /// How long to wait so that the run does not cross midnight: each day has a ledger of its own.
 #[must_use]
-pub fn until_one_day_holds_it(now: UtcTime, takes: Duration) -> Duration {
+pub fn wait_past_midnight(now: UtcTime, takes: Duration) -> Duration {
     let left = UtcTime::start_of_day(now.day().saturating_add(1)).since(now);
     if left > takes { Duration::ZERO } else { left + Duration::from_secs(1) }
 }

@@ -2,8 +2,8 @@
 
 use crate::DemoError;
 use crate::client::get;
-use crate::front::Told;
-use crate::timetable::Timetable;
+use crate::demo_gateway::ReportedCalls;
+use crate::schedule::OutageSchedule;
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::{Meter, ModelServer};
 use serde_json::Value;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// One side's models, served until this is dropped.
-pub(crate) struct Models {
+pub(crate) struct ModelServers {
     pub(crate) address: SocketAddr,
     meter: Meter,
     _serving: JoinSet<()>,
 }
 
-impl Models {
+impl ModelServers {
     /// Starts the models. Fault times count from here.
-    pub(crate) async fn start(timetable: Timetable, seed: u64) -> Result<Self, DemoError> {
-        let engine = Engine::new(ModelOptions { seed, faults: timetable.faults(), pace: Pace::Real })?;
+    pub(crate) async fn start(schedule: OutageSchedule, seed: u64) -> Result<Self, DemoError> {
+        let engine = Engine::new(ModelOptions { seed, faults: schedule.faults(), pace: Pace::Real })?;
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = ModelServer::bind(engine, free).await.map_err(DemoError::Listen)?;
         let (address, meter) = (server.address().map_err(DemoError::Listen)?, server.meter());
@@ -37,17 +37,17 @@ impl Models {
     }
 
     /// The answers that were delivered completely, including their usage.
-    pub(crate) async fn told(&self) -> Result<Told, DemoError> {
+    pub(crate) async fn completed_calls(&self) -> Result<ReportedCalls, DemoError> {
         let calls = get(self.address, "/admin/calls").await.map_err(DemoError::Bill)?;
         let calls: Value = serde_json::from_slice(&calls).map_err(|error| DemoError::Bill(error.into()))?;
-        let mut told = Told::default();
+        let mut completed = ReportedCalls::default();
         for call in calls["calls"].as_array().into_iter().flatten() {
             if call["end"] == "complete" && call["status"] == 200 {
-                told.calls = told.calls.saturating_add(1);
+                completed.calls = completed.calls.saturating_add(1);
                 let price = call["nano_dollars"].as_u64().unwrap_or_default();
-                told.nano_dollars = told.nano_dollars.saturating_add(price);
+                completed.nano_dollars = completed.nano_dollars.saturating_add(price);
             }
         }
-        Ok(told)
+        Ok(completed)
     }
 }

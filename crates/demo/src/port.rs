@@ -13,25 +13,25 @@ const BACKLOG: i32 = 1_024;
 
 /// A port of the loopback address, reserved until this is dropped.
 #[derive(Debug)]
-pub struct Port {
-    _kept: Socket,
+pub struct ReservedPort {
+    _reservation: Socket,
     /// The address with the port.
     pub address: SocketAddr,
 }
 
-impl Port {
+impl ReservedPort {
     /// Reserves a free port.
-    pub fn free() -> io::Result<Self> {
+    pub fn reserve() -> io::Result<Self> {
         // Without SO_REUSEADDR, so that a socket which merely reuses addresses cannot take the port over.
-        let kept = shared()?;
-        kept.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
-        let address = kept.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { _kept: kept, address })
+        let reserved = reusable_socket()?;
+        reserved.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
+        let address = reserved.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { _reservation: reserved, address })
     }
 
     /// Listens on the port.
     pub fn listen(&self) -> io::Result<tokio::net::TcpListener> {
-        let socket = shared()?;
+        let socket = reusable_socket()?;
         socket.set_reuse_address(true)?;
         socket.bind(&self.address.into())?;
         socket.set_nonblocking(true)?;
@@ -40,7 +40,7 @@ impl Port {
     }
 }
 
-fn shared() -> io::Result<Socket> {
+fn reusable_socket() -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_port(true)?;
     Ok(socket)
@@ -48,13 +48,13 @@ fn shared() -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
-    use super::Port;
+    use super::ReservedPort;
     use std::io::ErrorKind;
     use std::net::{TcpListener, TcpStream};
 
     #[tokio::test]
-    async fn a_kept_port_refuses_who_knocks_and_who_wants_it_until_it_listens() {
-        let port = Port::free().unwrap();
+    async fn a_reserved_port_refuses_connections_and_binds_until_it_listens() {
+        let port = ReservedPort::reserve().unwrap();
         assert_eq!(TcpStream::connect(port.address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         assert_eq!(TcpListener::bind(port.address).unwrap_err().kind(), ErrorKind::AddrInUse);
         let first = port.listen().unwrap();

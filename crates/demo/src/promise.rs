@@ -3,8 +3,8 @@
 //! Each promise is a pure function of the counts. It does not explain numbers away: excused requests are counted and
 //! reported separately.
 
-use crate::front::{Books, Told};
-use crate::score::Counts;
+use crate::demo_gateway::{LedgerBalance, ReportedCalls};
+use crate::score::OutcomeCounts;
 use seawall_core::money::Money;
 use serde::Serialize;
 
@@ -14,196 +14,216 @@ pub struct Promise {
     /// The identifier for programs.
     pub name: &'static str,
     /// The statement.
-    pub says: &'static str,
+    pub statement: &'static str,
     /// Whether it held.
     pub held: bool,
     /// The numbers that it was judged by.
-    pub counted: String,
+    pub evidence: String,
 }
 
 /// Seawall's ledger beside its models' bill, in nano-dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ledger {
+pub struct LedgerComparison {
     /// The daily budget.
     pub cap: u64,
     /// The final state of the ledger.
-    pub books: Books,
+    pub balance: LedgerBalance,
     /// The models' bill.
     pub billed: u64,
     /// The amount posted for calls whose usage arrived.
-    pub told_posted: Told,
+    pub reported_posted: ReportedCalls,
     /// The amount billed for calls that were delivered completely.
-    pub told_billed: Told,
+    pub reported_billed: ReportedCalls,
     /// The bill when Seawall was stopped for the restart.
     pub billed_at_stop: u64,
     /// The posted amount after the restart, before any new request.
-    pub posted_at_start: u64,
+    pub posted_after_restart: u64,
 }
 
 /// The input of all promises.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Facts {
-    pub(crate) shoppers: Counts,
-    pub(crate) flooder: Counts,
+pub(crate) struct PromiseInput {
+    pub(crate) customers: OutcomeCounts,
+    pub(crate) abusive_client: OutcomeCounts,
     /// The customers whose requests were in flight beyond the drain timeout.
-    pub(crate) beyond_the_drain: Counts,
-    pub(crate) ledger: Ledger,
+    pub(crate) drain_exceeded: OutcomeCounts,
+    pub(crate) ledger: LedgerComparison,
 }
 
 /// All promises, judged.
-pub(crate) fn judged(facts: &Facts) -> Vec<Promise> {
-    let Facts { shoppers, flooder, beyond_the_drain: beyond, ledger } = facts;
+pub(crate) fn check_promises(input: &PromiseInput) -> Vec<Promise> {
+    let PromiseInput { customers, abusive_client, drain_exceeded: beyond, ledger } = input;
     let of = |number: u64, all: u64| format!("{number} of {all}");
-    let all = shoppers.asked + flooder.asked;
-    let lost = shoppers.lost.saturating_sub(beyond.lost);
-    let falsely = (shoppers.ended_falsely + flooder.ended_falsely).saturating_sub(beyond.ended_falsely);
-    let hung = shoppers.hung + flooder.hung;
-    let refused = shoppers.refused_rightly + shoppers.refused_wrongly;
+    let all = customers.sent + abusive_client.sent;
+    let lost = customers.lost.saturating_sub(beyond.lost);
+    let truncated = (customers.truncated + abusive_client.truncated).saturating_sub(beyond.truncated);
+    let hung = customers.hung + abusive_client.hung;
+    let rejected = customers.rejected_as_abuse + customers.rejected_unexpectedly;
     let excused =
-        if beyond.asked > 0 { format!("; {} beyond the drain", beyond.asked) } else { String::new() };
-    let promise = |name, says, held, counted| Promise { name, says, held, counted };
+        if beyond.sent > 0 { format!("; {} beyond the drain timeout", beyond.sent) } else { String::new() };
+    let promise = |name, statement, held, evidence| Promise { name, statement, held, evidence };
     let dollars = Money::from_nanos;
     vec![
         promise(
-            "nobody_lost",
-            "nobody in the shop was lost",
+            "no_request_lost",
+            "no customer request was lost",
             // A run in which no customer was served proves nothing.
-            lost == 0 && shoppers.answered > 0,
-            format!("{} lost{excused}", of(lost, shoppers.asked)),
+            lost == 0 && customers.answered > 0,
+            format!("{} lost{excused}", of(lost, customers.sent)),
         ),
-        promise("nobody_hung", "nobody was left waiting", hung == 0, format!("{} hung", of(hung, all))),
+        promise("no_request_hung", "no request hung", hung == 0, format!("{} hung", of(hung, all))),
         promise(
-            "no_false_end",
-            "no answer ended as if it were complete, or without a word",
-            falsely == 0,
-            format!("{} ended falsely{excused}", of(falsely, all)),
-        ),
-        promise(
-            "others_not_refused",
-            "nobody in the shop was refused",
-            refused == 0,
-            format!("{} refused", of(refused, shoppers.asked)),
+            "no_false_completion",
+            "no answer was truncated without an error",
+            truncated == 0,
+            format!("{} truncated{excused}", of(truncated, all)),
         ),
         promise(
-            "flooder_refused_with_hint",
-            "who flooded was refused, and told when to come back",
-            flooder.refused_rightly > 0 && flooder.refused_wrongly == 0 && flooder.lost == 0,
-            format!("{} refused so", of(flooder.refused_rightly, flooder.asked)),
+            "customers_not_rejected",
+            "no customer was rejected",
+            rejected == 0,
+            format!("{} rejected", of(rejected, customers.sent)),
         ),
         promise(
-            "spend_within_cap",
-            "no more was spent than may be spent",
-            ledger.books.posted <= ledger.cap,
-            format!("{} of {}", dollars(ledger.books.posted), dollars(ledger.cap)),
+            "abusive_client_rate_limited",
+            "the abusive client was rate limited with retry-after",
+            abusive_client.rejected_as_abuse > 0
+                && abusive_client.rejected_unexpectedly == 0
+                && abusive_client.lost == 0,
+            format!("{} rate limited", of(abusive_client.rejected_as_abuse, abusive_client.sent)),
         ),
         promise(
-            "bill_within_books",
-            "the models' bill is no higher than the books",
-            ledger.billed <= ledger.books.posted,
-            format!("billed {}, posted {}", dollars(ledger.billed), dollars(ledger.books.posted)),
+            "spend_within_budget",
+            "spend stayed within the daily budget",
+            ledger.balance.posted <= ledger.cap,
+            format!("{} of {}", dollars(ledger.balance.posted), dollars(ledger.cap)),
         ),
         promise(
-            "told_usage_exact",
-            "where a model told its usage, books and bill agree to the last digit",
-            ledger.told_posted == ledger.told_billed,
-            told(ledger),
+            "bill_within_ledger",
+            "the models' bill does not exceed the ledger",
+            ledger.billed <= ledger.balance.posted,
+            format!("billed {}, posted {}", dollars(ledger.billed), dollars(ledger.balance.posted)),
         ),
         promise(
-            "spend_remembered",
-            "what was spent was known after the restart",
-            ledger.billed_at_stop <= ledger.posted_at_start && ledger.billed_at_stop > 0,
+            "reported_usage_exact",
+            "for calls with reported usage, ledger and bill are equal",
+            ledger.reported_posted == ledger.reported_billed,
+            describe_reported(ledger),
+        ),
+        promise(
+            "spend_survives_restart",
+            "spend survived the restart",
+            ledger.billed_at_stop <= ledger.posted_after_restart && ledger.billed_at_stop > 0,
             format!(
                 "billed {} before, posted {} after",
                 dollars(ledger.billed_at_stop),
-                dollars(ledger.posted_at_start)
+                dollars(ledger.posted_after_restart)
             ),
         ),
         promise(
-            "nothing_reserved",
-            "nothing is still set aside at the end",
-            ledger.books.held == 0,
-            format!("{} set aside", dollars(ledger.books.held)),
+            "nothing_held",
+            "no reservation is left at the end",
+            ledger.balance.held == 0,
+            format!("{} held", dollars(ledger.balance.held)),
         ),
     ]
 }
 
-fn told(ledger: &Ledger) -> String {
-    let Ledger { told_posted, told_billed, .. } = ledger;
-    let dollars = |told: &Told| Money::from_nanos(told.nano_dollars);
-    if told_posted == told_billed {
-        return format!("{} calls, {}", told_posted.calls, dollars(told_posted));
+fn describe_reported(ledger: &LedgerComparison) -> String {
+    let LedgerComparison { reported_posted, reported_billed, .. } = ledger;
+    let dollars = |reported: &ReportedCalls| Money::from_nanos(reported.nano_dollars);
+    if reported_posted == reported_billed {
+        return format!("{} calls, {}", reported_posted.calls, dollars(reported_posted));
     }
-    let (posted, billed) = (dollars(told_posted), dollars(told_billed));
-    format!("posted {posted} for {} calls, billed {billed} for {}", told_posted.calls, told_billed.calls)
+    let (posted, billed) = (dollars(reported_posted), dollars(reported_billed));
+    format!(
+        "posted {posted} for {} calls, billed {billed} for {}",
+        reported_posted.calls, reported_billed.calls
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, Ledger, judged};
-    use crate::front::{Books, Told};
-    use crate::score::Counts;
+    use super::{LedgerComparison, PromiseInput, check_promises};
+    use crate::demo_gateway::{LedgerBalance, ReportedCalls};
+    use crate::score::OutcomeCounts;
 
     /// A run in which every promise just holds.
-    fn good() -> Facts {
-        let told = Told { calls: 3, nano_dollars: 90 };
-        Facts {
-            shoppers: Counts { asked: 10, answered: 9, broken_off: 1, ..Counts::default() },
-            flooder: Counts { asked: 5, answered: 4, refused_rightly: 1, ..Counts::default() },
-            beyond_the_drain: Counts::default(),
-            ledger: Ledger {
+    fn good() -> PromiseInput {
+        let reported = ReportedCalls { calls: 3, nano_dollars: 90 };
+        PromiseInput {
+            customers: OutcomeCounts { sent: 10, answered: 9, interrupted: 1, ..OutcomeCounts::default() },
+            abusive_client: OutcomeCounts {
+                sent: 5,
+                answered: 4,
+                rejected_as_abuse: 1,
+                ..OutcomeCounts::default()
+            },
+            drain_exceeded: OutcomeCounts::default(),
+            ledger: LedgerComparison {
                 cap: 100,
-                books: Books { posted: 100, held: 0 },
+                balance: LedgerBalance { posted: 100, held: 0 },
                 billed: 100,
-                told_posted: told,
-                told_billed: told,
+                reported_posted: reported,
+                reported_billed: reported,
                 billed_at_stop: 50,
-                posted_at_start: 50,
+                posted_after_restart: 50,
             },
         }
     }
 
-    fn broken(change: impl FnOnce(&mut Facts)) -> Vec<&'static str> {
-        let mut facts = good();
-        change(&mut facts);
-        judged(&facts).into_iter().filter(|promise| !promise.held).map(|promise| promise.name).collect()
+    fn broken(change: impl FnOnce(&mut PromiseInput)) -> Vec<&'static str> {
+        let mut input = good();
+        change(&mut input);
+        check_promises(&input)
+            .into_iter()
+            .filter(|promise| !promise.held)
+            .map(|promise| promise.name)
+            .collect()
     }
 
     #[test]
     fn promises_hold_up_to_their_very_bounds() {
         assert_eq!(broken(|_| {}), [""; 0]);
-        assert_eq!(judged(&good()).len(), 10);
+        assert_eq!(check_promises(&good()).len(), 10);
     }
 
     #[test]
     fn each_promise_is_broken_by_its_own_number_and_no_other() {
-        assert_eq!(broken(|facts| facts.shoppers.lost = 1), ["nobody_lost"]);
-        assert_eq!(broken(|facts| facts.shoppers.answered = 0), ["nobody_lost"]);
-        assert_eq!(broken(|facts| facts.shoppers.hung = 1), ["nobody_hung"]);
-        assert_eq!(broken(|facts| facts.flooder.hung = 1), ["nobody_hung"]);
-        assert_eq!(broken(|facts| facts.shoppers.ended_falsely = 1), ["no_false_end"]);
-        assert_eq!(broken(|facts| facts.flooder.ended_falsely = 1), ["no_false_end"]);
-        assert_eq!(broken(|facts| facts.shoppers.refused_wrongly = 1), ["others_not_refused"]);
-        assert_eq!(broken(|facts| facts.flooder.refused_rightly = 0), ["flooder_refused_with_hint"]);
-        assert_eq!(broken(|facts| facts.flooder.refused_wrongly = 1), ["flooder_refused_with_hint"]);
-        assert_eq!(broken(|facts| facts.flooder.lost = 1), ["flooder_refused_with_hint"]);
-        assert_eq!(broken(|facts| facts.ledger.books.posted = 101), ["spend_within_cap"]);
-        assert_eq!(broken(|facts| facts.ledger.billed = 101), ["bill_within_books"]);
-        assert_eq!(broken(|facts| facts.ledger.told_billed.nano_dollars = 91), ["told_usage_exact"]);
-        assert_eq!(broken(|facts| facts.ledger.told_posted.calls = 2), ["told_usage_exact"]);
-        assert_eq!(broken(|facts| facts.ledger.posted_at_start = 49), ["spend_remembered"]);
-        assert_eq!(broken(|facts| facts.ledger.billed_at_stop = 0), ["spend_remembered"]);
-        assert_eq!(broken(|facts| facts.ledger.books.held = 1), ["nothing_reserved"]);
+        assert_eq!(broken(|input| input.customers.lost = 1), ["no_request_lost"]);
+        assert_eq!(broken(|input| input.customers.answered = 0), ["no_request_lost"]);
+        assert_eq!(broken(|input| input.customers.hung = 1), ["no_request_hung"]);
+        assert_eq!(broken(|input| input.abusive_client.hung = 1), ["no_request_hung"]);
+        assert_eq!(broken(|input| input.customers.truncated = 1), ["no_false_completion"]);
+        assert_eq!(broken(|input| input.abusive_client.truncated = 1), ["no_false_completion"]);
+        assert_eq!(broken(|input| input.customers.rejected_unexpectedly = 1), ["customers_not_rejected"]);
+        assert_eq!(
+            broken(|input| input.abusive_client.rejected_as_abuse = 0),
+            ["abusive_client_rate_limited"]
+        );
+        assert_eq!(
+            broken(|input| input.abusive_client.rejected_unexpectedly = 1),
+            ["abusive_client_rate_limited"]
+        );
+        assert_eq!(broken(|input| input.abusive_client.lost = 1), ["abusive_client_rate_limited"]);
+        assert_eq!(broken(|input| input.ledger.balance.posted = 101), ["spend_within_budget"]);
+        assert_eq!(broken(|input| input.ledger.billed = 101), ["bill_within_ledger"]);
+        assert_eq!(broken(|input| input.ledger.reported_billed.nano_dollars = 91), ["reported_usage_exact"]);
+        assert_eq!(broken(|input| input.ledger.reported_posted.calls = 2), ["reported_usage_exact"]);
+        assert_eq!(broken(|input| input.ledger.posted_after_restart = 49), ["spend_survives_restart"]);
+        assert_eq!(broken(|input| input.ledger.billed_at_stop = 0), ["spend_survives_restart"]);
+        assert_eq!(broken(|input| input.ledger.balance.held = 1), ["nothing_held"]);
     }
 
     #[test]
-    fn who_stayed_beyond_the_drain_is_excused_and_told() {
-        let mut facts = good();
-        (facts.shoppers.lost, facts.shoppers.ended_falsely) = (1, 1);
-        facts.beyond_the_drain = Counts { asked: 2, lost: 1, ended_falsely: 1, ..Counts::default() };
-        let promises = judged(&facts);
+    fn requests_beyond_the_drain_timeout_are_excused_and_reported() {
+        let mut input = good();
+        (input.customers.lost, input.customers.truncated) = (1, 1);
+        input.drain_exceeded = OutcomeCounts { sent: 2, lost: 1, truncated: 1, ..OutcomeCounts::default() };
+        let promises = check_promises(&input);
         assert!(promises.iter().all(|promise| promise.held));
-        assert_eq!(promises[0].counted, "0 of 10 lost; 2 beyond the drain");
-        facts.shoppers.lost = 2;
-        assert!(!judged(&facts)[0].held);
+        assert_eq!(promises[0].evidence, "0 of 10 lost; 2 beyond the drain timeout");
+        input.customers.lost = 2;
+        assert!(!check_promises(&input)[0].held);
     }
 }

@@ -1,8 +1,8 @@
 //! The report: as text for people, as JSON for programs.
 
-use crate::promise::{Ledger, Promise};
-use crate::score::Counts;
-use crate::timetable::Outage;
+use crate::promise::{LedgerComparison, Promise};
+use crate::schedule::Outage;
+use crate::score::OutcomeCounts;
 use seawall_core::money::Money;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The results of a demonstration.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct DemoReport {
     /// The seed of requests and faults.
     pub seed: u64,
     /// How long requests were sent.
@@ -20,10 +20,10 @@ pub struct Report {
     /// The results through the plain proxy.
     pub plain: SideReport,
     /// Seawall's ledger beside its models' bill.
-    pub ledger: Ledger,
+    pub ledger: LedgerComparison,
     /// Customers that were lost or cut at the restart because they took longer than the drain timeout. They do not
     /// count as a broken promise.
-    pub beyond_the_drain: u64,
+    pub drain_exceeded: u64,
     /// Results by outage.
     pub outages: Vec<OutageReport>,
     /// What Seawall promises.
@@ -36,25 +36,25 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SideReport {
     /// The results of customers.
-    pub shoppers: Counts,
+    pub customers: OutcomeCounts,
     /// The results of the abusive client.
-    pub flooder: Counts,
+    pub abusive_client: OutcomeCounts,
     /// The customers' time to the first text of a stream.
-    pub first_text_ms: Option<FirstText>,
+    pub time_to_first_text_ms: Option<LatencyPercentiles>,
     /// The models' bill, in nano-dollars.
     pub billed: u64,
 }
 
 /// Percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct FirstText {
+pub struct LatencyPercentiles {
     /// The median.
     pub p50: u64,
     /// The 99th percentile.
     pub p99: u64,
 }
 
-impl FirstText {
+impl LatencyPercentiles {
     pub(crate) fn new((p50, p99): (Duration, Duration)) -> Self {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self { p50: millis(p50), p99: millis(p99) }
@@ -67,12 +67,12 @@ pub struct OutageReport {
     /// The outage.
     pub outage: Outage,
     /// Through Seawall.
-    pub seawall: Counts,
+    pub seawall: OutcomeCounts,
     /// Through the plain proxy.
-    pub plain: Counts,
+    pub plain: OutcomeCounts,
 }
 
-impl Report {
+impl DemoReport {
     /// The exit status: 0 if every promise held, 1 if not.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
@@ -89,97 +89,99 @@ impl Report {
     /// A text, for people.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = columns(&self.seawall.shoppers, &self.plain.shoppers);
-        let mut row = |title: &str, seawall: &str, plain: &str| text.push_str(&line(title, seawall, plain));
-        let waits = |pick: fn(FirstText) -> u64| {
-            [&self.seawall, &self.plain]
-                .map(|side| side.first_text_ms.map_or("-".to_owned(), |first| format!("{} ms", pick(first))))
+        let mut text = customer_table(&self.seawall.customers, &self.plain.customers);
+        let mut row =
+            |title: &str, seawall: &str, plain: &str| text.push_str(&table_row(title, seawall, plain));
+        let percentile = |pick: fn(LatencyPercentiles) -> u64| {
+            [&self.seawall, &self.plain].map(|side| {
+                side.time_to_first_text_ms.map_or("-".to_owned(), |first| format!("{} ms", pick(first)))
+            })
         };
-        let [seawall, plain] = waits(|first| first.p50);
-        row("first text, half within", &seawall, &plain);
-        let [seawall, plain] = waits(|first| first.p99);
-        row("first text, 99 in 100 within", &seawall, &plain);
+        let [seawall, plain] = percentile(|first| first.p50);
+        row("time to first text, p50", &seawall, &plain);
+        let [seawall, plain] = percentile(|first| first.p99);
+        row("time to first text, p99", &seawall, &plain);
         let cents = |nanos: u64| format!("${}.{:04}", nanos / 1_000_000_000, nanos % 1_000_000_000 / 100_000);
         row("billed by the models", &cents(self.seawall.billed), &cents(self.plain.billed));
-        row("posted in the books", &cents(self.ledger.books.posted), "no books");
-        row("may be spent", &Money::from_nanos(self.ledger.cap).to_string(), "no limit");
+        row("posted to the ledger", &cents(self.ledger.balance.posted), "no ledger");
+        row("daily budget", &Money::from_nanos(self.ledger.cap).to_string(), "no limit");
         row("", "", "");
-        row("the one who floods", "", "");
-        let (seawall, plain) = (self.seawall.flooder, self.plain.flooder);
-        row("  asked", &seawall.asked.to_string(), &plain.asked.to_string());
-        row("  answered whole", &seawall.answered.to_string(), &plain.answered.to_string());
-        let refused = |counts: &Counts| counts.refused_rightly.to_string();
-        row("  refused, with a word on when", &refused(&seawall), &refused(&plain));
+        row("abusive client", "", "");
+        let (seawall, plain) = (self.seawall.abusive_client, self.plain.abusive_client);
+        row("  sent", &seawall.sent.to_string(), &plain.sent.to_string());
+        row("  answered", &seawall.answered.to_string(), &plain.answered.to_string());
+        let refused = |counts: &OutcomeCounts| counts.rejected_as_abuse.to_string();
+        row("  rejected with retry-after", &refused(&seawall), &refused(&plain));
         row("", "", "");
-        row("the shop, answered whole during", "", "");
+        row("customers answered during", "", "");
         for outage in &self.outages {
-            let of = |counts: &Counts| format!("{} of {}", counts.answered, counts.asked);
+            let of = |counts: &OutcomeCounts| format!("{} of {}", counts.answered, counts.sent);
             row(&format!("  {}", outage.outage.title()), &of(&outage.seawall), &of(&outage.plain));
         }
         text.push_str("\nWhat Seawall promises:\n");
         for promise in &self.promises {
             let held = if promise.held { "held  " } else { "BROKEN" };
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "  {held}  {} ({})", promise.says, promise.counted);
+            let _ = writeln!(text, "  {held}  {} ({})", promise.statement, promise.evidence);
         }
         text
     }
 }
 
 /// The results of customers, side by side.
-pub(crate) fn columns(seawall: &Counts, plain: &Counts) -> String {
-    let mut text = line("the shop", "Seawall", "plain proxy");
-    type Row = (&'static str, fn(&Counts) -> u64);
+pub(crate) fn customer_table(seawall: &OutcomeCounts, plain: &OutcomeCounts) -> String {
+    let mut text = table_row("customers", "Seawall", "plain proxy");
+    type Row = (&'static str, fn(&OutcomeCounts) -> u64);
     let rows: [Row; 9] = [
-        ("asked", |counts| counts.asked),
-        ("answered whole", |counts| counts.answered),
-        ("broken off, and told so", |counts| counts.broken_off),
-        ("refused", |counts| counts.refused_rightly + counts.refused_wrongly),
+        ("sent", |counts| counts.sent),
+        ("answered", |counts| counts.answered),
+        ("interrupted with an error", |counts| counts.interrupted),
+        ("rejected", |counts| counts.rejected_as_abuse + counts.rejected_unexpectedly),
         ("lost", |counts| counts.lost),
         ("hung", |counts| counts.hung),
-        ("ended falsely", |counts| counts.ended_falsely),
-        ("  and looked complete", |counts| counts.looked_complete),
-        ("under way", Counts::under_way),
+        ("truncated", |counts| counts.truncated),
+        ("  as if complete", |counts| counts.falsely_complete),
+        ("in flight", OutcomeCounts::in_flight),
     ];
     for (title, pick) in rows {
-        text.push_str(&line(title, &pick(seawall).to_string(), &pick(plain).to_string()));
+        text.push_str(&table_row(title, &pick(seawall).to_string(), &pick(plain).to_string()));
     }
     text
 }
 
-fn line(title: &str, seawall: &str, plain: &str) -> String {
+fn table_row(title: &str, seawall: &str, plain: &str) -> String {
     format!("{title:<32}{seawall:>12}{plain:>14}").trim_end().to_owned() + "\n"
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FirstText, OutageReport, Report, SideReport};
-    use crate::promise::{Facts, judged};
-    use crate::score::Counts;
-    use crate::timetable::Outage;
+    use super::{DemoReport, LatencyPercentiles, OutageReport, SideReport};
+    use crate::promise::{PromiseInput, check_promises};
+    use crate::schedule::Outage;
+    use crate::score::OutcomeCounts;
     use serde_json::Value;
     use std::time::Duration;
 
-    fn report() -> Report {
-        let shoppers = Counts { asked: 7, answered: 5, hung: 1, ..Counts::default() };
+    fn report() -> DemoReport {
+        let customers = OutcomeCounts { sent: 7, answered: 5, hung: 1, ..OutcomeCounts::default() };
         let millis = Duration::from_millis;
         let side = SideReport {
-            shoppers,
-            flooder: Counts { asked: 4, refused_rightly: 4, ..Counts::default() },
-            first_text_ms: Some(FirstText::new((millis(612), millis(1_234)))),
+            customers,
+            abusive_client: OutcomeCounts { sent: 4, rejected_as_abuse: 4, ..OutcomeCounts::default() },
+            time_to_first_text_ms: Some(LatencyPercentiles::new((millis(612), millis(1_234)))),
             billed: 123_456_789,
         };
-        let outages = vec![OutageReport { outage: Outage::StreamsCut, seawall: shoppers, plain: shoppers }];
-        let promises = judged(&Facts { shoppers, ..Facts::default() });
-        let plain = SideReport { first_text_ms: None, ..side };
-        let ledger = super::Ledger { cap: 1_250_000_000, ..super::Ledger::default() };
-        Report {
+        let outages = vec![OutageReport { outage: Outage::StreamsCut, seawall: customers, plain: customers }];
+        let promises = check_promises(&PromiseInput { customers, ..PromiseInput::default() });
+        let plain = SideReport { time_to_first_text_ms: None, ..side };
+        let ledger = super::LedgerComparison { cap: 1_250_000_000, ..super::LedgerComparison::default() };
+        DemoReport {
             seed: 7,
             seconds: 60,
             seawall: side,
             plain,
             ledger,
-            beyond_the_drain: 0,
+            drain_exceeded: 0,
             outages,
             promises,
             all_held: false,
@@ -197,7 +199,7 @@ mod tests {
             keys,
             [
                 "all_held",
-                "beyond_the_drain",
+                "drain_exceeded",
                 "ledger",
                 "outages",
                 "plain",
@@ -207,31 +209,31 @@ mod tests {
                 "seed"
             ]
         );
-        assert_eq!(json["seawall"]["shoppers"]["hung"], 1);
-        assert_eq!(json["seawall"]["flooder"]["refused_rightly"], 4);
-        assert_eq!(json["seawall"]["first_text_ms"]["p99"], 1_234);
-        assert_eq!(json["plain"]["first_text_ms"], Value::Null);
+        assert_eq!(json["seawall"]["customers"]["hung"], 1);
+        assert_eq!(json["seawall"]["abusive_client"]["rejected_as_abuse"], 4);
+        assert_eq!(json["seawall"]["time_to_first_text_ms"]["p99"], 1_234);
+        assert_eq!(json["plain"]["time_to_first_text_ms"], Value::Null);
         assert_eq!(json["ledger"]["cap"], 1_250_000_000_u64);
-        assert_eq!(json["ledger"]["books"]["held"], 0);
-        assert_eq!(json["ledger"]["told_billed"]["calls"], 0);
+        assert_eq!(json["ledger"]["balance"]["held"], 0);
+        assert_eq!(json["ledger"]["reported_billed"]["calls"], 0);
         assert_eq!(json["outages"][0]["outage"], "streams_cut");
-        let hung = json["promises"].as_array().unwrap().iter().find(|one| one["name"] == "nobody_hung");
+        let hung = json["promises"].as_array().unwrap().iter().find(|one| one["name"] == "no_request_hung");
         assert_eq!(hung.unwrap()["held"], false);
-        assert_eq!(hung.unwrap()["counted"], "1 of 7 hung");
+        assert_eq!(hung.unwrap()["evidence"], "1 of 7 hung");
     }
 
     #[test]
     fn people_read_columns_and_promises() {
         let text = report().text();
         for wanted in [
-            "the shop                             Seawall   plain proxy\n",
-            "answered whole                             5             5\n",
-            "first text, half within               612 ms             -\n",
+            "customers                            Seawall   plain proxy\n",
+            "answered                                   5             5\n",
+            "time to first text, p50               612 ms             -\n",
             "billed by the models                 $0.1234       $0.1234\n",
-            "may be spent                           $1.25      no limit\n",
+            "daily budget                           $1.25      no limit\n",
             "  streams cut                         5 of 7        5 of 7\n",
-            "  BROKEN  nobody was left waiting (1 of 7 hung)\n",
-            "  held    nothing is still set aside at the end ($0.00 set aside)\n",
+            "  BROKEN  no request hung (1 of 7 hung)\n",
+            "  held    no reservation is left at the end ($0.00 held)\n",
         ] {
             assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
         }
@@ -240,6 +242,6 @@ mod tests {
     #[test]
     fn the_exit_code_says_whether_all_held() {
         assert_eq!(report().exit_code(), 1);
-        assert_eq!(Report { all_held: true, ..report() }.exit_code(), 0);
+        assert_eq!(DemoReport { all_held: true, ..report() }.exit_code(), 0);
     }
 }

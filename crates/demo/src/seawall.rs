@@ -5,11 +5,11 @@
 
 use crate::DemoError;
 use crate::client::get;
-use crate::front::{Books, Front, Told};
-use crate::port::Port;
-use crate::traffic::{SHOPPERS, Who};
-use seawall_config::{Input, Settings, load};
-use seawall_gateway::{Listening, ServeOptions, TokioRuntime, serve};
+use crate::demo_gateway::{DemoGateway, LedgerBalance, ReportedCalls};
+use crate::port::ReservedPort;
+use crate::traffic::{CUSTOMERS, DemoClient};
+use seawall_config::{Settings, SettingsInput, load};
+use seawall_gateway::{RunningGateway, ServeOptions, TokioRuntime, serve};
 use seawall_model::engine::Profile;
 use seawall_pipeline::{Runtime as _, Tier};
 use serde_json::Value;
@@ -22,14 +22,14 @@ use std::time::Duration;
 /// The route that callers name.
 pub(crate) const ROUTE: &str = "manga";
 /// Drain timeout.
-pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A gateway on a port.
 pub(crate) struct Seawall {
     settings: Settings,
-    listening: Option<Listening>,
-    folder: Folder,
-    port: Port,
+    listening: Option<RunningGateway>,
+    directory: StateDirectory,
+    port: ReservedPort,
 }
 
 impl Seawall {
@@ -37,21 +37,24 @@ impl Seawall {
     pub(crate) async fn start(
         models: SocketAddr,
         cents: u64,
-        whole: Duration,
+        duration: Duration,
         runtime: TokioRuntime,
     ) -> Result<Self, DemoError> {
-        let (folder, port) =
-            (Folder::new(runtime).map_err(DemoError::Folder)?, Port::free().map_err(DemoError::Listen)?);
-        let text = settings((port.address, models), &folder.0, cents, whole);
-        let loaded = load(&Input::of_file("the demonstration's settings", &text, runtime.now().utc));
+        let (directory, port) = (
+            StateDirectory::new(runtime).map_err(DemoError::StateDirectory)?,
+            ReservedPort::reserve().map_err(DemoError::Listen)?,
+        );
+        let text = settings((port.address, models), &directory.0, cents, duration);
+        let loaded =
+            load(&SettingsInput::from_file("the demonstration's settings", &text, runtime.now().utc));
         let settings = loaded.map_err(|problems| DemoError::Settings(problems.to_string()))?.settings;
-        let mut seawall = Self { settings, listening: None, folder, port };
-        seawall.start_again().await?;
+        let mut seawall = Self { settings, listening: None, directory, port };
+        seawall.restart().await?;
         Ok(seawall)
     }
 }
 
-impl Front for Seawall {
+impl DemoGateway for Seawall {
     fn address(&self) -> SocketAddr {
         self.port.address
     }
@@ -59,13 +62,13 @@ impl Front for Seawall {
     async fn stop(&mut self) -> Result<(), DemoError> {
         let Some(listening) = self.listening.take() else { return Ok(()) };
         // It waits for requests in flight, which need this thread.
-        let stopped = tokio::task::spawn_blocking(|| listening.stop()).await;
+        let stopped = tokio::task::spawn_blocking(|| listening.shut_down()).await;
         stopped.map_err(|error| DemoError::Listen(io::Error::other(error)))
     }
 
-    async fn start_again(&mut self) -> Result<(), DemoError> {
-        let shoppers = (0..SHOPPERS).map(|number| (Tier::Prime, Who::Shopper(number).key()));
-        let keys = shoppers.chain([(Tier::Standard, Who::Flooder.key())]).collect();
+    async fn restart(&mut self) -> Result<(), DemoError> {
+        let customers = (0..CUSTOMERS).map(|number| (Tier::Prime, DemoClient::Customer(number).key()));
+        let keys = customers.chain([(Tier::Standard, DemoClient::Abusive.key())]).collect();
         let options = ServeOptions {
             settings: std::sync::Arc::new(self.settings.clone()),
             simulated: None,
@@ -78,28 +81,28 @@ impl Front for Seawall {
         Ok(())
     }
 
-    async fn books(&self) -> Result<Books, DemoError> {
-        let stopped = || DemoError::Books(io::Error::other("the gateway is stopped"));
+    async fn ledger_balance(&self) -> Result<LedgerBalance, DemoError> {
+        let stopped = || DemoError::Ledger(io::Error::other("the gateway is stopped"));
         let admin = self.listening.as_ref().ok_or_else(stopped)?.admin_address();
-        let metrics = get(admin, "/metrics").await.map_err(DemoError::Books)?;
+        let metrics = get(admin, "/metrics").await.map_err(DemoError::Ledger)?;
         let metrics = String::from_utf8_lossy(&metrics);
         let read = |name: &str| {
             // One line for each tier.
             let lines = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
             let values: Option<Vec<u64>> =
                 lines.map(|line| line.rsplit_once(' ')?.1.trim().parse().ok()).collect();
-            let missing = || DemoError::Books(io::Error::other(format!("{name} is missing")));
+            let missing = || DemoError::Ledger(io::Error::other(format!("{name} is missing")));
             values.filter(|values| !values.is_empty()).map(|values| values.iter().sum()).ok_or_else(missing)
         };
-        Ok(Books {
+        Ok(LedgerBalance {
             posted: read("seawall_budget_posted_nanodollars")?,
             held: read("seawall_budget_held_nanodollars")?,
         })
     }
 
-    fn told(&self) -> Result<Told, DemoError> {
-        let lines = fs::read_to_string(self.folder.log()).map_err(DemoError::Books)?;
-        told(&lines).map_err(|error| DemoError::Books(error.into()))
+    fn reported_calls(&self) -> Result<ReportedCalls, DemoError> {
+        let lines = fs::read_to_string(self.directory.log()).map_err(DemoError::Ledger)?;
+        reported_calls_in(&lines).map_err(|error| DemoError::Ledger(error.into()))
     }
 }
 
@@ -107,11 +110,11 @@ impl Front for Seawall {
 ///
 /// A request with one attempt has cost exactly that. A request with several may also have paid for an attempt that was
 /// cut off, whose usage is unknown; there the usage of the last attempt is priced.
-fn told(lines: &str) -> Result<Told, serde_json::Error> {
-    let mut told = Told::default();
+fn reported_calls_in(lines: &str) -> Result<ReportedCalls, serde_json::Error> {
+    let mut reported = ReportedCalls::default();
     for line in lines.lines() {
         let line: Value = serde_json::from_str(line)?;
-        if line["verdict"] != "answered" {
+        if line["outcome"] != "answered" {
             continue;
         }
         let number = |key: &str| line[key].as_u64().unwrap_or_default();
@@ -123,34 +126,34 @@ fn told(lines: &str) -> Result<Told, serde_json::Error> {
             }
             _ => number("cost_nanos"),
         };
-        told.calls = told.calls.saturating_add(1);
-        told.nano_dollars = told.nano_dollars.saturating_add(price);
+        reported.calls = reported.calls.saturating_add(1);
+        reported.nano_dollars = reported.nano_dollars.saturating_add(price);
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Differences from the `demo` profile: timeouts for callers that wait ten seconds, breakers that probe again within
 /// the demonstration, and a budget for customers but not for a flood.
 fn settings(
     (listen, models): (SocketAddr, SocketAddr),
-    folder: &Path,
+    directory: &Path,
     cents: u64,
-    whole: Duration,
+    duration: Duration,
 ) -> String {
     let text = |path: PathBuf| Value::from(path.to_string_lossy()).to_string();
-    let key = Value::from(format!("file:{}", key_in(folder).display())).to_string();
+    let key = Value::from(format!("file:{}", key_in(directory).display())).to_string();
     let dollars = |cents: u64| format!("${}.{:02}/day", cents / 100, cents % 100);
-    let open_for = (whole / 15).max(Duration::from_secs(1)).as_millis();
+    let open_for = (duration / 15).max(Duration::from_secs(1)).as_millis();
     format!(
         r#"
         profile = "demo"
-        server = {{ listen = "{listen}", cores = 1, drain_time = "{drain}s" }}
+        server = {{ listen = "{listen}", cores = 1, drain_timeout = "{drain}s" }}
         admin.listen = "127.0.0.1:0"
-        store.folder = {state}
+        store.data_dir = {state}
         telemetry.access_log = {log}
-        targets.sonnet = {{ provider = "anthropic", url = "http://{models}", key = {key} }}
-        targets.haiku = {{ provider = "anthropic", url = "http://{models}", key = {key} }}
-        routes.{ROUTE}.start_time = "2s"
+        targets.sonnet = {{ provider = "anthropic", base_url = "http://{models}", api_key = {key} }}
+        targets.haiku = {{ provider = "anthropic", base_url = "http://{models}", api_key = {key} }}
+        routes.{ROUTE}.start_timeout = "2s"
         deadlines = {{ api = "10s", attempt = "5s", connect = "2s", stream_gap = "5s" }}
         breakers.sonnet.open_for = "{open_for}ms"
         breakers.haiku.open_for = "{open_for}ms"
@@ -160,22 +163,22 @@ fn settings(
         caller_day = "{caller_day}"
         shares = {{ prime = "80%", standard = "15%", guest = "5%" }}
         "#,
-        drain = DRAIN.as_secs(),
-        state = text(folder.join("state")),
-        log = text(log_in(folder)),
+        drain = DRAIN_TIMEOUT.as_secs(),
+        state = text(directory.join("state")),
+        log = text(log_in(directory)),
         day = dollars(cents),
         caller_day = dollars(cents / 5),
     )
 }
 
-fn log_in(folder: &Path) -> PathBuf {
-    folder.join("access.log")
+fn log_in(directory: &Path) -> PathBuf {
+    directory.join("access.log")
 }
 
 /// A directory that is removed when this is dropped.
-struct Folder(PathBuf);
+struct StateDirectory(PathBuf);
 
-impl Folder {
+impl StateDirectory {
     fn new(runtime: TokioRuntime) -> io::Result<Self> {
         let name = format!("seawall-demo-{}-{:016x}", std::process::id(), runtime.draw().bits());
         let path = std::env::temp_dir().join(name);
@@ -190,11 +193,11 @@ impl Folder {
     }
 }
 
-fn key_in(folder: &Path) -> PathBuf {
-    folder.join("model-key")
+fn key_in(directory: &Path) -> PathBuf {
+    directory.join("model-key")
 }
 
-impl Drop for Folder {
+impl Drop for StateDirectory {
     fn drop(&mut self) {
         // A directory that cannot be removed is left to the system's cleanup of temporary files.
         let _ = fs::remove_dir_all(&self.0);
@@ -203,9 +206,9 @@ impl Drop for Folder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Folder, settings, told};
-    use crate::front::Told;
-    use seawall_config::{Input, load};
+    use super::{StateDirectory, reported_calls_in, settings};
+    use crate::demo_gateway::ReportedCalls;
+    use seawall_config::{SettingsInput, load};
     use seawall_core::money::Money;
     use seawall_core::time::UtcTime;
     use seawall_gateway::TokioRuntime;
@@ -213,42 +216,45 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_settings_of_every_length_are_good_ones() {
+    fn the_settings_of_every_length_are_valid() {
         for (seconds, cents, open_for) in [(10, 20, 1_000), (60, 75, 4_000), (1_200, 1_210, 80_000)] {
             let address = "127.0.0.1:7700".parse().unwrap();
             let text = settings(
                 (address, address),
-                Path::new("/tmp/a 'folder'"),
+                Path::new("/tmp/a 'directory'"),
                 cents,
                 Duration::from_secs(seconds),
             );
-            let loaded = load(&Input::of_file("demo", &text, UtcTime::from_civil(2026, 11, 16)));
+            let loaded = load(&SettingsInput::from_file("demo", &text, UtcTime::from_civil(2026, 11, 16)));
             let settings = loaded.map_err(|problems| problems.to_string()).unwrap().settings;
-            assert_eq!(settings.server.drain_time, Duration::from_secs(5));
-            assert_eq!(settings.store.folder, "/tmp/a 'folder'/state");
+            assert_eq!(settings.server.drain_timeout, Duration::from_secs(5));
+            assert_eq!(settings.store.data_dir, "/tmp/a 'directory'/state");
             assert!(text.contains(&format!("{}", Money::from_nanos(cents * 10_000_000))), "{text}");
             assert!(text.contains(&format!("\"{open_for}ms\"")), "{text}");
         }
     }
 
     #[test]
-    fn told_is_what_was_posted_for_one_attempt_and_the_price_of_the_last_of_several() {
-        let lines = r#"{"verdict":"answered","target":"haiku","attempts":1,"tokens":{"input":9,"output":9},"cost_nanos":7}
-{"verdict":"answered","target":"sonnet","attempts":2,"tokens":{"input":10,"output":2},"cost_nanos":999999}
-{"verdict":"interrupted","target":"sonnet","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":5}
-{"verdict":"rejected","reason":"limited","attempts":0,"tokens":{"input":0,"output":0},"cost_nanos":0}
+    fn reported_is_what_was_posted_for_one_attempt_and_the_price_of_the_last_of_several() {
+        let lines = r#"{"outcome":"answered","target":"haiku","attempts":1,"tokens":{"input":9,"output":9},"cost_nanos":7}
+{"outcome":"answered","target":"sonnet","attempts":2,"tokens":{"input":10,"output":2},"cost_nanos":999999}
+{"outcome":"interrupted","target":"sonnet","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":5}
+{"outcome":"rejected","reason":"rate_limited","attempts":0,"tokens":{"input":0,"output":0},"cost_nanos":0}
 "#;
-        assert_eq!(told(lines).unwrap(), Told { calls: 2, nano_dollars: 7 + 10 * 3_000 + 2 * 15_000 });
-        assert!(told("{no").is_err());
+        assert_eq!(
+            reported_calls_in(lines).unwrap(),
+            ReportedCalls { calls: 2, nano_dollars: 7 + 10 * 3_000 + 2 * 15_000 }
+        );
+        assert!(reported_calls_in("{no").is_err());
     }
 
     #[test]
-    fn a_folder_is_gone_with_who_made_it() {
-        let folder = Folder::new(TokioRuntime::new()).unwrap();
-        let path = folder.0.clone();
-        std::fs::write(folder.log(), "x").unwrap();
+    fn a_state_directory_is_removed_on_drop() {
+        let directory = StateDirectory::new(TokioRuntime::new()).unwrap();
+        let path = directory.0.clone();
+        std::fs::write(directory.log(), "x").unwrap();
         assert!(path.is_dir());
-        drop(folder);
+        drop(directory);
         assert!(!path.exists());
     }
 }

@@ -4,7 +4,7 @@ mod cutter;
 mod proxy;
 mod restart;
 
-use crate::{DemoOptions, until_one_day_holds_it};
+use crate::{DemoOptions, wait_past_midnight};
 use seawall_core::time::UtcTime;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn it_takes_from_ten_seconds_to_twenty_minutes() {
         assert_eq!(DemoOptions { seconds, seed: 1 }.check().is_ok(), is_good, "{seconds}");
     }
     let error = DemoOptions { seconds: 9, seed: 1 }.check().unwrap_err();
-    assert!(error.to_string().contains("9 is not between 10 and 1200"), "{error}");
+    assert!(error.to_string().contains("9 must be between 10 and 1200"), "{error}");
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_midnight_that_would_come_in_between_is_waited_for() {
     let midnight = UtcTime::from_civil(2026, 11, 16);
     let before = |seconds: u64| UtcTime::from_nanos(midnight.as_nanos() - seconds * 1_000_000_000);
     let takes = Duration::from_secs(90);
-    assert_eq!(until_one_day_holds_it(before(91), takes), Duration::ZERO);
-    assert_eq!(until_one_day_holds_it(before(90), takes), Duration::from_secs(91));
-    assert_eq!(until_one_day_holds_it(midnight, takes), Duration::ZERO);
+    assert_eq!(wait_past_midnight(before(91), takes), Duration::ZERO);
+    assert_eq!(wait_past_midnight(before(90), takes), Duration::from_secs(91));
+    assert_eq!(wait_past_midnight(midnight, takes), Duration::ZERO);
 }

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
         Some("metrics") => print!("{}", seawall_gateway::metrics_reference()),
         Some("openapi") => print!("{}", seawall_gateway::openapi()),
         _ => {
-            eprintln!("write metrics or openapi");
+            eprintln!("usage: page metrics|openapi");
             return ExitCode::from(2);
         }
     }

@@ -4,26 +4,26 @@ mod error;
 
 pub use error::ServeError;
 
-use crate::admin::{Credential, Guard};
-use crate::chat::{ChatState, guardrails_of};
-use crate::connections::{Connections, raise_file_limit};
-use crate::identity::{Gate, caller_options};
-use crate::keeper::{self, Keeper, Keeping, Kept};
-use crate::late_directory::LateDirectory;
-use crate::listen::{Gateway, Listening, Shape};
+use crate::admin::{AdminCredential, AdminGuard};
+use crate::chat::{ChatState, guardrails};
+use crate::connection_limiter::{ConnectionLimiter, raise_file_limit};
+use crate::deferred_caller_directory::DeferredCallerDirectory;
+use crate::identity::{Authenticator, caller_options};
+use crate::listen::{GatewayParts, RunningGateway, ThreadLayout};
 use crate::log::AccessLog;
 use crate::memory_limit::memory_limit;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::secret::fetch_text;
-use crate::shared::{self, SharedThread};
-use crate::sight::{MetricsListeners, Sight};
-use crate::simulated::SimulatedModel;
-use crate::target::{Surroundings, Targets};
-use crate::tls::{Door, Encryption};
+use crate::shared_limits::{self, SharedThread};
+use crate::simulated_target::SimulatedModel;
+use crate::status_view::{MetricsListeners, StatusView};
+use crate::store_maintenance::{self, MaintainedStore, StorageReport, StoreMaintenance};
+use crate::target::{TargetEnvironment, Targets};
+use crate::tls::{ReloadableTls, ServerTls};
 use arc_swap::ArcSwap;
 use seawall_config::{
-    CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
+    CoreCount, FaceName, LogDestination, RouteSettings, RuntimeLayout, Settings, StoreKind,
 };
 use seawall_core::body_memory::{BodyMemory, BodyMemoryOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
@@ -31,10 +31,10 @@ use seawall_core::evaluator::Posture;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_pipeline::callers::CallerDirectory;
-use seawall_pipeline::speech::Face;
+use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{
-    ArrivalLimits, Callers, Faces, LimitRules, Limits, Path, PathOptions, Route, RouteOptions, RuleOptions,
-    Runtime as _, Tier, Timer as _,
+    CallerResolver, Faces, LimitRules, Pipeline, PipelineOptions, QuotaStore, ReceiveLimits, Route,
+    RouteOptions, RuleOptions, Runtime as _, Tier, Timer as _,
 };
 use seawall_store::MemoryAnswers;
 use seawall_wire::RequestLimits;
@@ -58,235 +58,245 @@ pub struct ServeOptions {
 }
 
 /// The parts of a running gateway that a settings reload replaces.
-pub(crate) struct Live {
-    path: Arc<Path<TokioRuntime>>,
+pub(crate) struct ReloadableState {
+    pipeline: Arc<Pipeline<TokioRuntime>>,
     runtime: TokioRuntime,
-    sight: Arc<Sight>,
-    around: Surroundings,
+    status: Arc<StatusView>,
+    environment: TargetEnvironment,
     keys: Vec<(Tier, String)>,
-    pub(crate) kept: Kept,
-    door: Arc<Door>,
-    pub(crate) gate: Arc<ArcSwap<Gate>>,
+    pub(crate) storage: StorageReport,
+    tls: Arc<ReloadableTls>,
+    pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
     /// The values derived from the settings in force.
-    made: Mutex<Made>,
+    current: Mutex<DerivedState>,
     /// Dropped last, after the last settlement and the last post to the ledger.
     _shared: Option<SharedThread>,
-    _keeper: Keeper,
+    _maintenance: StoreMaintenance,
 }
 
-struct Made {
+/// The values derived from one version of the settings.
+struct DerivedState {
     /// Drain timeout: how long in-flight requests may take to finish at shutdown.
-    grace: Duration,
+    drain_timeout: Duration,
     targets: Targets,
-    encryption: Option<Encryption>,
+    tls: Option<ServerTls>,
     /// The credential that the admin API requires.
-    credential: Option<Credential>,
+    credential: Option<AdminCredential>,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
     chat: ChatState,
-    callers: Arc<Callers>,
-    directory: Arc<LateDirectory>,
+    callers: Arc<CallerResolver>,
+    caller_directory: Arc<DeferredCallerDirectory>,
 }
 
 /// Starts a gateway. It accepts requests when this returns.
-pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
+pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let ServeOptions { settings, simulated, keys, diagnostics } = options;
     raise_file_limit();
     let cores = match settings.server.cores {
-        CoresValue::Some(cores) => usize::try_from(cores).unwrap_or(usize::MAX),
-        CoresValue::All => std::thread::available_parallelism().map_or(1, Into::into),
+        CoreCount::Fixed(cores) => usize::try_from(cores).unwrap_or(usize::MAX),
+        CoreCount::All => std::thread::available_parallelism().map_or(1, Into::into),
     };
-    let shape = match settings.server.runtime {
-        RuntimeName::PerCore => Shape::PerCore(cores),
-        RuntimeName::Shared => Shape::Shared(cores),
+    let layout = match settings.server.runtime {
+        RuntimeLayout::PerCore => ThreadLayout::PerCore(cores),
+        RuntimeLayout::Shared => ThreadLayout::Shared(cores),
     };
-    let pools = if matches!(shape, Shape::PerCore(_)) { cores } else { 1 };
+    let pool_count = if matches!(layout, ThreadLayout::PerCore(_)) { cores } else { 1 };
     let runtime = TokioRuntime::new();
     let started = runtime.monotonic();
-    let around = Surroundings { cores: pools, runtime, simulated };
-    let directory = Arc::<LateDirectory>::default();
-    let nothing = Made::nothing(&settings, &keys, Arc::clone(&directory))?;
-    let (made, rules) = nothing.renewed(&settings, &keys, &around)?;
-    let Keeping { books, kept, keeper, quotas, store } =
-        keeper::open(&settings, rules.limits.groups(), runtime)?;
+    let environment = TargetEnvironment { cores: pool_count, runtime, simulated };
+    let caller_directory = Arc::<DeferredCallerDirectory>::default();
+    let initial = DerivedState::initial(&settings, &keys, Arc::clone(&caller_directory))?;
+    let (current, rules) = initial.rebuild(&settings, &keys, &environment)?;
+    let MaintainedStore { ledger, report: storage, maintenance, quotas, store } =
+        store_maintenance::open(&settings, rules.limits.groups(), runtime)?;
     if let Some(store) = &store {
-        directory.found(Arc::clone(store));
+        caller_directory.set_store(Arc::clone(store));
     }
-    let gate = Gate::new(&settings, runtime)?;
-    gate.take_effect();
-    let gate = Arc::new(ArcSwap::from_pointee(gate));
+    let authenticator = Authenticator::new(&settings, runtime)?;
+    authenticator.activate();
+    let authenticator = Arc::new(ArcSwap::from_pointee(authenticator));
     let metrics = Arc::new(Metrics::default());
-    metrics.know(settings.routes.keys(), settings.targets.keys());
-    let log = log(&settings.telemetry.access_log)?;
-    let names = Arc::clone(&gate);
-    let pseudonym = move |caller| names.load().pseudonyms().shown(caller);
-    let observer = AccessLog::new(Arc::clone(&metrics), runtime, log, pseudonym).map_err(ServeError::Log)?;
+    metrics.register_names(settings.routes.keys(), settings.targets.keys());
+    let log = open_access_log(&settings.telemetry.access_log)?;
+    let current_authenticator = Arc::clone(&authenticator);
+    let pseudonym = move |caller| current_authenticator.load().pseudonyms().encode(caller);
+    let observer =
+        AccessLog::new(Arc::clone(&metrics), runtime, log, pseudonym).map_err(ServeError::LogThread)?;
     let observer = if diagnostics { observer } else { observer.without_diagnostics() };
     let (recent, observer) = (observer.recent(), Arc::new(observer));
-    let (limits, shared) = match (&settings.store.redis, settings.store.kind) {
+    let (quotas, shared) = match (&settings.store.redis, settings.store.kind) {
         (Some(redis), StoreKind::Redis) => {
-            let (limits, thread) = shared::start(redis, &settings.store.folder, &rules.limits, runtime)?;
-            (Limits::Shared(Box::new(limits)), Some(thread))
+            let (limits, thread) =
+                shared_limits::start(redis, &settings.store.data_dir, &rules.limits, runtime)?;
+            (QuotaStore::Shared(Box::new(limits)), Some(thread))
         }
         _ => match quotas {
-            Some(quotas) => (Limits::Local(Box::new(quotas)), None),
-            None => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
+            Some(quotas) => (QuotaStore::Local(Box::new(quotas)), None),
+            None => (QuotaStore::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
         },
     };
-    let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
-    keeper.sweep(&path);
-    let door = Arc::<Door>::default();
-    door.set(made.encryption.as_ref());
-    let sight = Arc::new(Sight {
-        path: Arc::clone(&path),
+    let pipeline = Arc::new(Pipeline::new(runtime, PipelineOptions { rules, quotas, ledger, observer })?);
+    maintenance.set_pipeline(&pipeline);
+    let tls = Arc::<ReloadableTls>::default();
+    tls.set(current.tls.as_ref());
+    let status = Arc::new(StatusView {
+        pipeline: Arc::clone(&pipeline),
         runtime,
         started,
         metrics,
         recent,
-        kept: kept.clone(),
+        storage: storage.clone(),
         body_memory: BodyMemory::new(body_memory(&settings))?,
-        connections: Connections::new(&settings),
+        connections: ConnectionLimiter::new(&settings),
         is_draining: AtomicBool::new(false),
-        serves_metrics: MetricsListeners::new(&settings.telemetry),
-        written: Default::default(),
-        gate: Arc::clone(&gate),
+        metrics_listeners: MetricsListeners::new(&settings.telemetry),
+        settings: Default::default(),
+        authenticator: Arc::clone(&authenticator),
         store,
         shared: shared.as_ref().map(|thread| thread.status.clone()),
         address: OnceLock::new(),
     });
-    let live = Live {
-        path,
+    let reloadable = ReloadableState {
+        pipeline,
         runtime,
-        sight: Arc::clone(&sight),
-        around,
+        status: Arc::clone(&status),
+        environment,
         keys,
-        kept,
-        door,
-        gate,
-        made: Mutex::new(made),
+        storage,
+        tls,
+        authenticator,
+        current: Mutex::new(current),
         _shared: shared,
-        _keeper: keeper,
+        _maintenance: maintenance,
     };
     let (address, admin) = (settings.server.listen, settings.admin.listen);
-    Ok(Gateway { address, shape, admin, sight, live }.start()?)
+    Ok(GatewayParts { address, layout, admin, status, reloadable }.start()?)
 }
 
 /// Checks whether a gateway with these settings would start. Reads every secret and file that the settings name, and
-/// builds every part that needs no listening socket, no lasting thread and no access to the state directory.
+/// builds every part that needs no listening socket, no lasting thread and no access to the data directory.
 pub fn preflight(options: ServeOptions) -> Result<(), ServeError> {
     let ServeOptions { settings, simulated, keys, diagnostics: _ } = options;
     let runtime = TokioRuntime::new();
-    let around = Surroundings { cores: 1, runtime, simulated };
-    let nothing = Made::nothing(&settings, &keys, Arc::default())?;
+    let environment = TargetEnvironment { cores: 1, runtime, simulated };
+    let initial = DerivedState::initial(&settings, &keys, Arc::default())?;
     let mut problems = Vec::new();
-    match nothing.renewed(&settings, &keys, &around) {
+    match initial.rebuild(&settings, &keys, &environment) {
         Ok((_, rules)) => {
-            let limits = Limits::local(rules.limits.groups(), 0).map_err(ServeError::from);
+            let limits = QuotaStore::local(rules.limits.groups(), 0).map_err(ServeError::from);
             problems.extend(limits.err());
             problems.extend(rules.check().map_err(ServeError::from).err());
         }
-        Err(ServeError::Several(several)) => problems.extend(several),
+        Err(ServeError::Multiple(errors)) => problems.extend(errors),
         Err(problem) => problems.push(problem),
     }
-    problems.extend(Gate::preflight(&settings, runtime).map_err(ServeError::from).err());
+    problems.extend(Authenticator::preflight(&settings, runtime).map_err(ServeError::from).err());
     if let (Some(redis), StoreKind::Redis) = (&settings.store.redis, settings.store.kind) {
-        problems.extend(shared::check(redis, runtime).map_err(ServeError::from).err());
+        problems.extend(shared_limits::check(redis, runtime).map_err(ServeError::from).err());
     }
-    ServeError::of(problems)
+    ServeError::combine(problems)
 }
 
-impl Live {
+impl ReloadableState {
     /// The current drain timeout.
-    pub(crate) fn grace(&self) -> Duration {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).grace
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).drain_timeout
     }
 
     /// The TLS configuration for new connections.
-    pub(crate) fn door(&self) -> Arc<Door> {
-        Arc::clone(&self.door)
+    pub(crate) fn tls(&self) -> Arc<ReloadableTls> {
+        Arc::clone(&self.tls)
     }
 
     /// The access check for an admin listener on this address.
-    pub(crate) fn guard(&self, address: SocketAddr) -> Guard {
-        Guard::new(address, self.made.lock().unwrap_or_else(PoisonError::into_inner).credential)
+    pub(crate) fn guard(&self, address: SocketAddr) -> AdminGuard {
+        AdminGuard::new(address, self.current.lock().unwrap_or_else(PoisonError::into_inner).credential)
     }
 
     /// Applies new settings, all or nothing. Returns what happened to the counts of every limit.
-    pub(crate) fn change(&self, settings: &Settings, guard: &Guard) -> Result<Vec<LimitChange>, ServeError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let (renewed, rules) = made.renewed(settings, &self.keys, &self.around)?;
-        let gate = self.gate.load_full().renewed(settings)?;
+    pub(crate) fn apply_settings(
+        &self,
+        settings: &Settings,
+        guard: &AdminGuard,
+    ) -> Result<Vec<LimitChange>, ServeError> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, rules) = current.rebuild(settings, &self.keys, &self.environment)?;
+        let authenticator = self.authenticator.load_full().rebuild(settings)?;
         // The admin address does not change until the next start, whatever the new settings say.
-        if renewed.credential.is_none() && !guard.may_be_open() {
-            return Err(ServeError::OpenAdmin("others can reach its address, so it needs a credential"));
+        if next.credential.is_none() && !guard.may_omit_credential() {
+            return Err(ServeError::InsecureAdmin("listen is not a loopback address: set admin.credential"));
         }
         // Before the first request that may use a new name.
-        self.sight.metrics.know(settings.routes.keys(), settings.targets.keys());
+        self.status.metrics.register_names(settings.routes.keys(), settings.targets.keys());
         let groups = rules.limits.groups();
-        let changes = self.path.change(rules)?;
-        if let Some(store) = &self.sight.store {
+        let changes = self.pipeline.reload(rules)?;
+        if let Some(store) = &self.status.store {
             store.set_groups(groups);
         }
-        gate.take_effect();
-        self.gate.store(Arc::new(gate));
-        renewed.targets.take_effect(self.runtime.monotonic())?;
-        self.door.set(renewed.encryption.as_ref());
-        guard.change(renewed.credential);
-        *made = renewed;
-        self.path.set_budget(settings.budget.limits.clone());
-        self.sight.body_memory.change(body_memory(settings))?;
-        self.sight.connections.change(settings);
-        self.sight.serves_metrics.set(&settings.telemetry);
+        authenticator.activate();
+        self.authenticator.store(Arc::new(authenticator));
+        next.targets.apply_settings(self.runtime.monotonic())?;
+        self.tls.set(next.tls.as_ref());
+        guard.set_credential(next.credential);
+        *current = next;
+        self.pipeline.set_budget(settings.budget.limits.clone());
+        self.status.body_memory.set_options(body_memory(settings))?;
+        self.status.connections.apply_settings(settings);
+        self.status.metrics_listeners.set(&settings.telemetry);
         Ok(changes)
     }
 }
 
-impl Made {
+impl DerivedState {
     /// The state before any settings are applied.
-    fn nothing(
+    fn initial(
         settings: &Settings,
         keys: &[(Tier, String)],
-        directory: Arc<LateDirectory>,
+        caller_directory: Arc<DeferredCallerDirectory>,
     ) -> Result<Self, ServeError> {
         let retry_budget = settings.retry.budget.clone();
-        let shelf =
-            MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
+        let answer_cache = MemoryAnswers::with_rule(
+            settings.cache.ages,
+            settings.cache.storage,
+            crate::chat::CACHE_CAPACITY,
+        );
         Ok(Self {
-            grace: Duration::ZERO,
+            drain_timeout: Duration::ZERO,
             targets: Targets::default(),
-            encryption: None,
+            tls: None,
             credential: None,
             retry_budget: (retry_budget.clone(), Arc::new(RetryBudget::new(retry_budget)?)),
             hedge: (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?)),
-            chat: ChatState::new(settings, Arc::new(shelf))?,
-            callers: Arc::new(Callers::new(caller_options(settings, keys, None))),
-            directory,
+            chat: ChatState::new(settings, Arc::new(answer_cache))?,
+            callers: Arc::new(CallerResolver::new(caller_options(settings, keys, None))),
+            caller_directory,
         })
     }
 
     /// Derives the rules from these settings. Reuses as much as possible of what exists already.
-    fn renewed(
+    fn rebuild(
         &self,
         settings: &Settings,
         keys: &[(Tier, String)],
-        around: &Surroundings,
+        environment: &TargetEnvironment,
     ) -> Result<(Self, RuleOptions), ServeError> {
         // Collect all problems, so that they can be fixed in one go.
         let mut problems = Vec::new();
-        if !somebody_may_ask(settings, keys) {
-            problems.push(ServeError::NoKey);
+        if !can_authenticate_callers(settings, keys) {
+            problems.push(ServeError::NoCredentials);
         }
-        let has_folder = settings.store.kind != StoreKind::Memory;
-        let directory: Option<Arc<dyn CallerDirectory>> =
-            has_folder.then(|| Arc::<LateDirectory>::clone(&self.directory) as Arc<_>);
-        let callers = Arc::new(self.callers.renewed(caller_options(settings, keys, directory)));
-        let (targets, wrong) = self.targets.of(settings, around);
-        problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
-        let encryption = Encryption::of(settings.server.tls.as_ref(), self.encryption.as_ref());
-        let encryption = encryption.map_err(|error| problems.push(error.into())).unwrap_or_default();
+        let has_data_dir = settings.store.kind != StoreKind::Memory;
+        let lookup_directory: Option<Arc<dyn CallerDirectory>> =
+            has_data_dir.then(|| Arc::<DeferredCallerDirectory>::clone(&self.caller_directory) as Arc<_>);
+        let callers = Arc::new(self.callers.rebuild(caller_options(settings, keys, lookup_directory)));
+        let (targets, target_errors) = self.targets.rebuild(settings, environment);
+        problems.extend(target_errors.into_iter().map(|(name, error)| ServeError::Target(name, error)));
+        let tls = ServerTls::load(settings.server.tls.as_ref(), self.tls.as_ref());
+        let tls = tls.map_err(|error| problems.push(error.into())).unwrap_or_default();
         let credential =
-            operators(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
-        ServeError::of(problems)?;
+            admin_credential(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
+        ServeError::combine(problems)?;
         let retry_budget = if self.retry_budget.0 == settings.retry.budget {
             self.retry_budget.clone()
         } else {
@@ -298,16 +308,16 @@ impl Made {
         } else {
             (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?))
         };
-        let chat = self.chat.renewed(settings)?;
+        let chat = self.chat.rebuild(settings)?;
         let route = |(name, route): (&String, &RouteSettings)| {
             Route::new(RouteOptions {
                 alias: name.clone(),
-                faces: faces(&route.faces),
-                guest_faces: faces(&route.guest_faces),
-                start_limit: route.start_time,
+                faces: face_set(&route.faces),
+                guest_faces: face_set(&route.guest_faces),
+                start_timeout: route.start_timeout,
                 token_limit: route.tokens.map(|rate| u64::from(rate.limit)),
                 falls_back: route.fallback,
-                guardrails: guardrails_of(settings, name)?,
+                guardrails: guardrails(settings, name)?,
                 targets: route.targets.iter().filter_map(|name| targets.get(name)).collect(),
             })
         };
@@ -323,17 +333,17 @@ impl Made {
             hedge: Arc::clone(&hedge.1),
             time: settings.deadlines.limits.clone(),
             request: RequestLimits {
-                body: size(server.body_limit),
-                depth: size(server.nesting),
-                fields: size(server.fields),
-                members: size(server.members),
+                max_body_size: size(server.max_body_size),
+                max_depth: size(server.max_depth),
+                max_fields: size(server.max_fields),
+                max_items: size(server.max_items),
             },
-            arrival: ArrivalLimits {
-                head: server.header_time,
-                body: server.body_time,
-                idle: server.idle_timeout,
-                send: server.send_timeout,
-                guest_body: size(server.guest_body_limit),
+            receive: ReceiveLimits {
+                header_timeout: server.header_timeout,
+                body_timeout: server.body_timeout,
+                idle_timeout: server.idle_timeout,
+                send_timeout: server.send_timeout,
+                max_guest_body_size: size(server.max_guest_body_size),
             },
             posture: Posture {
                 protections: settings.protections,
@@ -342,20 +352,30 @@ impl Made {
                 ..Posture::default()
             },
             chat: chat.rules(settings)?,
-            shared_caller_day: (settings.store.kind == StoreKind::Redis)
+            shared_caller_budget: (settings.store.kind == StoreKind::Redis)
                 .then(|| settings.budget.limits.caller_cap()),
         };
-        let grace = server.drain_time;
-        let directory = Arc::clone(&self.directory);
+        let drain_timeout = server.drain_timeout;
+        let caller_directory = Arc::clone(&self.caller_directory);
         Ok((
-            Self { grace, targets, encryption, credential, retry_budget, hedge, chat, callers, directory },
+            Self {
+                drain_timeout,
+                targets,
+                tls,
+                credential,
+                retry_budget,
+                hedge,
+                chat,
+                callers,
+                caller_directory,
+            },
             rules,
         ))
     }
 }
 
-/// Whether callers can authenticate at all, or need not. A state directory may hold keys now or later.
-fn somebody_may_ask(settings: &Settings, keys: &[(Tier, String)]) -> bool {
+/// Whether callers can authenticate at all, or need not. A data directory may hold keys now or later.
+fn can_authenticate_callers(settings: &Settings, keys: &[(Tier, String)]) -> bool {
     let callers = &settings.callers;
     callers.guests
         || !callers.keys.is_empty()
@@ -365,24 +385,34 @@ fn somebody_may_ask(settings: &Settings, keys: &[(Tier, String)]) -> bool {
 }
 
 /// The credential of the admin API. It must differ from every caller's key, because callers know their keys.
-fn operators(settings: &Settings, keys: &[(Tier, String)]) -> Result<Option<Credential>, ServeError> {
+fn admin_credential(
+    settings: &Settings,
+    keys: &[(Tier, String)],
+) -> Result<Option<AdminCredential>, ServeError> {
     let Some(reference) = &settings.admin.credential else {
-        // The settings check refuses this too; this covers settings that were built in another way.
-        let is_open = settings.admin.listen.ip().to_canonical().is_loopback();
-        let problem = "others can reach its address, so it needs a credential";
-        return if is_open { Ok(None) } else { Err(ServeError::OpenAdmin(problem)) };
+        // The settings check rejects this too; this covers settings that were built in another way.
+        let is_loopback = settings.admin.listen.ip().to_canonical().is_loopback();
+        let problem = "listen is not a loopback address: set admin.credential";
+        return if is_loopback { Ok(None) } else { Err(ServeError::InsecureAdmin(problem)) };
     };
-    let credential = Credential::new(&fetch_text(reference)?);
-    let of_run = keys.iter().map(|(_, key)| crate::identity::credential_of_key(key));
-    if settings.callers.keys.values().map(|key| key.hash).chain(of_run).any(|hash| credential.is_key(&hash)) {
-        return Err(ServeError::OpenAdmin(
-            "its credential is the key of a caller: give operators one of their own",
+    let credential = AdminCredential::new(&fetch_text(reference)?);
+    let run_keys = keys.iter().map(|(_, key)| crate::identity::hash_api_key(key));
+    if settings
+        .callers
+        .keys
+        .values()
+        .map(|key| key.hash)
+        .chain(run_keys)
+        .any(|hash| credential.matches_hash(&hash))
+    {
+        return Err(ServeError::InsecureAdmin(
+            "the credential is also a caller's key: use a separate secret",
         ));
     }
     Ok(Some(credential))
 }
 
-fn faces(names: &[FaceName]) -> Faces {
+fn face_set(names: &[FaceName]) -> Faces {
     Faces::of(names.iter().flat_map(|name| {
         match name {
             FaceName::Anthropic => &[Face::AnthropicMessages][..],
@@ -407,21 +437,21 @@ fn body_memory(settings: &Settings) -> BodyMemoryOptions {
 
 fn limit_rules(settings: &Settings) -> LimitRules {
     let limits = &settings.limits;
-    let of_route = |(name, route): (&String, &RouteSettings)| Some((name.clone(), route.quotas.clone()?));
+    let route_quotas = |(name, route): (&String, &RouteSettings)| Some((name.clone(), route.quotas.clone()?));
     LimitRules {
         tiers: limits.tiers.clone(),
-        everybody: limits.everybody.clone(),
+        global: limits.global.clone(),
         by_address: Some(limits.guests_by_address.clone()),
-        routes: settings.routes.iter().filter_map(of_route).collect(),
-        come_back: limits.come_back,
+        routes: settings.routes.iter().filter_map(route_quotas).collect(),
+        retry_after: limits.retry_after,
     }
 }
 
-fn log(place: &LogPlaceValue) -> Result<Option<Box<dyn Write + Send>>, ServeError> {
-    Ok(match place {
-        LogPlaceValue::Nowhere => None,
-        LogPlaceValue::Stdout => Some(Box::new(std::io::stdout())),
-        LogPlaceValue::File(path) => {
+fn open_access_log(destination: &LogDestination) -> Result<Option<Box<dyn Write + Send>>, ServeError> {
+    Ok(match destination {
+        LogDestination::None => None,
+        LogDestination::Stdout => Some(Box::new(std::io::stdout())),
+        LogDestination::File(path) => {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
             Some(Box::new(file.map_err(|error| ServeError::LogFile(path.clone(), error))?))
         }

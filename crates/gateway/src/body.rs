@@ -1,12 +1,12 @@
 //! Response bodies: complete in memory, or streamed.
 //!
 //! A large answer is sent in pieces although all of it is in memory. This shows whether the caller reads it (see
-//! [`unread`](crate::unread)), and little of it is copied before it is sent.
+//! [`unread`](crate::stalled_streams)), and little of it is copied before it is sent.
 
-use crate::conversation::RequestInUse;
+use crate::connection::InFlightRequest;
 use crate::runtime::TokioRuntime;
-use crate::stopping::Cut;
-use crate::unread::{ReadPace, Watched};
+use crate::shutdown::ShutdownSignal;
+use crate::stalled_streams::{ReadPace, StallChecked};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use seawall_core::body_memory::HeldBytes;
@@ -17,13 +17,13 @@ use std::task::{Context, Poll};
 
 /// The body of a response. The server drops it when the caller disconnects, which also ends the call to the upstream.
 pub(crate) enum ReplyBody {
-    Whole(Option<Bytes>),
+    Full(Option<Bytes>),
     Large(Arc<LargeAnswer>),
-    Stream(Arc<Reading>),
+    Stream(Arc<StreamedAnswer>),
     /// Any of the above, on a connection that counts its requests in flight.
     Counted {
         body: Box<ReplyBody>,
-        _in_use: RequestInUse,
+        _in_use: InFlightRequest,
     },
 }
 
@@ -34,23 +34,23 @@ const PIECE: usize = 64 << 10;
 
 /// The answer was abandoned because the caller did not read it for too long.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody read the answer for too long")]
-pub(crate) struct Unread;
+#[error("the client did not read the answer in time (server.send_timeout)")]
+pub(crate) struct StalledAnswer;
 
 /// A stream that the server reads, and that the stall check inspects when the server does not.
-pub(crate) struct Reading(Mutex<(Box<ReplyStream<TokioRuntime>>, ReadPace)>);
+pub(crate) struct StreamedAnswer(Mutex<(Box<ReplyStream<TokioRuntime>>, ReadPace)>);
 
-impl Reading {
+impl StreamedAnswer {
     fn stream(&self) -> MutexGuard<'_, (Box<ReplyStream<TokioRuntime>>, ReadPace)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Watched for Reading {
-    fn look(&self, max_unread: u32) {
+impl StallChecked for StreamedAnswer {
+    fn check(&self, max_stalled_checks: u32) {
         let (stream, pace) = &mut *self.stream();
-        stream.look();
-        if pace.look(max_unread) {
+        stream.check_deadline();
+        if pace.check(max_stalled_checks) {
             stream.abandon();
         }
     }
@@ -80,22 +80,22 @@ impl LargeAnswer {
     pub(crate) fn hold(&self, body: HeldBytes) {
         let mut unsent = self.unsent();
         let length = unsent.bytes.as_ref().map_or(0, Bytes::len);
-        unsent.held = Some(body.into_answer(length as u64));
+        unsent.held = Some(body.into_response(length as u64));
     }
 
-    fn next(&self) -> Option<Result<Bytes, Unread>> {
+    fn next(&self) -> Option<Result<Bytes, StalledAnswer>> {
         let mut unsent = self.unsent();
-        let Some(bytes) = &mut unsent.bytes else { return Some(Err(Unread)) };
+        let Some(bytes) = &mut unsent.bytes else { return Some(Err(StalledAnswer)) };
         let piece = bytes.split_to(bytes.len().min(PIECE));
-        unsent.pace.asked(true);
+        unsent.pace.record_poll(true);
         (!piece.is_empty()).then_some(Ok(piece))
     }
 }
 
-impl Watched for LargeAnswer {
-    fn look(&self, max_unread: u32) {
+impl StallChecked for LargeAnswer {
+    fn check(&self, max_stalled_checks: u32) {
         let mut unsent = self.unsent();
-        if unsent.pace.look(max_unread) {
+        if unsent.pace.check(max_stalled_checks) {
             (unsent.bytes, unsent.held) = (None, None);
         }
     }
@@ -105,23 +105,25 @@ impl Watched for LargeAnswer {
 }
 
 impl ReplyBody {
-    /// A complete answer. A large one is registered with `cut`, which abandons it if the caller stops reading.
-    pub(crate) fn whole(bytes: Bytes, cut: Option<&Cut>) -> Self {
-        let Some(cut) = cut.filter(|_| bytes.len() > LARGE) else { return Self::Whole(Some(bytes)) };
+    /// A complete answer. A large one is registered with `shutdown`, which abandons it if the caller stops reading.
+    pub(crate) fn whole(bytes: Bytes, shutdown: Option<&ShutdownSignal>) -> Self {
+        let Some(shutdown) = shutdown.filter(|_| bytes.len() > LARGE) else {
+            return Self::Full(Some(bytes));
+        };
         let unsent = Unsent { bytes: Some(bytes), pace: ReadPace::default(), held: None };
         let answer = Arc::new(LargeAnswer(Mutex::new(unsent)));
         let watched: Weak<LargeAnswer> = Arc::downgrade(&answer);
-        cut.streams().add(watched);
+        shutdown.streams().add(watched);
         Self::Large(answer)
     }
 
-    /// A streamed answer. `cut` ends it at shutdown.
-    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, cut: &Cut) -> Self {
-        let stream = Arc::new(Reading(Mutex::new((stream, ReadPace::default()))));
-        let watched: Weak<Reading> = Arc::downgrade(&stream);
-        cut.streams().add(watched);
+    /// A streamed answer. `shutdown` ends it at shutdown.
+    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, shutdown: &ShutdownSignal) -> Self {
+        let stream = Arc::new(StreamedAnswer(Mutex::new((stream, ReadPace::default()))));
+        let watched: Weak<StreamedAnswer> = Arc::downgrade(&stream);
+        shutdown.streams().add(watched);
         // Shutdown may have begun while the stream was being opened.
-        if cut.is_over() {
+        if shutdown.is_set() {
             stream.stop();
         }
         Self::Stream(stream)
@@ -130,19 +132,19 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Unread;
+    type Error = StalledAnswer;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Unread>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StalledAnswer>>> {
         match self.get_mut() {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Large(answer) => Poll::Ready(answer.next().map(|next| next.map(Frame::data))),
             Self::Stream(stream) => {
                 let (stream, pace) = &mut *stream.stream();
                 let polled = stream.poll_frame(context);
-                pace.asked(polled.is_ready());
+                pace.record_poll(polled.is_ready());
                 polled.map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
             }
             Self::Counted { body, .. } => Pin::new(&mut **body).poll_frame(context),
@@ -151,7 +153,7 @@ impl Body for ReplyBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(bytes) => bytes.is_none(),
+            Self::Full(bytes) => bytes.is_none(),
             Self::Large(answer) => answer.unsent().bytes.as_ref().is_some_and(Bytes::is_empty),
             Self::Stream(_) => false,
             Self::Counted { body, .. } => body.is_end_stream(),
@@ -160,7 +162,7 @@ impl Body for ReplyBody {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Large(answer) => {
                 let length = answer.unsent().bytes.as_ref().map_or(0, Bytes::len);
                 SizeHint::with_exact(length as u64)

@@ -1,34 +1,37 @@
 //! Derives the rules of our own chat face from settings.
 
 use seawall_config::{FaceName, Settings};
-use seawall_core::cache_policy::FlightOptions;
+use seawall_core::cache_policy::SingleFlightOptions;
 use seawall_core::setting::SettingError;
 use seawall_core::strategy::Language;
 use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrails};
-use seawall_pipeline::{ChatRules, FlightBoard, Shelf};
+use seawall_pipeline::{AnswerCache, AnswerSingleFlight, ChatRules};
 use std::sync::Arc;
 
 /// Capacity of the answer cache in memory: about 16 MiB of answers of typical size.
-pub(crate) const MOST_KEPT: usize = 10_000;
+pub(crate) const CACHE_CAPACITY: usize = 10_000;
 
 /// The state of our own chat face that survives a settings reload.
 #[derive(Clone)]
 pub(crate) struct ChatState {
-    pub(crate) shelf: Arc<dyn Shelf>,
-    pub(crate) flights: (FlightOptions, Arc<FlightBoard>),
+    pub(crate) answer_cache: Arc<dyn AnswerCache>,
+    pub(crate) single_flight: (SingleFlightOptions, Arc<AnswerSingleFlight>),
 }
 
 impl ChatState {
-    pub(crate) fn new(settings: &Settings, shelf: Arc<dyn Shelf>) -> Result<Self, SettingError> {
-        Ok(Self { shelf, flights: board(settings)? })
+    pub(crate) fn new(settings: &Settings, answer_cache: Arc<dyn AnswerCache>) -> Result<Self, SettingError> {
+        Ok(Self { answer_cache, single_flight: new_single_flight(settings)? })
     }
 
-    /// The same state under new settings. Requests that wait on an earlier single-flight board keep waiting there.
-    pub(crate) fn renewed(&self, settings: &Settings) -> Result<Self, SettingError> {
-        let flights =
-            if self.flights.0 == settings.cache.flights { self.flights.clone() } else { board(settings)? };
-        Ok(Self { shelf: Arc::clone(&self.shelf), flights })
+    /// The same state under new settings. Requests that wait in an earlier single-flight table keep waiting there.
+    pub(crate) fn rebuild(&self, settings: &Settings) -> Result<Self, SettingError> {
+        let single_flight = if self.single_flight.0 == settings.cache.single_flight {
+            self.single_flight.clone()
+        } else {
+            new_single_flight(settings)?
+        };
+        Ok(Self { answer_cache: Arc::clone(&self.answer_cache), single_flight })
     }
 
     /// The rules of our own chat face, if a route serves it. If several routes do, the first by name is used.
@@ -43,7 +46,7 @@ impl ChatState {
             ],
             temperature: Some(assistant.temperature),
             max_output: u32::try_from(settings.tokens.limits.output(None)).unwrap_or(u32::MAX),
-            history_turns: settings.store.session_turns as usize,
+            history_turns: settings.store.session_max_turns as usize,
         };
         Ok(Some(Arc::new(ChatRules {
             route: route.clone(),
@@ -53,11 +56,11 @@ impl ChatState {
             overhead: settings.tokens.overhead,
             prompt_version: assistant.prompt_version.clone(),
             catalogue_version: assistant.catalogue_version.clone(),
-            guardrails: guardrails_of(settings, route)?,
+            guardrails: guardrails(settings, route)?,
             ages: settings.cache.ages,
             reserves: settings.deadlines.reserves.clone(),
-            shelf: Arc::clone(&self.shelf),
-            flights: Arc::clone(&self.flights.1),
+            answer_cache: Arc::clone(&self.answer_cache),
+            single_flight: Arc::clone(&self.single_flight.1),
             language: Language::of_locale(&assistant.locale),
         })))
     }
@@ -70,14 +73,16 @@ fn chat_route(settings: &Settings) -> Option<&String> {
 
 /// The denied texts for requests of a route: those of the assistant first, if the route is the assistant's, then the
 /// route's own. Rules are numbered in that order.
-pub(crate) fn guardrails_of(settings: &Settings, route: &String) -> Result<Guardrails, SettingError> {
-    let own = settings.routes.get(route).map(|route| route.deny.as_slice()).unwrap_or_default();
-    let assistants =
+pub(crate) fn guardrails(settings: &Settings, route: &String) -> Result<Guardrails, SettingError> {
+    let route_texts = settings.routes.get(route).map(|route| route.deny.as_slice()).unwrap_or_default();
+    let assistant_texts =
         if chat_route(settings) == Some(route) { settings.assistant.deny.as_slice() } else { &[] };
-    Ok(Guardrails(DenyList::both(&[assistants, own].concat())?))
+    Ok(Guardrails(DenyList::both(&[assistant_texts, route_texts].concat())?))
 }
 
-fn board(settings: &Settings) -> Result<(FlightOptions, Arc<FlightBoard>), SettingError> {
-    let options = settings.cache.flights;
-    Ok((options, Arc::new(FlightBoard::new(options.check()?))))
+fn new_single_flight(
+    settings: &Settings,
+) -> Result<(SingleFlightOptions, Arc<AnswerSingleFlight>), SettingError> {
+    let options = settings.cache.single_flight;
+    Ok((options, Arc::new(AnswerSingleFlight::new(options.check()?))))
 }

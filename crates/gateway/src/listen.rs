@@ -8,16 +8,16 @@
 //! accepts no new ones. Requests in flight have the drain timeout to finish. What remains after that is ended with an
 //! error to the caller, and settled.
 
-use crate::admin::{Admin, AdminListening};
-use crate::assemble::{Live, ServeError};
-use crate::conversation::{Entrance, Word};
-use crate::face::Face;
-use crate::keeper::Kept;
+use crate::admin::{AdminListener, AdminState};
+use crate::assemble::{ReloadableState, ServeError};
+use crate::connection::{ConnectionAcceptor, ConnectionSignal};
+use crate::face::GatewayState;
 use crate::runtime::TokioRuntime;
-use crate::sight::Sight;
-use crate::stopping::{ConnectionPatience, Cut};
-use crate::tls::Door;
-use seawall_config::{Settings, Written};
+use crate::shutdown::{ConnectionTimeouts, ShutdownSignal};
+use crate::status_view::StatusView;
+use crate::store_maintenance::StorageReport;
+use crate::tls::ReloadableTls;
+use seawall_config::{LoadedInput, Settings};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{Runtime as _, Timer as _};
@@ -31,25 +31,25 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 /// The listen backlog: connections that may wait to be accepted.
-const MOST_WAITING: u16 = 1_024;
+const LISTEN_BACKLOG: u16 = 1_024;
 /// At shutdown, how long a connection without any request so far may stay open for its first one.
-const TIME_TO_ASK: Duration = Duration::from_secs(1);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often that is checked.
-const ASKS_AGAIN: Duration = Duration::from_millis(5);
+const FIRST_REQUEST_POLL: Duration = Duration::from_millis(5);
 
 /// Interval between two checks for idle connections and stalled streams.
-const LOOKS_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Idle timeout while nearly all connections are in use. An HTTP/1.1 connection that has made a request before keeps
 /// its usual timeout.
-const SCARCE_IDLE: Duration = Duration::from_secs(5);
+const SCARCE_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After the drain timeout, how long it may take to tell callers that their answers end here.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How threads and runtimes are arranged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ThreadLayout {
     /// This many single-threaded runtimes.
     PerCore(usize),
     /// One runtime with this many threads.
@@ -73,43 +73,43 @@ pub enum ListenError {
 }
 
 /// The parts of a gateway before it listens.
-pub(crate) struct Gateway {
+pub(crate) struct GatewayParts {
     /// The callers' listener; port 0 takes a free port.
     pub(crate) address: SocketAddr,
-    pub(crate) shape: Shape,
+    pub(crate) layout: ThreadLayout,
     /// The admin listener; port 0 takes a free port.
     pub(crate) admin: SocketAddr,
-    pub(crate) sight: Arc<Sight>,
+    pub(crate) status: Arc<StatusView>,
     /// The parts that a settings reload replaces.
-    pub(crate) live: Live,
+    pub(crate) reloadable: ReloadableState,
 }
 
 /// A running gateway.
-pub struct Listening {
+pub struct RunningGateway {
     address: SocketAddr,
-    face: Arc<Face>,
+    state: Arc<GatewayState>,
     /// Signals shutdown, with the drain timeout.
     stop: watch::Sender<Option<Duration>>,
     threads: Vec<JoinHandle<()>>,
     /// The admin API stays available until the end.
-    admin: AdminListening,
-    live: Live,
+    admin: AdminListener,
+    reloadable: ReloadableState,
 }
 
-impl Gateway {
+impl GatewayParts {
     /// Binds the sockets and starts the threads. Requests are served from here on.
-    pub(crate) fn start(self) -> Result<Listening, ListenError> {
-        let Self { address, shape, admin, sight, live } = self;
+    pub(crate) fn start(self) -> Result<RunningGateway, ListenError> {
+        let Self { address, layout, admin, status, reloadable } = self;
         let refused = |error| ListenError::Address { address: admin, error };
-        let operators = AdminListening::bind(admin).map_err(refused)?;
-        let admin = operators.local_addr().map_err(refused)?;
-        let (path, runtime) = (Arc::clone(&sight.path), sight.runtime);
-        let (gate, sight_of_face) = (Arc::clone(&live.gate), Arc::clone(&sight));
-        let face = Arc::new(Face { path, runtime, gate, sight: sight_of_face });
+        let admin_socket = AdminListener::bind(admin).map_err(refused)?;
+        let admin = admin_socket.local_addr().map_err(refused)?;
+        let (pipeline, runtime) = (Arc::clone(&status.pipeline), status.runtime);
+        let (authenticator, shared_status) = (Arc::clone(&reloadable.authenticator), Arc::clone(&status));
+        let state = Arc::new(GatewayState { pipeline, runtime, authenticator, status: shared_status });
         let (stop, stopped) = watch::channel(None);
-        let (listeners, threads_each) = match shape {
-            Shape::PerCore(cores) => (cores.max(1), 1),
-            Shape::Shared(threads) => (1, threads.max(1)),
+        let (listeners, threads_each) = match layout {
+            ThreadLayout::PerCore(cores) => (cores.max(1), 1),
+            ThreadLayout::Shared(threads) => (1, threads.max(1)),
         };
         let mut bound = address;
         let mut threads = Vec::new();
@@ -117,7 +117,7 @@ impl Gateway {
             let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
             // The first socket may take a free port; the others share it.
             bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
-            let (face, stopped, door) = (Arc::clone(&face), stopped.clone(), live.door());
+            let (state, stopped, tls) = (Arc::clone(&state), stopped.clone(), reloadable.tls());
             let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
                 seawall_provider::enter_core(core);
                 let tokio = if threads_each == 1 {
@@ -130,20 +130,20 @@ impl Gateway {
                 };
                 // Without a runtime this core serves nothing; the others continue.
                 if let Ok(tokio) = tokio {
-                    tokio.block_on(accept(socket, door, face, stopped));
+                    tokio.block_on(accept(socket, tls, state, stopped));
                 }
             });
             threads.push(thread.map_err(ListenError::Thread)?);
         }
         // Set only here.
-        let _ = sight.address.set(bound);
-        let admin = Admin { sight, guard: live.guard(admin), address: admin };
-        let admin = AdminListening::start(operators, admin).map_err(ListenError::Thread)?;
-        Ok(Listening { address: bound, face, stop, threads, admin, live })
+        let _ = status.address.set(bound);
+        let admin = AdminState { status, guard: reloadable.guard(admin), address: admin };
+        let admin = AdminListener::start(admin_socket, admin).map_err(ListenError::Thread)?;
+        Ok(RunningGateway { address: bound, state, stop, threads, admin, reloadable })
     }
 }
 
-impl Listening {
+impl RunningGateway {
     /// The bound address of the callers' listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -157,33 +157,33 @@ impl Listening {
     }
 
     /// Shows these settings in the admin API as the ones in force, with the source of each.
-    pub fn show(&self, written: &Arc<Written>) {
-        self.face.sight.written.store(Some(Arc::clone(written)));
+    pub fn publish_settings(&self, input: &Arc<LoadedInput>) {
+        self.state.status.settings.store(Some(Arc::clone(input)));
     }
 
     /// Where state is stored, and what recovery found there.
     #[must_use]
-    pub fn kept(&self) -> &Kept {
-        &self.live.kept
+    pub fn storage(&self) -> &StorageReport {
+        &self.reloadable.storage
     }
 
     /// Applies new settings as far as that is possible without a restart. Requests in flight finish under the old ones.
     /// On an error nothing changes. Returns what happened to the counts of every limit.
-    pub fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
-        self.live.change(settings, &self.admin.admin().guard)
+    pub fn apply_settings(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
+        self.reloadable.apply_settings(settings, &self.admin.admin().guard)
     }
 
     /// How long requests in flight may take to finish at shutdown.
     #[must_use]
     pub fn drain_timeout(&self) -> Duration {
-        self.live.grace()
+        self.reloadable.drain_timeout()
     }
 
     /// Shuts down gracefully: accepts no new work, drains requests in flight, and returns when all of them have ended.
-    pub fn stop(self) {
-        self.face.sight.is_draining.store(true, Ordering::Relaxed);
+    pub fn shut_down(self) {
+        self.state.status.is_draining.store(true, Ordering::Relaxed);
         // This fails only if every thread has ended already.
-        let _ = self.stop.send(Some(self.live.grace()));
+        let _ = self.stop.send(Some(self.reloadable.drain_timeout()));
         for thread in self.threads {
             let _ = thread.join();
         }
@@ -196,21 +196,21 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, std::io::Error> {
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(MOST_WAITING.into())?;
+    socket.listen(LISTEN_BACKLOG.into())?;
     Ok(socket.into())
 }
 
 async fn accept(
     socket: std::net::TcpListener,
-    door: Arc<Door>,
-    face: Arc<Face>,
+    tls: Arc<ReloadableTls>,
+    state: Arc<GatewayState>,
     mut stopped: watch::Receiver<Option<Duration>>,
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (open, mut all_ended) = mpsc::channel(1);
-    let cut = Cut::default();
-    serve(look_after(cut.clone(), Arc::clone(&face)));
-    let entrance = Entrance { face: Arc::clone(&face), door, cut: cut.clone(), open };
+    let shutdown = ShutdownSignal::default();
+    spawn(check_connections(shutdown.clone(), Arc::clone(&state)));
+    let acceptor = ConnectionAcceptor { state: Arc::clone(&state), tls, shutdown: shutdown.clone(), open };
     loop {
         let accepted = tokio::select! {
             biased;
@@ -219,74 +219,74 @@ async fn accept(
         };
         // Out of file descriptors, or the connection was gone before it was accepted: try the next one.
         let Ok((stream, peer)) = accepted else {
-            face.runtime.sleep_until(face.runtime.now().monotonic + Duration::from_millis(10)).await;
+            state.runtime.sleep_until(state.runtime.now().monotonic + Duration::from_millis(10)).await;
             continue;
         };
-        entrance.let_in(stream, peer);
+        acceptor.accept(stream, peer);
     }
     // Clients in the backlog regard themselves as connected; closing the listener would reset them. Ask the system
     // directly, because the runtime's readiness state may be slightly out of date.
     if let Ok(listener) = listener.into_std() {
-        let waiting = std::iter::from_fn(|| listener.accept().ok()).take(MOST_WAITING.into());
+        let waiting = std::iter::from_fn(|| listener.accept().ok()).take(LISTEN_BACKLOG.into());
         for (stream, peer) in waiting {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-            stream.into_iter().for_each(|stream| entrance.let_in(stream, peer));
+            stream.into_iter().for_each(|stream| acceptor.accept(stream, peer));
         }
     }
-    drop(entrance);
-    let grace = stopped.borrow().unwrap_or_default();
-    let end: Timestamp = face.runtime.monotonic() + grace;
+    drop(acceptor);
+    let drain_timeout = stopped.borrow().unwrap_or_default();
+    let end: Timestamp = state.runtime.monotonic() + drain_timeout;
     tokio::select! {
         biased;
         _ = all_ended.recv() => return,
-        () = face.runtime.sleep_until(end) => {}
-        () = say_goodbye(&cut, face.runtime) => {}
+        () = state.runtime.sleep_until(end) => {}
+        () = drain_connections(&shutdown, state.runtime) => {}
     }
-    cut.end();
+    shutdown.trigger();
     tokio::select! {
         biased;
         _ = all_ended.recv() => {}
-        () = face.runtime.sleep_until(face.runtime.monotonic() + LAST_WORDS) => {}
+        () = state.runtime.sleep_until(state.runtime.monotonic() + TERMINATION_TIMEOUT) => {}
     }
 }
 
 /// Closes idle connections and abandons stalled streams, until the runtime ends.
-async fn look_after(cut: Cut, face: Arc<Face>) {
-    let runtime = face.runtime;
+async fn check_connections(shutdown: ShutdownSignal, state: Arc<GatewayState>) {
+    let runtime = state.runtime;
     loop {
-        runtime.sleep_until(runtime.monotonic() + LOOKS_EVERY).await;
-        let arrival = face.path.arrival().1;
-        let connections = &face.sight.connections;
-        let looks = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1);
+        runtime.sleep_until(runtime.monotonic() + CHECK_INTERVAL).await;
+        let arrival = state.pipeline.receive_limits().1;
+        let connections = &state.status.connections;
+        let checks = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1);
         // Close idle connections early when connections are scarce.
-        let longest = if connections.are_scarce() { SCARCE_IDLE } else { Duration::MAX };
-        let patience = ConnectionPatience {
-            head: arrival.head.min(longest),
-            max_idle: looks(arrival.idle.min(longest)),
-            max_unread: looks(arrival.send),
+        let max_idle = if connections.are_scarce() { SCARCE_IDLE_TIMEOUT } else { Duration::MAX };
+        let timeouts = ConnectionTimeouts {
+            first_request: arrival.header_timeout.min(max_idle),
+            max_idle_checks: checks(arrival.idle_timeout.min(max_idle)),
+            max_stalled_checks: checks(arrival.send_timeout),
         };
-        cut.look(runtime.monotonic(), &patience, connections);
+        shutdown.check(runtime.monotonic(), &timeouts, connections);
     }
 }
 
 /// Tells every connection to finish after its first request, or once that has not arrived in time. A client whose
 /// connection is closed before its first request sees an error. Never returns.
-async fn say_goodbye(cut: &Cut, runtime: TokioRuntime) {
-    let late = runtime.monotonic() + TIME_TO_ASK;
+async fn drain_connections(shutdown: &ShutdownSignal, runtime: TokioRuntime) {
+    let late = runtime.monotonic() + FIRST_REQUEST_TIMEOUT;
     loop {
         let is_late = runtime.monotonic() >= late;
-        for conversation in cut.conversations() {
-            if is_late || conversation.has_asked() {
-                conversation.tell(Word::Finish);
+        for connection in shutdown.connections() {
+            if is_late || connection.has_received_request() {
+                connection.send_signal(ConnectionSignal::Drain);
             }
         }
-        runtime.sleep_until(runtime.monotonic() + ASKS_AGAIN).await;
+        runtime.sleep_until(runtime.monotonic() + FIRST_REQUEST_POLL).await;
     }
 }
 
 /// The only place that spawns tasks: connections, and their periodic checks. A task ends with its runtime at the
 /// latest.
 #[expect(clippy::disallowed_methods, reason = "connections are what the runtime is for")]
-pub(crate) fn serve(connection: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn spawn(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);
 }

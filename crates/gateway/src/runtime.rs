@@ -1,7 +1,7 @@
 //! The real clock, calendar and source of randomness. Nothing else in Seawall accesses them.
 
-use seawall_core::chance::{Draw, SeededChance};
-use seawall_core::handle::{Runtime, Timer};
+use seawall_core::random::{Draw, SeededRandom};
+use seawall_core::runtime::{Runtime, Timer};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_provider::http1::TokioTimer;
 use std::cell::Cell;
@@ -17,7 +17,7 @@ pub struct TokioRuntime(TokioTimer);
 
 thread_local! {
     /// One generator per thread, so that drawing takes no lock.
-    static CHANCE: Cell<SeededChance> = Cell::new(SeededChance::new(seed()));
+    static CHANCE: Cell<SeededRandom> = Cell::new(SeededRandom::new(seed()));
 }
 
 impl TokioRuntime {

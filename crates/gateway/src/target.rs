@@ -10,18 +10,18 @@
 
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch};
-use crate::simulated::{SimulatedModel, simulated};
+use crate::simulated_target::{SimulatedModel, simulated_target};
 use seawall_config::{Provider, Settings, TargetSettings};
 use seawall_core::money::PriceTable;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::untracked::InputModel;
 use seawall_pipeline::{GuardedTarget, Runtime as _, TargetOptions};
-use seawall_provider::http1::Limits;
-use seawall_provider::way::{TlsOptions, TlsSettings};
+use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings};
+use seawall_provider::http1::HttpLimits;
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Client, ClientOptions,
-    CredentialOptions, Environment, OpenAiOptions, OpenAiTarget, Secret, Target, TargetDialect,
+    CredentialOptions, Environment, OpenAiOptions, OpenAiTarget, SecretString, Target, TargetDialect,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,11 +37,11 @@ pub enum TargetError {
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The vendor requires a key, and the settings name none.
-    #[error("{0} needs a key: write key = \"env:NAME\" or key = \"file:PATH\"")]
+    #[error("{0} requires api_key: write api_key = \"env:NAME\" or api_key = \"file:PATH\"")]
     NoKey(String),
     /// The settings use a simulated model, but the process was started without one.
-    #[error("the simulated model starts with the program: start it anew")]
-    NoSimulator,
+    #[error("a simulated model can only be added at startup: restart the gateway")]
+    NoSimulatedModel,
     /// The model has no price.
     #[error("the model {0} has no price")]
     NoPrice(String),
@@ -49,7 +49,7 @@ pub enum TargetError {
 
 /// The inputs that all connectors share.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct TargetEnvironment {
     pub(crate) cores: usize,
     pub(crate) runtime: TokioRuntime,
     /// The simulated model, if there is one.
@@ -58,52 +58,53 @@ pub(crate) struct Surroundings {
 
 /// The present targets, with the settings that each was built from.
 #[derive(Default)]
-pub(crate) struct Targets(BTreeMap<String, Made>);
+pub(crate) struct Targets(BTreeMap<String, BuiltTarget>);
 
-struct Made {
-    way: Way,
+struct BuiltTarget {
+    connector: ConnectorSettings,
     target: Arc<GuardedTarget>,
 }
 
 /// The inputs of a connector. It can be kept on a reload if they are equal.
 #[derive(PartialEq)]
-struct Way {
+struct ConnectorSettings {
     settings: TargetSettings,
-    key: Option<Secret>,
+    key: Option<SecretString>,
     connect: Duration,
 }
 
 impl Targets {
     /// The targets of these settings, and the errors of those that cannot be built. An unchanged connector keeps its
     /// connections; a target that stays keeps its learned state.
-    pub(crate) fn of(
+    pub(crate) fn rebuild(
         &self,
         settings: &Settings,
-        around: &Surroundings,
+        environment: &TargetEnvironment,
     ) -> (Self, Vec<(String, TargetError)>) {
-        let (mut made, mut wrong) = (BTreeMap::new(), Vec::new());
+        let (mut built, mut errors) = (BTreeMap::new(), Vec::new());
         for (name, target) in &settings.targets {
-            match self.one(name, target, settings, around) {
-                Ok(one) => drop(made.insert(name.clone(), one)),
-                Err(error) => wrong.push((name.clone(), error)),
+            match self.build(name, target, settings, environment) {
+                Ok(one) => drop(built.insert(name.clone(), one)),
+                Err(error) => errors.push((name.clone(), error)),
             }
         }
-        (Self(made), wrong)
+        (Self(built), errors)
     }
 
-    fn one(
+    fn build(
         &self,
         name: &str,
         target: &TargetSettings,
         settings: &Settings,
-        around: &Surroundings,
-    ) -> Result<Made, TargetError> {
-        let key = target.key.as_ref().map(fetch).transpose()?;
-        let way = Way { settings: target.clone(), key, connect: settings.deadlines.limits.connect };
-        let before = self.0.get(name);
-        let upstream = match before {
-            Some(before) if before.way == way => before.target.upstream(),
-            _ => way.open(around)?,
+        environment: &TargetEnvironment,
+    ) -> Result<BuiltTarget, TargetError> {
+        let key = target.api_key.as_ref().map(fetch).transpose()?;
+        let connector =
+            ConnectorSettings { settings: target.clone(), key, connect: settings.deadlines.limits.connect };
+        let previous = self.0.get(name);
+        let upstream = match previous {
+            Some(previous) if previous.connector == connector => previous.target.upstream(),
+            _ => connector.connect(environment)?,
         };
         let options = TargetOptions {
             name: name.to_owned(),
@@ -120,35 +121,35 @@ impl Targets {
             pressure: settings.pressure.clone(),
             upstream,
         };
-        let target = match before {
-            Some(before) => before.target.successor(options)?,
+        let target = match previous {
+            Some(previous) => previous.target.with_settings(options)?,
             None => GuardedTarget::new(options)?,
         };
-        Ok(Made { way, target: Arc::new(target) })
+        Ok(BuiltTarget { connector, target: Arc::new(target) })
     }
 
-    /// Applies the protection settings to every target.
-    pub(crate) fn take_effect(&self, now: Timestamp) -> Result<(), SettingError> {
-        self.0.values().try_for_each(|made| made.target.take_effect(now))
+    /// Applies the concurrency, breaker and pressure settings of every target.
+    pub(crate) fn apply_settings(&self, now: Timestamp) -> Result<(), SettingError> {
+        self.0.values().try_for_each(|built| built.target.apply_settings(now))
     }
 
     /// The target of this name. Checked settings only refer to targets that exist.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<GuardedTarget>> {
-        self.0.get(name).map(|made| Arc::clone(&made.target))
+        self.0.get(name).map(|built| Arc::clone(&built.target))
     }
 }
 
 fn input(settings: &Settings, model: &str) -> InputModel {
-    let mut input = InputModel::of(model, settings.models.windows.get(model).copied());
-    if let Some(most) = settings.models.image_tokens.get(model) {
-        input.images = input.images.at_most(*most);
+    let mut input = InputModel::of(model, settings.models.context_windows.get(model).copied());
+    if let Some(max_tokens) = settings.models.image_tokens.get(model) {
+        input.images = input.images.with_max(*max_tokens);
     }
     input.rules = settings.limits.untracked_input;
     input
 }
 
 fn price(settings: &Settings, model: &str) -> Result<PriceTable, TargetError> {
-    let list = settings.models.list();
+    let list = settings.models.price_list();
     // Settings with retired models were rejected by the check; a model that was retired since is still billed.
     let listed = list.find(model, UtcTime::from_nanos(0));
     listed.map(|listed| *listed.price()).map_err(|_| TargetError::NoPrice(model.to_owned()))
@@ -157,80 +158,89 @@ fn price(settings: &Settings, model: &str) -> Result<PriceTable, TargetError> {
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
 
-impl Way {
-    fn open(&self, around: &Surroundings) -> Result<Arc<dyn Target>, TargetError> {
+impl ConnectorSettings {
+    fn connect(&self, environment: &TargetEnvironment) -> Result<Arc<dyn Target>, TargetError> {
         let model = &self.settings.model;
         Ok(match self.settings.provider {
             Provider::Anthropic => {
                 let key = self.key(ANTHROPIC)?.map_or(AnthropicKey::None, AnthropicKey::ApiKey);
-                let client = self.client(self.url(ANTHROPIC), around)?.0;
+                let client = self.client(self.url(ANTHROPIC), environment)?.0;
                 Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?)
             }
             Provider::OpenAi => {
                 let options = OpenAiOptions::new(self.key(OPENAI)?);
-                Arc::new(OpenAiTarget::new(self.client(self.url(OPENAI), around)?.0, &options)?)
+                Arc::new(OpenAiTarget::new(self.client(self.url(OPENAI), environment)?.0, &options)?)
             }
-            Provider::Bedrock => Arc::new(self.bedrock(around)?),
+            Provider::Bedrock => Arc::new(self.bedrock(environment)?),
             Provider::Simulated => {
-                let shared = around.simulated.as_ref().ok_or(TargetError::NoSimulator)?;
-                Arc::new(simulated(shared, TargetDialect::AnthropicMessages, model))
+                let shared = environment.simulated.as_ref().ok_or(TargetError::NoSimulatedModel)?;
+                Arc::new(simulated_target(shared, TargetDialect::AnthropicMessages, model))
             }
         })
     }
 
-    fn bedrock(&self, around: &Surroundings) -> Result<BedrockTarget, TargetError> {
-        let TargetSettings { model, region, role, external_id, .. } = &self.settings;
+    fn bedrock(&self, environment: &TargetEnvironment) -> Result<BedrockTarget, TargetError> {
+        let TargetSettings { model, region, role_arn: role, external_id, .. } = &self.settings;
         let region = region.clone().unwrap_or_default();
-        let (client, world, tls) = self.client(self.url(&BedrockOptions::usual_url(&region)), around)?;
+        let (client, client_runtime, tls) =
+            self.client(self.url(&BedrockOptions::default_url(&region)), environment)?;
         // Role credentials are fetched over TLS even where the model is called without it.
-        let tls = tls.or_else(|| TlsOptions::default().check(Arc::clone(&world.date)).ok());
+        let tls = tls.or_else(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.date)).ok());
         let credentials = CredentialOptions {
             region: region.clone(),
             role: role.clone(),
             external_id: external_id.clone(),
             tls,
-            environment: Environment::of_process(),
+            environment: Environment::from_process(),
         };
         let options = BedrockOptions {
             region,
             model: model.clone(),
             converse: !BedrockOptions::is_anthropic(model),
-            credentials: credentials.check(&world)?,
+            credentials: credentials.check(&client_runtime)?,
             headers: Vec::new(),
         };
         Ok(BedrockTarget::new(client, &options)?)
     }
 
     /// Our key. Only a self-hosted server may need none.
-    fn key(&self, vendor: &str) -> Result<Option<Secret>, TargetError> {
-        let is_vendors = host(&self.url(vendor)) == host(vendor);
-        if self.key.is_none() && is_vendors {
+    fn key(&self, vendor: &str) -> Result<Option<SecretString>, TargetError> {
+        let is_vendor_host = host(&self.url(vendor)) == host(vendor);
+        if self.key.is_none() && is_vendor_host {
             return Err(TargetError::NoKey(host(vendor).to_owned()));
         }
         Ok(self.key.clone())
     }
 
-    fn url(&self, usual: &str) -> String {
-        self.settings.url.clone().unwrap_or_else(|| usual.to_owned())
+    fn url(&self, default: &str) -> String {
+        self.settings.base_url.clone().unwrap_or_else(|| default.to_owned())
     }
 
     fn client(
         &self,
         url: String,
-        around: &Surroundings,
-    ) -> Result<(Client, seawall_provider::Surroundings, Option<TlsSettings>), TargetError> {
-        let runtime = around.runtime;
-        let world = seawall_provider::Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
+        environment: &TargetEnvironment,
+    ) -> Result<(Client, seawall_provider::ClientRuntime, Option<ClientTlsSettings>), TargetError> {
+        let runtime = environment.runtime;
+        let client_runtime =
+            seawall_provider::ClientRuntime::new(runtime.timer(), Arc::new(move || runtime.now().utc));
         // CA certificates are loaded only where TLS is used.
         let is_secure = url.starts_with("https:");
-        let tls = is_secure.then(|| TlsOptions::default().check(Arc::clone(&world.date))).transpose()?;
-        let usual = ClientOptions::new(url);
+        let tls = is_secure
+            .then(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.date)))
+            .transpose()?;
+        let defaults = ClientOptions::new(url);
         // The caller of this connector has its own timeouts for the first byte and for gaps: a second set would only
         // cost.
         let (head, gap) = (Duration::MAX, Duration::MAX);
-        let limits = Limits { connect: self.connect, head, gap, ..usual.limits };
-        let options = ClientOptions { cores: around.cores, limits, tls: tls.clone(), ..usual };
-        Ok((Client::new(&options, &world)?, world, tls))
+        let limits = HttpLimits {
+            connect_timeout: self.connect,
+            head_timeout: head,
+            idle_timeout: gap,
+            ..defaults.limits
+        };
+        let options = ClientOptions { cores: environment.cores, limits, tls: tls.clone(), ..defaults };
+        Ok((Client::new(&options, &client_runtime)?, client_runtime, tls))
     }
 }
 

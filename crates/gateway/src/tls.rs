@@ -13,10 +13,10 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use seawall_config::TlsSettings;
+use seawall_config::ServerTlsSettings;
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::{Timer as _, within};
-use seawall_provider::Secret;
+use seawall_core::runtime::{Timer as _, timeout_at};
+use seawall_provider::SecretString;
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// Timeout of a handshake.
-const LONGEST_HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than any certificate chain. Needed because a device file has no end.
-const LONGEST_CHAIN: u64 = 1 << 20;
+const MAX_CHAIN_SIZE: u64 = 1 << 20;
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -36,13 +36,13 @@ pub enum TlsError {
     #[error("server.tls.certificate: {0}: {1}")]
     File(String, std::io::Error),
     /// The certificate file contains no certificate.
-    #[error("server.tls.certificate: {0}: there is no certificate in PEM in it")]
+    #[error("server.tls.certificate: {0}: no PEM certificate found")]
     NoCertificate(String),
     /// The private key cannot be read.
     #[error("server.tls.key: {0}")]
     Secret(SecretError),
     /// The key file contains no private key.
-    #[error("server.tls.key: {0}: there is no private key in PEM in it")]
+    #[error("server.tls.key: {0}: no PEM private key found")]
     NoKey(String),
     /// Certificate and key do not match, or cannot be used.
     #[error("server.tls: {0}")]
@@ -51,28 +51,28 @@ pub enum TlsError {
 
 /// The TLS configuration for new connections, and the inputs it was built from.
 #[derive(Clone)]
-pub(crate) struct Encryption {
+pub(crate) struct ServerTls {
     chain: Vec<u8>,
-    key: Secret,
+    key: SecretString,
     config: Arc<ServerConfig>,
 }
 
-impl Encryption {
+impl ServerTls {
     /// Builds the configuration from settings. If the inputs are unchanged it is kept, so that clients can resume
     /// sessions.
-    pub(crate) fn of(
-        settings: Option<&TlsSettings>,
-        before: Option<&Self>,
+    pub(crate) fn load(
+        settings: Option<&ServerTlsSettings>,
+        previous: Option<&Self>,
     ) -> Result<Option<Self>, TlsError> {
-        let Some(TlsSettings { certificate, key: reference }) = settings else { return Ok(None) };
+        let Some(ServerTlsSettings { certificate, key: reference }) = settings else { return Ok(None) };
         let mut chain = Vec::new();
         let read = std::fs::File::open(certificate)
-            .and_then(|file| file.take(LONGEST_CHAIN).read_to_end(&mut chain));
+            .and_then(|file| file.take(MAX_CHAIN_SIZE).read_to_end(&mut chain));
         read.map_err(|error| TlsError::File(certificate.clone(), error))?;
         let key_text = fetch_lines(reference).map_err(TlsError::Secret)?;
-        let key = Secret::new(key_text.as_str());
-        if let Some(before) = before.filter(|before| before.chain == chain && before.key == key) {
-            return Ok(Some(before.clone()));
+        let key = SecretString::new(key_text.as_str());
+        if let Some(previous) = previous.filter(|previous| previous.chain == chain && previous.key == key) {
+            return Ok(Some(previous.clone()));
         }
         let certificates = CertificateDer::pem_slice_iter(&chain).collect::<Result<Vec<_>, _>>();
         let certificates = certificates.ok().filter(|all| !all.is_empty());
@@ -92,41 +92,41 @@ impl Encryption {
 
 /// The current TLS configuration. Every listener loads it for each new connection.
 #[derive(Default)]
-pub(crate) struct Door(ArcSwapOption<ServerConfig>);
+pub(crate) struct ReloadableTls(ArcSwapOption<ServerConfig>);
 
-impl Door {
+impl ReloadableTls {
     /// Replaces the TLS configuration for new connections; `None` turns TLS off.
-    pub(crate) fn set(&self, encryption: Option<&Encryption>) {
-        self.0.store(encryption.map(|encryption| Arc::clone(&encryption.config)));
+    pub(crate) fn set(&self, tls: Option<&ServerTls>) {
+        self.0.store(tls.map(|tls| Arc::clone(&tls.config)));
     }
 
     /// The acceptor for a new connection, or `None` if TLS is off.
-    pub(crate) fn lock(&self) -> Option<Lock> {
-        self.0.load_full().map(|config| Lock(TlsAcceptor::from(config)))
+    pub(crate) fn handshake(&self) -> Option<TlsHandshake> {
+        self.0.load_full().map(|config| TlsHandshake(TlsAcceptor::from(config)))
     }
 }
 
 /// Performs the handshake of one connection.
-pub(crate) struct Lock(TlsAcceptor);
+pub(crate) struct TlsHandshake(TlsAcceptor);
 
-impl Lock {
+impl TlsHandshake {
     /// The encrypted connection, or `None` if the handshake fails or takes too long.
-    pub(crate) async fn close(
+    pub(crate) async fn accept(
         self,
         stream: TcpStream,
         runtime: TokioRuntime,
     ) -> Option<TlsStream<TcpStream>> {
-        self.close_within(LONGEST_HANDSHAKE, stream, runtime).await
+        self.accept_within(HANDSHAKE_TIMEOUT, stream, runtime).await
     }
 
-    async fn close_within(
+    async fn accept_within(
         self,
-        longest: Duration,
+        timeout: Duration,
         stream: TcpStream,
         runtime: TokioRuntime,
     ) -> Option<TlsStream<TcpStream>> {
-        let until = Deadline::after(runtime.monotonic(), longest);
-        within(&runtime, until, self.0.accept(stream)).await?.ok()
+        let until = Deadline::after(runtime.monotonic(), timeout);
+        timeout_at(&runtime, until, self.0.accept(stream)).await?.ok()
     }
 }
 

@@ -42,12 +42,12 @@ pub struct BillLine {
 
 impl Bill {
     /// Counts a request.
-    pub fn ask(&mut self, profile: &Profile) {
+    pub fn count_request(&mut self, profile: &Profile) {
         self.line_of(profile).requests += 1;
     }
 
     /// Counts delivered tokens.
-    pub fn deliver(&mut self, profile: &Profile, usage: Usage) {
+    pub fn count_delivered(&mut self, profile: &Profile, usage: Usage) {
         let line = self.line_of(profile);
         line.input_tokens = line.input_tokens.saturating_add(usage.input);
         line.output_tokens = line.output_tokens.saturating_add(usage.output);
@@ -55,7 +55,7 @@ impl Bill {
     }
 
     /// Counts an answer that was delivered completely.
-    pub fn complete(&mut self, profile: &Profile) {
+    pub fn count_complete(&mut self, profile: &Profile) {
         self.line_of(profile).answers += 1;
     }
 

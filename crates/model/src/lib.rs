@@ -10,9 +10,9 @@
 //! input, and its answers say so.
 
 pub mod bill;
-pub mod calls;
+pub mod call_log;
 pub mod engine;
-pub mod play;
+pub mod playback;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod shared;

@@ -7,10 +7,10 @@
 //! It writes nothing to disk and has no limits of its own.
 
 use crate::bill::Bill;
-use crate::calls::{CallEnd, CallList, CallRecord};
-use crate::engine::{Ask, Engine, ModelCall, ModelOptions, Profile, Script, read_faults};
-use crate::play::Play;
-use seawall_core::handle::Timer;
+use crate::call_log::{CallEnd, CallLog, CallRecord};
+use crate::engine::{Engine, ModelCall, ModelOptions, ModelRequest, Profile, Script, read_faults};
+use crate::playback::Playback;
+use seawall_core::runtime::Timer;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
 use seawall_wire::chat::Usage;
@@ -27,16 +27,16 @@ pub struct SharedModel<T> {
 
 /// The bill, call log and behaviour of a model. Clones share the same state.
 #[derive(Clone, Debug)]
-pub struct Meter(Arc<Mutex<Books>>);
+pub struct Meter(Arc<Mutex<ModelState>>);
 
 #[derive(Debug)]
-struct Books {
+struct ModelState {
     behaviour: Behaviour,
     /// Number of requests so far.
-    asked: u64,
+    requests: u64,
     in_flight: u64,
     bill: Bill,
-    calls: CallList,
+    calls: CallLog,
     /// The minute of the most recent request on the model's clock, and the number of requests in it.
     minute: (u64, u64),
 }
@@ -45,8 +45,8 @@ struct Books {
 #[derive(Clone, Debug)]
 struct Behaviour {
     engine: Arc<Engine>,
-    began: Timestamp,
-    first: u64,
+    started_at: Timestamp,
+    first_request: u64,
 }
 
 impl<T> fmt::Debug for SharedModel<T> {
@@ -60,16 +60,16 @@ impl<T: Timer> SharedModel<T> {
     #[must_use]
     pub fn new(engine: Engine, timer: T) -> Self {
         let started = timer.monotonic();
-        let behaviour = Behaviour { engine: Arc::new(engine), began: started, first: 0 };
-        let books = Books {
+        let behaviour = Behaviour { engine: Arc::new(engine), started_at: started, first_request: 0 };
+        let state = ModelState {
             behaviour,
-            asked: 0,
+            requests: 0,
             in_flight: 0,
             bill: Bill::default(),
-            calls: CallList::default(),
+            calls: CallLog::default(),
             minute: (0, 0),
         };
-        Self { timer, started, meter: Meter(Arc::new(Mutex::new(books))) }
+        Self { timer, started, meter: Meter(Arc::new(Mutex::new(state))) }
     }
 
     /// The handle to its bill and call log.
@@ -80,31 +80,35 @@ impl<T: Timer> SharedModel<T> {
 
     /// Sends a request to the model, now. The script is played as it is polled, and billed as it is delivered.
     #[must_use]
-    pub fn ask(&self, call: &ModelCall, body: &[u8]) -> Play<T> {
+    pub fn call(&self, call: &ModelCall, body: &[u8]) -> Playback<T> {
         let now = self.timer.monotonic();
-        let (open, engine, ask) = self.meter.with(|books| {
-            let Behaviour { engine, began, first } = books.behaviour.clone();
+        let (open, engine, request) = self.meter.with(|state| {
+            let Behaviour { engine, started_at: began, first_request: first } = state.behaviour.clone();
             let at = now - began;
             let minute = at.as_secs() / 60;
-            let number = books.asked;
-            books.asked += 1;
-            books.in_flight += 1;
-            books.calls.begin(number, now - self.started, call);
-            books.minute = if books.minute.0 == minute { (minute, books.minute.1 + 1) } else { (minute, 1) };
-            let (in_flight, this_minute) = (books.in_flight, books.minute.1);
-            let place = number.saturating_sub(first);
+            let number = state.requests;
+            state.requests += 1;
+            state.in_flight += 1;
+            state.calls.begin(number, now - self.started, call);
+            state.minute = if state.minute.0 == minute { (minute, state.minute.1 + 1) } else { (minute, 1) };
+            let (in_flight, requests_this_minute) = (state.in_flight, state.minute.1);
+            let schedule_number = number.saturating_sub(first);
             let open = OpenCall { meter: self.meter.clone(), number };
-            (open, engine, Ask { number, place, at, in_flight, this_minute, call, body })
+            (
+                open,
+                engine,
+                ModelRequest { number, schedule_number, at, in_flight, requests_this_minute, call, body },
+            )
         });
         // Computed without the lock, because generating the answer takes a while.
-        let script: Script = engine.script(&ask);
-        self.meter.with(|books| {
-            books.calls.decide(ask.number, &script);
+        let script: Script = engine.script(&request);
+        self.meter.with(|state| {
+            state.calls.record_script(request.number, &script);
             if let Some(profile) = script.profile {
-                books.bill.ask(profile);
+                state.bill.count_request(profile);
             }
         });
-        Play::new(self.timer.clone(), now, script, open)
+        Playback::new(self.timer.clone(), now, script, open)
     }
 
     /// Replaces the fault schedule, timed from now, and returns its number of rules. On an error the previous one stays
@@ -112,13 +116,15 @@ impl<T: Timer> SharedModel<T> {
     pub fn set_faults(&self, text: &[u8]) -> Result<usize, SettingError> {
         let faults = read_faults(text)?;
         let number = faults.len();
-        let (seed, pace) = self.meter.with(|books| {
-            let engine = &books.behaviour.engine;
+        let (seed, pace) = self.meter.with(|state| {
+            let engine = &state.behaviour.engine;
             (engine.seed(), engine.pace())
         });
         let engine = Arc::new(Engine::new(ModelOptions { seed, faults, pace })?);
         let began = self.timer.monotonic();
-        self.meter.with(|books| books.behaviour = Behaviour { engine, began, first: books.asked });
+        self.meter.with(|state| {
+            state.behaviour = Behaviour { engine, started_at: began, first_request: state.requests }
+        });
         Ok(number)
     }
 }
@@ -127,24 +133,24 @@ impl Meter {
     /// The bill so far.
     #[must_use]
     pub fn bill(&self) -> Bill {
-        self.with(|books| books.bill.clone())
+        self.with(|state| state.bill.clone())
     }
 
     /// The call log, oldest first.
     #[must_use]
     pub fn calls(&self) -> Vec<CallRecord> {
-        self.with(|books| books.calls.iter().cloned().collect())
+        self.with(|state| state.calls.iter().cloned().collect())
     }
 
     /// Clears the bill and the call log. Requests in flight continue, and what they still deliver is billed.
     pub fn reset(&self) {
-        self.with(|books| {
-            books.bill = Bill::default();
-            books.calls.clear();
+        self.with(|state| {
+            state.bill = Bill::default();
+            state.calls.clear();
         });
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut Books) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut ModelState) -> R) -> R {
         // No code panics while it holds the lock; if it did, a count would be missing but no invariant broken.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -159,32 +165,32 @@ pub(crate) struct OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.meter.with(|books| {
-            books.in_flight = books.in_flight.saturating_sub(1);
+        self.meter.with(|state| {
+            state.in_flight = state.in_flight.saturating_sub(1);
             // No effect on a request that was served completely, because its end is already recorded.
-            books.calls.end(self.number, CallEnd::CallerGone);
+            state.calls.end(self.number, CallEnd::CallerGone);
         });
     }
 }
 
 impl OpenCall {
     pub(crate) fn deliver(&self, profile: &Profile, usage: Usage) {
-        self.meter.with(|books| {
-            books.bill.deliver(profile, usage);
-            books.calls.deliver(self.number, usage, profile.price_of(usage));
+        self.meter.with(|state| {
+            state.bill.count_delivered(profile, usage);
+            state.calls.deliver(self.number, usage, profile.price_of(usage));
         });
     }
 
     pub(crate) fn complete(&self, profile: Option<&Profile>) {
-        self.meter.with(|books| {
+        self.meter.with(|state| {
             if let Some(profile) = profile {
-                books.bill.complete(profile);
+                state.bill.count_complete(profile);
             }
-            books.calls.end(self.number, CallEnd::Complete);
+            state.calls.end(self.number, CallEnd::Complete);
         });
     }
 
-    pub(crate) fn broken(&self) {
-        self.meter.with(|books| books.calls.end(self.number, CallEnd::Broken));
+    pub(crate) fn abort(&self) {
+        self.meter.with(|state| state.calls.end(self.number, CallEnd::Broken));
     }
 }

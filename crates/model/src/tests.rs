@@ -1,12 +1,12 @@
 //! Tests of one model with concurrent callers, on a manual clock.
 
-use crate::calls::CallEnd;
+use crate::call_log::CallEnd;
 use crate::engine::{Engine, Fault, FaultRule, ModelCall, ModelOptions, Pace};
-use crate::play::Play;
+use crate::playback::Playback;
 use crate::shared::SharedModel;
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -59,13 +59,13 @@ fn question(stream: bool) -> Vec<u8> {
     .into_bytes()
 }
 
-fn head(play: &mut Play<SetTimer>) -> Poll<Option<u16>> {
+fn head(play: &mut Playback<SetTimer>) -> Poll<Option<u16>> {
     let mut head = pin!(play.head());
     head.as_mut().poll(&mut Context::from_waker(Waker::noop())).map(|head| head.map(|head| head.status))
 }
 
-fn piece(play: &mut Play<SetTimer>) -> Poll<Option<Result<Bytes, Failure>>> {
-    play.poll_piece(&mut Context::from_waker(Waker::noop()))
+fn chunk(play: &mut Playback<SetTimer>) -> Poll<Option<Result<Bytes, Failure>>> {
+    play.poll_chunk(&mut Context::from_waker(Waker::noop()))
 }
 
 fn ends(model: &SharedModel<SetTimer>) -> Vec<CallEnd> {
@@ -80,9 +80,9 @@ fn calls_of_many_threads_are_all_listed_in_order_and_ended() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..250 {
-                    let mut play = model.ask(&ModelCall::Messages, &question(false));
+                    let mut play = model.call(&ModelCall::Messages, &question(false));
                     assert_eq!(head(&mut play), Poll::Ready(Some(200)));
-                    assert!(matches!(piece(&mut play), Poll::Ready(Some(Ok(_)))));
+                    assert!(matches!(chunk(&mut play), Poll::Ready(Some(Ok(_)))));
                 }
             });
         }
@@ -96,22 +96,22 @@ fn calls_of_many_threads_are_all_listed_in_order_and_ended() {
 #[test]
 fn a_piece_is_there_when_it_is_due_and_is_billed_then() {
     let (model, timer) = model(Pace::Real, vec![]);
-    let mut play = model.ask(&ModelCall::Messages, &question(true));
+    let mut play = model.call(&ModelCall::Messages, &question(true));
     // The haiku model's first token takes 250 ms, followed by 120 tokens per second.
     timer.pass(Duration::from_nanos(249_999_999));
     assert!(head(&mut play).is_ready());
     let mut early = Vec::new();
-    while let Poll::Ready(Some(piece)) = piece(&mut play) {
-        early.extend_from_slice(&piece.unwrap());
+    while let Poll::Ready(Some(chunk)) = chunk(&mut play) {
+        early.extend_from_slice(&chunk.unwrap());
     }
     assert!(!String::from_utf8_lossy(&early).contains("text_delta"));
     timer.pass(Duration::from_nanos(1));
-    let Poll::Ready(Some(Ok(first))) = piece(&mut play) else { panic!("it is due") };
+    let Poll::Ready(Some(Ok(first))) = chunk(&mut play) else { panic!("it is due") };
     assert!(String::from_utf8_lossy(&first).contains("text_delta"));
     let mut billed = Vec::new();
     loop {
-        match piece(&mut play) {
-            Poll::Ready(Some(piece)) => drop(piece.unwrap()),
+        match chunk(&mut play) {
+            Poll::Ready(Some(chunk)) => drop(chunk.unwrap()),
             Poll::Ready(None) => break,
             Poll::Pending => {
                 billed.push(model.meter().bill().line("haiku").output_tokens);
@@ -126,20 +126,20 @@ fn a_piece_is_there_when_it_is_due_and_is_billed_then() {
         (9, vec![CallEnd::Complete])
     );
     // Polling again after the end counts nothing twice.
-    assert_eq!(piece(&mut play), Poll::Ready(None));
+    assert_eq!(chunk(&mut play), Poll::Ready(None));
     assert_eq!(model.meter().bill().line("haiku").answers, 1);
 }
 
 #[test]
-fn who_leaves_pays_for_what_was_delivered() {
+fn a_caller_that_disconnects_pays_for_what_was_delivered() {
     let (model, timer) = model(Pace::Real, vec![]);
-    let mut whole = model.ask(&ModelCall::Messages, &question(false));
+    let mut whole = model.call(&ModelCall::Messages, &question(false));
     assert!(head(&mut whole).is_pending());
     drop(whole);
     assert_eq!((model.meter().bill().nano_dollars(), ends(&model)), (0, vec![CallEnd::CallerGone]));
-    let mut stream = model.ask(&ModelCall::Messages, &question(true));
+    let mut stream = model.call(&ModelCall::Messages, &question(true));
     timer.pass(Duration::from_millis(280));
-    while piece(&mut stream).is_ready() {}
+    while chunk(&mut stream).is_ready() {}
     drop(stream);
     let line = model.meter().bill().line("haiku");
     assert!((1..9).contains(&line.output_tokens) && line.input_tokens > 0, "{line:?}");
@@ -147,17 +147,17 @@ fn who_leaves_pays_for_what_was_delivered() {
 }
 
 #[test]
-fn a_model_that_breaks_off_says_so_and_one_that_hangs_never_ends() {
+fn a_broken_connection_is_an_error_and_a_hanging_model_never_ends() {
     let (broken, _) = model(Pace::Instant, vec![Fault::Reset]);
-    let mut play = broken.ask(&ModelCall::Messages, &question(true));
+    let mut play = broken.call(&ModelCall::Messages, &question(true));
     assert_eq!((head(&mut play), ends(&broken)), (Poll::Ready(None), vec![CallEnd::Broken]));
 
     let after_tokens = Some(3);
     let cut = Fault::Cut { after: None, after_bytes: None, after_tokens, reset: false };
     let (cut, _) = model(Pace::Instant, vec![cut]);
-    let mut play = cut.ask(&ModelCall::Messages, &question(true));
+    let mut play = cut.call(&ModelCall::Messages, &question(true));
     let failure = loop {
-        match piece(&mut play) {
+        match chunk(&mut play) {
             Poll::Ready(Some(Ok(_))) => {}
             Poll::Ready(Some(Err(failure))) => break failure,
             other => panic!("{other:?}"),
@@ -168,20 +168,20 @@ fn a_model_that_breaks_off_says_so_and_one_that_hangs_never_ends() {
     assert!((3..9).contains(&delivered), "{delivered}");
 
     let (silent, timer) = model(Pace::Instant, vec![Fault::Hang { after: 0 }]);
-    let mut play = silent.ask(&ModelCall::Messages, &question(true));
+    let mut play = silent.call(&ModelCall::Messages, &question(true));
     assert!(head(&mut play).is_pending());
     timer.pass(Duration::from_secs(3_600));
     assert!(head(&mut play).is_pending() && ends(&silent) == [CallEnd::Open]);
 
     let every = Duration::from_millis(5);
     let (endless, timer) = model(Pace::Instant, vec![Fault::Endless { every }]);
-    let mut play = endless.ask(&ModelCall::Messages, &question(true));
-    while piece(&mut play).is_ready() {}
+    let mut play = endless.call(&ModelCall::Messages, &question(true));
+    while chunk(&mut play).is_ready() {}
     let before = endless.meter().bill().line("haiku").output_tokens;
     timer.pass(every - Duration::from_nanos(1));
-    assert!(piece(&mut play).is_pending());
+    assert!(chunk(&mut play).is_pending());
     timer.pass(Duration::from_nanos(1));
-    assert!(piece(&mut play).is_ready() && piece(&mut play).is_pending());
+    assert!(chunk(&mut play).is_ready() && chunk(&mut play).is_pending());
     assert_eq!(endless.meter().bill().line("haiku").output_tokens, before + 1);
 }
 
@@ -189,10 +189,10 @@ fn a_model_that_breaks_off_says_so_and_one_that_hangs_never_ends() {
 fn a_refusal_is_no_answer_and_costs_nothing() {
     let status = Fault::Status { status: 503, error: None, retry_after: None };
     let (model, _) = model(Pace::Instant, vec![status]);
-    let mut play = model.ask(&ModelCall::Messages, &question(false));
+    let mut play = model.call(&ModelCall::Messages, &question(false));
     assert_eq!(head(&mut play), Poll::Ready(Some(503)));
-    assert!(matches!(piece(&mut play), Poll::Ready(Some(Ok(_)))));
-    assert_eq!(piece(&mut play), Poll::Ready(None));
+    assert!(matches!(chunk(&mut play), Poll::Ready(Some(Ok(_)))));
+    assert_eq!(chunk(&mut play), Poll::Ready(None));
     let line = model.meter().bill().line("haiku");
     assert_eq!((line.requests, line.answers, line.nano_dollars), (1, 0, 0));
     assert_eq!(ends(&model), [CallEnd::Complete]);
@@ -201,12 +201,12 @@ fn a_refusal_is_no_answer_and_costs_nothing() {
 #[test]
 fn other_faults_are_timed_and_counted_from_when_they_are_set() {
     let (model, timer) = model(Pace::Instant, vec![]);
-    drop(model.ask(&ModelCall::Messages, &question(false)));
+    drop(model.call(&ModelCall::Messages, &question(false)));
     timer.pass(Duration::from_secs(100));
     let rules = br#"[{"fault":{"kind":"status","status":500},"to":"10s","every":2}]"#;
     assert_eq!(model.set_faults(rules), Ok(1));
     assert!(model.set_faults(b"[{}]").is_err());
-    let status = || head(&mut model.ask(&ModelCall::Messages, &question(false)));
+    let status = || head(&mut model.call(&ModelCall::Messages, &question(false)));
     assert_eq!([status(), status()], [Poll::Ready(Some(500)), Poll::Ready(Some(200))]);
     timer.pass(Duration::from_secs(10));
     assert_eq!([status(), status()], [Poll::Ready(Some(200)); 2]);

@@ -3,31 +3,31 @@
 //! The route is resolved first, because some limits belong to it and because a request for a route that does not exist
 //! must not use up any limit.
 
-use crate::attempt::LATEST_END;
+use crate::attempt::HOLD_GRACE;
 use crate::callers::Caller;
 use crate::identify::IdentifiedRequest;
-use crate::limit_name::LimitScope;
-use crate::output_limit::OutputRoom;
-use crate::path::Path;
+use crate::limit_description::LimitScope;
+use crate::output_limit::OutputBudget;
+use crate::pipeline::Pipeline;
 use crate::receive::ReceivedRequest;
-use crate::reply::{Conflict, Rejection};
-use crate::rules::Groups;
-use crate::settle::Closing;
+use crate::reply::{IdempotencyConflict, Rejection};
+use crate::rules::LimitGroups;
+use crate::settle::RequestCompletion;
 use crate::shortage::BudgetShortage;
 use crate::target::{CallBound, GuardedTarget, Route};
 use arrayvec::ArrayVec;
 use seawall_core::budget::DayShortage;
 use seawall_core::evaluator::Protection;
-use seawall_core::handle::Runtime;
 use seawall_core::money::Money;
-use seawall_core::quota::{Cost, QuotaKey, Scope};
+use seawall_core::quota::{QuotaCost, QuotaKey, QuotaScope};
+use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Mode;
-use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk};
+use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the idempotency key of a completed request is remembered.
-const KEEP_NAMES: Duration = Duration::from_secs(600);
+const IDEMPOTENCY_KEY_TTL: Duration = Duration::from_secs(600);
 
 /// A request that passed every limit.
 pub(crate) struct AdmittedRequest {
@@ -35,40 +35,42 @@ pub(crate) struct AdmittedRequest {
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
     /// Whether the caller's daily budget for models is exhausted.
-    pub(crate) is_day_spent: bool,
+    pub(crate) is_budget_exhausted: bool,
     /// What remains of the caller's daily budget in the shared store, as far as known.
-    pub(crate) shared_left: Money,
+    pub(crate) shared_remaining: Money,
 }
 
 pub(crate) async fn admit<R: Runtime>(
-    path: &Path<R>,
+    pipeline: &Pipeline<R>,
     identified: IdentifiedRequest,
-    closing: &mut Closing<R>,
+    completion: &mut RequestCompletion<R>,
 ) -> Result<AdmittedRequest, Rejection> {
     let IdentifiedRequest { request, caller } = identified;
     let route = find_route(&request, &caller)?;
-    closing.record.route = Some(Arc::clone(&route.alias));
+    completion.record.route = Some(Arc::clone(&route.alias));
     let scopes = scopes(&request.rules.groups, &caller, Some(&route.alias));
-    let mut shared_left = request.rules.shared_caller_day.unwrap_or(Money::MAX);
-    let room = |left: Money| OutputRoom {
-        money: path.books.free(caller.id, caller.tier, request.received).min(left),
+    let mut shared_remaining = request.rules.shared_caller_budget.unwrap_or(Money::MAX);
+    let output_budget = |remaining: Money| OutputBudget {
+        money: pipeline.ledger.available(caller.id, caller.tier, request.received).min(remaining),
         tokens: route.token_limit,
     };
-    let mut worst = worst_bounds(&request, &route, || room(shared_left));
-    let ask = |cost, worst| QuotaAsk {
-        home: caller.network.unwrap_or(caller.id),
+    let mut max = max_usage(&request, &route, || output_budget(shared_remaining));
+    let admission = |cost, max_cost| AdmissionRequest {
+        partition: caller.network.unwrap_or(caller.id),
         scopes: &scopes,
         cost,
-        money: money_ask(&request, &caller, worst),
-        claim: request.name.as_deref().map(|name| claim(name, &request, &caller)),
+        money: budget_reservation(&request, &caller, max_cost),
+        claim: request.idempotency_key.as_deref().map(|key| idempotency_claim(key, &request, &caller)),
     };
-    let cost = |tokens| if route.token_limit.is_some() { Cost::tokens(tokens) } else { Cost::REQUEST };
-    let mut decision = path.limits.reserve(ask(cost(worst.tokens), worst.money), request.received).await;
-    if let (AdmitDecision::DayShort(day), None) = (&decision, request.spoken.max_output()) {
+    let cost =
+        |tokens| if route.token_limit.is_some() { QuotaCost::tokens(tokens) } else { QuotaCost::REQUEST };
+    let mut decision =
+        pipeline.quotas.reserve(admission(cost(max.tokens), max.money), request.received).await;
+    if let (AdmitDecision::DailyBudgetExceeded(day), None) = (&decision, request.parsed.max_output()) {
         // The request sets no output limit of its own, so a lower limit may still fit the remaining budget.
-        shared_left = day.free;
-        worst = worst_bounds(&request, &route, || room(shared_left));
-        decision = path.limits.reserve(ask(cost(worst.tokens), worst.money), request.received).await;
+        shared_remaining = day.available;
+        max = max_usage(&request, &route, || output_budget(shared_remaining));
+        decision = pipeline.quotas.reserve(admission(cost(max.tokens), max.money), request.received).await;
     }
     // Rate limits in observe mode only record what they would have refused. Budgets and idempotency keys are enforced
     // regardless.
@@ -77,62 +79,68 @@ pub(crate) async fn admit<R: Runtime>(
         AdmitDecision::TooLarge { limit, .. } => Some(*limit),
         _ => None,
     };
-    closing.record.limit = refused_by.map(|limit| request.rules.groups.named(limit));
+    completion.record.limit = refused_by.map(|limit| request.rules.groups.describe(limit));
     if refused_by.is_some() && !is_enforced(&request) {
-        closing.record.would_limit = true;
-        let uncounted = ask(Cost::NOTHING, worst.money);
+        completion.record.would_limit = true;
+        let uncounted = admission(QuotaCost::NOTHING, max.money);
         if uncounted.money.is_some() || uncounted.claim.is_some() {
-            decision = path.limits.reserve(uncounted, request.received).await;
+            decision = pipeline.quotas.reserve(uncounted, request.received).await;
         }
     }
-    let is_counted = !closing.record.would_limit;
-    let is_day_spent = matches!(decision, AdmitDecision::DayShort(_)) && request.chat.is_some();
-    if is_day_spent {
+    let is_counted = !completion.record.would_limit;
+    let is_budget_exhausted =
+        matches!(decision, AdmitDecision::DailyBudgetExceeded(_)) && request.chat.is_some();
+    if is_budget_exhausted {
         // The chat face falls back to the lower rungs, which cost nothing. Rate limits and idempotency keys still
         // apply.
-        decision = path
-            .limits
-            .reserve(QuotaAsk { money: None, ..ask(Cost::REQUEST, worst.money) }, request.received)
+        decision = pipeline
+            .quotas
+            .reserve(
+                AdmissionRequest { money: None, ..admission(QuotaCost::REQUEST, max.money) },
+                request.received,
+            )
             .await;
     }
     match decision {
-        AdmitDecision::Granted { receipt, tightest } => {
-            closing.tightest = Some(tightest);
-            if path.keeps_counts {
-                let lasts = request.deadline.remaining(request.received.monotonic);
-                if let Some(mark) = path.limits.mark(&receipt, lasts, request.received) {
-                    closing.tally.set_mark(path.books.clone(), mark);
+        AdmitDecision::Granted { reservation, tightest } => {
+            completion.tightest_limit = Some(tightest);
+            if pipeline.journals_admissions {
+                let timeout = request.deadline.remaining(request.received.monotonic);
+                if let Some(admission_record) =
+                    pipeline.quotas.admission_record(&reservation, timeout, request.received)
+                {
+                    completion.totals.set_admission_record(pipeline.ledger.clone(), admission_record);
                 }
             }
-            closing.taking = Some((receipt, Arc::clone(&path.limits)));
-            closing.is_counted = is_counted;
-            Ok(AdmittedRequest { request, caller, route, is_day_spent, shared_left })
+            completion.reservation = Some((reservation, Arc::clone(&pipeline.quotas)));
+            completion.is_counted = is_counted;
+            Ok(AdmittedRequest { request, caller, route, is_budget_exhausted, shared_remaining })
         }
         AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. } if !is_counted => {
-            Ok(AdmittedRequest { request, caller, route, is_day_spent, shared_left })
+            Ok(AdmittedRequest { request, caller, route, is_budget_exhausted, shared_remaining })
         }
         AdmitDecision::RetryAfter(refusal) => {
-            let limit = request.rules.groups.named(refusal.binding.limit);
-            closing.tightest = Some(refusal.binding);
-            closing.record.limit = Some(Arc::clone(&limit));
-            closing.policy = Some(match limit.scope {
+            let limit = request.rules.groups.describe(refusal.binding.limit);
+            completion.tightest_limit = Some(refusal.binding);
+            completion.record.limit = Some(Arc::clone(&limit));
+            completion.policy = Some(match limit.scope {
                 LimitScope::Tier(tier) => request.rules.policy(tier),
                 _ => Arc::clone(&limit.policy),
             });
-            let come_back = request.rules.come_back.hint(refusal.wait, path.runtime.draw());
-            Err(Rejection::Limited { limit, come_back })
+            let retry_after = request.rules.retry_after.advise(refusal.wait, pipeline.runtime.draw());
+            Err(Rejection::RateLimited { limit, retry_after })
         }
         AdmitDecision::TooLarge { limit, .. } => {
-            Err(Rejection::TooLargeForLimit(request.rules.groups.named(limit)))
+            Err(Rejection::TooLargeForLimit(request.rules.groups.describe(limit)))
         }
-        AdmitDecision::DayShort(day) => {
-            let bounds: Vec<_> = bounds(&request, &route, || room(shared_left)).collect();
-            Err(too_dear_for_day(path, &request, &bounds, &day))
+        AdmitDecision::DailyBudgetExceeded(day) => {
+            let bounds: Vec<_> = bounds(&request, &route, || output_budget(shared_remaining)).collect();
+            Err(budget_rejection(pipeline, &request, &bounds, &day))
         }
-        AdmitDecision::InProgress => Err(Rejection::Conflict(Conflict::InProgress)),
-        AdmitDecision::Done => Err(Rejection::Conflict(Conflict::Done)),
-        AdmitDecision::OutcomeUnknown => Err(Rejection::Conflict(Conflict::OutcomeUnknown)),
-        AdmitDecision::OtherRequest => Err(Rejection::Conflict(Conflict::OtherRequest)),
+        AdmitDecision::InProgress => Err(Rejection::Conflict(IdempotencyConflict::InProgress)),
+        AdmitDecision::Done => Err(Rejection::Conflict(IdempotencyConflict::Completed)),
+        AdmitDecision::OutcomeUnknown => Err(Rejection::Conflict(IdempotencyConflict::OutcomeUnknown)),
+        AdmitDecision::KeyReused => Err(Rejection::Conflict(IdempotencyConflict::KeyReused)),
     }
 }
 
@@ -142,13 +150,13 @@ fn is_enforced(request: &ReceivedRequest) -> bool {
 
 /// Returns the route if it exists, is served on this face and is open to this caller.
 fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, Rejection> {
-    let model = request.spoken.model();
+    let model = request.parsed.model();
     let unknown = || Rejection::UnknownModel(model.to_owned());
     let route = request.rules.routes.get(model).ok_or_else(unknown)?;
-    if !route.faces.has(request.spoken.face()) {
+    if !route.faces.has(request.parsed.face()) {
         return Err(unknown());
     }
-    if !route.is_open_at(request.spoken.face(), caller.is_guest()) {
+    if !route.is_open_at(request.parsed.face(), caller.is_guest()) {
         return Err(Rejection::needs_credential());
     }
     if !caller.may_use(model) {
@@ -158,39 +166,39 @@ fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, 
 }
 
 /// The limits that this caller's request counts against. `route` is `None` for requests that reach no model.
-pub(crate) fn scopes(groups: &Groups, caller: &Caller, route: Option<&str>) -> ArrayVec<Scope, 4> {
+pub(crate) fn scopes(groups: &LimitGroups, caller: &Caller, route: Option<&str>) -> ArrayVec<QuotaScope, 4> {
     let mut scopes = ArrayVec::new();
-    scopes.push(Scope { group: groups.of(caller.tier), key: QuotaKey(caller.id) });
-    scopes.push(Scope { group: groups.everybody, key: QuotaKey(0) });
+    scopes.push(QuotaScope { group: groups.of_tier(caller.tier), key: QuotaKey(caller.id) });
+    scopes.push(QuotaScope { group: groups.global, key: QuotaKey(0) });
     if let (Some(network), Some(group)) = (caller.network, groups.by_address) {
-        scopes.push(Scope { group, key: QuotaKey(network) });
+        scopes.push(QuotaScope { group, key: QuotaKey(network) });
     }
     if let Some(group) = route.and_then(|route| groups.of_route(route)) {
-        scopes.push(Scope { group, key: QuotaKey(0) });
+        scopes.push(QuotaScope { group, key: QuotaKey(0) });
     }
     scopes
 }
 
 /// Upper bounds of a request, over all targets of its route.
 #[derive(Clone, Copy, Default)]
-struct WorstBounds {
+struct MaxUsage {
     tokens: u32,
     money: Money,
 }
 
 /// Computes the bounds that token limits and the shared daily budget need. Skips the work and returns zeros where
 /// neither is configured.
-fn worst_bounds(
+fn max_usage(
     request: &ReceivedRequest,
     route: &Route,
-    room: impl Fn() -> OutputRoom + Copy,
-) -> WorstBounds {
-    if route.token_limit.is_none() && request.rules.shared_caller_day.is_none() {
-        return WorstBounds::default();
+    output_budget: impl Fn() -> OutputBudget + Copy,
+) -> MaxUsage {
+    if route.token_limit.is_none() && request.rules.shared_caller_budget.is_none() {
+        return MaxUsage::default();
     }
-    bounds(request, route, room).fold(WorstBounds::default(), |worst, bound| {
+    bounds(request, route, output_budget).fold(MaxUsage::default(), |max, bound| {
         let tokens = u32::try_from(bound.input.saturating_add(bound.output)).unwrap_or(u32::MAX);
-        WorstBounds { tokens: worst.tokens.max(tokens), money: worst.money.max(bound.worst) }
+        MaxUsage { tokens: max.tokens.max(tokens), money: max.money.max(bound.max_cost) }
     })
 }
 
@@ -198,42 +206,47 @@ fn worst_bounds(
 fn bounds(
     request: &ReceivedRequest,
     route: &Route,
-    room: impl Fn() -> OutputRoom + Copy,
+    output_budget: impl Fn() -> OutputBudget + Copy,
 ) -> impl Iterator<Item = CallBound> {
     let bound = move |target: &Arc<GuardedTarget>| {
-        let allowance = target.allowance(request.input_bytes, &request.spoken, room).ok()?;
-        target.bound(request.input_bytes, &request.spoken, allowance).ok()
+        let allowance = target.allowance(request.input_bytes, &request.parsed, output_budget).ok()?;
+        target.bound(request.input_bytes, &request.parsed, allowance).ok()
     };
     route.targets.iter().filter_map(bound)
 }
 
 /// The reservation against the caller's daily budget, if a shared store keeps that budget.
-fn money_ask(request: &ReceivedRequest, caller: &Caller, worst: Money) -> Option<MoneyAsk> {
-    let cap = request.rules.shared_caller_day?;
-    let lasts = request.deadline.remaining(request.received.monotonic).saturating_add(LATEST_END);
-    Some(MoneyAsk { caller: caller.id, worst, cap, lasts })
+fn budget_reservation(
+    request: &ReceivedRequest,
+    caller: &Caller,
+    max_cost: Money,
+) -> Option<CallerBudgetRequest> {
+    let cap = request.rules.shared_caller_budget?;
+    let timeout = request.deadline.remaining(request.received.monotonic).saturating_add(HOLD_GRACE);
+    Some(CallerBudgetRequest { caller: caller.id, max_cost, cap, timeout })
 }
 
 /// The rejection for a request that the caller's daily budget in the shared store does not cover.
-fn too_dear_for_day<R: Runtime>(
-    path: &Path<R>,
+fn budget_rejection<R: Runtime>(
+    pipeline: &Pipeline<R>,
     request: &ReceivedRequest,
     bounds: &[CallBound],
     day: &DayShortage,
 ) -> Rejection {
-    let worst = |output| bounds.iter().map(|bound| bound.worst_with(output)).max().unwrap_or_default();
+    let max_cost =
+        |output| bounds.iter().map(|bound| bound.max_cost_with_limit(output)).max().unwrap_or_default();
     let output = bounds.iter().map(|bound| bound.output).max().unwrap_or_default();
-    let shortage = BudgetShortage::of(day, output, path.books.typical_hold(), worst);
-    Rejection::of_shortage(shortage, &request.rules.come_back, path.runtime.draw())
+    let shortage = BudgetShortage::of(day, output, pipeline.ledger.typical_hold(), max_cost);
+    Rejection::of_shortage(shortage, &request.rules.retry_after, pipeline.runtime.draw())
 }
 
-fn claim<'a>(name: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimAsk<'a> {
+fn idempotency_claim<'a>(key: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimRequest<'a> {
     use sha2::{Digest, Sha256};
     let digest = match &request.chat {
-        Some(chat) => Sha256::digest(format!("{:?}", chat.ask)),
-        None => Sha256::digest(request.spoken.body()),
+        Some(chat) => Sha256::digest(format!("{:?}", chat.request)),
+        None => Sha256::digest(request.parsed.body()),
     };
     let fingerprint = digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte));
-    let lasts = request.deadline.remaining(request.received.monotonic);
-    ClaimAsk { caller: caller.id, name, fingerprint, lasts, keep: KEEP_NAMES }
+    let timeout = request.deadline.remaining(request.received.monotonic);
+    ClaimRequest { caller: caller.id, key, fingerprint, timeout, retention: IDEMPOTENCY_KEY_TTL }
 }

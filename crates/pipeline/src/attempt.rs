@@ -4,16 +4,16 @@
 //! releases each of them exactly once: on success, on failure, or on drop. A drop means that the caller disconnected;
 //! the attempt is then charged by what was known at that moment.
 
-use crate::output::{Charge, Output, OutputEnd};
-use crate::place::Place;
-use crate::settle::{AttemptEnding, AttemptRecord, Tally};
+use crate::output::{AttemptOutput, Charge, OutputEnd};
+use crate::settle::{AttemptRecord, AttemptStatus, RequestTotals};
+use crate::slot::TargetSlot;
 use crate::target::{CallBound, GuardedTarget};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
-use seawall_core::failure::{Failure, FailureKind, Outcome};
-use seawall_core::handle::Runtime;
+use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
 use seawall_core::money::{Money, ServiceLevel, Usage};
-use seawall_core::sender::ThrottleVerdict;
+use seawall_core::runtime::Runtime;
+use seawall_core::sender::ThrottleDecision;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::tokens::OutputMeter;
 use seawall_core::vocabulary::Tier;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A hold that is still open this long after the request's deadline is charged in full.
-pub(crate) const LATEST_END: Duration = Duration::from_secs(30);
+pub(crate) const HOLD_GRACE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Attempt<R: Runtime> {
     runtime: R,
@@ -38,16 +38,16 @@ pub(crate) struct Attempt<R: Runtime> {
     /// Upper bound of the call in tokens and money.
     bound: CallBound,
     /// Whether the answer is not streamed: nothing arrives before all of it does.
-    comes_whole: bool,
-    output: Output,
+    is_unstreamed: bool,
+    output: AttemptOutput,
     hold: Option<Hold>,
     permit: Option<SharedPermit>,
     credit: Option<Credit>,
     /// Held until the answer has ended, even if the caller reads it slowly.
-    place: Option<Place<R>>,
-    tally: Arc<Tally>,
+    slot: Option<TargetSlot<R>>,
+    totals: Arc<RequestTotals>,
     tier: Tier,
-    ending: AttemptEnding,
+    status: AttemptStatus,
     /// The attempt failed before any byte was sent.
     was_never_sent: bool,
     /// The posted charge, and the amount by which it exceeds the reservation.
@@ -55,35 +55,35 @@ pub(crate) struct Attempt<R: Runtime> {
 }
 
 /// What an attempt requests from its target.
-pub(crate) struct Wanted {
+pub(crate) struct AttemptRequest {
     /// Upper bound of the call in tokens and money.
     pub(crate) bound: CallBound,
     /// Whether the answer is not streamed.
-    pub(crate) comes_whole: bool,
+    pub(crate) is_unstreamed: bool,
 }
 
 /// The resources that an attempt takes over when it starts.
-pub(crate) struct Holdings<R: Runtime> {
-    pub(crate) wanted: Wanted,
+pub(crate) struct AttemptResources<R: Runtime> {
+    pub(crate) request: AttemptRequest,
     /// The tier whose budget pays.
     pub(crate) tier: Tier,
     pub(crate) hold: Hold,
     pub(crate) permit: SharedPermit,
     pub(crate) credit: Option<Credit>,
-    pub(crate) place: Place<R>,
+    pub(crate) slot: TargetSlot<R>,
 }
 
 impl<R: Runtime> Attempt<R> {
     pub(crate) fn start(
         runtime: &R,
         target: &Arc<GuardedTarget>,
-        holdings: Holdings<R>,
-        tally: &Arc<Tally>,
+        resources: AttemptResources<R>,
+        totals: &Arc<RequestTotals>,
         now: Timestamp,
     ) -> Box<Self> {
-        let Holdings { wanted, tier, hold, permit, credit, place } = holdings;
-        let Wanted { bound, comes_whole } = wanted;
-        tally.count_attempt();
+        let AttemptResources { request, tier, hold, permit, credit, slot } = resources;
+        let AttemptRequest { bound, is_unstreamed } = request;
+        totals.count_attempt();
         Box::new(Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
@@ -93,15 +93,15 @@ impl<R: Runtime> Attempt<R> {
             has_output: false,
             received_bytes: 0,
             bound,
-            comes_whole,
-            output: Output::new(&bound, comes_whole, target),
+            is_unstreamed,
+            output: AttemptOutput::new(&bound, is_unstreamed, target),
             hold: Some(hold),
             permit: Some(permit),
             credit,
-            place: Some(place),
-            tally: Arc::clone(tally),
+            slot: Some(slot),
+            totals: Arc::clone(totals),
             tier,
-            ending: AttemptEnding::Abandoned,
+            status: AttemptStatus::Abandoned,
             was_never_sent: false,
             posted: None,
         })
@@ -118,48 +118,44 @@ impl<R: Runtime> Attempt<R> {
     }
 
     /// Records the service level that the vendor reported in the response headers.
-    pub(crate) fn note_served(&mut self, service: ServiceLevel) {
-        self.bound.note_served(service);
+    pub(crate) fn record_service_level(&mut self, service: ServiceLevel) {
+        self.bound.record_service_level(service);
     }
 
-    pub(crate) fn note_bytes(&mut self, bytes: usize) {
+    pub(crate) fn record_bytes(&mut self, bytes: usize) {
         self.received_bytes = self.received_bytes.saturating_add(bytes as u64);
     }
 
-    pub(crate) const fn has_received(&self) -> bool {
+    pub(crate) const fn has_received_bytes(&self) -> bool {
         self.received_bytes > 0
     }
 
     /// Records how much of a stream has arrived and how many of its bytes are not metered yet. Returns whether the
     /// output exceeds the reservation.
-    pub(crate) fn note_output(&mut self, meter: &mut OutputMeter, unread: usize) -> bool {
-        self.output.note(meter, unread as u64, self.target.family)
+    pub(crate) fn record_output(&mut self, meter: &mut OutputMeter, unread: usize) -> bool {
+        self.output.record(meter, unread as u64, self.target.family)
     }
 
     /// The number of output tokens of a stream that exceeded its limit, as far as known.
-    pub(crate) fn tokens_passed(&self) -> u64 {
-        self.output.passed()
+    pub(crate) fn exceeded_tokens(&self) -> u64 {
+        self.output.exceeded_tokens()
     }
 
     /// Records that content has arrived; only the first call has an effect.
-    pub(crate) fn note_content(&mut self) {
+    pub(crate) fn record_content(&mut self) {
         // This runs for every event with content; only the first one needs a clock read.
         if self.first_content.is_none() {
-            self.note_content_at(self.runtime.monotonic());
+            self.record_content_at(self.runtime.monotonic());
         }
     }
 
     /// Records the arrival time of the first content.
-    pub(crate) fn note_content_at(&mut self, now: Timestamp) {
+    pub(crate) fn record_content_at(&mut self, now: Timestamp) {
         if self.first_content.is_none() {
             self.first_content = Some(now);
             self.target.starts.record(now - self.started);
-            self.tally.add_wait(now - self.started);
+            self.totals.add_wait(now - self.started);
         }
-    }
-
-    pub(crate) const fn has_bytes(&self) -> bool {
-        self.received_bytes > 0
     }
 
     pub(crate) fn has_content(&self) -> bool {
@@ -171,9 +167,9 @@ impl<R: Runtime> Attempt<R> {
     }
 
     /// Ends the attempt with a complete answer that was not streamed.
-    pub(crate) fn succeed_whole(&mut self, report: UsageReport, body: &[u8]) {
+    pub(crate) fn succeed_unstreamed(&mut self, report: UsageReport, body: &[u8]) {
         if !(report.has_output && report.usage.total_input() > 0) {
-            self.output.note_whole(seawall_wire::most_tokens(body));
+            self.output.record_unstreamed(seawall_wire::output_token_bound(body));
         }
         self.succeed(report);
     }
@@ -183,33 +179,41 @@ impl<R: Runtime> Attempt<R> {
         (self.usage, self.has_output) = (report.usage, report.has_output);
         let now = self.runtime.now();
         if let Some(first) = self.first_content.filter(|_| report.has_output) {
-            self.target.output.note_answer(report.usage.output, self.output.shown(), now.monotonic - first);
+            self.target.output.record_answer(
+                report.usage.output,
+                self.output.visible(),
+                now.monotonic - first,
+            );
         }
         self.complete(now);
     }
 
     /// Ends the attempt after the gateway cut the stream because it exceeded its output limit.
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn cut_at_limit(&mut self) {
         self.complete(self.runtime.now());
     }
 
     fn complete(&mut self, now: Now) {
-        let took = self.first_content.unwrap_or(now.monotonic) - self.started;
-        let outcome = if self.comes_whole {
-            let usual = self.target.gauges().usual.judge_whole(took, self.usage.output, now.monotonic);
-            Outcome::AnsweredWhole { took, usual }
+        let duration = self.first_content.unwrap_or(now.monotonic) - self.started;
+        let outcome = if self.is_unstreamed {
+            let expected = self.target.measurements().baselines.record_unstreamed(
+                duration,
+                self.usage.output,
+                now.monotonic,
+            );
+            AttemptOutcome::SucceededUnstreamed { duration, expected }
         } else {
-            Outcome::Succeeded { first_content_after: took }
+            AttemptOutcome::Succeeded { time_to_first_content: duration }
         };
         self.report(&outcome, now.monotonic);
         if let Some(credit) = self.credit.take() {
-            credit.succeeded();
+            credit.record_success();
         }
-        let end = if self.output.is_passed() { OutputEnd::Open } else { OutputEnd::Vendor };
+        let end = if self.output.is_exceeded() { OutputEnd::StillGenerating } else { OutputEnd::ByVendor };
         self.post_at(now, end);
         // The usage reported to the caller is the usage that was charged.
         self.usage = self.posted.map_or(self.usage, |(charge, _)| charge.usage);
-        self.place = None;
+        self.slot = None;
     }
 
     /// Ends the attempt because a guardrail of the gateway stopped the answer. The target is not at fault and is owed
@@ -217,9 +221,9 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn block(&mut self) {
         let now = self.runtime.now();
         let first_content_after = self.first_content.unwrap_or(now.monotonic) - self.started;
-        self.report(&Outcome::Succeeded { first_content_after }, now.monotonic);
-        self.post_at(now, OutputEnd::Open);
-        self.place = None;
+        self.report(&AttemptOutcome::Succeeded { time_to_first_content: first_content_after }, now.monotonic);
+        self.post_at(now, OutputEnd::StillGenerating);
+        self.slot = None;
     }
 
     /// Ends the attempt as failed. An error response from the vendor is not billed, so the hold is released. Without a
@@ -227,11 +231,11 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn fail(&mut self, failure: &Failure) {
         let now = self.runtime.now();
         if self.first_content.is_none() {
-            self.tally.add_wait(now.monotonic - self.started);
+            self.totals.add_wait(now.monotonic - self.started);
         }
-        self.report(&Outcome::Failed(*failure), now.monotonic);
+        self.report(&AttemptOutcome::Failed(*failure), now.monotonic);
         self.was_never_sent = failure.not_executed && is_before_sending(failure.kind);
-        let answered_with_error = self.received_bytes == 0 && is_answer(failure.kind);
+        let answered_with_error = self.received_bytes == 0 && is_vendor_response(failure.kind);
         if failure.not_executed || answered_with_error {
             if let Some(hold) = self.hold.take() {
                 hold.void();
@@ -240,20 +244,20 @@ impl<R: Runtime> Attempt<R> {
             self.post_at(
                 now,
                 match failure {
-                    _ if failure.no_output => OutputEnd::Nothing,
-                    _ if is_answer(failure.kind) => OutputEnd::Vendor,
-                    _ => OutputEnd::Open,
+                    _ if failure.no_output => OutputEnd::NoOutput,
+                    _ if is_vendor_response(failure.kind) => OutputEnd::ByVendor,
+                    _ => OutputEnd::StillGenerating,
                 },
             );
         }
-        self.place = None;
+        self.slot = None;
     }
 
     /// Abandons the attempt without blaming the target: the answer is not read any further, or the gateway shuts down.
     pub(crate) fn abandon(&mut self) {
         self.permit = None;
         self.post();
-        self.place = None;
+        self.slot = None;
     }
 
     /// Posts the usage that the vendor reported, or, without a complete report, the upper bound of what it can bill.
@@ -264,17 +268,17 @@ impl<R: Runtime> Attempt<R> {
             UsageReport { usage: self.bound.completed(self.usage), has_output: self.has_output },
         );
         let charge = self.output.charge(report, end, &self.bound, held, &self.target);
-        let certainty = match charge.is_told {
-            true => Certainty::Told,
-            false if charge.cost == held => Certainty::Worst,
+        let certainty = match charge.is_reported {
+            true => Certainty::Reported,
+            false if charge.cost == held => Certainty::Maximum,
             false => Certainty::Counted,
         };
         let overrun = charge.cost.saturating_sub(held);
         if overrun > Money::ZERO {
-            self.target.output.note_overrun(now.monotonic);
-            self.tally.add_overrun(overrun, charge.is_bounded);
+            self.target.output.record_overrun(now.monotonic);
+            self.totals.add_overrun(overrun, charge.is_capped);
         }
-        self.tally.add(&charge.usage, charge.cost);
+        self.totals.add(&charge.usage, charge.cost);
         self.posted = Some((charge, overrun));
         hold.post(charge.usage, charge.cost, certainty, now);
     }
@@ -282,55 +286,57 @@ impl<R: Runtime> Attempt<R> {
     /// Posts now, unless the hold was already posted or released.
     fn post(&mut self) {
         if self.hold.is_some() {
-            self.post_at(self.runtime.now(), OutputEnd::Open);
+            self.post_at(self.runtime.now(), OutputEnd::StillGenerating);
         }
     }
 
-    fn report(&mut self, outcome: &Outcome, now: Timestamp) {
+    fn report(&mut self, outcome: &AttemptOutcome, now: Timestamp) {
         let Some(permit) = self.permit.take() else { return };
-        self.ending = match outcome {
-            Outcome::Succeeded { .. } | Outcome::AnsweredWhole { .. } => AttemptEnding::Succeeded,
-            Outcome::Failed(failure) => AttemptEnding::Failed(failure.kind),
-            Outcome::Abandoned => AttemptEnding::Abandoned,
+        self.status = match outcome {
+            AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. } => {
+                AttemptStatus::Succeeded
+            }
+            AttemptOutcome::Failed(failure) => AttemptStatus::Failed(failure.kind),
+            AttemptOutcome::Abandoned => AttemptStatus::Abandoned,
         };
-        if let Some(status) = self.target.credential.note(outcome) {
-            self.tally.credential_changed(&self.target.name, status);
+        if let Some(status) = self.target.credential.record(outcome) {
+            self.totals.credential_changed(&self.target.name, status);
         }
-        let mut gauges = self.target.gauges();
+        let mut measurements = self.target.measurements();
         // An attempt that timed out took at least as long as the gateway waited for it.
-        let waited_in_vain =
-            matches!(outcome, Outcome::Failed(failure) if is_late(failure.kind)) && !self.has_bytes();
-        if outcome.is_answer() || waited_in_vain {
+        let timed_out_silently = matches!(outcome, AttemptOutcome::Failed(failure) if is_timeout(failure.kind))
+            && !self.has_received_bytes();
+        if outcome.is_success() || timed_out_silently {
             let began = self.first_content.unwrap_or(now);
-            gauges.usual.note_start(self.comes_whole, began - self.started, now);
+            measurements.baselines.record_start(self.is_unstreamed, began - self.started, now);
         }
         // A throttled target that announced when to retry does not count as failed for its breaker.
-        let is_held_back = gauges.note(outcome, self.started, now) == ThrottleVerdict::HeldBack;
-        self.target.note_pacing(&gauges);
-        permit.report(if is_held_back { &Outcome::Abandoned } else { outcome }, now);
-        let pressure = &mut gauges.pressure;
+        let is_held_back = measurements.record(outcome, self.started, now) == ThrottleDecision::HeldBack;
+        self.target.update_pacing(&measurements);
+        permit.report(if is_held_back { &AttemptOutcome::Abandoned } else { outcome }, now);
+        let pressure = &mut measurements.pressure;
         if pressure.record(outcome, now).is_some() {
             self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));
         }
         let transitions = self.target.breaker.with(Breaker::take_transitions);
         for transition in &transitions {
-            pressure.follow(transition.to);
+            pressure.breaker_changed(transition.to);
         }
         // Observers may write logs; release the lock first so that other attempts do not wait for that.
-        drop(gauges);
+        drop(measurements);
         for transition in &transitions {
-            self.tally.breaker_changed(&self.target.name, transition);
+            self.totals.breaker_changed(&self.target.name, transition);
         }
     }
 }
 
 /// Whether a failure of this kind is a timeout.
-const fn is_late(kind: FailureKind) -> bool {
+const fn is_timeout(kind: FailureKind) -> bool {
     matches!(kind, FailureKind::NotStarted | FailureKind::TimedOut)
 }
 
 /// Whether a failure of this kind is a response of the vendor, as opposed to a condition that the gateway detected.
-const fn is_answer(kind: FailureKind) -> bool {
+const fn is_vendor_response(kind: FailureKind) -> bool {
     !matches!(
         kind,
         FailureKind::NotStarted
@@ -355,12 +361,12 @@ impl<R: Runtime> Drop for Attempt<R> {
         let record = AttemptRecord {
             target: &self.target.name,
             tier: self.tier,
-            ending: self.ending,
+            status: self.status,
             usage,
             cost,
             overrun: self.posted.map_or(Money::ZERO, |(_, overrun)| overrun),
-            is_bounded: self.posted.is_some_and(|(charge, _)| charge.is_bounded),
+            is_capped: self.posted.is_some_and(|(charge, _)| charge.is_capped),
         };
-        self.tally.attempted(&record, !self.was_never_sent);
+        self.totals.record_attempt(&record, !self.was_never_sent);
     }
 }

@@ -1,24 +1,24 @@
 //! Identifies callers: from a verified credential to the tier and routes that it grants.
 //!
-//! A face verifies the credential and passes its hash; [`Callers`] resolves the hash to a caller. Keys listed in the
-//! settings are checked first. All others are looked up in the directory, within a timeout, and the result is cached.
-//! Concurrent lookups of the same credential are collapsed into one (single flight). This happens once per request,
+//! A face verifies the credential and passes its hash; [`CallerResolver`] resolves the hash to a caller. Keys listed in
+//! the settings are checked first. All others are looked up in the directory, within a timeout, and the result is
+//! cached. Concurrent lookups of the same credential are collapsed into one (single flight). This happens once per request,
 //! before anything is spent on it.
 //!
 //! When the directory is unavailable or too slow, an expired result is not reused: the caller is treated as a guest
 //! until the directory is back. Nothing here raises a tier, reads a tier from a request, or undoes a revocation.
 
-mod flight;
-mod memory;
+mod cache;
+mod single_flight;
 
-use flight::{Flights, Turn};
+use cache::{CachedRecord, CallerCache};
 use foldhash::fast::FixedState;
-use memory::{Memory, Remembered};
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::{Timer, within};
+use seawall_core::runtime::{Timer, timeout_at};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use seawall_store::{CallerRecord, CredentialHash, Directory, StoreError};
+use single_flight::{LookupRole, LookupSingleFlight};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long an unknown credential is cached. Short, because a newly issued key is usually used right away.
-const UNKNOWN_FOR: Duration = Duration::from_secs(1);
+const UNKNOWN_TTL: Duration = Duration::from_secs(1);
 
 /// A caller's identity, as verified by a face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proven {
+pub enum CallerIdentity {
     /// A credential that was verified.
     Credential {
         /// The hash that the settings and the directory identify it by.
         hash: [u8; 32],
         /// The kind of credential.
-        proof: ProofKind,
+        kind: CredentialKind,
         /// The issuer's tier, which applies if the directory has no record. Without it, such a caller is unknown.
         tier: Option<Tier>,
     },
@@ -51,7 +51,7 @@ pub enum Proven {
 
 /// The kind of a verified credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProofKind {
+pub enum CredentialKind {
     /// An API key. Only the directory can decide whether it exists.
     Key,
     /// A token signed by its issuer.
@@ -71,8 +71,8 @@ pub struct Caller {
     pub origin: TierOrigin,
     /// The routes the caller may use; all of them if `None`.
     pub routes: Option<Arc<[Box<str>]>>,
-    /// Whether an operator has barred the caller from every model.
-    pub is_clamped: bool,
+    /// Whether an operator has suspended the caller's access to models.
+    pub is_suspended: bool,
     /// The network of a guest.
     pub network: Option<u64>,
 }
@@ -123,29 +123,30 @@ impl TierOrigin {
 
 /// Why a credential does not identify a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotKnown {
+pub enum IdentifyError {
     /// No such credential exists.
-    #[error("the credentials are not known here")]
+    #[error("the credential is unknown")]
     Unknown,
     /// The credential was revoked.
-    #[error("the credentials have been revoked")]
+    #[error("the credential was revoked")]
     Revoked,
     /// The directory is unavailable, and guests are not allowed, so the caller cannot be treated as one.
-    #[error("the credentials cannot be looked up at the moment")]
-    Unreachable,
+    #[error("the credential cannot be looked up: the caller directory is unavailable")]
+    DirectoryUnavailable,
 }
 
 /// Looks callers up by credential. Implemented for every [`Directory`].
 pub trait CallerDirectory: Send + Sync {
     /// Returns the record of this credential, including revoked ones.
-    fn find(&self, hash: &[u8; 32]) -> Finding<'_>;
+    fn find(&self, hash: &[u8; 32]) -> DirectoryLookup<'_>;
 }
 
 /// A lookup in progress.
-pub type Finding<'a> = Pin<Box<dyn Future<Output = Result<Option<CallerRecord>, StoreError>> + Send + 'a>>;
+pub type DirectoryLookup<'a> =
+    Pin<Box<dyn Future<Output = Result<Option<CallerRecord>, StoreError>> + Send + 'a>>;
 
 impl<D: Directory> CallerDirectory for D {
-    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
+    fn find(&self, hash: &[u8; 32]) -> DirectoryLookup<'_> {
         let credential = CredentialHash(*hash);
         Box::pin(async move { Directory::find(self, &credential).await })
     }
@@ -153,7 +154,7 @@ impl<D: Directory> CallerDirectory for D {
 
 /// An API key that the settings list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedKey {
+pub struct StaticKey {
     /// The tier that the key grants.
     pub tier: Tier,
     /// The routes the key grants; all of them if `None`.
@@ -161,27 +162,27 @@ pub struct ListedKey {
 }
 
 /// Listed keys by their hash. The entries come from the settings only, so callers cannot force hash collisions.
-#[expect(clippy::disallowed_types, reason = "the hasher is fixed, and nobody goes through them")]
-pub type ListedKeys = std::collections::HashMap<[u8; 32], ListedKey, FixedState>;
+#[expect(clippy::disallowed_types, reason = "the hasher is fixed, and the map is never iterated")]
+pub type StaticKeys = std::collections::HashMap<[u8; 32], StaticKey, FixedState>;
 
 /// How callers are identified.
 #[derive(Clone)]
 pub struct CallerOptions {
     /// The keys listed in the settings, by their hash.
-    pub keys: ListedKeys,
+    pub keys: StaticKeys,
     /// Where all other credentials are looked up.
     pub directory: Option<Arc<dyn CallerDirectory>>,
     /// How long a lookup result is cached.
-    pub believe_for: Duration,
+    pub cache_ttl: Duration,
     /// Timeout of a directory lookup.
-    pub find_within: Duration,
+    pub lookup_timeout: Duration,
     /// Whether guests are allowed. If not, an API key that was never seen before is refused while the directory is
     /// unavailable, instead of being treated as a guest.
-    pub guests: bool,
+    pub allows_guests: bool,
 }
 
 /// Resolves credentials to callers; see the module documentation.
-pub struct Callers {
+pub struct CallerResolver {
     options: CallerOptions,
     shared: Arc<Shared>,
 }
@@ -189,19 +190,19 @@ pub struct Callers {
 /// State that survives a configuration reload.
 #[derive(Default)]
 struct Shared {
-    memory: Memory,
-    flights: Flights,
+    cache: CallerCache,
+    lookups: LookupSingleFlight,
     fallbacks: AtomicU64,
 }
 
 /// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Answered(Remembered),
-    Away,
+enum LookupOutcome {
+    Answered(CachedRecord),
+    Unavailable,
 }
 
-impl Callers {
+impl CallerResolver {
     /// Starts with an empty cache.
     #[must_use]
     pub fn new(options: CallerOptions) -> Self {
@@ -211,77 +212,89 @@ impl Callers {
     /// Applies new options and keeps the cache, the counters and the lookups in progress. A different directory starts
     /// with an empty state.
     #[must_use]
-    pub fn renewed(&self, options: CallerOptions) -> Self {
-        let stays = match (&self.options.directory, &options.directory) {
+    pub fn rebuild(&self, options: CallerOptions) -> Self {
+        let is_same_directory = match (&self.options.directory, &options.directory) {
             (Some(before), Some(after)) => Arc::ptr_eq(before, after),
             (before, after) => before.is_none() && after.is_none(),
         };
-        if stays { Self { options, shared: Arc::clone(&self.shared) } } else { Self::new(options) }
+        if is_same_directory {
+            Self { options, shared: Arc::clone(&self.shared) }
+        } else {
+            Self::new(options)
+        }
     }
 
     /// Identifies a caller without waiting, if possible: guests, listed keys and cached lookups.
     #[must_use]
-    pub fn known(&self, proven: &Proven, now: Timestamp) -> Option<Result<Caller, NotKnown>> {
-        let (hash, proof, tier) = match *proven {
-            Proven::Guest { hash, network } => {
+    pub fn find_cached(
+        &self,
+        identity: &CallerIdentity,
+        now: Timestamp,
+    ) -> Option<Result<Caller, IdentifyError>> {
+        let (hash, kind, tier) = match *identity {
+            CallerIdentity::Guest { hash, network } => {
                 return Some(Ok(guest(&hash, TierOrigin::Guest, Some(network))));
             }
-            Proven::Credential { hash, proof, tier } => (hash, proof, tier),
+            CallerIdentity::Credential { hash, kind, tier } => (hash, kind, tier),
         };
         // Only API keys can be listed. The hashes of other credential kinds are derived from names that are no secret.
-        if proof == ProofKind::Key
+        if kind == CredentialKind::Key
             && let Some(listed) = self.options.keys.get(&hash)
         {
             let (tier, routes) = (listed.tier, listed.routes.clone());
-            let (id, origin) = (number_of(&hash), TierOrigin::Settings);
-            return Some(Ok(Caller { id, tier, origin, routes, is_clamped: false, network: None }));
+            let (id, origin) = (caller_id_of(&hash), TierOrigin::Settings);
+            return Some(Ok(Caller { id, tier, origin, routes, is_suspended: false, network: None }));
         }
         if self.options.directory.is_none() {
-            return Some(entitled(&hash, tier, Remembered::Absent));
+            return Some(resolve(&hash, tier, CachedRecord::Absent));
         }
-        let (remembered, since) = self.shared.memory.recall(&hash)?;
-        let is_stranger = remembered == Remembered::Absent && tier.is_none();
-        let believed =
-            if is_stranger { self.options.believe_for.min(UNKNOWN_FOR) } else { self.options.believe_for };
-        (now - since < believed).then(|| entitled(&hash, tier, remembered))
+        let (record, since) = self.shared.cache.get(&hash)?;
+        let is_unknown = record == CachedRecord::Absent && tier.is_none();
+        let ttl = if is_unknown { self.options.cache_ttl.min(UNKNOWN_TTL) } else { self.options.cache_ttl };
+        (now - since < ttl).then(|| resolve(&hash, tier, record))
     }
 
-    /// Identifies a caller. Waits for the directory no longer than `find_within`.
-    pub async fn find<T: Timer>(&self, timer: &T, proven: &Proven) -> Result<Caller, NotKnown> {
-        let until = Deadline::after(timer.monotonic(), self.options.find_within);
+    /// Identifies a caller. Waits for the directory no longer than `lookup_timeout`.
+    pub async fn find<T: Timer>(
+        &self,
+        timer: &T,
+        identity: &CallerIdentity,
+    ) -> Result<Caller, IdentifyError> {
+        let until = Deadline::after(timer.monotonic(), self.options.lookup_timeout);
         loop {
             let now = timer.monotonic();
-            if let Some(known) = self.known(proven, now) {
+            if let Some(known) = self.find_cached(identity, now) {
                 return known;
             }
-            let (Proven::Credential { hash, tier, .. }, Some(directory)) = (proven, &self.options.directory)
+            let (CallerIdentity::Credential { hash, tier, .. }, Some(directory)) =
+                (identity, &self.options.directory)
             else {
-                // Unreachable: without a directory, and for guests, `known` always returns a result.
-                return Err(NotKnown::Unknown);
+                // Unreachable: without a directory, and for guests, `find_cached` always returns a result.
+                return Err(IdentifyError::Unknown);
             };
-            let outcome = match self.shared.flights.join(hash) {
-                Turn::Lead(lead) => {
-                    let answer = within(timer, until, directory.find(hash)).await;
+            let outcome = match self.shared.lookups.join(hash) {
+                LookupRole::Lead(leader) => {
+                    let answer = timeout_at(timer, until, directory.find(hash)).await;
                     let outcome = match answer {
-                        Some(Ok(record)) => Outcome::Answered(Remembered::of(record.as_ref())),
-                        Some(Err(_)) | None => Outcome::Away,
+                        Some(Ok(record)) => LookupOutcome::Answered(CachedRecord::of(record.as_ref())),
+                        Some(Err(_)) | None => LookupOutcome::Unavailable,
                     };
-                    lead.land(outcome, |answered| {
+                    leader.complete(outcome, |record| {
                         // The cache entry's age counts from the start of the lookup: the result may miss a revocation
                         // that happened during it.
-                        let is_stranger = answered == Remembered::Absent && tier.is_none();
-                        self.shared.memory.remember(*hash, answered, now, is_stranger);
+                        let is_unknown = record == CachedRecord::Absent && tier.is_none();
+                        self.shared.cache.insert(*hash, record, now, is_unknown);
                     });
                     Some(outcome)
                 }
-                Turn::Follow(flight) => match within(timer, until, flight).await {
-                    Some(landed) => landed,
-                    None => Some(Outcome::Away),
+                LookupRole::Follow(follower) => match timeout_at(timer, until, follower).await {
+                    Some(outcome) => outcome,
+                    None => Some(LookupOutcome::Unavailable),
                 },
             };
             match outcome {
-                Some(Outcome::Answered(answered)) => return entitled(hash, *tier, answered),
-                Some(Outcome::Away) => return self.fallback(proven),
+                Some(LookupOutcome::Answered(record)) => return resolve(hash, *tier, record),
+                Some(LookupOutcome::Unavailable) => return self.fallback(identity),
                 // The leader was cancelled before it had a result, so the next caller looks the credential up.
                 None => {}
             }
@@ -289,10 +302,10 @@ impl Callers {
     }
 
     /// Drops the cached result of a credential whose record has just been changed by this gateway.
-    pub fn forget(&self, hash: &[u8; 32]) {
+    pub fn invalidate(&self, hash: &[u8; 32]) {
         // The order matters: a lookup that completes in between must not be cached.
-        self.shared.flights.disown(hash);
-        self.shared.memory.forget(hash);
+        self.shared.lookups.detach(hash);
+        self.shared.cache.remove(hash);
     }
 
     /// How often a caller was treated as a guest because the directory was unavailable.
@@ -302,15 +315,19 @@ impl Callers {
     }
 
     /// The caller's identity while the directory is unavailable: a guest at most.
-    fn fallback(&self, proven: &Proven) -> Result<Caller, NotKnown> {
-        let Proven::Credential { hash, proof, .. } = proven else { return Err(NotKnown::Unknown) };
-        let before = self.shared.memory.recall(hash).map(|(remembered, _)| remembered);
+    fn fallback(&self, identity: &CallerIdentity) -> Result<Caller, IdentifyError> {
+        let CallerIdentity::Credential { hash, kind, .. } = identity else {
+            return Err(IdentifyError::Unknown);
+        };
+        let before = self.shared.cache.get(hash).map(|(record, _)| record);
         match before {
             // A revocation stays in force.
-            Some(Remembered::Revoked) => return Err(NotKnown::Revoked),
+            Some(CachedRecord::Revoked) => return Err(IdentifyError::Revoked),
             // Anyone can invent a key. Where guests are not allowed, an invented key must not grant access.
-            None | Some(Remembered::Absent) if *proof == ProofKind::Key && !self.options.guests => {
-                return Err(NotKnown::Unreachable);
+            None | Some(CachedRecord::Absent)
+                if *kind == CredentialKind::Key && !self.options.allows_guests =>
+            {
+                return Err(IdentifyError::DirectoryUnavailable);
             }
             _ => {}
         }
@@ -320,30 +337,36 @@ impl Callers {
 }
 
 /// Combines the directory's result with the tier of the credential's issuer.
-fn entitled(hash: &[u8; 32], tier: Option<Tier>, answered: Remembered) -> Result<Caller, NotKnown> {
-    let caller =
-        |id, tier, origin, is_clamped| Caller { id, tier, origin, routes: None, is_clamped, network: None };
-    match (answered, tier) {
-        (Remembered::Revoked, _) => Err(NotKnown::Revoked),
-        (Remembered::Found { id, tier, is_clamped }, _) => {
-            Ok(caller(id, tier, TierOrigin::Directory, is_clamped))
+fn resolve(hash: &[u8; 32], tier: Option<Tier>, record: CachedRecord) -> Result<Caller, IdentifyError> {
+    let caller = |id, tier, origin, is_suspended| Caller {
+        id,
+        tier,
+        origin,
+        routes: None,
+        is_suspended,
+        network: None,
+    };
+    match (record, tier) {
+        (CachedRecord::Revoked, _) => Err(IdentifyError::Revoked),
+        (CachedRecord::Found { id, tier, is_suspended }, _) => {
+            Ok(caller(id, tier, TierOrigin::Directory, is_suspended))
         }
-        (Remembered::Absent, Some(tier)) => Ok(caller(number_of(hash), tier, TierOrigin::Issuer, false)),
-        (Remembered::Absent, None) => Err(NotKnown::Unknown),
+        (CachedRecord::Absent, Some(tier)) => Ok(caller(caller_id_of(hash), tier, TierOrigin::Issuer, false)),
+        (CachedRecord::Absent, None) => Err(IdentifyError::Unknown),
     }
 }
 
 fn guest(hash: &[u8; 32], origin: TierOrigin, network: Option<u64>) -> Caller {
-    Caller { id: number_of(hash), tier: Tier::Guest, origin, routes: None, is_clamped: false, network }
+    Caller { id: caller_id_of(hash), tier: Tier::Guest, origin, routes: None, is_suspended: false, network }
 }
 
 /// The identifier of a caller that has no record: the first eight bytes of its hash.
 #[must_use]
-pub fn number_of(hash: &[u8; 32]) -> u64 {
+pub fn caller_id_of(hash: &[u8; 32]) -> u64 {
     hash.first_chunk().map_or(0, |start| u64::from_be_bytes(*start))
 }
 
-impl Remembered {
+impl CachedRecord {
     fn of(record: Option<&CallerRecord>) -> Self {
         match record {
             None => Self::Absent,
@@ -351,7 +374,7 @@ impl Remembered {
             Some(record) => Self::Found {
                 id: record.caller,
                 tier: record.tier,
-                is_clamped: record.clamp == Some(Ceiling::None),
+                is_suspended: record.ceiling == Some(Ceiling::None),
             },
         }
     }

@@ -1,11 +1,11 @@
 //! Configuration of the chat face.
 
-use crate::chat::{ChatPrompt, PromptOccasion};
-use crate::flight::FlightBoard;
+use crate::answer_cache::{AnswerCache, CacheVersions};
+use crate::chat::{ChatPrompt, PromptModel};
 use crate::guardrail::Guardrails;
-use crate::shelf::{Shelf, Versions};
+use crate::single_flight::AnswerSingleFlight;
 use seawall_core::cache_policy::CacheAges;
-use seawall_core::deadline::Reserves;
+use seawall_core::deadline::RungReserves;
 use seawall_core::history::TokenLimits;
 use seawall_core::strategy::Language;
 use seawall_core::tokens::{Calibration, OverheadOptions};
@@ -32,23 +32,23 @@ pub struct ChatRules {
     /// Maximum ages of cached answers.
     pub ages: CacheAges,
     /// The deadline for the first text, and the share of it that each rung needs.
-    pub reserves: Reserves,
+    pub reserves: RungReserves,
     /// The answer cache.
-    pub shelf: Arc<dyn Shelf>,
+    pub answer_cache: Arc<dyn AnswerCache>,
     /// Single flight for equal questions that arrive concurrently. A configuration reload passes it on while its
     /// settings are unchanged.
-    pub flights: Arc<FlightBoard>,
+    pub single_flight: Arc<AnswerSingleFlight>,
     /// The language of replies to callers whose language is not known yet.
     pub language: Language,
 }
 
 impl ChatRules {
-    pub(crate) fn occasion<'a>(&'a self, calibration: &'a Calibration) -> PromptOccasion<'a> {
-        PromptOccasion { model: &self.model, limits: &self.tokens, overhead: self.overhead, calibration }
+    pub(crate) fn prompt_model<'a>(&'a self, calibration: &'a Calibration) -> PromptModel<'a> {
+        PromptModel { model: &self.model, limits: &self.tokens, overhead: self.overhead, calibration }
     }
 
-    pub(crate) fn versions(&self) -> Versions {
-        Versions {
+    pub(crate) fn versions(&self) -> CacheVersions {
+        CacheVersions {
             route: self.route.as_str().into(),
             prompt: self.prompt_version.as_str().into(),
             catalogue: self.catalogue_version.as_str().into(),

@@ -5,35 +5,35 @@
 
 use crate::admit::scopes;
 use crate::callers::Caller;
-use crate::path::Path;
+use crate::pipeline::Pipeline;
 use crate::reply::Rejection;
 use seawall_core::evaluator::Protection;
-use seawall_core::handle::Runtime;
-use seawall_core::quota::Cost;
+use seawall_core::quota::QuotaCost;
+use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Mode;
-use seawall_store::{AdmitDecision, QuotaAsk};
+use seawall_store::{AdmissionRequest, AdmitDecision};
 
-impl<R: Runtime> Path<R> {
+impl<R: Runtime> Pipeline<R> {
     /// Takes one request from every limit of this caller that belongs to no route, or rejects it like any other
     /// request.
     pub async fn admit_without_model(&self, caller: &Caller) -> Result<(), Rejection> {
         let (rules, now) = (self.rules.load_full(), self.runtime.now());
         let scopes = scopes(&rules.groups, caller, None);
-        let ask = QuotaAsk {
-            home: caller.network.unwrap_or(caller.id),
+        let admission = AdmissionRequest {
+            partition: caller.network.unwrap_or(caller.id),
             scopes: &scopes,
-            cost: Cost::tokens(0),
+            cost: QuotaCost::tokens(0),
             money: None,
             claim: None,
         };
         let is_enforced = rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce;
-        match self.limits.reserve(ask, now).await {
-            AdmitDecision::RetryAfter(refusal) if is_enforced => Err(Rejection::Limited {
-                limit: rules.groups.named(refusal.binding.limit),
-                come_back: rules.come_back.hint(refusal.wait, self.runtime.draw()),
+        match self.quotas.reserve(admission, now).await {
+            AdmitDecision::RetryAfter(refusal) if is_enforced => Err(Rejection::RateLimited {
+                limit: rules.groups.describe(refusal.binding.limit),
+                retry_after: rules.retry_after.advise(refusal.wait, self.runtime.draw()),
             }),
             AdmitDecision::TooLarge { limit, .. } if is_enforced => {
-                Err(Rejection::TooLargeForLimit(rules.groups.named(limit)))
+                Err(Rejection::TooLargeForLimit(rules.groups.describe(limit)))
             }
             _ => Ok(()),
         }

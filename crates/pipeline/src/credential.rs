@@ -6,7 +6,7 @@
 //! **What it does not do.** It blocks nothing: the breaker and the retry policy decide which calls are made. It exists
 //! for operators, because a target with a wrong key otherwise looks healthy.
 
-use seawall_core::failure::{FailureKind, Outcome};
+use seawall_core::failure::{AttemptOutcome, FailureKind};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Whether the vendor accepts the target's credential.
@@ -35,7 +35,7 @@ impl CredentialStatus {
 const UNKNOWN: u8 = 0;
 const ACCEPTED: u8 = 1;
 /// Accepted once and rejected twice since; the next rejection marks the credential as rejected.
-const DOUBTED: u8 = 3;
+const SUSPECT: u8 = 3;
 const REJECTED: u8 = 4;
 
 /// The state of one target's credential; see the module documentation.
@@ -46,27 +46,27 @@ impl CredentialHealth {
     pub(crate) fn status(&self) -> CredentialStatus {
         match self.0.load(Ordering::Relaxed) {
             UNKNOWN => CredentialStatus::Unknown,
-            ACCEPTED..=DOUBTED => CredentialStatus::Accepted,
+            ACCEPTED..=SUSPECT => CredentialStatus::Accepted,
             _ => CredentialStatus::Rejected,
         }
     }
 
     /// Records the outcome of an attempt. Returns the new status if it changed.
-    pub(crate) fn note(&self, outcome: &Outcome) -> Option<CredentialStatus> {
+    pub(crate) fn record(&self, outcome: &AttemptOutcome) -> Option<CredentialStatus> {
         match outcome {
             // In the common case the status is already `ACCEPTED`, and no write is needed.
-            Outcome::Succeeded { .. } | Outcome::AnsweredWhole { .. }
+            AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. }
                 if self.0.load(Ordering::Relaxed) == ACCEPTED =>
             {
                 None
             }
-            Outcome::Succeeded { .. } | Outcome::AnsweredWhole { .. } => {
+            AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. } => {
                 let before = self.0.swap(ACCEPTED, Ordering::Relaxed);
                 (before == REJECTED).then_some(CredentialStatus::Accepted)
             }
-            Outcome::Failed(failure) if failure.kind == FailureKind::Unauthorized => {
+            AttemptOutcome::Failed(failure) if failure.kind == FailureKind::Unauthorized => {
                 let next = |state| match state {
-                    UNKNOWN | DOUBTED.. => REJECTED,
+                    UNKNOWN | SUSPECT.. => REJECTED,
                     state => state + 1,
                 };
                 let before =
@@ -74,7 +74,7 @@ impl CredentialHealth {
                 let before = before.unwrap_or(REJECTED);
                 (before != REJECTED && next(before) == REJECTED).then_some(CredentialStatus::Rejected)
             }
-            Outcome::Failed(_) | Outcome::Abandoned => None,
+            AttemptOutcome::Failed(_) | AttemptOutcome::Abandoned => None,
         }
     }
 }
@@ -82,13 +82,13 @@ impl CredentialHealth {
 #[cfg(test)]
 mod tests {
     use super::{CredentialHealth, CredentialStatus};
-    use seawall_core::failure::{Failure, FailureKind, Outcome};
+    use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
     use std::time::Duration;
 
-    const GOOD: Outcome = Outcome::Succeeded { first_content_after: Duration::ZERO };
+    const GOOD: AttemptOutcome = AttemptOutcome::Succeeded { time_to_first_content: Duration::ZERO };
 
-    fn failed(kind: FailureKind) -> Outcome {
-        Outcome::Failed(Failure::of(kind))
+    fn failed(kind: FailureKind) -> AttemptOutcome {
+        AttemptOutcome::Failed(Failure::of(kind))
     }
 
     #[test]
@@ -96,15 +96,15 @@ mod tests {
         let health = CredentialHealth::default();
         let bad = failed(FailureKind::Unauthorized);
         assert_eq!(health.status(), CredentialStatus::Unknown);
-        assert_eq!(health.note(&failed(FailureKind::ServerFault)), None);
-        assert_eq!(health.note(&bad), Some(CredentialStatus::Rejected));
-        assert_eq!((health.note(&bad), health.status()), (None, CredentialStatus::Rejected));
-        assert_eq!(health.note(&failed(FailureKind::Throttled)), None);
-        assert_eq!(health.note(&GOOD), Some(CredentialStatus::Accepted));
-        assert_eq!((health.note(&GOOD), health.status()), (None, CredentialStatus::Accepted));
+        assert_eq!(health.record(&failed(FailureKind::ServerFault)), None);
+        assert_eq!(health.record(&bad), Some(CredentialStatus::Rejected));
+        assert_eq!((health.record(&bad), health.status()), (None, CredentialStatus::Rejected));
+        assert_eq!(health.record(&failed(FailureKind::Throttled)), None);
+        assert_eq!(health.record(&GOOD), Some(CredentialStatus::Accepted));
+        assert_eq!((health.record(&GOOD), health.status()), (None, CredentialStatus::Accepted));
         // A single rejection may be specific to one request.
-        assert_eq!([health.note(&bad), health.note(&bad), health.note(&GOOD)], [None; 3]);
-        assert_eq!([health.note(&bad), health.note(&bad)], [None; 2]);
-        assert_eq!(health.note(&bad), Some(CredentialStatus::Rejected));
+        assert_eq!([health.record(&bad), health.record(&bad), health.record(&GOOD)], [None; 3]);
+        assert_eq!([health.record(&bad), health.record(&bad)], [None; 2]);
+        assert_eq!(health.record(&bad), Some(CredentialStatus::Rejected));
     }
 }

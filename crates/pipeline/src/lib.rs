@@ -2,7 +2,7 @@
 //!
 //! `receive → identify → admit → plan → answer → relay → settle`: each stage consumes the type that the previous one
 //! returns, so the compiler enforces the order. No request reaches a model without admission, every attempt is
-//! reported, and every answer is settled. [`Path`] holds the state that requests share; [`Path::serve`] runs all stages
+//! reported, and every answer is settled. [`Pipeline`] holds the state that requests share; [`Pipeline::serve`] runs all stages
 //! in one place.
 //!
 //! Time, randomness and timers come through a [`Runtime`] handle, and models through
@@ -10,54 +10,57 @@
 
 mod admit;
 mod answer;
+mod answer_cache;
 mod attempt;
+mod baselines;
 pub mod callers;
 pub mod chat;
 mod chat_rules;
 mod count;
 mod credential;
-mod flight;
+pub mod dialect;
 pub mod guardrail;
-#[cfg(test)]
-mod hand;
 mod identify;
-mod limit_name;
-mod limits;
+mod limit_description;
+#[cfg(test)]
+mod manual_clock;
 mod output;
 mod output_history;
 mod output_limit;
 mod pacing;
-mod path;
-mod place;
+mod pipeline;
 mod plan;
-mod prepared;
+mod prepared_reply;
+mod quota_store;
 mod receive;
 mod relay;
 mod reply;
 mod rules;
 mod settle;
-mod shelf;
 mod shortage;
-pub mod speech;
+mod single_flight;
+mod slot;
 mod status;
 mod target;
-mod usual;
 
-pub use callers::{Caller, Callers, NotKnown, ProofKind, Proven, TierOrigin};
+pub use answer_cache::{AnswerCache, PendingLookup};
+pub use callers::{Caller, CallerIdentity, CallerResolver, CredentialKind, IdentifyError, TierOrigin};
 pub use chat_rules::ChatRules;
 pub use credential::CredentialStatus;
-pub use flight::FlightBoard;
-pub use limit_name::{LimitName, LimitScope};
-pub use limits::{Decided, Deciding, Limits, SharedLimits, SharedTaking};
+pub use limit_description::{LimitDescription, LimitScope};
 pub use pacing::PacingStatus;
-pub use path::{Path, PathOptions};
-pub use receive::{Arriving, InboundRequest, hex, request_name};
+pub use pipeline::{Pipeline, PipelineOptions};
+pub use quota_store::{FleetQuotas, PendingDecision, QuotaStore, SharedDecision, SharedReservation};
+pub use receive::{ApiOperation, InboundRequest, format_request_id, hex};
 pub use relay::ReplyStream;
-pub use reply::{BodyScope, ConcurrencyScope, Conflict, Notes, Rejection, Reply, ReplyContent, SOON};
-pub use rules::{ArrivalLimits, LimitRules, RuleOptions};
-pub use seawall_core::handle::{Runtime, Timer};
+pub use reply::{
+    BodyScope, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection, Reply, ReplyContent,
+    ReplyMetadata,
+};
+pub use rules::{LimitRules, ReceiveLimits, RuleOptions};
+pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
-pub use settle::{AttemptEnding, AttemptRecord, Observer, Record, Verdict};
-pub use shelf::{Looking, Shelf};
+pub use settle::{AttemptRecord, AttemptStatus, Observer, RequestOutcome, RequestRecord};
+pub use single_flight::AnswerSingleFlight;
 pub use status::{DaySpend, LimitStatus, TargetStatus};
 pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

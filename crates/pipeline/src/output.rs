@@ -10,38 +10,38 @@
 
 use crate::target::{CallBound, GuardedTarget};
 use seawall_core::money::{Money, Usage};
-use seawall_core::tokens::{Family, OutputLimit, OutputMeter};
+use seawall_core::tokens::{OutputLimit, OutputMeter, TokenizerFamily};
 use seawall_wire::chat::UsageReport;
 
 /// The metered output of one attempt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Output {
+pub(crate) struct AttemptOutput {
     limit: OutputLimit,
     /// Whether the answer is not streamed.
-    comes_whole: bool,
+    is_unstreamed: bool,
     /// Whether the vendor may bill output that it does not send.
-    hides: bool,
+    hides_output: bool,
     /// Whether the request itself asks for hidden output, so that it proves nothing about the target.
-    was_asked_to_hide: bool,
+    requests_hidden_output: bool,
     /// Whether the input reported at the start may be incomplete.
     rereads_input: bool,
     /// Upper bound of the tokens billable for what has arrived; `None` if no bound is known.
     billed: Option<u64>,
     /// Upper bound of the tokens that a stream has sent.
-    shown: Option<u64>,
+    visible: Option<u64>,
     /// Token count of a stream that was cut because it exceeded its limit.
-    passed: Option<u64>,
+    exceeded_tokens: Option<u64>,
 }
 
 /// How an answer ended, as far as billing is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputEnd {
     /// The vendor ended it.
-    Vendor,
+    ByVendor,
     /// The vendor may still have been generating output.
-    Open,
+    StillGenerating,
     /// The response proves that no output was generated.
-    Nothing,
+    NoOutput,
 }
 
 /// The amount posted for an attempt.
@@ -50,70 +50,77 @@ pub(crate) struct Charge {
     pub(crate) usage: Usage,
     pub(crate) cost: Money,
     /// Whether all of the usage was reported by the vendor.
-    pub(crate) is_told: bool,
+    pub(crate) is_reported: bool,
     /// Whether the vendor reported more than is possible and the charge was capped.
-    pub(crate) is_bounded: bool,
+    pub(crate) is_capped: bool,
 }
 
-impl Output {
-    pub(crate) fn new(bound: &CallBound, comes_whole: bool, target: &GuardedTarget) -> Self {
-        let is_known_to_hide = target.output.hides();
-        let hides = is_known_to_hide || bound.hides_output;
+impl AttemptOutput {
+    pub(crate) fn new(bound: &CallBound, is_unstreamed: bool, target: &GuardedTarget) -> Self {
+        let is_known_to_hide = target.output.hides_output();
+        let hides_output = is_known_to_hide || bound.hides_output;
         Self {
             limit: OutputLimit::new(bound.output),
-            comes_whole,
-            hides,
-            was_asked_to_hide: bound.hides_output,
+            is_unstreamed,
+            hides_output,
+            requests_hidden_output: bound.hides_output,
             rereads_input: is_known_to_hide || bound.rereads_input,
-            billed: (!comes_whole && !hides).then_some(0),
-            shown: None,
-            passed: None,
+            billed: (!is_unstreamed && !hides_output).then_some(0),
+            visible: None,
+            exceeded_tokens: None,
         }
     }
 
     /// Records how much of a stream has arrived and how many of its bytes are not metered yet. Returns whether the
     /// output exceeds its limit.
-    pub(crate) fn note(&mut self, meter: &mut OutputMeter, unread: u64, family: Family) -> bool {
-        let billed = if self.hides { meter.counted() } else { meter.billed_at_most() };
+    pub(crate) fn record(&mut self, meter: &mut OutputMeter, unread: u64, family: TokenizerFamily) -> bool {
+        let billed = if self.hides_output { meter.counted() } else { meter.max_billed() };
         self.billed = billed.map(|billed| billed.saturating_add(unread));
-        self.shown = Some(meter.upper());
-        let is_passed = self.limit.is_passed(meter, family);
-        if is_passed {
-            self.passed = Some(meter.counted().unwrap_or_else(|| meter.best(family).max(meter.events())));
+        self.visible = Some(meter.upper());
+        let is_exceeded = self.limit.is_exceeded(meter, family);
+        if is_exceeded {
+            self.exceeded_tokens =
+                Some(meter.counted().unwrap_or_else(|| meter.best(family).max(meter.events())));
         }
-        is_passed
+        is_exceeded
     }
 
-    pub(crate) const fn is_passed(&self) -> bool {
-        self.passed.is_some()
+    pub(crate) const fn is_exceeded(&self) -> bool {
+        self.exceeded_tokens.is_some()
     }
 
     /// The token count of an answer that exceeded its limit.
-    pub(crate) fn passed(&self) -> u64 {
-        self.passed.unwrap_or_default()
+    pub(crate) fn exceeded_tokens(&self) -> u64 {
+        self.exceeded_tokens.unwrap_or_default()
     }
 
     /// Upper bound of the tokens that a stream has sent. `None` if the request asked for thinking: hidden output is
     /// then no evidence that the target also hides output unasked.
-    pub(crate) fn shown(&self) -> Option<u64> {
-        self.shown.filter(|_| !self.was_asked_to_hide)
+    pub(crate) fn visible(&self) -> Option<u64> {
+        self.visible.filter(|_| !self.requests_hidden_output)
     }
 
     /// Records an answer that was not streamed, with its maximum token count.
-    pub(crate) const fn note_whole(&mut self, most: u64) {
-        if !self.hides {
-            self.billed = Some(most);
+    pub(crate) const fn record_unstreamed(&mut self, max: u64) {
+        if !self.hides_output {
+            self.billed = Some(max);
         }
     }
 
     /// Output tokens to charge if the vendor did not report them.
-    fn at_most(&self, end: OutputEnd, target: &GuardedTarget) -> u64 {
+    fn max_billable(&self, end: OutputEnd, target: &GuardedTarget) -> u64 {
         let reserved = self.limit.reserved();
-        let unseen = if end == OutputEnd::Open && !self.comes_whole { target.output.per_second() } else { 0 };
-        match (end, self.passed, self.billed) {
-            (OutputEnd::Nothing, ..) => 0,
+        let unseen = if end == OutputEnd::StillGenerating && !self.is_unstreamed {
+            target.output.tokens_per_second()
+        } else {
+            0
+        };
+        match (end, self.exceeded_tokens, self.billed) {
+            (OutputEnd::NoOutput, ..) => 0,
             // A token estimate may be off by a fifth.
-            (_, Some(passed), _) => reserved.max(passed.saturating_add(passed / 4).saturating_add(unseen)),
+            (_, Some(exceeded), _) => {
+                reserved.max(exceeded.saturating_add(exceeded / 4).saturating_add(unseen))
+            }
             (_, None, Some(billed)) => billed.saturating_add(unseen).min(reserved),
             (_, None, None) => reserved,
         }
@@ -130,24 +137,24 @@ impl Output {
     ) -> Charge {
         // The input reported at the start is complete, unless the vendor calls the model again by itself.
         let has_input = report.usage.total_input() > 0 && (report.has_output || !self.rereads_input);
-        let is_told = has_input && report.has_output;
-        let output = if report.has_output { report.usage.output } else { self.at_most(end, target) };
+        let is_reported = has_input && report.has_output;
+        let output = if report.has_output { report.usage.output } else { self.max_billable(end, target) };
         let input = Usage { input: bound.input, ..Usage::default() };
         let mut usage = Usage { output, ..if has_input { report.usage } else { input } };
         let price = |usage: &Usage| {
-            if has_input { target.price.of(usage) } else { bound.cost_with(usage.output) }
+            if has_input { target.price.cost(usage) } else { bound.max_cost_for_output(usage.output) }
         };
         let mut cost = price(&usage);
-        let mut is_bounded = false;
-        if !is_told && self.passed.is_none() {
+        let mut is_capped = false;
+        if !is_reported && self.exceeded_tokens.is_none() {
             cost = cost.min(held);
         }
         let possible = self.possible(usage, bound, target);
         if possible != usage && (cost > held || held == Money::ZERO) {
-            (usage, is_bounded) = (possible, true);
+            (usage, is_capped) = (possible, true);
             cost = price(&usage).max(held.min(cost));
         }
-        Charge { usage, cost, is_told, is_bounded }
+        Charge { usage, cost, is_reported, is_capped }
     }
 
     /// Caps the usage at what the model can process: its context window and its longest answer.
@@ -155,9 +162,9 @@ impl Output {
         let (window, longest) = target.output_bounds();
         let mut left = window.max(bound.input);
         let mut take = |tokens: u64| {
-            let taken = tokens.min(left);
-            left -= taken;
-            taken
+            let granted = tokens.min(left);
+            left -= granted;
+            granted
         };
         // The most expensive kind of input first.
         let (cache_write, input, cache_read) =

@@ -9,33 +9,33 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Tokens per second assumed for a target without statistics.
-const USUAL_SPEED: u64 = 200;
+const DEFAULT_TOKENS_PER_SECOND: u64 = 200;
 /// Upper bound of the measured rate; short answers can suggest more than any model delivers.
-const MOST_SPEED: u64 = 5_000;
+const MAX_TOKENS_PER_SECOND: u64 = 5_000;
 /// Number of streams to observe before their rate is used.
-const ENOUGH_STREAMS: u64 = 20;
+const MIN_STREAMS: u64 = 20;
 /// Shorter answers are too short to measure the rate.
-const LEAST_OUTPUT: u64 = 32;
+const MIN_OUTPUT: u64 = 32;
 /// An answer that arrives faster was generated before it was sent.
-const LEAST_TIME: Duration = Duration::from_millis(50);
+const MIN_DURATION: Duration = Duration::from_millis(50);
 
 /// This many calls that cost more than was reserved, within this window, take a target out of rotation.
-const MOST_OVERRUNS: usize = 3;
+const MAX_OVERRUNS: usize = 3;
 const OVERRUN_WINDOW: Duration = Duration::from_secs(600);
 /// Minimum time out of rotation.
-const LEAST_ASIDE: Duration = Duration::from_secs(60);
+const MIN_EJECTION: Duration = Duration::from_secs(60);
 
 /// See the module documentation. Shared by all versions of a target across configuration reloads.
 #[derive(Debug, Default)]
 pub(crate) struct OutputHistory {
     /// Time per token.
     pace: Histogram,
-    hides: AtomicBool,
+    hides_output: AtomicBool,
     overruns: AtomicU64,
     /// The latest overruns, oldest first, and when the target returns to rotation.
     recent: Mutex<(VecDeque<Timestamp>, Timestamp)>,
     /// Whether the target was ever out of rotation; until then, reads skip the lock.
-    was_set_aside: AtomicBool,
+    was_ejected: AtomicBool,
 }
 
 impl OutputHistory {
@@ -46,55 +46,55 @@ impl OutputHistory {
         let thinks =
             ["gpt-5", "deepseek-r", "reasoner", "qwq", "magistral"].iter().any(|word| name.contains(word))
                 || ["o1", "o3", "o4"].iter().any(|word| name.starts_with(word));
-        Self { hides: AtomicBool::new(thinks), ..Self::default() }
+        Self { hides_output: AtomicBool::new(thinks), ..Self::default() }
     }
 
     /// Whether the target bills output that it does not send.
-    pub(crate) fn hides(&self) -> bool {
-        self.hides.load(Ordering::Relaxed)
+    pub(crate) fn hides_output(&self) -> bool {
+        self.hides_output.load(Ordering::Relaxed)
     }
 
-    /// Records a complete answer: the vendor counted `output` tokens, sent at most `shown` of them, and took this long.
-    pub(crate) fn note_answer(&self, output: u64, shown: Option<u64>, took: Duration) {
-        if shown.is_some_and(|shown| output > shown.saturating_add(LEAST_OUTPUT)) {
-            self.hides.store(true, Ordering::Relaxed);
+    /// Records a complete answer: the vendor counted `output` tokens, sent at most `visible` of them, and took this long.
+    pub(crate) fn record_answer(&self, output: u64, visible: Option<u64>, duration: Duration) {
+        if visible.is_some_and(|visible| output > visible.saturating_add(MIN_OUTPUT)) {
+            self.hides_output.store(true, Ordering::Relaxed);
         }
-        if output >= LEAST_OUTPUT && took >= LEAST_TIME {
+        if output >= MIN_OUTPUT && duration >= MIN_DURATION {
             let tokens = u32::try_from(output).unwrap_or(u32::MAX);
-            self.pace.record(took / tokens);
+            self.pace.record(duration / tokens);
         }
     }
 
     /// The p99 of the observed output rate, in tokens per second.
-    pub(crate) fn per_second(&self) -> u64 {
-        if self.pace.count() < ENOUGH_STREAMS {
-            return USUAL_SPEED;
+    pub(crate) fn tokens_per_second(&self) -> u64 {
+        if self.pace.count() < MIN_STREAMS {
+            return DEFAULT_TOKENS_PER_SECOND;
         }
         let fastest = self.pace.quantile(0.01).unwrap_or(Duration::ZERO).max(Duration::from_nanos(1));
         let speed = Duration::from_secs(1).as_nanos().div_ceil(fastest.as_nanos());
-        u64::try_from(speed).unwrap_or(u64::MAX).min(MOST_SPEED)
+        u64::try_from(speed).unwrap_or(u64::MAX).min(MAX_TOKENS_PER_SECOND)
     }
 
     /// Records a call that cost more than was reserved. Three within ten minutes take the target out of rotation until
     /// the first of them is ten minutes old.
-    pub(crate) fn note_overrun(&self, now: Timestamp) {
+    pub(crate) fn record_overrun(&self, now: Timestamp) {
         self.overruns.fetch_add(1, Ordering::Relaxed);
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let (times, until) = &mut *recent;
         times.push_back(now);
-        while times.front().is_some_and(|first| *first + OVERRUN_WINDOW <= now) || times.len() > MOST_OVERRUNS
+        while times.front().is_some_and(|first| *first + OVERRUN_WINDOW <= now) || times.len() > MAX_OVERRUNS
         {
             times.pop_front();
         }
-        if let Some(first) = times.front().filter(|_| times.len() >= MOST_OVERRUNS) {
-            *until = (*first + OVERRUN_WINDOW).max(now + LEAST_ASIDE);
-            self.was_set_aside.store(true, Ordering::Relaxed);
+        if let Some(first) = times.front().filter(|_| times.len() >= MAX_OVERRUNS) {
+            *until = (*first + OVERRUN_WINDOW).max(now + MIN_EJECTION);
+            self.was_ejected.store(true, Ordering::Relaxed);
         }
     }
 
     /// How long the target stays out of rotation.
-    pub(crate) fn set_aside(&self, now: Timestamp) -> Option<Duration> {
-        if !self.was_set_aside.load(Ordering::Relaxed) {
+    pub(crate) fn ejected_for(&self, now: Timestamp) -> Option<Duration> {
+        if !self.was_ejected.load(Ordering::Relaxed) {
             return None;
         }
         let until = self.recent.lock().unwrap_or_else(PoisonError::into_inner).1;
@@ -109,7 +109,7 @@ impl OutputHistory {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENOUGH_STREAMS, OVERRUN_WINDOW, OutputHistory, USUAL_SPEED};
+    use super::{DEFAULT_TOKENS_PER_SECOND, MIN_STREAMS, OVERRUN_WINDOW, OutputHistory};
     use seawall_core::time::Timestamp;
     use std::time::Duration;
 
@@ -118,47 +118,47 @@ mod tests {
     }
 
     #[test]
-    fn three_overruns_in_ten_minutes_set_a_target_aside_until_the_first_is_old() {
+    fn three_overruns_in_ten_minutes_eject_a_target_until_the_first_is_old() {
         let history = OutputHistory::default();
         for (second, aside) in [(0, None), (300, None), (700, None), (800, Some(100))] {
-            history.note_overrun(at(second));
-            assert_eq!(history.set_aside(at(second)), aside.map(Duration::from_secs), "{second}");
+            history.record_overrun(at(second));
+            assert_eq!(history.ejected_for(at(second)), aside.map(Duration::from_secs), "{second}");
         }
         assert_eq!(
-            (history.set_aside(at(899)), history.set_aside(at(900))),
+            (history.ejected_for(at(899)), history.ejected_for(at(900))),
             (Some(Duration::from_secs(1)), None)
         );
         assert_eq!(history.overruns(), 4);
         // A third overrun within ten minutes of the two before.
-        history.note_overrun(at(901));
-        assert_eq!(history.set_aside(at(901)), Some(OVERRUN_WINDOW - Duration::from_secs(201)));
+        history.record_overrun(at(901));
+        assert_eq!(history.ejected_for(at(901)), Some(OVERRUN_WINDOW - Duration::from_secs(201)));
     }
 
     #[test]
     fn a_target_is_as_fast_as_its_fastest_streams_once_enough_were_seen() {
         let history = OutputHistory::default();
-        for stream in 0..ENOUGH_STREAMS {
-            assert_eq!(history.per_second(), USUAL_SPEED, "{stream}");
-            history.note_answer(1_000, None, Duration::from_secs(20));
+        for stream in 0..MIN_STREAMS {
+            assert_eq!(history.tokens_per_second(), DEFAULT_TOKENS_PER_SECOND, "{stream}");
+            history.record_answer(1_000, None, Duration::from_secs(20));
         }
-        assert!((45..60).contains(&history.per_second()), "{}", history.per_second());
+        assert!((45..60).contains(&history.tokens_per_second()), "{}", history.tokens_per_second());
         // An answer that arrives all at once was not generated that fast.
-        history.note_answer(1_000, None, Duration::from_micros(1));
-        history.note_answer(3, None, Duration::from_millis(60));
-        assert!((45..60).contains(&history.per_second()), "{}", history.per_second());
+        history.record_answer(1_000, None, Duration::from_micros(1));
+        history.record_answer(3, None, Duration::from_millis(60));
+        assert!((45..60).contains(&history.tokens_per_second()), "{}", history.tokens_per_second());
     }
 
     #[test]
     fn a_target_that_bills_more_than_it_shows_is_remembered() {
         let history = OutputHistory::default();
-        history.note_answer(30, Some(120), Duration::ZERO);
-        assert!(!history.hides());
-        history.note_answer(500, Some(120), Duration::ZERO);
-        assert!(history.hides());
-        for (model, hides) in
+        history.record_answer(30, Some(120), Duration::ZERO);
+        assert!(!history.hides_output());
+        history.record_answer(500, Some(120), Duration::ZERO);
+        assert!(history.hides_output());
+        for (model, hides_output) in
             [("openai/o3-mini", true), ("gpt-5.1", true), ("gpt-4o", false), ("claude-sonnet", false)]
         {
-            assert_eq!(OutputHistory::of_model(model).hides(), hides, "{model}");
+            assert_eq!(OutputHistory::of_model(model).hides_output(), hides_output, "{model}");
         }
     }
 }

@@ -5,16 +5,16 @@
 //! at the current rate, so one send does not wake all of them. The queue is bounded: when it is full, the caller with
 //! the most waiters loses one to a caller with fewer.
 
+use crate::baselines::Baselines;
 use crate::target::GuardedTarget;
-use crate::usual::Usual;
 use seawall_core::breaker::BreakerPhase;
 use seawall_core::deadline::Deadline;
-use seawall_core::failure::Outcome;
-use seawall_core::handle::{Runtime, within};
+use seawall_core::failure::AttemptOutcome;
 use seawall_core::pressure::{Pressure, PressureGauge};
 use seawall_core::queue::{QueueHolder, QueueShares};
-use seawall_core::retry::WORTH_WAITING_HERE;
-use seawall_core::sender::{SendDecision, ThrottleGate, ThrottleVerdict};
+use seawall_core::retry::MAX_PREFERRED_WAIT;
+use seawall_core::runtime::{Runtime, timeout_at};
+use seawall_core::sender::{SendDecision, ThrottleDecision, ThrottleGate};
 use seawall_core::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -28,42 +28,49 @@ use std::time::Duration;
 pub(crate) const MAX_WAITING: usize = 1_000;
 
 /// Longest sleep of a waiter behind others: the rate may have risen meanwhile.
-const LONGEST_NAP: Duration = Duration::from_millis(250);
-/// Shortest sleep: the waiter ahead may take its turn slightly late.
-const SHORTEST_NAP: Duration = Duration::from_millis(5);
+const MAX_SLEEP: Duration = Duration::from_millis(250);
+/// Shortest sleep: the waiter ahead may send slightly late.
+const MIN_SLEEP: Duration = Duration::from_millis(5);
 
 /// Measurements of a target's responses. One lock covers all of them, because every attempt reports to each.
-pub(crate) struct Gauges {
+pub(crate) struct TargetMeasurements {
     pub(crate) pressure: PressureGauge,
     pub(crate) gate: ThrottleGate,
-    pub(crate) usual: Usual,
+    pub(crate) baselines: Baselines,
 }
 
-impl Gauges {
+impl TargetMeasurements {
     /// Records the outcome of a call sent at `sent`. Returns whether a failure only delays the target instead of
     /// counting against it.
-    pub(crate) fn note(&mut self, outcome: &Outcome, sent: Timestamp, now: Timestamp) -> ThrottleVerdict {
+    pub(crate) fn record(
+        &mut self,
+        outcome: &AttemptOutcome,
+        sent: Timestamp,
+        now: Timestamp,
+    ) -> ThrottleDecision {
         match outcome {
-            Outcome::Failed(failure) if failure.kind.is_throttle() => self.gate.throttled(failure, sent, now),
-            Outcome::Succeeded { .. } | Outcome::AnsweredWhole { .. } => {
-                self.gate.answered(sent, now);
-                ThrottleVerdict::Failed
+            AttemptOutcome::Failed(failure) if failure.kind.is_throttle() => {
+                self.gate.throttled(failure, sent, now)
             }
-            Outcome::Failed(_) | Outcome::Abandoned => ThrottleVerdict::Failed,
+            AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. } => {
+                self.gate.answered(sent, now);
+                ThrottleDecision::Failed
+            }
+            AttemptOutcome::Failed(_) | AttemptOutcome::Abandoned => ThrottleDecision::Failed,
         }
     }
 }
 
-/// State that is read without the `Gauges` lock.
+/// State that is read without the `TargetMeasurements` lock.
 #[derive(Default)]
 pub(crate) struct Pacing {
     is_active: AtomicBool,
-    queue: Mutex<Queue>,
+    queue: Mutex<PacingQueue>,
 }
 
 /// Waiters in order of their tickets.
 #[derive(Default)]
-struct Queue {
+struct PacingQueue {
     tickets: VecDeque<u64>,
     next: u64,
     shares: QueueShares<u64>,
@@ -71,25 +78,25 @@ struct Queue {
     sleepers: BTreeMap<u64, Waker>,
 }
 
-impl Queue {
+impl PacingQueue {
     /// Adds a waiter. If the queue is full, the holder with the most tickets loses its latest one.
     fn enter(&mut self, holder: QueueHolder) -> Option<(u64, Option<Waker>)> {
-        let mut pushed_out = None;
+        let mut evicted = None;
         if self.tickets.len() >= MAX_WAITING {
-            let (of, loser) = self.shares.loser_to(holder)?;
-            pushed_out = self.leave(of, loser);
+            let (of, loser) = self.shares.eviction_candidate(holder)?;
+            evicted = self.leave(of, loser);
         }
         let ticket = self.next;
         self.next = ticket.wrapping_add(1);
         self.tickets.push_back(ticket);
         self.shares.add(holder, ticket);
-        Some((ticket, pushed_out))
+        Some((ticket, evicted))
     }
 
     /// Removes a ticket if it is still queued. Returns the waker of its waiter.
     fn leave(&mut self, holder: QueueHolder, ticket: u64) -> Option<Waker> {
-        let place = self.tickets.binary_search(&ticket).ok()?;
-        self.tickets.remove(place);
+        let index = self.tickets.binary_search(&ticket).ok()?;
+        self.tickets.remove(index);
         self.shares.remove(holder, ticket);
         self.sleepers.remove(&ticket)
     }
@@ -99,25 +106,25 @@ impl Queue {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PacingStatus {
     /// Remaining time of the provider's retry-after.
-    pub held_for: Duration,
+    pub retry_after: Duration,
     /// Calls per second while pacing is active.
     pub rate: Option<f64>,
-    /// Requests that wait for their turn.
+    /// Requests that wait to send a call.
     pub waiting: usize,
 }
 
 impl GuardedTarget {
-    pub(crate) fn gauges(&self) -> MutexGuard<'_, Gauges> {
-        lock(&self.gauges)
+    pub(crate) fn measurements(&self) -> MutexGuard<'_, TargetMeasurements> {
+        lock(&self.measurements)
     }
 
     pub(crate) fn pressure_now(&self, phase: BreakerPhase, now: Timestamp) -> Pressure {
-        self.gauges().pressure.read(phase, now)
+        self.measurements().pressure.read(phase, now)
     }
 
-    /// Updates whether requests must wait for a turn.
-    pub(crate) fn note_pacing(&self, gauges: &Gauges) {
-        let is_active = gauges.gate.is_active();
+    /// Updates whether requests must wait before they send a call.
+    pub(crate) fn update_pacing(&self, measurements: &TargetMeasurements) {
+        let is_active = measurements.gate.is_active();
         // Compare before writing: an unmodified cache line stays shared between cores.
         if self.pacing.is_active.load(Ordering::Relaxed) != is_active {
             self.pacing.is_active.store(is_active, Ordering::Relaxed);
@@ -129,29 +136,29 @@ impl GuardedTarget {
     }
 
     /// Remaining time of the provider's retry-after.
-    pub(crate) fn held_for(&self, now: Timestamp) -> Duration {
-        if self.is_paced() { self.gauges().gate.held_for(now) } else { Duration::ZERO }
+    pub(crate) fn retry_after(&self, now: Timestamp) -> Duration {
+        if self.is_paced() { self.measurements().gate.held_for(now) } else { Duration::ZERO }
     }
 
-    /// Takes a turn if one is available now and no request is queued for it.
-    pub(crate) fn take_turn(&self, now: Timestamp) -> bool {
+    /// Takes permission to send a call if it is available now and no request is queued for it.
+    pub(crate) fn try_send_now(&self, now: Timestamp) -> bool {
         !self.is_paced()
             || (lock(&self.pacing.queue).tickets.is_empty()
-                && self.gauges().gate.acquire(now) == SendDecision::Go)
+                && self.measurements().gate.acquire(now) == SendDecision::Send)
     }
 
     pub(crate) fn pacing_status(&self, now: Timestamp) -> PacingStatus {
-        let gauges = self.gauges();
+        let measurements = self.measurements();
         PacingStatus {
-            held_for: gauges.gate.held_for(now),
-            rate: gauges.gate.paced_rate(),
+            retry_after: measurements.gate.held_for(now),
+            rate: measurements.gate.paced_rate(),
             waiting: lock(&self.pacing.queue).tickets.len(),
         }
     }
 
-    /// Waits for a turn until `until` at most, and less if another target is ready and waiting here is not worth it.
+    /// Waits for permission to send a call until `until` at most, and less if another target is ready and waiting here is not worth it.
     /// The error is the time until the target would be available.
-    pub(crate) async fn wait_for_turn<R: Runtime>(
+    pub(crate) async fn wait_to_send<R: Runtime>(
         &self,
         runtime: &R,
         until: Timestamp,
@@ -159,35 +166,35 @@ impl GuardedTarget {
         other_is_ready: impl Fn(Timestamp) -> bool,
     ) -> Result<(), Duration> {
         let began = runtime.monotonic();
-        let Some(waiter) = Waiter::enter(&self.pacing, holder) else { return Err(self.held_for(began)) };
+        let Some(waiter) = Waiter::enter(&self.pacing, holder) else { return Err(self.retry_after(began)) };
         loop {
             let now = runtime.monotonic();
-            let Some(ahead) = waiter.ahead() else { return Err(self.held_for(now)) };
-            let wait = match self.turn_of(ahead, now) {
+            let Some(ahead) = waiter.ahead() else { return Err(self.retry_after(now)) };
+            let wait = match self.try_send_behind(ahead, now) {
                 Ok(()) => return Ok(()),
                 Err(wait) => wait,
             };
-            if now + wait >= until || (now + wait - began > WORTH_WAITING_HERE && other_is_ready(now)) {
+            if now + wait >= until || (now + wait - began > MAX_PREFERRED_WAIT && other_is_ready(now)) {
                 return Err(wait);
             }
             // The rate may rise during the sleep; the retry-after does not get shorter.
-            let nap = wait.min(self.held_for(now).saturating_add(LONGEST_NAP));
-            let _ = within(runtime, Deadline::at((now + nap).min(until)), waiter.pushed_out()).await;
+            let sleep = wait.min(self.retry_after(now).saturating_add(MAX_SLEEP));
+            let _ = timeout_at(runtime, Deadline::at((now + sleep).min(until)), waiter.evicted()).await;
         }
     }
 
-    /// Takes the turn of a waiter with `ahead` others in front. The error is the estimated time until its turn.
-    fn turn_of(&self, ahead: usize, now: Timestamp) -> Result<(), Duration> {
-        let mut gauges = self.gauges();
+    /// Takes permission to send for a waiter with `ahead` others in front. The error is the estimated wait.
+    fn try_send_behind(&self, ahead: usize, now: Timestamp) -> Result<(), Duration> {
+        let mut measurements = self.measurements();
         if ahead == 0 {
-            return match gauges.gate.acquire(now) {
-                SendDecision::Go => Ok(()),
+            return match measurements.gate.acquire(now) {
+                SendDecision::Send => Ok(()),
                 SendDecision::Wait(wait) => Err(wait),
             };
         }
-        let seconds = ahead as f64 / gauges.gate.paced_rate().unwrap_or(f64::INFINITY);
-        let behind = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_NAP);
-        Err(gauges.gate.held_for(now).saturating_add(behind.max(SHORTEST_NAP)))
+        let seconds = ahead as f64 / measurements.gate.paced_rate().unwrap_or(f64::INFINITY);
+        let behind = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_SLEEP);
+        Err(measurements.gate.held_for(now).saturating_add(behind.max(MIN_SLEEP)))
     }
 }
 
@@ -200,8 +207,8 @@ struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     fn enter(pacing: &'a Pacing, holder: QueueHolder) -> Option<Self> {
-        let (ticket, pushed_out) = lock(&pacing.queue).enter(holder)?;
-        if let Some(waker) = pushed_out {
+        let (ticket, evicted) = lock(&pacing.queue).enter(holder)?;
+        if let Some(waker) = evicted {
             waker.wake();
         }
         Some(Self { pacing, holder, ticket })
@@ -214,7 +221,7 @@ impl<'a> Waiter<'a> {
 
     /// Resolves when the waiter is evicted. Without this wake-up an evicted request would sleep on, and the queue bound
     /// would not bound the number of pending requests.
-    async fn pushed_out(&self) {
+    async fn evicted(&self) {
         poll_fn(|context| {
             let mut queue = lock(&self.pacing.queue);
             if queue.tickets.binary_search(&self.ticket).is_err() {
@@ -267,17 +274,17 @@ mod tests {
         let latest = flood.pop().unwrap();
         let woken = Arc::new(Counted::default());
         let waker = Waker::from(Arc::clone(&woken));
-        let mut pushed_out = pin!(latest.pushed_out());
-        assert!(pushed_out.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut evicted = pin!(latest.evicted());
+        assert!(evicted.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         let other = Waiter::enter(&pacing, caller(2)).unwrap();
-        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is told at once");
-        assert_eq!(pushed_out.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(()));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "the evicted waiter is woken at once");
+        assert_eq!(evicted.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(()));
         assert_eq!((latest.ahead(), other.ahead()), (None, Some(MAX_WAITING - 1)));
         let guests = Waiter::enter(&pacing, QueueHolder::Guests).unwrap();
         assert_eq!(flood.last().unwrap().ahead(), None);
         drop((flood, other, guests));
         let queue = super::lock(&pacing.queue);
         assert!(queue.tickets.is_empty() && queue.sleepers.is_empty());
-        assert_eq!(queue.shares.loser_to(caller(3)), None);
+        assert_eq!(queue.shares.eviction_candidate(caller(3)), None);
     }
 }

@@ -5,7 +5,7 @@ use crate::callers::Caller;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
 use crate::target::Route;
-use seawall_core::evaluator::{Face as Treatment, Plan, PlanSituation, evaluate};
+use seawall_core::evaluator::{FaceKind, Plan, PlanSituation, evaluate};
 use seawall_core::money::Money;
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ pub(crate) struct PlannedRequest {
     pub(crate) route: Arc<Route>,
     pub(crate) plan: Plan,
     /// Whether the caller's daily budget in the shared store is exhausted.
-    pub(crate) is_day_spent: bool,
+    pub(crate) is_budget_exhausted: bool,
     /// What remains of that budget, as far as known.
-    pub(crate) shared_left: Money,
+    pub(crate) shared_remaining: Money,
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request, caller, route, is_day_spent, shared_left } = admitted;
+    let AdmittedRequest { request, caller, route, is_budget_exhausted, shared_remaining } = admitted;
     let situation = PlanSituation {
-        face: if request.chat.is_some() { Treatment::Chat } else { Treatment::Api },
-        is_clamped: caller.is_clamped,
+        face: if request.chat.is_some() { FaceKind::Chat } else { FaceKind::Api },
+        is_suspended: caller.is_suspended,
         ..PlanSituation::of(caller.id, caller.tier)
     };
     let plan = evaluate(&request.rules.posture, &situation, request.received.utc).plan;
     if plan.rungs.is_empty() {
         return Err(Rejection::SwitchedOff);
     }
-    Ok(PlannedRequest { request, caller, route, plan, is_day_spent, shared_left })
+    Ok(PlannedRequest { request, caller, route, plan, is_budget_exhausted, shared_remaining })
 }

@@ -1,24 +1,24 @@
 //! First stage: parses and validates the request, and sets its deadline.
 
 use crate::answer::ChatQuestion;
-use crate::callers::{Caller, Proven};
-use crate::chat::{ChatAsk, ChatError, PreparedChat};
-use crate::path::Path;
+use crate::callers::{Caller, CallerIdentity};
+use crate::chat::{ChatError, ChatFaceRequest, PreparedChat};
+use crate::dialect::{ApiOperationRef, DialectHeaders, DialectRequest, Face};
+use crate::pipeline::Pipeline;
 use crate::reply::Rejection;
-use crate::rules::Rules;
-use crate::speech::{Arrival, Face, SpokenHeaders, SpokenRequest};
+use crate::rules::PipelineRules;
 use arrayvec::ArrayString;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::Runtime;
+use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 use seawall_core::tokens::Calibration;
-use seawall_wire::Refusal;
+use seawall_wire::ApiErrorKind;
 use std::sync::Arc;
 
 /// The API through which a request arrived, with the parameters from its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arriving {
+pub enum ApiOperation {
     /// Anthropic Messages.
     Messages,
     /// OpenAI chat completions.
@@ -44,20 +44,20 @@ pub enum Arriving {
     },
 }
 
-impl Arriving {
+impl ApiOperation {
     /// The protocol that the caller speaks.
     #[must_use]
     pub fn face(&self) -> Face {
-        self.arrival().map_or(Face::Chat, |arrival| arrival.face())
+        self.vendor_operation().map_or(Face::Chat, |operation| operation.face())
     }
 
     /// The arrival at a vendor's face; `None` for the chat face.
-    fn arrival(&self) -> Option<Arrival<'_>> {
+    fn vendor_operation(&self) -> Option<ApiOperationRef<'_>> {
         Some(match self {
-            Self::Messages => Arrival::Messages,
-            Self::Completions => Arrival::Completions,
-            Self::Invoke { model, stream } => Arrival::Invoke { model, stream: *stream },
-            Self::Converse { model, stream } => Arrival::Converse { model, stream: *stream },
+            Self::Messages => ApiOperationRef::Messages,
+            Self::Completions => ApiOperationRef::Completions,
+            Self::Invoke { model, stream } => ApiOperationRef::Invoke { model, stream: *stream },
+            Self::Converse { model, stream } => ApiOperationRef::Converse { model, stream: *stream },
             Self::Chat { .. } => return None,
         })
     }
@@ -69,30 +69,30 @@ pub struct InboundRequest {
     /// The request ID in responses and logs.
     pub id: u64,
     /// The API through which it arrived.
-    pub arriving: Arriving,
+    pub operation: ApiOperation,
     /// The verified identity of the caller.
-    pub proven: Proven,
-    /// The caller, if the face has just looked it up ([`Path::find_caller`](crate::Path::find_caller)).
+    pub identity: CallerIdentity,
+    /// The caller, if the face has just looked it up ([`Pipeline::find_caller`](crate::Pipeline::find_caller)).
     pub caller: Option<Caller>,
     /// The request body.
     pub body: Bytes,
     /// Headers that carry request parameters, like fields of the body.
-    pub headers: SpokenHeaders,
+    pub headers: DialectHeaders,
     /// The caller's idempotency key, which prevents the request from being executed twice.
-    pub name: Option<Box<str>>,
+    pub idempotency_key: Option<Box<str>>,
 }
 
 /// Bytes that a dialect adds around the text of a turn.
-const AROUND_A_TURN: usize = 64;
+const TURN_MARKUP_BYTES: usize = 64;
 
 /// The request ID as written in responses and logs.
 #[must_use]
-pub fn request_name(id: u64) -> ArrayString<20> {
-    let mut name = ArrayString::new();
+pub fn format_request_id(id: u64) -> ArrayString<20> {
+    let mut text = ArrayString::new();
     // Four characters and sixteen digits fit into twenty.
-    name.push_str("req_");
-    name.push_str(&hex(id));
-    name
+    text.push_str("req_");
+    text.push_str(&hex(id));
+    text
 }
 
 /// A number as sixteen hex digits. Hand-written, because it is part of every response and appears twice in every log
@@ -111,105 +111,108 @@ pub fn hex(number: u64) -> ArrayString<16> {
 /// A validated request.
 pub(crate) struct ReceivedRequest {
     pub(crate) id: u64,
-    pub(crate) proven: Proven,
+    pub(crate) identity: CallerIdentity,
     pub(crate) caller: Option<Caller>,
-    pub(crate) spoken: SpokenRequest,
+    pub(crate) parsed: DialectRequest,
     /// The chat message, if the request arrived at the chat face.
     pub(crate) chat: Option<Box<ChatQuestion>>,
     /// Upper bound of the number of input tokens.
     pub(crate) input_bytes: u64,
-    pub(crate) name: Option<Box<str>>,
+    pub(crate) idempotency_key: Option<Box<str>>,
     pub(crate) received: Now,
     /// The request must be completely answered by then.
     pub(crate) deadline: Deadline,
     /// The rules in force when the request arrived.
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<PipelineRules>,
 }
 
 pub(crate) fn receive<R: Runtime>(
-    path: &Path<R>,
+    pipeline: &Pipeline<R>,
     inbound: InboundRequest,
 ) -> Result<Box<ReceivedRequest>, Rejection> {
-    let InboundRequest { id, arriving, proven, caller, body, headers, name } = inbound;
-    let rules = path.rules.load_full();
-    let read = match &arriving {
-        Arriving::Chat { accepts_stream } => read_chat(&body, *accepts_stream, name, &rules)?,
-        _ => read_spoken(&arriving, body, name, headers, &rules)?,
+    let InboundRequest { id, operation, identity, caller, body, headers, idempotency_key } = inbound;
+    let rules = pipeline.rules.load_full();
+    let body = match &operation {
+        ApiOperation::Chat { accepts_stream } => {
+            parse_chat_request(&body, *accepts_stream, idempotency_key, &rules)?
+        }
+        _ => parse_vendor_request(&operation, body, idempotency_key, headers, &rules)?,
     };
-    let Read { spoken, chat, is_stream, input_bytes, name } = read;
-    let received = path.runtime.now();
-    let whole = match &chat {
+    let ParsedBody { parsed, chat, is_stream, input_bytes, idempotency_key } = body;
+    let received = pipeline.runtime.now();
+    let timeout = match &chat {
         None => rules.time.api,
         Some(_) if is_stream => rules.time.stream,
         Some(_) => rules.time.request,
     };
-    let deadline = Deadline::after(received.monotonic, whole);
+    let deadline = Deadline::after(received.monotonic, timeout);
     // Boxed, because it is moved through all stages.
     Ok(Box::new(ReceivedRequest {
         id,
-        proven,
+        identity,
         caller,
-        spoken,
+        parsed,
         chat,
         input_bytes,
-        name,
+        idempotency_key,
         received,
         deadline,
         rules,
     }))
 }
 
-struct Read {
-    spoken: SpokenRequest,
+struct ParsedBody {
+    parsed: DialectRequest,
     chat: Option<Box<ChatQuestion>>,
     is_stream: bool,
     input_bytes: u64,
-    name: Option<Box<str>>,
+    idempotency_key: Option<Box<str>>,
 }
 
-fn read_spoken(
-    arriving: &Arriving,
+fn parse_vendor_request(
+    operation: &ApiOperation,
     body: Bytes,
-    name: Option<Box<str>>,
-    headers: SpokenHeaders,
-    rules: &Rules,
-) -> Result<Read, Rejection> {
-    let Some(arrival) = arriving.arrival() else { return Err(Rejection::NoChat) };
+    idempotency_key: Option<Box<str>>,
+    headers: DialectHeaders,
+    rules: &PipelineRules,
+) -> Result<ParsedBody, Rejection> {
+    let Some(operation) = operation.vendor_operation() else { return Err(Rejection::ChatNotConfigured) };
     let input_bytes = body.len() as u64;
-    let spoken = SpokenRequest::read(&arrival, body, &rules.request);
-    let spoken = spoken.and_then(|spoken| spoken.with_headers(headers));
-    let spoken = spoken.map_err(|error| refused(&error.into()))?;
-    let is_stream = spoken.stream();
-    Ok(Read { spoken, chat: None, is_stream, input_bytes, name })
+    let parsed = DialectRequest::read(&operation, body, &rules.request);
+    let parsed = parsed.and_then(|parsed| parsed.with_headers(headers));
+    let parsed = parsed.map_err(|error| rejection(&error.into()))?;
+    let is_stream = parsed.stream();
+    Ok(ParsedBody { parsed, chat: None, is_stream, input_bytes, idempotency_key })
 }
 
-fn read_chat(
+fn parse_chat_request(
     body: &[u8],
     accepts_stream: bool,
-    name: Option<Box<str>>,
-    rules: &Rules,
-) -> Result<Read, Rejection> {
-    let Some(chat) = &rules.chat else { return Err(Rejection::NoChat) };
-    let ask = ChatAsk::read(body, accepts_stream, &rules.request).map_err(|error| refused(&error))?;
+    idempotency_key: Option<Box<str>>,
+    rules: &PipelineRules,
+) -> Result<ParsedBody, Rejection> {
+    let Some(chat) = &rules.chat else { return Err(Rejection::ChatNotConfigured) };
+    let message =
+        ChatFaceRequest::read(body, accepts_stream, &rules.request).map_err(|error| rejection(&error))?;
     let calibration = Calibration::default();
     let prepared =
-        chat.prompt.prepare(&ask, &chat.occasion(&calibration)).map_err(|error| refused(&error))?;
+        chat.prompt.prepare(&message, &chat.prompt_model(&calibration)).map_err(|error| rejection(&error))?;
     let PreparedChat { mut request, history, .. } = prepared;
     request.model.clone_from(&chat.route);
     // A tokenizer produces at most one token per byte, and the markup around each turn is shorter than this allowance.
     let instructions = request.system.iter().map(String::len).sum::<usize>();
-    let input_bytes = instructions + body.len() + AROUND_A_TURN * (request.turns.len() + 1);
-    let name = name.or_else(|| ask.request_id.as_deref().map(Into::into));
+    let input_bytes = instructions + body.len() + TURN_MARKUP_BYTES * (request.turns.len() + 1);
+    let idempotency_key = idempotency_key.or_else(|| message.request_id.as_deref().map(Into::into));
     // The model is always asked for a stream, even if the caller wants none, so that one that does not start is
     // detected in time.
-    let (is_stream, spoken) = (ask.stream, SpokenRequest::of_chat(request, true));
-    let chat = Some(Box::new(ChatQuestion { ask, history }));
-    Ok(Read { spoken, chat, is_stream, input_bytes: input_bytes as u64, name })
+    let (is_stream, parsed) = (message.stream, DialectRequest::of_chat(request, true));
+    let chat = Some(Box::new(ChatQuestion { request: message, history }));
+    Ok(ParsedBody { parsed, chat, is_stream, input_bytes: input_bytes as u64, idempotency_key })
 }
 
-fn refused(error: &ChatError) -> Rejection {
-    match error.refusal() {
-        Refusal::TooLarge => Rejection::TooLarge(error.to_string()),
+fn rejection(error: &ChatError) -> Rejection {
+    match error.api_error_kind() {
+        ApiErrorKind::TooLarge => Rejection::TooLarge(error.to_string()),
         _ => Rejection::Malformed(error.to_string()),
     }
 }

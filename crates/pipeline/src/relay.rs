@@ -4,34 +4,34 @@
 //! error event in the caller's dialect, so that it cannot be mistaken for a complete answer. Dropping the stream closes
 //! the upstream connection and settles what was delivered.
 
-use crate::answer::{Begun, Telling, read_frame};
+use crate::answer::{ChatFinalizer, StartedStream, read_frame};
 use crate::attempt::Attempt;
 use crate::chat::ChatText;
-use crate::settle::{Closing, Verdict};
-use crate::speech::SpokenStream;
+use crate::dialect::DialectStream;
+use crate::settle::{RequestCompletion, RequestOutcome};
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::handle::Runtime;
+use seawall_core::runtime::Runtime;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Rung;
-use seawall_provider::Frames;
+use seawall_provider::FrameStream;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-const INTERRUPTED: &str = "the model's answer broke off; what came before is not complete";
-const UNREAD: &str = "nobody read the answer for too long; what came before is not complete";
-const STOPPING: &str = "the gateway is being restarted; what came before is not complete";
+const INTERRUPTED: &str = "the model's response ended early; the answer is incomplete";
+const STALLED: &str = "the client did not read the stream for too long; the answer is incomplete";
+const SHUTTING_DOWN: &str = "the gateway is shutting down; the answer is incomplete";
 
 /// How long to wait for the end of the response after a complete answer. Vendors send it right away; the wait costs
 /// less than a new connection, and the caller already has its answer.
-const END_LIMIT: Duration = Duration::from_millis(100);
+const END_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Number of immediately ready frames to forward before checking the clock and yielding to other tasks of the thread.
-const MOST_AT_ONCE: u32 = 16;
+const MAX_READY_FRAMES: u32 = 16;
 
 /// A streamed answer on its way to the caller.
 pub struct ReplyStream<R: Runtime> {
@@ -39,62 +39,62 @@ pub struct ReplyStream<R: Runtime> {
     /// Bytes that are ready to be sent.
     ready: VecDeque<Bytes>,
     /// The upstream response; `None` once it has ended.
-    frames: Option<Box<dyn Frames>>,
-    stream: SpokenStream,
+    frames: Option<Box<dyn FrameStream>>,
+    stream: DialectStream,
     /// Vendor headers that report the service level.
     headers: Vec<(&'static str, String)>,
     attempt: Box<Attempt<R>>,
-    patience: Patience,
+    timeouts: StreamTimeouts,
     /// The chat face's final event, and the bookkeeping for it.
-    telling: Option<Box<Telling<R>>>,
+    finalizer: Option<Box<ChatFinalizer<R>>>,
     /// When to stop waiting for the next frame; set when the wait begins.
     waits_until: Option<Timestamp>,
-    gap_timer: Option<GapTimer>,
+    idle_timer: Option<IdleTimer>,
     /// Ready frames forwarded since the clock was last checked.
-    at_once: u32,
+    ready_frames: u32,
     /// Declared last, so that it is dropped last: by then the attempt has added its cost.
-    closing: Closing<R>,
+    completion: RequestCompletion<R>,
 }
 
 /// A timer that is reused across gaps: a stream sets about one timer per gap duration, not one per event.
-struct GapTimer {
+struct IdleTimer {
     at: Timestamp,
     sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// The deadline of a stream and the maximum pause between its frames.
-pub(crate) struct Patience {
+pub(crate) struct StreamTimeouts {
     pub(crate) received: Timestamp,
     pub(crate) deadline: Deadline,
-    pub(crate) gap: Duration,
+    pub(crate) idle_timeout: Duration,
 }
 
 impl<R: Runtime> ReplyStream<R> {
     pub(crate) fn new(
         runtime: &R,
-        begun: Begun,
+        started: StartedStream,
         attempt: Box<Attempt<R>>,
-        patience: Patience,
-        telling: Option<Box<Telling<R>>>,
-        closing: Closing<R>,
+        timeouts: StreamTimeouts,
+        finalizer: Option<Box<ChatFinalizer<R>>>,
+        completion: RequestCompletion<R>,
     ) -> Self {
-        let Begun { held, frames, stream } = begun;
+        let StartedStream { buffered, frames, stream } = started;
         let headers = frames.report().map(|report| report.headers.clone()).unwrap_or_default();
         let mut stream = Self {
             runtime: runtime.clone(),
-            ready: held,
+            ready: buffered,
             frames: Some(frames),
             stream,
             headers,
             attempt,
-            patience,
-            telling,
+            timeouts,
+            finalizer,
             waits_until: None,
-            gap_timer: None,
-            at_once: 0,
-            closing,
+            idle_timer: None,
+            ready_frames: 0,
+            completion,
         };
-        stream.hear();
+        stream.collect_text();
         if stream.stream.is_finished() {
             stream.finish();
         }
@@ -121,17 +121,17 @@ impl<R: Runtime> ReplyStream<R> {
             let Some(frames) = self.frames.as_mut() else { return Poll::Ready(None) };
             match frames.poll_frame(context) {
                 Poll::Ready(next) => {
-                    self.take(next);
-                    self.at_once += 1;
-                    if self.at_once >= MOST_AT_ONCE {
-                        self.look();
+                    self.handle_frame(next);
+                    self.ready_frames += 1;
+                    if self.ready_frames >= MAX_READY_FRAMES {
+                        self.check_deadline();
                         if self.ready.is_empty() && self.frames.is_some() {
                             context.waker().wake_by_ref();
                             return Poll::Pending;
                         }
                     }
                 }
-                Poll::Pending => ready!(self.poll_gap(context)),
+                Poll::Pending => ready!(self.poll_idle(context)),
             }
         }
     }
@@ -140,9 +140,9 @@ impl<R: Runtime> ReplyStream<R> {
     /// is not read is not polled at all. The owner of the stream therefore calls this periodically. After the deadline
     /// the stream releases what it holds; a caller that reads on gets the bytes that are ready, and then an error
     /// event.
-    pub fn look(&mut self) {
-        self.at_once = 0;
-        if self.frames.is_none() || !self.patience.deadline.has_passed(self.runtime.monotonic()) {
+    pub fn check_deadline(&mut self) {
+        self.ready_frames = 0;
+        if self.frames.is_none() || !self.timeouts.deadline.has_passed(self.runtime.monotonic()) {
             return;
         }
         if self.stream.is_finished() {
@@ -156,7 +156,7 @@ impl<R: Runtime> ReplyStream<R> {
     /// Gives up a stream that the caller has not read for too long, and releases what it holds.
     pub fn abandon(&mut self) {
         if self.frames.is_some() && !self.stream.is_finished() {
-            self.give_up(FailureKind::TimedOut, UNREAD);
+            self.give_up(FailureKind::TimedOut, STALLED);
         }
         self.frames = None;
     }
@@ -165,11 +165,11 @@ impl<R: Runtime> ReplyStream<R> {
     /// the answer has already ended.
     pub fn stop(&mut self) {
         if self.frames.is_some() && !self.stream.is_finished() {
-            self.give_up(FailureKind::BrokeMidStream, STOPPING);
+            self.give_up(FailureKind::BrokeMidStream, SHUTTING_DOWN);
         }
     }
 
-    fn take(&mut self, next: Option<Result<Bytes, Failure>>) {
+    fn handle_frame(&mut self, next: Option<Result<Bytes, Failure>>) {
         if self.stream.is_finished() {
             // The expected end of the response. Anything else that follows a complete answer is ignored.
             self.frames = None;
@@ -179,7 +179,7 @@ impl<R: Runtime> ReplyStream<R> {
         // Two dialects report the duration in their last event. Reading the clock for each frame would be too
         // expensive, and the last frame is not known before it is parsed.
         let read = read_frame(&mut self.stream, next, &mut self.attempt, &mut self.ready);
-        self.hear();
+        self.collect_text();
         match read {
             Ok(()) if self.stream.is_finished() => self.finish(),
             Ok(()) => {}
@@ -189,18 +189,18 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// Waits for the next frame, at most for the gap. A timer is created only when there is something to wait for; one
     /// that fires for an earlier gap is set again.
-    fn poll_gap(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let (runtime, deadline, finished) =
-            (&self.runtime, self.patience.deadline, self.stream.is_finished());
-        let gap = if finished { END_LIMIT } else { self.patience.gap };
+            (&self.runtime, self.timeouts.deadline, self.stream.is_finished());
+        let wait = if finished { END_TIMEOUT } else { self.timeouts.idle_timeout };
         let until =
-            *self.waits_until.get_or_insert_with(|| deadline.within(runtime.monotonic(), gap).moment());
+            *self.waits_until.get_or_insert_with(|| deadline.within(runtime.monotonic(), wait).moment());
         loop {
-            match &mut self.gap_timer {
+            match &mut self.idle_timer {
                 Some(timer) if timer.at <= until => {
                     ready!(timer.sleep.as_mut().poll(context));
                     let is_due = timer.at == until;
-                    self.gap_timer = None;
+                    self.idle_timer = None;
                     if is_due && finished {
                         self.frames = None;
                         return Poll::Ready(());
@@ -212,7 +212,7 @@ impl<R: Runtime> ReplyStream<R> {
                 }
                 _ => {
                     let sleep = Box::pin(self.runtime.sleep_until(until));
-                    self.gap_timer = Some(GapTimer { at: until, sleep });
+                    self.idle_timer = Some(IdleTimer { at: until, sleep });
                 }
             }
         }
@@ -220,48 +220,49 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// Ends a complete answer. The end of the upstream response is still awaited, so that the connection can be reused.
     fn finish(&mut self) {
-        if let Some(telling) = &mut self.telling {
-            let end = (self.stream.finish(), self.stream.is_stopped());
-            let cost = self.closing.tally.cost();
-            let reply = telling.finish(&self.runtime, end, self.attempt.usage, cost);
+        if let Some(finalizer) = &mut self.finalizer {
+            let end = (self.stream.finish(), self.stream.is_cut_at_limit());
+            let cost = self.completion.totals.cost();
+            let reply = finalizer.finish(&self.runtime, end, self.attempt.usage, cost);
             if self.stream.is_declined() {
                 return self.decline();
             }
             self.ready.push_back(self.stream.complete(reply));
         }
-        if self.stream.is_stopped() {
+        if self.stream.is_cut_at_limit() {
             // The answer exceeded its limit; stop reading a target that continues to send.
             self.frames = None;
         }
-        self.closing.record.verdict = Verdict::Answered;
-        self.closing.ended = Some(self.runtime.monotonic());
+        self.completion.record.outcome = RequestOutcome::Answered;
+        self.completion.ended = Some(self.runtime.monotonic());
     }
 
     /// Ends a chat answer that its vendor ended with a refusal. The target is healthy and has reported its usage; the
     /// client must discard the text it has received so far.
     fn decline(&mut self) {
-        let Some(telling) = &mut self.telling else { return };
-        let was_told = self.stream.has_told();
-        let (words, reply) = telling.decline();
-        self.ready.push_back(self.stream.decline(words, reply));
-        let record = &mut self.closing.record;
-        if was_told {
-            record.verdict = Verdict::Interrupted(FailureKind::Filtered);
+        let Some(finalizer) = &mut self.finalizer else { return };
+        let was_sent = self.stream.has_sent_text();
+        let (message, reply) = finalizer.decline();
+        self.ready.push_back(self.stream.decline(message, reply));
+        let record = &mut self.completion.record;
+        if was_sent {
+            record.outcome = RequestOutcome::Interrupted(FailureKind::Filtered);
         } else {
-            (record.verdict, record.rung, record.target) = (Verdict::Answered, Some(Rung::Apology), None);
+            (record.outcome, record.rung, record.target) =
+                (RequestOutcome::Answered, Some(Rung::Apology), None);
         }
-        self.closing.ended = Some(self.runtime.monotonic());
+        self.completion.ended = Some(self.runtime.monotonic());
     }
 
     /// Collects the text that the chat face has sent.
-    fn hear(&mut self) {
-        if let Some(telling) = &mut self.telling {
-            telling.add(&self.stream.take_text());
+    fn collect_text(&mut self) {
+        if let Some(finalizer) = &mut self.finalizer {
+            finalizer.push_text(&self.stream.take_text());
         }
     }
 
     /// Ends a broken stream with an error event, unless the vendor has already sent one.
-    fn interrupt(&mut self, failure: Failure, words: &'static str) {
+    fn interrupt(&mut self, failure: Failure, message: &'static str) {
         let is_blocked = self.stream.blocked_by().is_some();
         // Close the upstream response first: after that the attempt releases its slot.
         self.frames = None;
@@ -271,29 +272,29 @@ impl<R: Runtime> ReplyStream<R> {
         } else {
             self.attempt.fail(&failure);
         }
-        self.break_off(failure.kind, words);
+        self.end_with_error(failure.kind, message);
     }
 
     /// Like `interrupt`, but without blaming the target.
-    fn give_up(&mut self, kind: FailureKind, words: &'static str) {
+    fn give_up(&mut self, kind: FailureKind, message: &'static str) {
         self.frames = None;
         self.attempt.abandon();
-        self.break_off(kind, words);
+        self.end_with_error(kind, message);
     }
 
-    fn break_off(&mut self, kind: FailureKind, words: &'static str) {
+    fn end_with_error(&mut self, kind: FailureKind, message: &'static str) {
         let is_blocked = self.stream.blocked_by().is_some();
-        let words = match &mut self.telling {
-            Some(telling) => {
-                telling.fail();
+        let message = match &mut self.finalizer {
+            Some(finalizer) => {
+                finalizer.fail();
                 let text = if is_blocked { ChatText::Redirect } else { ChatText::BrokeOff };
-                text.words(telling.ask_language)
+                text.in_language(finalizer.language)
             }
-            None => words,
+            None => message,
         };
-        self.closing.record.verdict = Verdict::Interrupted(kind);
-        self.stream.set_took(self.runtime.monotonic() - self.patience.received);
-        let event = self.stream.interrupt(kind, words);
+        self.completion.record.outcome = RequestOutcome::Interrupted(kind);
+        self.stream.set_elapsed(self.runtime.monotonic() - self.timeouts.received);
+        let event = self.stream.interrupt(kind, message);
         if !event.is_empty() {
             self.ready.push_back(event);
         }
@@ -305,6 +306,6 @@ impl<R: Runtime> Drop for ReplyStream<R> {
         // Close the upstream response first, so that generation stops. Then, in field order, the attempt settles and
         // the request is recorded.
         self.frames = None;
-        self.closing.record.usage = self.attempt.usage;
+        self.completion.record.usage = self.attempt.usage;
     }
 }

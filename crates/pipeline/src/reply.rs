@@ -1,15 +1,15 @@
 //! Replies and rejections.
 
-use crate::limit_name::LimitName;
+use crate::dialect::UnstreamedAnswer;
+use crate::limit_description::LimitDescription;
 use crate::relay::ReplyStream;
 use crate::shortage::BudgetShortage;
-use crate::speech::WholeAnswer;
 use bytes::Bytes;
-use seawall_core::chance::Draw;
 use seawall_core::failure::Failure;
 use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
-use seawall_core::quota::{ComeBack, ComeBackRule, LimitView};
+use seawall_core::quota::{LimitView, RetryAfter, RetryAfterPolicy};
+use seawall_core::random::Draw;
 use seawall_core::strategy::Language;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The retry hint where no better estimate exists.
-pub const SOON: Duration = Duration::from_secs(1);
+pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request was rejected, before any model was called or after all of them failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub enum Rejection {
     /// Other request bodies use up the memory allowed for the caller, its address or all callers.
     BodyMemory(BodyScope),
     /// No route serves the chat face.
-    NoChat,
+    ChatNotConfigured,
     /// The request has no valid credential.
     Unauthenticated {
         /// The message for the caller.
-        told: String,
+        message: String,
         /// The reason in the log.
         cause: &'static str,
     },
@@ -46,39 +46,39 @@ pub enum Rejection {
     /// No route has this name.
     UnknownModel(String),
     /// The request is larger than this limit can ever admit.
-    TooLargeForLimit(Arc<LimitName>),
+    TooLargeForLimit(Arc<LimitDescription>),
     /// A limit is exhausted.
-    Limited {
+    RateLimited {
         /// The limit that refused the request.
-        limit: Arc<LimitName>,
+        limit: Arc<LimitDescription>,
         /// When to retry.
-        come_back: ComeBack,
+        retry_after: RetryAfter,
     },
     /// The idempotency key is already in use.
-    Conflict(Conflict),
+    Conflict(IdempotencyConflict),
     /// The daily budget is spent: what remains does not pay for one output token.
-    BudgetSpent {
+    BudgetExhausted {
         /// The remaining amount.
-        left: Money,
+        remaining: Money,
         /// When the budget resets.
         resets: UtcTime,
     },
     /// The daily budget is held by calls in progress and may be released when they settle.
     BudgetHeld {
         /// When to retry.
-        come_back: ComeBack,
+        retry_after: RetryAfter,
     },
     /// The remaining budget is smaller than what the request may cost.
     ExceedsRemainingBudget {
         /// The remaining amount.
-        left: Money,
+        remaining: Money,
         /// The request would fit with at most this many output tokens.
         max_tokens: u64,
     },
     /// The request alone may cost more than the budget of a whole day.
-    MoreThanADay {
+    ExceedsDailyBudget {
         /// What it may cost.
-        worst: Money,
+        max_cost: Money,
     },
     /// The cost has no bound or no price, or a bound that exceeds every budget; the message says what and why.
     UntrackedInput(String),
@@ -94,7 +94,7 @@ pub enum Rejection {
         /// When a target may be tried again, if known.
         retry_after: Option<Duration>,
         /// Whether the wait is short enough for a client to retry by itself.
-        worth_waiting: bool,
+        should_retry: bool,
         /// The reason in the log.
         cause: &'static str,
     },
@@ -106,16 +106,16 @@ pub enum Rejection {
         retry_after: Option<Duration>,
     },
     /// All attempts failed; this is how the last one did.
-    Exhausted {
+    UpstreamFailed {
         /// The failure of the last attempt.
         failure: Failure,
         /// The vendor's error message, if the caller can act on it.
-        words: Option<Box<str>>,
+        message: Option<Box<str>>,
         /// The number of attempts made.
         attempts: u32,
     },
     /// The gateway is shutting down.
-    Stopping,
+    ShuttingDown,
 }
 
 /// Whose request bodies use up the memory allowed for them.
@@ -142,15 +142,15 @@ pub enum ConcurrencyScope {
 
 /// Why an idempotency key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conflict {
+pub enum IdempotencyConflict {
     /// The same request is in progress.
     InProgress,
     /// The same request has completed.
-    Done,
+    Completed,
     /// The same request was in progress when the gateway stopped; its outcome is unknown.
     OutcomeUnknown,
     /// A different request used this key.
-    OtherRequest,
+    KeyReused,
 }
 
 impl Rejection {
@@ -160,34 +160,34 @@ impl Rejection {
         "too_large",
         "body_memory",
         "body_memory_share",
-        "no_chat",
+        "chat_not_configured",
         "unauthenticated",
         "unknown_caller",
         "revoked",
         "forbidden",
         "unknown_model",
         "too_large_for_limit",
-        "limited",
+        "rate_limited",
         "conflict",
-        "budget_spent",
+        "budget_exhausted",
         "budget_held",
         "exceeds_remaining_budget",
-        "more_than_a_day",
+        "exceeds_daily_budget",
         "untracked_input",
         "blocked",
         "switched_off",
         "unavailable",
         "concurrency",
-        "exhausted",
-        "stopping",
+        "upstream_failed",
+        "shutting_down",
     ];
 
     /// No model is available before this wait is over, as far as known. Client libraries sleep for as long as
     /// Retry-After says, so the rule sets the longest wait for which they are told to retry.
     #[must_use]
-    pub fn unavailable(retry_after: Option<Duration>, rule: &ComeBackRule, cause: &'static str) -> Self {
-        let worth_waiting = retry_after.unwrap_or(SOON) <= rule.longest_worth_waiting;
-        Self::Unavailable { retry_after, worth_waiting, cause }
+    pub fn unavailable(retry_after: Option<Duration>, rule: &RetryAfterPolicy, cause: &'static str) -> Self {
+        let should_retry = retry_after.unwrap_or(DEFAULT_RETRY_AFTER) <= rule.no_retry_above;
+        Self::Unavailable { retry_after, should_retry, cause }
     }
 
     /// The target has free slots, but none for this caller.
@@ -204,20 +204,20 @@ impl Rejection {
     /// A guest tried to use a face that requires a credential.
     #[must_use]
     pub fn needs_credential() -> Self {
-        let told = "this endpoint needs a credential: send an API key or a bearer token";
-        Self::Unauthenticated { told: told.to_owned(), cause: "guest_not_admitted" }
+        let message = "this endpoint needs a credential: send an API key or a bearer token";
+        Self::Unauthenticated { message: message.to_owned(), cause: "guest_not_admitted" }
     }
 
     /// The daily budget does not cover the request. The rule and the draw determine the retry hint for money that is
     /// held.
-    pub(crate) fn of_shortage(shortage: BudgetShortage, rule: &ComeBackRule, draw: Draw) -> Self {
+    pub(crate) fn of_shortage(shortage: BudgetShortage, rule: &RetryAfterPolicy, draw: Draw) -> Self {
         match shortage {
-            BudgetShortage::Spent { left, resets } => Self::BudgetSpent { left, resets },
+            BudgetShortage::Exhausted { remaining, resets } => Self::BudgetExhausted { remaining, resets },
             BudgetShortage::Held { settles_in } => {
-                Self::BudgetHeld { come_back: rule.hint(settles_in, draw) }
+                Self::BudgetHeld { retry_after: rule.advise(settles_in, draw) }
             }
-            BudgetShortage::TooLarge { left, max_tokens } => {
-                Self::ExceedsRemainingBudget { left, max_tokens }
+            BudgetShortage::TooLarge { remaining, max_tokens } => {
+                Self::ExceedsRemainingBudget { remaining, max_tokens }
             }
         }
     }
@@ -239,33 +239,33 @@ impl Rejection {
             Self::TooLarge(_) => "too_large",
             Self::BodyMemory(BodyScope::All) => "body_memory",
             Self::BodyMemory(BodyScope::Caller | BodyScope::Address) => "body_memory_share",
-            Self::NoChat => "no_chat",
+            Self::ChatNotConfigured => "chat_not_configured",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::UnknownCaller => "unknown_caller",
             Self::Revoked => "revoked",
             Self::Forbidden => "forbidden",
             Self::UnknownModel(_) => "unknown_model",
             Self::TooLargeForLimit(_) => "too_large_for_limit",
-            Self::Limited { .. } => "limited",
+            Self::RateLimited { .. } => "rate_limited",
             Self::Conflict(_) => "conflict",
-            Self::BudgetSpent { .. } => "budget_spent",
+            Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::BudgetHeld { .. } => "budget_held",
             Self::ExceedsRemainingBudget { .. } => "exceeds_remaining_budget",
-            Self::MoreThanADay { .. } => "more_than_a_day",
+            Self::ExceedsDailyBudget { .. } => "exceeds_daily_budget",
             Self::UntrackedInput(_) => "untracked_input",
             Self::Blocked { .. } => "blocked",
             Self::SwitchedOff => "switched_off",
             Self::Unavailable { .. } => "unavailable",
             Self::Concurrency { .. } => "concurrency",
-            Self::Exhausted { .. } => "exhausted",
-            Self::Stopping => "stopping",
+            Self::UpstreamFailed { .. } => "upstream_failed",
+            Self::ShuttingDown => "shutting_down",
         }
     }
 }
 
 /// How an answer was produced; faces report it in response headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
+pub struct ReplyMetadata {
     /// The caller's tier, once known.
     pub tier: Option<Tier>,
     /// The rung that answered.
@@ -298,78 +298,81 @@ pub struct Reply<R: crate::Runtime> {
     /// The answer or rejection.
     pub content: ReplyContent<R>,
     /// How it was produced.
-    pub notes: Notes,
+    pub metadata: ReplyMetadata,
 }
 
 /// The outcome of a request.
 pub enum ReplyContent<R: crate::Runtime> {
     /// A complete answer that is not streamed.
-    Whole(WholeAnswer),
+    Unstreamed(UnstreamedAnswer),
     /// A streamed answer.
     Stream(Box<ReplyStream<R>>),
     /// A streamed answer that is already complete.
-    Pieces(Bytes),
+    CompleteStream(Bytes),
     /// The request was rejected.
     Rejected(Rejection),
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BodyScope, Conflict, Rejection, SOON};
-    use crate::limit_name::LimitName;
+    use super::{BodyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection};
+    use crate::limit_description::LimitDescription;
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::in_flight::SlotRefusal;
     use seawall_core::money::Money;
-    use seawall_core::quota::{ComeBack, ComeBackRule};
+    use seawall_core::quota::{RetryAfter, RetryAfterPolicy};
     use seawall_core::time::UtcTime;
     use std::time::Duration;
 
     #[test]
-    fn how_long_a_client_may_sleep_is_the_word_of_the_rule() {
+    fn the_rule_sets_the_longest_wait_of_a_client() {
         let longest = Duration::from_millis(2_500);
         let moment = Duration::from_nanos(1);
         for (longest, retry_after, expected) in [
             (longest, Some(longest), true),
             (longest, Some(longest + moment), false),
             (longest, None, true),
-            (SOON, None, true),
-            (SOON - moment, None, false),
+            (DEFAULT_RETRY_AFTER, None, true),
+            (DEFAULT_RETRY_AFTER - moment, None, false),
         ] {
-            let rule = ComeBackRule { longest_worth_waiting: longest, ..ComeBackRule::default() };
-            let told = Rejection::unavailable(retry_after, &rule, "busy");
-            assert_eq!(told, Rejection::Unavailable { retry_after, worth_waiting: expected, cause: "busy" });
+            let rule = RetryAfterPolicy { no_retry_above: longest, ..RetryAfterPolicy::default() };
+            let rejection = Rejection::unavailable(retry_after, &rule, "busy");
+            assert_eq!(
+                rejection,
+                Rejection::Unavailable { retry_after, should_retry: expected, cause: "busy" }
+            );
         }
     }
 
     #[test]
-    fn the_list_of_words_has_every_refusal_once() {
-        let come_back = ComeBack { after: Duration::from_secs(1), worth_waiting: true };
+    fn the_list_of_labels_has_every_rejection_once() {
+        let retry_after = RetryAfter { delay: Duration::from_secs(1), should_retry: true };
         let failure = Failure::of(FailureKind::Throttled);
         let all = [
             Rejection::Malformed(String::new()),
             Rejection::TooLarge(String::new()),
             Rejection::BodyMemory(BodyScope::All),
             Rejection::BodyMemory(BodyScope::Caller),
-            Rejection::NoChat,
-            Rejection::Unauthenticated { told: String::new(), cause: "key_shape" },
+            Rejection::ChatNotConfigured,
+            Rejection::Unauthenticated { message: String::new(), cause: "key_shape" },
             Rejection::UnknownCaller,
             Rejection::Revoked,
             Rejection::Forbidden,
             Rejection::UnknownModel(String::new()),
-            Rejection::TooLargeForLimit(LimitName::unknown("minute").into()),
-            Rejection::Limited { limit: LimitName::unknown("minute").into(), come_back },
-            Rejection::Conflict(Conflict::Done),
-            Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::start_of_day(1) },
-            Rejection::BudgetHeld { come_back },
-            Rejection::ExceedsRemainingBudget { left: Money::ZERO, max_tokens: 1 },
-            Rejection::MoreThanADay { worst: Money::ZERO },
+            Rejection::TooLargeForLimit(LimitDescription::unknown("minute").into()),
+            Rejection::RateLimited { limit: LimitDescription::unknown("minute").into(), retry_after },
+            Rejection::Conflict(IdempotencyConflict::Completed),
+            Rejection::BudgetExhausted { remaining: Money::ZERO, resets: UtcTime::start_of_day(1) },
+            Rejection::BudgetHeld { retry_after },
+            Rejection::ExceedsRemainingBudget { remaining: Money::ZERO, max_tokens: 1 },
+            Rejection::ExceedsDailyBudget { max_cost: Money::ZERO },
             Rejection::UntrackedInput(String::new()),
             Rejection::Blocked { rule: "deny_list.1".into() },
             Rejection::SwitchedOff,
-            Rejection::Unavailable { retry_after: None, worth_waiting: true, cause: "busy" },
+            Rejection::Unavailable { retry_after: None, should_retry: true, cause: "busy" },
             Rejection::concurrency(SlotRefusal::CallerShare, None),
-            Rejection::Exhausted { failure, words: None, attempts: 1 },
-            Rejection::Stopping,
+            Rejection::UpstreamFailed { failure, message: None, attempts: 1 },
+            Rejection::ShuttingDown,
         ];
         assert_eq!(all.each_ref().map(Rejection::label), Rejection::LABELS);
     }

@@ -3,16 +3,16 @@
 //! A request loads the rules on arrival and keeps them to its end; later requests may run under newer rules. Counts,
 //! spend and measurements are not part of the rules and survive a reload.
 
-use crate::callers::Callers;
+use crate::callers::CallerResolver;
 use crate::chat_rules::ChatRules;
-use crate::limit_name::{LimitName, LimitScope, policy_item};
-use crate::limits::Limits;
+use crate::limit_description::{LimitDescription, LimitScope, policy_item};
+use crate::quota_store::QuotaStore;
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::Posture;
 use seawall_core::money::Money;
-use seawall_core::quota::{ComeBackRule, GroupId, LimitId, QuotaGroup};
+use seawall_core::quota::{GroupId, LimitId, QuotaGroup, RetryAfterPolicy};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
@@ -23,24 +23,30 @@ use std::time::Duration;
 
 /// Timeouts for receiving requests and sending responses, and the body limit of guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArrivalLimits {
+pub struct ReceiveLimits {
     /// Timeout for the request head.
-    pub head: Duration,
+    pub header_timeout: Duration,
     /// Timeout for the request body.
-    pub body: Duration,
+    pub body_timeout: Duration,
     /// How long a connection may be idle between requests.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// How long a response may wait for the caller to read.
-    pub send: Duration,
+    pub send_timeout: Duration,
     /// Maximum body size of a guest's request, in bytes.
-    pub guest_body: usize,
+    pub max_guest_body_size: usize,
 }
 
-impl ArrivalLimits {
+impl ReceiveLimits {
     /// The same timeout for everything, and a quarter of a mebibyte for guests.
     #[must_use]
-    pub const fn each(time: Duration) -> Self {
-        Self { head: time, body: time, idle: time, send: time, guest_body: 1 << 18 }
+    pub const fn uniform(timeout: Duration) -> Self {
+        Self {
+            header_timeout: timeout,
+            body_timeout: timeout,
+            idle_timeout: timeout,
+            send_timeout: timeout,
+            max_guest_body_size: 1 << 18,
+        }
     }
 }
 
@@ -50,20 +56,20 @@ pub struct LimitRules {
     /// Limits per caller for each tier, in the order of [`Tier::ALL`].
     pub tiers: [QuotaGroup; 3],
     /// Limits over all requests.
-    pub everybody: QuotaGroup,
+    pub global: QuotaGroup,
     /// Limits of guests per network address.
     pub by_address: Option<QuotaGroup>,
     /// Limits per route, by route name.
     pub routes: Vec<(String, QuotaGroup)>,
     /// How the retry hint of a refusal is computed.
-    pub come_back: ComeBackRule,
+    pub retry_after: RetryAfterPolicy,
 }
 
 impl LimitRules {
     /// All limits, in the order in which the quota store keeps them.
     #[must_use]
     pub fn groups(&self) -> Vec<QuotaGroup> {
-        let fixed = self.tiers.iter().chain([&self.everybody]).chain(&self.by_address);
+        let fixed = self.tiers.iter().chain([&self.global]).chain(&self.by_address);
         fixed.chain(self.routes.iter().map(|(_, group)| group)).cloned().collect()
     }
 }
@@ -71,7 +77,7 @@ impl LimitRules {
 /// Rules as the settings define them.
 pub struct RuleOptions {
     /// Identifies callers. A reload passes it on while its settings are unchanged.
-    pub callers: Arc<Callers>,
+    pub callers: Arc<CallerResolver>,
     /// Rate limits.
     pub limits: LimitRules,
     /// The routes, with the targets behind each.
@@ -87,11 +93,11 @@ pub struct RuleOptions {
     /// Size limits of requests.
     pub request: RequestLimits,
     /// Timeouts for receiving requests.
-    pub arrival: ArrivalLimits,
+    pub receive: ReceiveLimits,
     /// The current posture.
     pub posture: Posture,
     /// The daily budget per caller, if a shared store keeps it. Otherwise the local ledger does.
-    pub shared_caller_day: Option<Money>,
+    pub shared_caller_budget: Option<Money>,
     /// Configuration of the chat face, if a route serves it.
     pub chat: Option<Arc<ChatRules>>,
 }
@@ -100,11 +106,11 @@ impl RuleOptions {
     /// Validates everything except the limits, which the quota store validates.
     pub fn check(&self) -> Result<(), SettingError> {
         if self.routes.is_empty() {
-            return Err(SettingError::new("routes", "there is none, so nobody could be answered"));
+            return Err(SettingError::new("routes", "at least one route is required"));
         }
         for (index, route) in self.routes.iter().enumerate() {
             if self.routes[..index].iter().any(|earlier| earlier.alias == route.alias) {
-                return Err(SettingError::new("routes", format!("two routes are named {}", route.alias)));
+                return Err(SettingError::new("routes", format!("duplicate route name {}", route.alias)));
             }
         }
         Ok(())
@@ -112,62 +118,62 @@ impl RuleOptions {
 }
 
 /// Validated rules, prepared for use by requests.
-pub(crate) struct Rules {
-    pub(crate) callers: Arc<Callers>,
-    pub(crate) groups: Groups,
-    pub(crate) come_back: ComeBackRule,
+pub(crate) struct PipelineRules {
+    pub(crate) callers: Arc<CallerResolver>,
+    pub(crate) groups: LimitGroups,
+    pub(crate) retry_after: RetryAfterPolicy,
     pub(crate) routes: BTreeMap<Box<str>, Arc<Route>>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: Arc<RetryBudget>,
     pub(crate) hedge: Arc<HedgePolicy>,
     pub(crate) time: TimeLimits,
     pub(crate) request: RequestLimits,
-    pub(crate) arrival: ArrivalLimits,
+    pub(crate) receive: ReceiveLimits,
     pub(crate) posture: Posture,
-    pub(crate) shared_caller_day: Option<Money>,
+    pub(crate) shared_caller_budget: Option<Money>,
     pub(crate) chat: Option<Arc<ChatRules>>,
     policies: [Arc<str>; 3],
 }
 
-impl Rules {
+impl PipelineRules {
     /// All limits of a tier, as the value of a `RateLimit-Policy` header.
     pub(crate) fn policy(&self, tier: Tier) -> Arc<str> {
         Arc::clone(&self.policies[tier.index()])
     }
 
     /// Builds rules that were [checked](RuleOptions::check). The quota store must already contain their limits.
-    pub(crate) fn new(options: RuleOptions, limits: &Limits) -> Result<Self, SettingError> {
+    pub(crate) fn new(options: RuleOptions, quotas: &QuotaStore) -> Result<Self, SettingError> {
         let RuleOptions {
             callers,
-            limits: wanted,
+            limits: limit_rules,
             routes,
             retry,
             retry_budget,
             hedge,
             time,
             request,
-            arrival,
+            receive,
             posture,
-            shared_caller_day,
+            shared_caller_budget,
             chat,
         } = options;
-        let groups = Groups::new(limits, &wanted)?;
-        let policies = wanted.tiers.each_ref().map(policy);
+        let groups = LimitGroups::new(quotas, &limit_rules)?;
+        let policies = limit_rules.tiers.each_ref().map(policy);
         let routes = routes.into_iter().map(|route| (route.alias.as_ref().into(), Arc::new(route))).collect();
-        let come_back = wanted.come_back;
+        let retry_after = limit_rules.retry_after;
         Ok(Self {
             callers,
             groups,
-            come_back,
+            retry_after,
             routes,
             retry,
             retry_budget,
             hedge,
             time,
             request,
-            arrival,
+            receive,
             posture,
-            shared_caller_day,
+            shared_caller_budget,
             chat,
             policies,
         })
@@ -180,52 +186,61 @@ fn policy(group: &QuotaGroup) -> Arc<str> {
 }
 
 /// Identifiers of the limit groups in the quota store.
-pub(crate) struct Groups {
+pub(crate) struct LimitGroups {
     tiers: [GroupId; 3],
-    pub(crate) everybody: GroupId,
+    pub(crate) global: GroupId,
     pub(crate) by_address: Option<GroupId>,
     routes: BTreeMap<Box<str>, GroupId>,
     /// Names by limit. Cached, because every response reports one.
-    names: BTreeMap<LimitId, Arc<LimitName>>,
+    names: BTreeMap<LimitId, Arc<LimitDescription>>,
 }
 
 /// Names are cached for at most this many limits per group, including removed ones.
-const MOST_NUMBERS: usize = 64;
+const MAX_LIMITS_PER_GROUP: usize = 64;
 
-fn names(limits: &Limits, wanted: &LimitRules) -> BTreeMap<LimitId, Arc<LimitName>> {
-    let tiers = Tier::ALL.into_iter().zip(&wanted.tiers).map(|(tier, group)| (LimitScope::Tier(tier), group));
-    let everybody = (LimitScope::Global, &wanted.everybody);
-    let by_address = wanted.by_address.iter().map(|group| (LimitScope::Address, group));
-    let routes = wanted.routes.iter().map(|(name, group)| (LimitScope::Route(name.as_str().into()), group));
+fn names(quotas: &QuotaStore, limit_rules: &LimitRules) -> BTreeMap<LimitId, Arc<LimitDescription>> {
+    let tiers =
+        Tier::ALL.into_iter().zip(&limit_rules.tiers).map(|(tier, group)| (LimitScope::Tier(tier), group));
+    let global = (LimitScope::Global, &limit_rules.global);
+    let by_address = limit_rules.by_address.iter().map(|group| (LimitScope::Address, group));
+    let routes =
+        limit_rules.routes.iter().map(|(name, group)| (LimitScope::Route(name.as_str().into()), group));
     let mut names = BTreeMap::new();
-    for (scope, group) in tiers.chain([everybody]).chain(by_address).chain(routes) {
-        let Some(id) = limits.group(group.name()) else { continue };
-        for limit in (0..MOST_NUMBERS).map(|quota| LimitId { group: id, quota }) {
-            let Some(name) = limits.name(limit) else { continue };
+    for (scope, group) in tiers.chain([global]).chain(by_address).chain(routes) {
+        let Some(id) = quotas.group(group.name()) else { continue };
+        for limit in (0..MAX_LIMITS_PER_GROUP).map(|quota| LimitId { group: id, quota }) {
+            let Some(name) = quotas.name(limit) else { continue };
             // A limit that was removed from the settings may still hold counts.
             let quota = group.quotas().iter().find(|quota| quota.name() == &*name);
-            let named =
-                quota.map_or_else(|| LimitName::unknown(&name), |quota| LimitName::new(quota, scope.clone()));
+            let named = quota.map_or_else(
+                || LimitDescription::unknown(&name),
+                |quota| LimitDescription::new(quota, scope.clone()),
+            );
             names.insert(limit, Arc::new(named));
         }
     }
     names
 }
 
-impl Groups {
-    fn new(limits: &Limits, wanted: &LimitRules) -> Result<Self, SettingError> {
+impl LimitGroups {
+    fn new(quotas: &QuotaStore, limit_rules: &LimitRules) -> Result<Self, SettingError> {
         let find = |group: &QuotaGroup| {
-            let missing = || SettingError::new("groups", format!("{} is missing", group.name()));
-            limits.group(group.name()).ok_or_else(missing)
+            let missing = || {
+                SettingError::new(
+                    "groups",
+                    format!("limit group {} does not exist in the quota store", group.name()),
+                )
+            };
+            quotas.group(group.name()).ok_or_else(missing)
         };
-        let [prime, standard, guest] = &wanted.tiers;
+        let [prime, standard, guest] = &limit_rules.tiers;
         let of_route = |(name, group): &(String, QuotaGroup)| Ok((name.as_str().into(), find(group)?));
         Ok(Self {
             tiers: [find(prime)?, find(standard)?, find(guest)?],
-            everybody: find(&wanted.everybody)?,
-            by_address: wanted.by_address.as_ref().map(find).transpose()?,
-            routes: wanted.routes.iter().map(of_route).collect::<Result<_, SettingError>>()?,
-            names: names(limits, wanted),
+            global: find(&limit_rules.global)?,
+            by_address: limit_rules.by_address.as_ref().map(find).transpose()?,
+            routes: limit_rules.routes.iter().map(of_route).collect::<Result<_, SettingError>>()?,
+            names: names(quotas, limit_rules),
         })
     }
 
@@ -234,11 +249,11 @@ impl Groups {
     }
 
     /// The full description of a limit.
-    pub(crate) fn named(&self, limit: LimitId) -> Arc<LimitName> {
-        self.names.get(&limit).cloned().unwrap_or_else(|| Arc::new(LimitName::unknown("limit")))
+    pub(crate) fn describe(&self, limit: LimitId) -> Arc<LimitDescription> {
+        self.names.get(&limit).cloned().unwrap_or_else(|| Arc::new(LimitDescription::unknown("limit")))
     }
 
-    pub(crate) fn of(&self, tier: Tier) -> GroupId {
+    pub(crate) fn of_tier(&self, tier: Tier) -> GroupId {
         self.tiers[tier.index()]
     }
 

@@ -2,24 +2,24 @@
 
 use crate::callers::TierOrigin;
 use crate::credential::CredentialStatus;
-use crate::limit_name::LimitName;
-use crate::limits::{Limits, Taking};
+use crate::limit_description::LimitDescription;
+use crate::quota_store::{AdmissionReservation, QuotaStore};
 use seawall_core::breaker::Transition;
 use seawall_core::failure::FailureKind;
-use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::{Cost, LimitView};
+use seawall_core::quota::{LimitView, QuotaCost};
+use seawall_core::runtime::Runtime;
 use seawall_core::strategy::Language;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::{Rung, Tier};
-use seawall_store::{Books, CountMark, Spent};
+use seawall_store::{AdmissionRecord, NodeLedger, Settlement};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RequestOutcome {
     /// Answered completely.
     Answered,
     /// The stream broke off after text had been delivered.
@@ -32,7 +32,7 @@ pub enum Verdict {
 
 /// The record of a completed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct RequestRecord {
     /// The request ID.
     pub id: u64,
     /// The face at which it arrived.
@@ -48,9 +48,9 @@ pub struct Record {
     /// Whether a limit in observe mode would have refused the request.
     pub would_limit: bool,
     /// The limit that refused it, or would have.
-    pub limit: Option<Arc<LimitName>>,
+    pub limit: Option<Arc<LimitDescription>>,
     /// How the request ended.
-    pub verdict: Verdict,
+    pub outcome: RequestOutcome,
     /// The reason of a rejection in more detail than the caller's message.
     pub cause: Option<&'static str>,
     /// The number of attempts made.
@@ -62,11 +62,11 @@ pub struct Record {
     /// The amount by which the cost exceeds the reservations.
     pub overrun: Money,
     /// Whether a vendor reported more usage than is possible and the charge was capped.
-    pub is_bounded: bool,
+    pub is_capped: bool,
     /// Time from arrival to first content, if any.
     pub first_content: Option<Duration>,
     /// Time from arrival to the end.
-    pub took: Duration,
+    pub duration: Duration,
     /// Latency that the gateway added before the answer began.
     pub overhead: Option<Duration>,
     /// When the request ended.
@@ -81,7 +81,7 @@ pub struct AttemptRecord<'a> {
     /// The caller's tier.
     pub tier: Tier,
     /// How the attempt ended.
-    pub ending: AttemptEnding,
+    pub status: AttemptStatus,
     /// The posted usage: the vendor's report, or the upper bound without one.
     pub usage: Usage,
     /// The posted cost.
@@ -89,12 +89,12 @@ pub struct AttemptRecord<'a> {
     /// The amount by which the cost exceeds the reservation.
     pub overrun: Money,
     /// Whether the vendor reported more usage than is possible and the charge was capped.
-    pub is_bounded: bool,
+    pub is_capped: bool,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptEnding {
+pub enum AttemptStatus {
     /// With an answer.
     Succeeded,
     /// With this failure.
@@ -104,43 +104,43 @@ pub enum AttemptEnding {
 }
 
 /// Totals over the attempts of one request. Every attempt adds to them, however it ends.
-pub(crate) struct Tally {
+pub(crate) struct RequestTotals {
     observer: Arc<dyn Observer>,
     attempts: AtomicU32,
     /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
-    mark: OnceLock<Box<(Books, CountMark)>>,
+    admission_record: OnceLock<Box<(NodeLedger, AdmissionRecord)>>,
     /// Whether any attempt reached a vendor.
     was_sent: AtomicBool,
     cost_nanos: AtomicU64,
     overrun_nanos: AtomicU64,
-    is_bounded: AtomicBool,
+    is_capped: AtomicBool,
     /// Posted tokens, input and output.
     tokens: AtomicU64,
     /// Time spent waiting for targets, concurrency slots and backoff.
     waited_nanos: AtomicU64,
 }
 
-impl Tally {
+impl RequestTotals {
     fn new(observer: &Arc<dyn Observer>) -> Self {
         Self {
             observer: Arc::clone(observer),
             attempts: AtomicU32::new(0),
-            mark: OnceLock::new(),
+            admission_record: OnceLock::new(),
             was_sent: AtomicBool::new(false),
             cost_nanos: AtomicU64::new(0),
             overrun_nanos: AtomicU64::new(0),
-            is_bounded: AtomicBool::new(false),
+            is_capped: AtomicBool::new(false),
             tokens: AtomicU64::new(0),
             waited_nanos: AtomicU64::new(0),
         }
     }
 
     /// Reports a completed attempt; `was_sent` says whether any of it reached a vendor.
-    pub(crate) fn attempted(&self, attempt: &AttemptRecord<'_>, was_sent: bool) {
+    pub(crate) fn record_attempt(&self, attempt: &AttemptRecord<'_>, was_sent: bool) {
         if was_sent {
             self.was_sent.store(true, Ordering::Relaxed);
         }
-        self.observer.attempted(attempt);
+        self.observer.attempt_completed(attempt);
     }
 
     pub(crate) fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
@@ -152,18 +152,18 @@ impl Tally {
     }
 
     /// Sets the journal entry that is written with the first reservation.
-    pub(crate) fn set_mark(&self, books: Books, mark: CountMark) {
+    pub(crate) fn set_admission_record(&self, ledger: NodeLedger, admission_record: AdmissionRecord) {
         // A request is admitted once, so the cell is empty.
-        let _ = self.mark.set(Box::new((books, mark)));
+        let _ = self.admission_record.set(Box::new((ledger, admission_record)));
     }
 
-    pub(crate) fn mark(&self) -> Option<&CountMark> {
-        self.mark.get().map(|marked| &marked.1)
+    pub(crate) fn admission_record(&self) -> Option<&AdmissionRecord> {
+        self.admission_record.get().map(|entry| &entry.1)
     }
 
-    fn settle_mark(&self, spent: Spent, now: Now) {
-        if let Some((books, mark)) = self.mark.get().map(Box::as_ref) {
-            books.settle_mark(mark, spent, now);
+    fn settle_admission(&self, spent: Settlement, now: Now) {
+        if let Some((ledger, admission_record)) = self.admission_record.get().map(Box::as_ref) {
+            ledger.settle_admission(admission_record, spent, now);
         }
     }
 
@@ -182,9 +182,9 @@ impl Tally {
     }
 
     /// Adds the amount by which an attempt cost more than was reserved.
-    pub(crate) fn add_overrun(&self, overrun: Money, is_bounded: bool) {
+    pub(crate) fn add_overrun(&self, overrun: Money, is_capped: bool) {
         add(&self.overrun_nanos, overrun.as_nanos());
-        self.is_bounded.fetch_or(is_bounded, Ordering::Relaxed);
+        self.is_capped.fetch_or(is_capped, Ordering::Relaxed);
     }
 
     fn tokens(&self) -> u64 {
@@ -214,28 +214,28 @@ fn add(sum: &AtomicU64, more: u64) {
 
 /// Records the end of a request exactly once. Dropped at any point, it reports what is known by then and settles the
 /// quotas. A request whose caller disconnects before an outcome is set ends as abandoned.
-pub(crate) struct Closing<R: Runtime> {
+pub(crate) struct RequestCompletion<R: Runtime> {
     runtime: R,
     began: Timestamp,
-    pub(crate) tally: Arc<Tally>,
-    pub(crate) record: Record,
+    pub(crate) totals: Arc<RequestTotals>,
+    pub(crate) record: RequestRecord,
     /// The limit with the least remaining.
-    pub(crate) tightest: Option<LimitView>,
+    pub(crate) tightest_limit: Option<LimitView>,
     /// The `RateLimit-Policy` header of a rejection.
     pub(crate) policy: Option<Arc<str>>,
     /// The language of the reply, if the chat face knows it.
     pub(crate) language: Option<Language>,
     /// The reservation to settle, and the store it belongs to.
-    pub(crate) taking: Option<(Taking, Arc<Limits>)>,
+    pub(crate) reservation: Option<(AdmissionReservation, Arc<QuotaStore>)>,
     /// Whether the limits counted the request.
     pub(crate) is_counted: bool,
     /// When the request ended, if that was before the drop.
     pub(crate) ended: Option<Timestamp>,
 }
 
-impl<R: Runtime> Closing<R> {
+impl<R: Runtime> RequestCompletion<R> {
     pub(crate) fn new(runtime: &R, observer: &Arc<dyn Observer>, id: u64, face: &'static str) -> Self {
-        let record = Record {
+        let record = RequestRecord {
             id,
             face,
             caller: None,
@@ -244,85 +244,85 @@ impl<R: Runtime> Closing<R> {
             target: None,
             would_limit: false,
             limit: None,
-            verdict: Verdict::Abandoned,
+            outcome: RequestOutcome::Abandoned,
             cause: None,
             attempts: 0,
             usage: Usage::default(),
             cost: Money::ZERO,
             overrun: Money::ZERO,
-            is_bounded: false,
+            is_capped: false,
             first_content: None,
-            took: Duration::ZERO,
+            duration: Duration::ZERO,
             overhead: None,
             ended: Timestamp::ZERO,
         };
         Self {
             runtime: runtime.clone(),
             began: runtime.monotonic(),
-            tally: Arc::new(Tally::new(observer)),
+            totals: Arc::new(RequestTotals::new(observer)),
             record,
-            tightest: None,
+            tightest_limit: None,
             policy: None,
             language: None,
-            taking: None,
+            reservation: None,
             is_counted: true,
             ended: None,
         }
     }
 
     /// Records the added latency at the start of the answer: the time so far minus the time spent waiting.
-    pub(crate) fn note_overhead(&mut self, now: Timestamp) {
-        self.record.overhead = Some((now - self.began).saturating_sub(self.tally.waited()));
+    pub(crate) fn record_overhead(&mut self, now: Timestamp) {
+        self.record.overhead = Some((now - self.began).saturating_sub(self.totals.waited()));
     }
 }
 
-impl<R: Runtime> Drop for Closing<R> {
+impl<R: Runtime> Drop for RequestCompletion<R> {
     fn drop(&mut self) {
         let record = &mut self.record;
-        record.attempts = self.tally.attempts();
-        record.cost = self.tally.cost();
-        record.overrun = Money::from_nanos(self.tally.overrun_nanos.load(Ordering::Relaxed));
-        record.is_bounded = self.tally.is_bounded.load(Ordering::Relaxed);
+        record.attempts = self.totals.attempts();
+        record.cost = self.totals.cost();
+        record.overrun = Money::from_nanos(self.totals.overrun_nanos.load(Ordering::Relaxed));
+        record.is_capped = self.totals.is_capped.load(Ordering::Relaxed);
         record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
-        record.took = record.ended - self.began;
-        if let Some((taking, limits)) = self.taking.take() {
+        record.duration = record.ended - self.began;
+        if let Some((reservation, quotas)) = self.reservation.take() {
             // A rejection returns the whole reservation, unless a vendor has already worked on the request. A caller
             // that disconnects still counts: otherwise disconnecting early would bypass the limits.
-            let is_free = matches!(record.verdict, Verdict::Rejected(_))
-                && !self.tally.was_sent.load(Ordering::Relaxed);
+            let is_free = matches!(record.outcome, RequestOutcome::Rejected(_))
+                && !self.totals.was_sent.load(Ordering::Relaxed);
             if is_free {
                 let now = self.runtime.now();
-                self.tally.settle_mark(Spent::default(), now);
-                limits.refund(taking, now);
-                self.tally.observer.settled(record);
+                self.totals.settle_admission(Settlement::default(), now);
+                quotas.refund(reservation, now);
+                self.totals.observer.request_completed(record);
                 return;
             }
             // Everything that was posted, including failed attempts and answers that were not read to their end.
             // Otherwise a caller that disconnects in time would appear to have used nothing.
-            let used = u32::try_from(self.tally.tokens()).unwrap_or(u32::MAX);
-            let spent = Spent {
-                cost: if self.is_counted { Cost::tokens(used) } else { Cost::NOTHING },
+            let used = u32::try_from(self.totals.tokens()).unwrap_or(u32::MAX);
+            let spent = Settlement {
+                cost: if self.is_counted { QuotaCost::tokens(used) } else { QuotaCost::NOTHING },
                 money: record.cost,
-                done: record.verdict == Verdict::Answered,
+                answered: record.outcome == RequestOutcome::Answered,
             };
             let now = self.runtime.now();
-            if let Some(mark) = self.tally.mark() {
-                let cost = if taking.is_settled() { spent.cost } else { mark.cost() };
-                self.tally.settle_mark(Spent { cost, ..spent }, now);
+            if let Some(admission_record) = self.totals.admission_record() {
+                let cost = if reservation.needs_settlement() { spent.cost } else { admission_record.cost() };
+                self.totals.settle_admission(Settlement { cost, ..spent }, now);
             }
-            limits.settle(taking, spent, now);
+            quotas.settle(reservation, spent, now);
         }
-        self.tally.observer.settled(record);
+        self.totals.observer.request_completed(record);
     }
 }
 
 /// Receives a record of every completed request. Called on the request's own task, so it must not block.
 pub trait Observer: Send + Sync {
     /// Called when a request is complete.
-    fn settled(&self, record: &Record);
+    fn request_completed(&self, record: &RequestRecord);
 
     /// Called when an attempt is complete, usually before the end of its request.
-    fn attempted(&self, _attempt: &AttemptRecord<'_>) {}
+    fn attempt_completed(&self, _attempt: &AttemptRecord<'_>) {}
 
     /// Called when a target's vendor starts to reject the credential, or accepts it again.
     fn credential_changed(&self, _target: &Arc<str>, _status: CredentialStatus) {}
@@ -338,7 +338,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn numbers_beyond_all_measure_add_up_to_the_most_there_is() {
+    fn sums_saturate() {
         let sum = AtomicU64::new(0);
         for (more, all) in [(1, 1), (u64::MAX - 2, u64::MAX - 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
             add(&sum, more);

@@ -12,37 +12,37 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BudgetShortage {
     /// What remains does not pay for one output token.
-    Spent { left: Money, resets: UtcTime },
+    Exhausted { remaining: Money, resets: UtcTime },
     /// The request would fit if nothing were held; the calls in progress settle in about this time.
     Held { settles_in: Duration },
     /// The request does not fit, but would with this many output tokens.
-    TooLarge { left: Money, max_tokens: u64 },
+    TooLarge { remaining: Money, max_tokens: u64 },
 }
 
 impl BudgetShortage {
-    /// Classifies a shortage. `worst` maps output tokens to the maximum cost and must be monotonic.
+    /// Classifies a shortage. `max_cost` maps output tokens to the maximum cost and must be monotonic.
     pub(crate) fn of(
         day: &DayShortage,
         output: u64,
         settles_in: Duration,
-        worst: impl Fn(u64) -> Money,
+        max_cost: impl Fn(u64) -> Money,
     ) -> Self {
-        let DayShortage { free, unspent, resets } = *day;
-        let Some(fits_later) = largest(output, |tokens| worst(tokens) <= unspent) else {
-            return Self::Spent { left: unspent, resets };
+        let DayShortage { available, unspent, resets } = *day;
+        let Some(fits_later) = largest_where(output, |tokens| max_cost(tokens) <= unspent) else {
+            return Self::Exhausted { remaining: unspent, resets };
         };
         if fits_later >= output {
             return Self::Held { settles_in };
         }
         // Prefer a number that fits at once. If none does, the next rejection says how long to wait.
-        match largest(output, |tokens| worst(tokens) <= free) {
-            Some(max_tokens) => Self::TooLarge { left: free, max_tokens },
-            None => Self::TooLarge { left: unspent, max_tokens: fits_later },
+        match largest_where(output, |tokens| max_cost(tokens) <= available) {
+            Some(max_tokens) => Self::TooLarge { remaining: available, max_tokens },
+            None => Self::TooLarge { remaining: unspent, max_tokens: fits_later },
         }
     }
 
     /// Of two targets' shortages, the one that helps the caller more: waiting first, then asking for less.
-    pub(crate) fn more_hopeful(self, other: Self) -> Self {
+    pub(crate) fn more_actionable(self, other: Self) -> Self {
         match (self, other) {
             (Self::Held { settles_in: one }, Self::Held { settles_in: two }) => {
                 Self::Held { settles_in: one.min(two) }
@@ -52,31 +52,31 @@ impl BudgetShortage {
                 if one >= two { self } else { other }
             }
             (large @ Self::TooLarge { .. }, _) | (_, large @ Self::TooLarge { .. }) => large,
-            (Self::Spent { .. }, Self::Spent { .. }) => self,
+            (Self::Exhausted { .. }, Self::Exhausted { .. }) => self,
         }
     }
 
     /// The label in logs and metrics.
     pub(crate) const fn label(&self) -> &'static str {
         match self {
-            Self::Spent { .. } => "budget_spent",
+            Self::Exhausted { .. } => "budget_exhausted",
             Self::Held { .. } => "budget_held",
             Self::TooLarge { .. } => "exceeds_remaining_budget",
         }
     }
 }
 
-/// The largest number from 1 to `most` for which `holds` is true, if it is true for 1. Binary search: `holds` must be
+/// The largest number from 1 to `max` for which `holds` is true, if it is true for 1. Binary search: `holds` must be
 /// monotonic.
-pub(crate) fn largest(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
-    if most > 0 && holds(most) {
-        return Some(most);
+pub(crate) fn largest_where(max: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    if max > 0 && holds(max) {
+        return Some(max);
     }
     if !holds(1) {
         return None;
     }
     // Invariant: `holds` is true for `low` and false for `high`.
-    let (mut low, mut high) = (1, most.max(1));
+    let (mut low, mut high) = (1, max.max(1));
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if holds(middle) {
@@ -90,7 +90,7 @@ pub(crate) fn largest(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BudgetShortage, largest};
+    use super::{BudgetShortage, largest_where};
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
     use seawall_core::budget::DayShortage;
     use seawall_core::money::Money;
@@ -103,60 +103,63 @@ mod tests {
         Money::from_nanos(nanos)
     }
 
-    fn of(free: u64, unspent: u64, output: u64) -> BudgetShortage {
+    fn of(available: u64, unspent: u64, output: u64) -> BudgetShortage {
         let resets = UtcTime::start_of_day(1);
-        let day = DayShortage { free: nanos(free), unspent: nanos(unspent), resets };
+        let day = DayShortage { available: nanos(available), unspent: nanos(unspent), resets };
         // 100 for the input, 10 per output token.
         BudgetShortage::of(&day, output, SOON, |tokens| nanos(100 + 10 * tokens))
     }
 
     #[test]
     fn spent_held_and_too_large_are_three_answers() {
-        let spent = |left| BudgetShortage::Spent { left: nanos(left), resets: UtcTime::start_of_day(1) };
+        let spent = |remaining| BudgetShortage::Exhausted {
+            remaining: nanos(remaining),
+            resets: UtcTime::start_of_day(1),
+        };
         assert_eq!(of(0, 0, 5), spent(0));
         assert_eq!(of(0, 109, 5), spent(109));
         assert_eq!(of(0, 150, 5), BudgetShortage::Held { settles_in: SOON });
         assert_eq!(of(149, 150, 5), BudgetShortage::Held { settles_in: SOON });
-        assert_eq!(of(130, 149, 5), BudgetShortage::TooLarge { left: nanos(130), max_tokens: 3 });
-        assert_eq!(of(109, 149, 5), BudgetShortage::TooLarge { left: nanos(149), max_tokens: 4 });
+        assert_eq!(of(130, 149, 5), BudgetShortage::TooLarge { remaining: nanos(130), max_tokens: 3 });
+        assert_eq!(of(109, 149, 5), BudgetShortage::TooLarge { remaining: nanos(149), max_tokens: 4 });
     }
 
     #[test]
-    fn the_most_hopeful_of_several_targets_is_told() {
+    fn the_most_actionable_shortage_of_several_targets_is_reported() {
         let (spent, held, few, many) = (of(0, 0, 5), of(0, 150, 5), of(110, 110, 5), of(140, 140, 5));
-        for (one, other, told) in [
+        for (one, other, expected) in [
             (spent, held, held),
             (spent, few, few),
             (few, many, many),
             (many, held, held),
             (spent, spent, spent),
         ] {
-            assert_eq!([one.more_hopeful(other), other.more_hopeful(one)], [told; 2]);
+            assert_eq!([one.more_actionable(other), other.more_actionable(one)], [expected; 2]);
         }
     }
 
     proptest! {
         #[test]
         fn what_is_said_to_fit_fits_and_one_more_does_not(
-            free in 0_u64..3_000, more in 0_u64..3_000, output in 1_u64..400,
+            available in 0_u64..3_000, more in 0_u64..3_000, output in 1_u64..400,
         ) {
-            let unspent = free + more;
-            let worst = |tokens: u64| 100 + 10 * tokens;
-            match of(free, unspent, output) {
-                BudgetShortage::Spent { .. } => prop_assert!(worst(1) > unspent),
-                BudgetShortage::Held { .. } => prop_assert!(worst(output) <= unspent),
-                BudgetShortage::TooLarge { left, max_tokens } => {
-                    let left = left.as_nanos();
-                    prop_assert!(left == free || (left == unspent && worst(1) > free));
-                    prop_assert!(worst(max_tokens) <= left && worst(max_tokens + 1) > left && max_tokens <= output);
+            let unspent = available + more;
+            let max_cost = |tokens: u64| 100 + 10 * tokens;
+            match of(available, unspent, output) {
+                BudgetShortage::Exhausted { .. } => prop_assert!(max_cost(1) > unspent),
+                BudgetShortage::Held { .. } => prop_assert!(max_cost(output) <= unspent),
+                BudgetShortage::TooLarge { remaining, max_tokens } => {
+                    let remaining = remaining.as_nanos();
+                    prop_assert!(remaining == available || (remaining == unspent && max_cost(1) > available));
+                    prop_assert!(max_cost(max_tokens) <= remaining && max_cost(max_tokens + 1) > remaining && max_tokens <= output);
                 }
             }
         }
 
         #[test]
-        fn the_largest_is_found_as_by_trying_all(most in 0_u64..60, bound in 0_u64..70) {
-            let naive = (1..=most.max(1)).rev().find(|number| *number <= bound);
-            prop_assert_eq!(largest(most, |number| number <= bound), naive);
+        fn the_largest_is_found_as_by_trying_all(max in 0_u64..60, bound in 0_u64..70) {
+            let naive = (1..=max.max(1)).rev().find(|number| *number <= bound);
+            prop_assert_eq!(largest_where(max, |number| number <= bound), naive);
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Read-only status of targets, limits and budgets for the admin API.
 
-use crate::callers::{Caller, Proven};
+use crate::callers::{Caller, CallerIdentity};
 use crate::credential::CredentialStatus;
+use crate::dialect::Face;
 use crate::pacing::PacingStatus;
-use crate::path::Path;
-use crate::speech::Face;
+use crate::pipeline::Pipeline;
 use crate::target::GuardedTarget;
 use seawall_core::breaker::BreakerPeek;
-use seawall_core::budget::{Account, Correction};
-use seawall_core::handle::Runtime;
+use seawall_core::budget::{BudgetAccount, Correction};
 use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
-use seawall_core::quota::{LimitView, QuotaKey, Scope};
+use seawall_core::quota::{LimitView, QuotaKey, QuotaScope};
+use seawall_core::runtime::Runtime;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Grade, Level, Tier};
-use seawall_store::{BooksStats, CorrectError, StoreError};
+use seawall_store::{CorrectionError, NodeLedgerStats, StoreError};
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,9 +68,9 @@ impl TargetStatus {
             pacing: target.pacing_status(now),
             credential: target.credential.status(),
             in_flight: (in_flight.in_flight(), in_flight.limit(), in_flight.peak()),
-            queue: target.line.stats(now),
+            queue: target.slot_queue.stats(now),
             starts: (starts.count(), starts.quantile(0.5), starts.quantile(0.95)),
-            overruns: (target.output.overruns(), target.output.set_aside(now)),
+            overruns: (target.output.overruns(), target.output.ejected_for(now)),
         }
     }
 }
@@ -92,16 +92,16 @@ pub struct DaySpend {
     /// The daily budget of all callers.
     pub cap: Money,
     /// Posted and held amounts of all callers.
-    pub all: Account,
+    pub all: BudgetAccount,
     /// The budget of each tier with its posted and held amounts, in the order of [`Tier::ALL`].
-    pub tiers: [(Money, Account); 3],
+    pub tiers: [(Money, BudgetAccount); 3],
     /// The daily budget per caller.
     pub caller_cap: Money,
     /// The amount by which calls cost more than was reserved; part of the posted amount.
     pub overrun: Money,
 }
 
-impl<R: Runtime> Path<R> {
+impl<R: Runtime> Pipeline<R> {
     /// The degradation level.
     #[must_use]
     pub fn level(&self) -> Level {
@@ -110,33 +110,33 @@ impl<R: Runtime> Path<R> {
 
     /// Error counters of the ledger.
     #[must_use]
-    pub fn books_stats(&self) -> BooksStats {
-        self.books.stats()
+    pub fn ledger_stats(&self) -> NodeLedgerStats {
+        self.ledger.stats()
     }
 
     /// Why the journal cannot be written, while it cannot.
     #[must_use]
     pub fn journal_error(&self) -> Option<StoreError> {
-        self.books.journal_error()
+        self.ledger.journal_error()
     }
 
     /// Today's budgets and spend.
     #[must_use]
     pub fn spend(&self) -> DaySpend {
-        let (day, limits) = (self.runtime.now().utc.day(), self.books.limits());
+        let (day, limits) = (self.runtime.now().utc.day(), self.ledger.limits());
         DaySpend {
             day,
             cap: limits.day_cap(day),
-            all: self.books.day(day),
-            tiers: Tier::ALL.map(|tier| (self.books.tier_cap(day, tier), self.books.tier(day, tier))),
+            all: self.ledger.day(day),
+            tiers: Tier::ALL.map(|tier| (self.ledger.tier_cap(day, tier), self.ledger.tier(day, tier))),
             caller_cap: limits.caller_cap(),
-            overrun: self.books.overrun(day),
+            overrun: self.ledger.overrun(day),
         }
     }
 
     /// Replaces a posted amount with the actual cost, as determined by an operator.
-    pub fn correct_posting(&self, correction: &Correction) -> Result<(), CorrectError> {
-        self.books.correct(correction)
+    pub fn correct_posting(&self, correction: &Correction) -> Result<(), CorrectionError> {
+        self.ledger.correct(correction)
     }
 
     /// The status of every target, ordered by name.
@@ -180,14 +180,14 @@ impl<R: Runtime> Path<R> {
     }
 
     /// Identifies a caller, if its credential is known.
-    pub async fn caller(&self, proven: &Proven) -> Option<Caller> {
+    pub async fn caller(&self, identity: &CallerIdentity) -> Option<Caller> {
         let callers = Arc::clone(&self.rules.load().callers);
-        callers.find(&self.runtime, proven).await.ok()
+        callers.find(&self.runtime, identity).await.ok()
     }
 
     /// Drops the cached lookup of a credential that was revoked.
-    pub fn forget_caller(&self, hash: &[u8; 32]) {
-        self.rules.load().callers.forget(hash);
+    pub fn invalidate_caller(&self, hash: &[u8; 32]) {
+        self.rules.load().callers.invalidate(hash);
     }
 
     /// Gives access to the size limits of requests.
@@ -197,24 +197,24 @@ impl<R: Runtime> Path<R> {
 
     /// What remains of the limits of a caller of this tier.
     pub async fn limits_of(&self, caller: u64, tier: Tier) -> Vec<LimitStatus> {
-        let group = self.rules.load().groups.of(tier);
-        let scopes = [Scope { group, key: QuotaKey(caller) }];
-        let views = self.limits.view(caller, &scopes, self.runtime.now()).await;
+        let group = self.rules.load().groups.of_tier(tier);
+        let scopes = [QuotaScope { group, key: QuotaKey(caller) }];
+        let views = self.quotas.view(caller, &scopes, self.runtime.now()).await;
         let named =
-            |view: LimitView| LimitStatus { limit: self.limits.name(view.limit).unwrap_or_default(), view };
+            |view: LimitView| LimitStatus { limit: self.quotas.name(view.limit).unwrap_or_default(), view };
         views.into_iter().map(named).collect()
     }
 
     /// Today's posted and held amounts of a caller.
     #[must_use]
-    pub fn caller_day(&self, caller: u64) -> Account {
-        self.books.caller(self.runtime.now().utc.day(), caller)
+    pub fn caller_spend(&self, caller: u64) -> BudgetAccount {
+        self.ledger.caller(self.runtime.now().utc.day(), caller)
     }
 
     /// Today's posted and held amounts of each tier, in the order of [`Tier::ALL`].
     #[must_use]
-    pub fn tier_days(&self) -> [Account; 3] {
+    pub fn tier_spend(&self) -> [BudgetAccount; 3] {
         let day = self.runtime.now().utc.day();
-        Tier::ALL.map(|tier| self.books.tier(day, tier))
+        Tier::ALL.map(|tier| self.ledger.tier(day, tier))
     }
 }

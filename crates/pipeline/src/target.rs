@@ -1,13 +1,13 @@
 //! Targets with their protections, and the routes that callers use to reach them.
 
+use crate::baselines::Baselines;
 use crate::credential::CredentialHealth;
+use crate::dialect::{DialectRequest, Face};
 use crate::guardrail::Guardrails;
 use crate::output_history::OutputHistory;
-use crate::output_limit::{OutputAllowance, OutputRoom};
-use crate::pacing::{Gauges, Pacing};
-use crate::place::Line;
-use crate::speech::{Face, SpokenRequest};
-use crate::usual::Usual;
+use crate::output_limit::{OutputAllowance, OutputBudget};
+use crate::pacing::{Pacing, TargetMeasurements};
+use crate::slot::SlotQueue;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
 use seawall_core::histogram::Histogram;
 use seawall_core::in_flight::{SlotLimit, SlotShares};
@@ -17,7 +17,7 @@ use seawall_core::queue::QueueSettings;
 use seawall_core::sender::ThrottleGate;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
-use seawall_core::tokens::{Family, OutputLimit};
+use seawall_core::tokens::{OutputLimit, TokenizerFamily};
 use seawall_core::untracked::{InputFeature, InputModel, input_bound};
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// No known model has a larger context window, input and output together.
-const LARGEST_WINDOW: u64 = 2_000_000;
+const MAX_CONTEXT_WINDOW: u64 = 2_000_000;
 
 /// One model at one provider, as the settings define it.
 pub struct TargetOptions {
@@ -68,23 +68,23 @@ pub struct GuardedTarget {
     max_output: Option<u64>,
     pub(crate) output_limit_field: OutputLimitField,
     /// The tokenizer family of the model.
-    pub(crate) family: Family,
+    pub(crate) family: TokenizerFamily,
     pub(crate) output: Arc<OutputHistory>,
     pub(crate) in_flight: SlotLimit,
-    pub(crate) line: Arc<Line>,
+    pub(crate) slot_queue: Arc<SlotQueue>,
     /// Time to first content.
     pub(crate) starts: Arc<Histogram>,
     pub(crate) breaker: SharedBreaker,
-    pub(crate) gauges: Arc<Mutex<Gauges>>,
+    pub(crate) measurements: Arc<Mutex<TargetMeasurements>>,
     pub(crate) pacing: Arc<Pacing>,
     pub(crate) credential: Arc<CredentialHealth>,
     pub(crate) upstream: Arc<dyn Target>,
-    protection: Protection,
+    protection: ProtectionSettings,
 }
 
 /// Settings of the protections.
 #[derive(Clone)]
-struct Protection {
+struct ProtectionSettings {
     concurrency: u32,
     shares: SlotShares,
     breaker: BreakerSettings,
@@ -109,14 +109,14 @@ impl GuardedTarget {
             pressure,
             upstream,
         } = options;
-        let gauges = Gauges {
+        let measurements = TargetMeasurements {
             pressure: PressureGauge::new(pressure.clone()),
             gate: ThrottleGate::new(Timestamp::ZERO),
-            usual: Usual::default(),
+            baselines: Baselines::default(),
         };
         Ok(Self {
             name: name.into(),
-            family: Family::of_model(&model),
+            family: TokenizerFamily::of_model(&model),
             output: Arc::new(OutputHistory::of_model(&model)),
             model: model.into(),
             grade,
@@ -125,47 +125,47 @@ impl GuardedTarget {
             max_output,
             output_limit_field,
             in_flight: SlotLimit::new(concurrency, shares)?,
-            line: Arc::new(Line::new(queue)),
+            slot_queue: Arc::new(SlotQueue::new(queue)),
             starts: Arc::default(),
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
-            gauges: Arc::new(Mutex::new(gauges)),
+            measurements: Arc::new(Mutex::new(measurements)),
             pacing: Arc::default(),
             credential: Arc::default(),
             upstream,
-            protection: Protection { concurrency, shares, breaker, pressure },
+            protection: ProtectionSettings { concurrency, shares, breaker, pressure },
         })
     }
 
     /// The same target with new settings. It shares history, slots and waiters with this one. New protection settings
-    /// apply to both from [`take_effect`](Self::take_effect) on.
-    pub fn successor(&self, options: TargetOptions) -> Result<Self, SettingError> {
-        let fresh = Self::new(options)?;
+    /// apply to both from [`apply_settings`](Self::apply_settings) on.
+    pub fn with_settings(&self, options: TargetOptions) -> Result<Self, SettingError> {
+        let rebuilt = Self::new(options)?;
         // The output history belongs to the model, and the credential status to the connection.
-        let is_same_model = self.model == fresh.model;
-        let output = Arc::clone(if is_same_model { &self.output } else { &fresh.output });
-        let is_same_way = Arc::ptr_eq(&self.upstream, &fresh.upstream);
-        let credential = Arc::clone(if is_same_way { &self.credential } else { &fresh.credential });
+        let is_same_model = self.model == rebuilt.model;
+        let output = Arc::clone(if is_same_model { &self.output } else { &rebuilt.output });
+        let is_same_connection = Arc::ptr_eq(&self.upstream, &rebuilt.upstream);
+        let credential = Arc::clone(if is_same_connection { &self.credential } else { &rebuilt.credential });
         Ok(Self {
             output,
             credential,
             in_flight: self.in_flight.clone(),
-            line: Arc::clone(&self.line),
+            slot_queue: Arc::clone(&self.slot_queue),
             starts: Arc::clone(&self.starts),
             breaker: self.breaker.clone(),
-            gauges: Arc::clone(&self.gauges),
+            measurements: Arc::clone(&self.measurements),
             pacing: Arc::clone(&self.pacing),
-            ..fresh
+            ..rebuilt
         })
     }
 
     /// Applies the protection settings.
-    pub fn take_effect(&self, now: Timestamp) -> Result<(), SettingError> {
-        let Protection { concurrency, shares, breaker, pressure } = self.protection.clone();
-        self.in_flight.change(concurrency, shares)?;
-        self.breaker.change(breaker, now);
-        self.gauges().pressure.change(pressure);
+    pub fn apply_settings(&self, now: Timestamp) -> Result<(), SettingError> {
+        let ProtectionSettings { concurrency, shares, breaker, pressure } = self.protection.clone();
+        self.in_flight.set_limits(concurrency, shares)?;
+        self.breaker.apply_settings(breaker, now);
+        self.measurements().pressure.apply_settings(pressure);
         // The limit may have risen while requests wait for a slot.
-        self.line.serve(self, now);
+        self.slot_queue.grant_free_slots(self, now);
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl GuardedTarget {
 
     /// The maximum input tokens and the maximum output tokens of one call.
     pub(crate) fn output_bounds(&self) -> (u64, u64) {
-        let window = self.input.window.unwrap_or(LARGEST_WINDOW);
+        let window = self.input.window.unwrap_or(MAX_CONTEXT_WINDOW);
         (window, self.max_output.unwrap_or(window))
     }
 
@@ -186,21 +186,28 @@ impl GuardedTarget {
     pub(crate) fn allowance(
         &self,
         input_bytes: u64,
-        spoken: &SpokenRequest,
-        room: impl FnOnce() -> OutputRoom,
+        request: &DialectRequest,
+        budget: impl FnOnce() -> OutputBudget,
     ) -> Result<OutputAllowance, String> {
-        if let Some(answers) = spoken.opaque_answers() {
-            return Ok(OutputAllowance::unread(self.opaque_output(answers)?));
+        if let Some(answers) = request.opaque_answers() {
+            return Ok(OutputAllowance::opaque(self.opaque_output(answers)?));
         }
-        let choices = spoken.choices();
-        if let Some(limit) = spoken.max_output() {
-            return Ok(OutputAllowance::named(limit, choices));
+        let choices = request.choices();
+        if let Some(limit) = request.max_output() {
+            return Ok(OutputAllowance::of_request(limit, choices));
         }
         // The cost grows linearly with the output, so two points determine it.
-        let bound = self.bound(input_bytes, spoken, OutputAllowance::named(1, 1))?;
-        let dialect = spoken.dialect_at(&*self.upstream);
-        let worst = |output| bound.worst_with(output);
-        Ok(OutputAllowance::unnamed(self.max_output, choices, dialect, &room(), bound.input, worst))
+        let bound = self.bound(input_bytes, request, OutputAllowance::of_request(1, 1))?;
+        let dialect = request.dialect_at(&*self.upstream);
+        let max_cost = |output| bound.max_cost_with_limit(output);
+        Ok(OutputAllowance::without_limit(
+            self.max_output,
+            choices,
+            dialect,
+            &budget(),
+            bound.input,
+            max_cost,
+        ))
     }
 
     /// The maximum output tokens of a request whose own limits cannot be parsed. The error says which property of the
@@ -210,15 +217,15 @@ impl GuardedTarget {
         let unknown = |setting: &str| {
             let model = &self.model;
             format!(
-                "the cost of a body of InvokeModel that is not Anthropic's cannot be bounded: the {setting} of {model} is \
-                 not known; an operator can set models.{model:?}.{setting}"
+                "the cost of this InvokeModel body cannot be bounded: it is not in Anthropic's format, and the {setting} of \
+                 {model} is unknown; an operator can set models.{model:?}.{setting}"
             )
         };
         if !is_free && self.input.window.is_none() {
-            return Err(unknown("window"));
+            return Err(unknown("context_window"));
         }
         match self.max_output {
-            Some(most) => Ok(most.saturating_mul(answers.into())),
+            Some(max) => Ok(max.saturating_mul(answers.into())),
             None if is_free => Ok(0),
             None => Err(unknown("max_output")),
         }
@@ -229,34 +236,34 @@ impl GuardedTarget {
     pub(crate) fn bound(
         &self,
         input_bytes: u64,
-        spoken: &SpokenRequest,
+        request: &DialectRequest,
         allowance: OutputAllowance,
     ) -> Result<CallBound, String> {
-        let features = spoken.features();
+        let features = request.features();
         let untracked = features.map(|features| &features.untracked);
         let input =
             input_bound(input_bytes, untracked, &self.input).map_err(|problem| problem.to_string())?;
-        let passes = spoken.passes_to(spoken.dialect_at(&*self.upstream));
-        let asked = features.filter(|_| passes).map(|features| &features.pricing);
+        let passes = request.passes_to(request.dialect_at(&*self.upstream));
+        let pricing = features.filter(|_| passes).map(|features| &features.pricing);
         let uses_server_tools =
             passes && untracked.is_some_and(|untracked| untracked.tool_uses.is_some_and(|uses| uses > 0));
         let output = allowance.tokens;
         let reserved = OutputLimit::new(output).reserved();
         let cost = |output| {
-            let cost = self.price.at_most(input.tokens, output, input.tool_uses, asked);
+            let cost = self.price.max_cost(input.tokens, output, input.tool_uses, pricing);
             cost.map_err(|unpriced| unpriced.to_string())
         };
         Ok(CallBound {
             input: input.tokens,
             output,
-            added_limit: allowance.added(),
+            added_limit: allowance.added_limit(),
             input_cost: cost(0)?,
             reserved,
-            worst: cost(reserved)?,
-            largest: input.largest,
-            service: asked.map(|asked| asked.service).unwrap_or_default(),
-            long_cache: asked.is_some_and(|asked| asked.long_cache),
-            hides_output: uses_server_tools || passes && spoken.thinks(),
+            max_cost: cost(reserved)?,
+            largest_feature: input.largest,
+            service: pricing.map(|pricing| pricing.service).unwrap_or_default(),
+            long_cache: pricing.is_some_and(|pricing| pricing.long_cache),
+            hides_output: uses_server_tools || passes && request.thinks(),
             rereads_input: uses_server_tools,
         })
     }
@@ -274,9 +281,9 @@ pub(crate) struct CallBound {
     /// Output tokens that are reserved.
     reserved: u64,
     /// The maximum cost.
-    pub(crate) worst: Money,
+    pub(crate) max_cost: Money,
     /// The feature that accounts for most of the reserved input, if the input exceeds the body's bytes.
-    pub(crate) largest: Option<(InputFeature, u64)>,
+    pub(crate) largest_feature: Option<(InputFeature, u64)>,
     input_cost: Money,
     service: ServiceLevel,
     long_cache: bool,
@@ -288,25 +295,25 @@ pub(crate) struct CallBound {
 
 impl CallBound {
     /// The maximum cost with this many output tokens.
-    pub(crate) fn cost_with(&self, output: u64) -> Money {
-        let all = u128::from(self.worst.saturating_sub(self.input_cost).as_nanos());
+    pub(crate) fn max_cost_for_output(&self, output: u64) -> Money {
+        let all = u128::from(self.max_cost.saturating_sub(self.input_cost).as_nanos());
         let part = all.saturating_mul(output.into()).div_ceil(u128::from(self.reserved.max(1)));
         self.input_cost.saturating_add(Money::from_nanos(u64::try_from(part).unwrap_or(u64::MAX)))
     }
 
     /// The maximum cost if the request allowed this many output tokens.
-    pub(crate) fn worst_with(&self, output: u64) -> Money {
-        self.cost_with(OutputLimit::new(output).reserved())
+    pub(crate) fn max_cost_with_limit(&self, output: u64) -> Money {
+        self.max_cost_for_output(OutputLimit::new(output).reserved())
     }
 
     /// Records the service level that the vendor reported, if any; otherwise the requested one stays.
-    pub(crate) fn note_served(&mut self, service: ServiceLevel) {
+    pub(crate) fn record_service_level(&mut self, service: ServiceLevel) {
         self.service = service.or(self.service);
     }
 
     /// Completes the vendor's usage report: where it does not state the service level, the requested one applies.
     pub(crate) fn completed(&self, usage: Usage) -> Usage {
-        let extras = usage.extras.completed(usage.cache_write, self.service, self.long_cache);
+        let extras = usage.extras.or_requested(usage.cache_write, self.service, self.long_cache);
         Usage { extras, ..usage }
     }
 }
@@ -320,7 +327,7 @@ pub struct RouteOptions {
     /// The faces that are open to guests.
     pub guest_faces: Faces,
     /// Timeout for a stream's first content.
-    pub start_limit: Duration,
+    pub start_timeout: Duration,
     /// The route's token limit per period, if it has one.
     pub token_limit: Option<u64>,
     /// Whether callers of a vendor's dialect get an apology instead of an error when no model answers.
@@ -357,7 +364,7 @@ pub struct Route {
     pub(crate) alias: Arc<str>,
     pub(crate) faces: Faces,
     pub(crate) guest_faces: Faces,
-    pub(crate) start_limit: Duration,
+    pub(crate) start_timeout: Duration,
     pub(crate) token_limit: Option<u64>,
     pub(crate) falls_back: bool,
     pub(crate) guardrails: Guardrails,
@@ -371,17 +378,17 @@ impl Route {
             alias,
             faces,
             guest_faces,
-            start_limit,
+            start_timeout,
             token_limit,
             falls_back,
             guardrails,
             targets,
         } = options;
         if targets.is_empty() {
-            return Err(SettingError::new("targets", format!("route {alias} has none")));
+            return Err(SettingError::new("targets", format!("route {alias} has no targets")));
         }
         let (alias, targets) = (alias.into(), targets.into());
-        Ok(Self { alias, faces, guest_faces, start_limit, token_limit, falls_back, guardrails, targets })
+        Ok(Self { alias, faces, guest_faces, start_timeout, token_limit, falls_back, guardrails, targets })
     }
 
     /// Whether the route is served at this face, for guests or for callers with a credential.

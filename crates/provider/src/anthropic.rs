@@ -4,11 +4,11 @@
 //! too many of them, are the caller's error, and nothing is sent. An API version set by the caller replaces the
 //! configured one.
 
-use crate::answer::conclude;
 use crate::client::Client;
-use crate::headers::{FixedHeaders, Secret};
-use crate::http1::{Request, is_token_byte};
-use crate::target::{Answer, Call, CallError, Calling, Target, TargetDialect};
+use crate::headers::{FixedHeaders, SecretString};
+use crate::http1::{HttpRequest, is_token_byte};
+use crate::response::read_response;
+use crate::target::{Call, CallError, CallFuture, Target, TargetDialect, UpstreamResponse};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::setting::SettingError;
 
@@ -16,9 +16,9 @@ use seawall_core::setting::SettingError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnthropicKey {
     /// In the vendor's own header, `x-api-key`.
-    ApiKey(Secret),
+    ApiKey(SecretString),
     /// As `authorization: Bearer`, for gateways and short-lived tokens.
-    Bearer(Secret),
+    Bearer(SecretString),
     /// No key, for self-hosted servers that require none.
     None,
 }
@@ -64,26 +64,30 @@ impl AnthropicTarget {
         Ok(Self { path: client.url().path("/v1/messages"), client, headers })
     }
 
-    async fn ask(&self, call: Call) -> Result<Answer, CallError> {
+    async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
         let Call { body, stream, betas, anthropic_version, .. } = call;
         let all;
         let headers = if betas.is_empty() && anthropic_version.is_none() {
             self.headers.pairs()
         } else {
-            all = self.with(&betas, anthropic_version.as_deref())?;
+            all = self.call_headers(&betas, anthropic_version.as_deref())?;
             &all
         };
-        let request = Request { method: "POST", path: &self.path, headers, body, resend_on_stale: true };
+        let request = HttpRequest { method: "POST", path: &self.path, headers, body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        let concluded = conclude(response.into(), stream, TargetDialect::AnthropicMessages).await;
-        concluded.map_err(|error| self.headers.hidden_in(error))
+        let response = read_response(response.into(), stream, TargetDialect::AnthropicMessages).await;
+        response.map_err(|error| self.headers.redact(error))
     }
 
     /// The headers of a call, with its beta features and API version.
-    fn with(&self, betas: &[String], version: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
-        let is_wrong = |version: &str| version.len() > LONGEST_BETA || !version.bytes().all(is_token_byte);
-        if betas.len() > MOST_BETAS
-            || !betas.iter().all(|name| is_beta(name))
+    fn call_headers(
+        &self,
+        betas: &[String],
+        version: Option<&str>,
+    ) -> Result<Vec<(String, String)>, Failure> {
+        let is_wrong = |version: &str| version.len() > MAX_BETA_LENGTH || !version.bytes().all(is_token_byte);
+        if betas.len() > MAX_BETAS
+            || !betas.iter().all(|name| is_valid_beta(name))
             || version.is_some_and(is_wrong)
         {
             return Err(Failure::of(FailureKind::BadRequest));
@@ -112,12 +116,12 @@ const BETA_HEADER: &str = "anthropic-beta";
 const VERSION_HEADER: &str = "anthropic-version";
 /// The default API version.
 pub const ANTHROPIC_VERSION: &str = "2023-06-01";
-const MOST_BETAS: usize = 20;
-const LONGEST_BETA: usize = 100;
+const MAX_BETAS: usize = 20;
+const MAX_BETA_LENGTH: usize = 100;
 
 /// Whether a name can be part of a header list: no comma, no space, no line break.
-fn is_beta(name: &str) -> bool {
-    (1..=LONGEST_BETA).contains(&name.len()) && name.bytes().all(is_token_byte)
+fn is_valid_beta(name: &str) -> bool {
+    (1..=MAX_BETA_LENGTH).contains(&name.len()) && name.bytes().all(is_token_byte)
 }
 
 impl Target for AnthropicTarget {
@@ -125,7 +129,7 @@ impl Target for AnthropicTarget {
         TargetDialect::AnthropicMessages
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(self.ask(call))
+    fn call(&self, call: Call) -> CallFuture<'_> {
+        Box::pin(self.send(call))
     }
 }

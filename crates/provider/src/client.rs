@@ -7,21 +7,23 @@
 //! **What it does not do.** It makes one attempt per call (except for the one case in [`http1::send`]). It follows no
 //! redirects, decompresses nothing and stores no cookies.
 
-use crate::answer::{Heard, ReadHeader};
+use crate::connect::{
+    AddressPolicy, AlpnOffer, BaseUrl, ClientTlsSettings, Connector, DnsCache, Resolve, ServerStream,
+    SystemResolver, WallClock,
+};
 use crate::http1::connection::Connection;
 use crate::http1::{
-    self, BodyFailure, Headers, KeptDecision, Limits, PoolOptions, Request, SendFailure, TokioTimer,
+    self, BodyFailure, Http1Headers, HttpLimits, HttpRequest, PoolOptions, PooledSendDecision, SendFailure,
+    TokioTimer,
 };
-use crate::http2::{self, Lease};
-use crate::target::Frames;
-use crate::way::{
-    BaseUrl, DateClock, Line, LineConnect, Names, Offer, Reach, Resolve, SystemNames, TlsSettings,
-};
+use crate::http2::{self, StreamLease};
+use crate::response::{RawResponse, ReadHeader};
+use crate::target::FrameStream;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::Failure;
-use seawall_core::handle::{Timer as _, within};
+use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
 use std::cell::Cell;
@@ -43,10 +45,10 @@ pub fn enter_core(core: usize) {
 
 /// When to use HTTP/2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Http2Use {
+pub enum Http2Policy {
     /// If the server chooses it during the TLS handshake (ALPN).
     #[default]
-    WhereAgreed,
+    Negotiated,
     /// Always, with or without TLS: the server is known to support it.
     Always,
     /// Never.
@@ -61,15 +63,15 @@ pub struct ClientOptions {
     /// Number of cores, each with its own connection pool.
     pub cores: usize,
     /// Timeouts of each phase, and the maximum body size.
-    pub limits: Limits,
+    pub limits: HttpLimits,
     /// Settings of the connection pool.
     pub pool: PoolOptions,
     /// When to use HTTP/2.
-    pub http2: Http2Use,
+    pub http2: Http2Policy,
     /// Maximum number of concurrent requests per HTTP/2 connection; the server may allow fewer.
-    pub streams_per_connection: usize,
+    pub max_concurrent_streams: usize,
     /// TLS trust; required for `https` URLs.
-    pub tls: Option<TlsSettings>,
+    pub tls: Option<ClientTlsSettings>,
 }
 
 impl ClientOptions {
@@ -79,17 +81,17 @@ impl ClientOptions {
         Self {
             url: url.into(),
             cores: 1,
-            limits: Limits {
-                connect: Duration::from_secs(5),
-                write: Duration::from_secs(10),
+            limits: HttpLimits {
+                connect_timeout: Duration::from_secs(5),
+                write_timeout: Duration::from_secs(10),
                 // Requests have shorter timeouts of their own; these only bound abandoned connections.
-                head: Duration::from_secs(60),
-                gap: Duration::from_secs(60),
-                body_bytes: 64 << 20,
+                head_timeout: Duration::from_secs(60),
+                idle_timeout: Duration::from_secs(60),
+                max_body_bytes: 64 << 20,
             },
             pool: PoolOptions::default(),
-            http2: Http2Use::default(),
-            streams_per_connection: 100,
+            http2: Http2Policy::default(),
+            max_concurrent_streams: 100,
             tls: None,
         }
     }
@@ -97,42 +99,42 @@ impl ClientOptions {
 
 /// The runtime environment of a client.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct ClientRuntime {
     /// The monotonic clock and timers.
     pub timer: TokioTimer,
     /// The wall clock, for certificates and signatures.
-    pub date: DateClock,
+    pub date: WallClock,
     /// The DNS resolver.
-    pub names: Arc<dyn Resolve>,
+    pub resolver: Arc<dyn Resolve>,
 }
 
-impl Surroundings {
+impl ClientRuntime {
     /// With the system's DNS resolver.
     #[must_use]
-    pub fn new(timer: TokioTimer, date: DateClock) -> Self {
-        Self { timer, date, names: Arc::new(SystemNames) }
+    pub fn new(timer: TokioTimer, date: WallClock) -> Self {
+        Self { timer, date, resolver: Arc::new(SystemResolver) }
     }
 }
 
 /// See the module documentation.
 pub struct Client {
     url: BaseUrl,
-    http2: Http2Use,
-    limits: Limits,
-    date: DateClock,
+    http2: Http2Policy,
+    limits: HttpLimits,
+    date: WallClock,
     /// One per core.
     pools: Box<[Pools]>,
 }
 
 struct Pools {
-    http1: http1::Pool<LineConnect>,
-    http2: http2::Pool<TokioTimer>,
+    http1: http1::Http1Pool<Connector>,
+    http2: http2::Http2Pool<TokioTimer>,
     /// Whether the server chose HTTP/2 on the last connection.
-    chose_http2: AtomicBool,
+    negotiated_http2: AtomicBool,
 }
 
 /// A response whose head has arrived.
-pub struct Response {
+pub struct ClientResponse {
     /// The status code.
     pub status: u16,
     /// The headers.
@@ -146,7 +148,7 @@ pub struct Response {
 /// The headers of a response.
 pub enum ResponseHeaders {
     /// Headers of an HTTP/1.1 response.
-    Http1(Headers),
+    Http1(Http1Headers),
     /// Headers of an HTTP/2 response.
     Http2(HeaderMap),
 }
@@ -157,16 +159,16 @@ impl ReadHeader for ResponseHeaders {
     }
 }
 
-impl Frames for ResponseBody {
+impl FrameStream for ResponseBody {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Self::poll_frame(self, context).map(|frame| frame.map(|frame| frame.map_err(BodyFailure::failure)))
     }
 }
 
-impl From<Response> for Heard<ResponseHeaders, ResponseBody> {
-    fn from(response: Response) -> Self {
-        let Response { status, headers, body, .. } = response;
-        Self { status, headers, rest: body }
+impl From<ClientResponse> for RawResponse<ResponseHeaders, ResponseBody> {
+    fn from(response: ClientResponse) -> Self {
+        let ClientResponse { status, headers, body, .. } = response;
+        Self { status, headers, body }
     }
 }
 
@@ -184,9 +186,9 @@ impl ResponseHeaders {
 /// The body of a response. Dropping it before its end cancels the response at the server.
 pub enum ResponseBody {
     /// A body on its own HTTP/1.1 connection.
-    Http1(http1::Body<LineConnect>),
+    Http1(http1::Http1Body<Connector>),
     /// A body on a stream of a shared HTTP/2 connection.
-    Http2(http2::Body<TokioTimer>),
+    Http2(http2::Http2Body<TokioTimer>),
 }
 
 impl ResponseBody {
@@ -218,44 +220,47 @@ impl ResponseBody {
 
 impl Client {
     /// A client without connections. DNS lookups and connections start with the first request.
-    pub fn new(options: &ClientOptions, around: &Surroundings) -> Result<Self, SettingError> {
-        Self::new_within(options, around, Reach::Targets)
+    pub fn new(options: &ClientOptions, runtime: &ClientRuntime) -> Result<Self, SettingError> {
+        Self::new_with_policy(options, runtime, AddressPolicy::DenyMetadata)
     }
 
     /// The same for a credential endpoint next to this process, at an address that is blocked for targets.
-    pub(crate) fn new_beside(options: &ClientOptions, around: &Surroundings) -> Result<Self, SettingError> {
-        Self::new_within(options, around, Reach::Everything)
+    pub(crate) fn new_for_metadata(
+        options: &ClientOptions,
+        runtime: &ClientRuntime,
+    ) -> Result<Self, SettingError> {
+        Self::new_with_policy(options, runtime, AddressPolicy::AllowAll)
     }
 
-    fn new_within(
+    fn new_with_policy(
         options: &ClientOptions,
-        around: &Surroundings,
-        reach: Reach,
+        runtime: &ClientRuntime,
+        policy: AddressPolicy,
     ) -> Result<Self, SettingError> {
-        let url = BaseUrl::parse_within(&options.url, reach)?;
+        let url = BaseUrl::parse_with_policy(&options.url, policy)?;
         let endpoint = url.endpoint();
-        let names = Names::new(endpoint.host(), endpoint.port(), Arc::clone(&around.names), reach);
+        let names = DnsCache::new(endpoint.host(), endpoint.port(), Arc::clone(&runtime.resolver), policy);
         let offer = match options.http2 {
-            Http2Use::WhereAgreed => Offer::Either,
-            Http2Use::Always => Offer::Http2,
-            Http2Use::Never => Offer::Http1,
+            Http2Policy::Negotiated => AlpnOffer::Either,
+            Http2Policy::Always => AlpnOffer::Http2,
+            Http2Policy::Never => AlpnOffer::Http1,
         };
         let pools = |_| {
-            let timing = (around.timer, options.limits.connect);
-            let connect = LineConnect::new(endpoint, names.clone(), offer, options.tls.as_ref(), timing)?;
+            let timing = (runtime.timer, options.limits.connect_timeout);
+            let connect = Connector::new(endpoint, names.clone(), offer, options.tls.as_ref(), timing)?;
             Ok(Pools {
-                http1: http1::Pool::new(endpoint.clone(), connect, around.timer, options.pool),
-                http2: http2::Pool::new(around.timer, options.streams_per_connection, options.pool),
-                chose_http2: AtomicBool::new(options.http2 == Http2Use::Always),
+                http1: http1::Http1Pool::new(endpoint.clone(), connect, runtime.timer, options.pool),
+                http2: http2::Http2Pool::new(runtime.timer, options.max_concurrent_streams, options.pool),
+                negotiated_http2: AtomicBool::new(options.http2 == Http2Policy::Always),
             })
         };
         let pools = (0..options.cores.max(1)).map(pools).collect::<Result<_, SettingError>>()?;
         let http2 = match (endpoint.scheme(), options.http2) {
             // Without TLS there is no ALPN.
-            (http1::Scheme::Http, Http2Use::WhereAgreed) => Http2Use::Never,
+            (http1::Scheme::Http, Http2Policy::Negotiated) => Http2Policy::Never,
             (_, http2) => http2,
         };
-        Ok(Self { url, http2, limits: options.limits, date: Arc::clone(&around.date), pools })
+        Ok(Self { url, http2, limits: options.limits, date: Arc::clone(&runtime.date), pools })
     }
 
     /// The server's URL.
@@ -274,48 +279,56 @@ impl Client {
 
     /// Sends a request and waits for the response head. Dropping the future cancels the request as far as possible: its
     /// connection or stream is closed.
-    pub async fn send<Text: AsRef<str>>(&self, request: Request<'_, Text>) -> Result<Response, SendFailure> {
+    pub async fn send<Text: AsRef<str>>(
+        &self,
+        request: HttpRequest<'_, Text>,
+    ) -> Result<ClientResponse, SendFailure> {
         let pools = &self.pools[CORE.with(Cell::get) % self.pools.len()];
-        if self.http2 == Http2Use::Never {
-            return http1::send(&pools.http1, request, &self.limits).await.map(Response::from);
+        if self.http2 == Http2Policy::Never {
+            return http1::send(&pools.http1, request, &self.limits).await.map(ClientResponse::from);
         }
         // Boxed, so that requests over HTTP/1.1 do not carry the larger future.
-        Box::pin(self.send_either(pools, request)).await
+        Box::pin(self.send_negotiated(pools, request)).await
     }
 
-    async fn send_either<Text: AsRef<str>>(
+    async fn send_negotiated<Text: AsRef<str>>(
         &self,
         pools: &Pools,
-        request: Request<'_, Text>,
-    ) -> Result<Response, SendFailure> {
+        request: HttpRequest<'_, Text>,
+    ) -> Result<ClientResponse, SendFailure> {
         request.check()?;
         let mut resent = false;
-        let mut kept = pools.http2.take(pools.http1.timer().monotonic());
+        let mut pooled = pools.http2.take(pools.http1.timer().monotonic());
         loop {
-            let (lease, is_kept) = match kept.take() {
+            let (lease, is_pooled) = match pooled.take() {
                 Some(lease) => (lease, true),
                 None => {
                     if !resent {
-                        match http1::send_kept(&pools.http1, &request, &self.limits).await {
-                            KeptDecision::Ended(outcome) => return outcome.map(Response::from),
-                            KeptDecision::Resend => resent = true,
-                            KeptDecision::None => {}
+                        match http1::send_pooled(&pools.http1, &request, &self.limits).await {
+                            PooledSendDecision::Completed(outcome) => {
+                                return outcome.map(ClientResponse::from);
+                            }
+                            PooledSendDecision::Resend => resent = true,
+                            PooledSendDecision::NoConnection => {}
                         }
                     }
                     match self.open(pools, resent).await? {
-                        Opened::Http1(connection) => {
-                            let sent = http1::send_over(&pools.http1, &request, &self.limits, connection);
-                            return Ok(Response { resent, ..Response::from(sent.await?) });
+                        OpenedConnection::Http1(connection) => {
+                            let sent = http1::send_on(&pools.http1, &request, &self.limits, connection);
+                            return Ok(ClientResponse { resent, ..ClientResponse::from(sent.await?) });
                         }
-                        Opened::Http2 { lease, is_kept } => (lease, is_kept),
+                        OpenedConnection::Http2 { lease, is_pooled } => (lease, is_pooled),
                     }
                 }
             };
-            match http2::send(self.url.endpoint(), &request, &self.limits, lease, is_kept).await {
-                Err(SendFailure::StaleConnection) if request.resend_on_stale && is_kept && !resent => {
+            match http2::send(self.url.endpoint(), &request, &self.limits, lease, is_pooled).await {
+                Err(SendFailure::StaleConnection) if request.resend_on_stale && is_pooled && !resent => {
                     resent = true;
                 }
-                outcome => return outcome.map(|response| Response { resent, ..Response::from(response) }),
+                outcome => {
+                    return outcome
+                        .map(|response| ClientResponse { resent, ..ClientResponse::from(response) });
+                }
             }
         }
     }
@@ -323,49 +336,49 @@ impl Client {
     /// A new connection, or a stream on one that another request opened while this one waited for its turn. A request
     /// that is sent for the second time always gets a new connection, so that it cannot meet another one that is
     /// closing.
-    async fn open(&self, pools: &Pools, resent: bool) -> Result<Opened, SendFailure> {
+    async fn open(&self, pools: &Pools, resent: bool) -> Result<OpenedConnection, SendFailure> {
         let timer = pools.http1.timer();
-        let until = Deadline::after(timer.monotonic(), self.limits.connect);
-        let _turn = if pools.chose_http2.load(Ordering::Relaxed) {
-            let turn = within(timer, until, pools.http2.opening.lock()).await;
+        let until = Deadline::after(timer.monotonic(), self.limits.connect_timeout);
+        let _turn = if pools.negotiated_http2.load(Ordering::Relaxed) {
+            let turn = timeout_at(timer, until, pools.http2.opening.lock()).await;
             let turn = turn.ok_or(SendFailure::ConnectTimedOut)?;
             if !resent && let Some(lease) = pools.http2.take(timer.monotonic()) {
-                return Ok(Opened::Http2 { lease, is_kept: true });
+                return Ok(OpenedConnection::Http2 { lease, is_pooled: true });
             }
             Some(turn)
         } else {
             None
         };
         let connection = http1::connect(&pools.http1, &self.limits).await?;
-        let is_http2 = self.http2 == Http2Use::Always || connection.stream.chose_http2();
-        pools.chose_http2.store(is_http2, Ordering::Relaxed);
+        let is_http2 = self.http2 == Http2Policy::Always || connection.stream.negotiated_http2();
+        pools.negotiated_http2.store(is_http2, Ordering::Relaxed);
         if !is_http2 {
-            return Ok(Opened::Http1(connection));
+            return Ok(OpenedConnection::Http1(connection));
         }
-        let place = connection.stream.place().clone();
-        let begun = within(timer, until, pools.http2.begin(connection.stream, Some(place))).await;
+        let address = connection.stream.address().clone();
+        let begun = timeout_at(timer, until, pools.http2.handshake(connection.stream, Some(address))).await;
         let lease = begun.ok_or(SendFailure::ConnectTimedOut)??;
-        Ok(Opened::Http2 { lease, is_kept: false })
+        Ok(OpenedConnection::Http2 { lease, is_pooled: false })
     }
 }
 
 /// A connection or stream that was opened.
-enum Opened {
-    Http1(Connection<Line>),
-    Http2 { lease: Lease<TokioTimer>, is_kept: bool },
+enum OpenedConnection {
+    Http1(Connection<ServerStream>),
+    Http2 { lease: StreamLease<TokioTimer>, is_pooled: bool },
 }
 
-impl From<http1::Response<LineConnect>> for Response {
-    fn from(response: http1::Response<LineConnect>) -> Self {
-        let http1::Response { status, headers, body, resent } = response;
+impl From<http1::Http1Response<Connector>> for ClientResponse {
+    fn from(response: http1::Http1Response<Connector>) -> Self {
+        let http1::Http1Response { status, headers, body, resent } = response;
         let (headers, body) = (ResponseHeaders::Http1(headers), ResponseBody::Http1(body));
         Self { status, headers, body, resent }
     }
 }
 
-impl From<http2::Response<TokioTimer>> for Response {
-    fn from(response: http2::Response<TokioTimer>) -> Self {
-        let http2::Response { status, headers, body } = response;
+impl From<http2::Http2Response<TokioTimer>> for ClientResponse {
+    fn from(response: http2::Http2Response<TokioTimer>) -> Self {
+        let http2::Http2Response { status, headers, body } = response;
         let (headers, body) = (ResponseHeaders::Http2(headers), ResponseBody::Http2(body));
         Self { status, headers, body, resent: false }
     }

@@ -1,7 +1,7 @@
 //! The validated headers of every request of a target.
 
-use crate::http1::{Request, SendFailure};
-use crate::redact::without;
+use crate::http1::{HttpRequest, SendFailure};
+use crate::redact::redact_secrets;
 use crate::target::CallError;
 use bytes::Bytes;
 use seawall_core::setting::SettingError;
@@ -9,9 +9,9 @@ use std::fmt;
 
 /// A secret that is never written to messages, logs or debug output.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretString(String);
 
-impl Secret {
+impl SecretString {
     /// Wraps a secret.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
@@ -25,9 +25,9 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretString {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secret")
+        formatter.write_str("SecretString")
     }
 }
 
@@ -43,14 +43,14 @@ impl FixedHeaders {
         let mut all: Vec<(String, String)> = own.collect();
         for (name, value) in extra {
             if all.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                return Err(wrong(name, "is there already"));
+                return Err(wrong(name, "is already set"));
             }
             if name.eq_ignore_ascii_case("accept-encoding") {
-                return Err(wrong(name, "compressed answers are not read"));
+                return Err(wrong(name, "compressed responses are not supported"));
             }
             all.push((name.clone(), value.clone()));
         }
-        let request = |headers| Request {
+        let request = |headers| HttpRequest {
             method: "POST",
             path: "/",
             headers,
@@ -58,7 +58,7 @@ impl FixedHeaders {
             resend_on_stale: false,
         };
         for header in &all {
-            if let Err(SendFailure::Unsendable(problem)) = request(std::slice::from_ref(header)).check() {
+            if let Err(SendFailure::InvalidRequest(problem)) = request(std::slice::from_ref(header)).check() {
                 // The value is not part of the message, because it may be a secret.
                 return Err(wrong(&header.0, problem));
             }
@@ -67,26 +67,26 @@ impl FixedHeaders {
     }
 
     /// Removes the values of these headers from an error message: one of them is a credential.
-    pub(crate) fn hidden_in(&self, error: CallError) -> CallError {
-        let Some(words) = &error.words else { return error };
+    pub(crate) fn redact(&self, error: CallError) -> CallError {
+        let Some(message) = &error.message else { return error };
         const OPEN: [&str; 4] = ["content-type", "accept", "anthropic-version", "anthropic-beta"];
         let secrets = self.0.iter().filter(|(name, _)| !OPEN.contains(&name.as_str()));
         let secrets = secrets.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
-        CallError { words: Some(without(words, secrets).into()), ..error }
+        CallError { message: Some(redact_secrets(message, secrets).into()), ..error }
     }
 
     pub(crate) const fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FixedHeaders, Secret};
+    use super::{FixedHeaders, SecretString};
     use crate::target::CallError;
     use seawall_core::failure::{Failure, FailureKind};
 
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn a_header_that_would_change_what_ours_say_is_refused() {
-        assert_eq!(extra("X-Api-Key", "other"), Err("headers: X-Api-Key: is there already".to_owned()));
-        let refusal = "headers: Accept-Encoding: compressed answers are not read";
+        assert_eq!(extra("X-Api-Key", "other"), Err("headers: X-Api-Key: is already set".to_owned()));
+        let refusal = "headers: Accept-Encoding: compressed responses are not supported";
         assert_eq!(extra("Accept-Encoding", "gzip"), Err(refusal.to_owned()));
-        let refusal = "headers: host: a header that the client writes itself is given";
+        let refusal = "headers: host: the header is set by the HTTP client itself";
         assert_eq!(extra("host", "elsewhere"), Err(refusal.to_owned()));
         let refusal = extra("x-key", "hush\r\nx: y").unwrap_err();
-        assert_eq!(refusal, "headers: x-key: a header's value holds a control character");
+        assert_eq!(refusal, "headers: x-key: the header value contains a control character");
     }
 
     #[test]
@@ -119,14 +119,15 @@ mod tests {
             |value: &str| vec![("content-type", "text/any".to_owned()), ("authorization", value.to_owned())];
         let extra = [("x-proxy-key".to_owned(), "open sesame".to_owned())];
         let headers = FixedHeaders::new(own("Bearer plainword"), &extra).unwrap();
-        let words = "text/any: plainword and open sesame are wrong";
-        let error = CallError { failure: Failure::of(FailureKind::BadRequest), words: Some(words.into()) };
-        let shown = headers.hidden_in(error).words;
+        let message = "text/any: plainword and open sesame are wrong";
+        let error =
+            CallError { failure: Failure::of(FailureKind::BadRequest), message: Some(message.into()) };
+        let shown = headers.redact(error).message;
         assert_eq!(shown.as_deref(), Some("text/any: [redacted] and [redacted] are wrong"));
     }
 
     #[test]
     fn a_key_is_not_shown() {
-        assert_eq!(format!("{:?}", Secret::new("hush")), "Secret");
+        assert_eq!(format!("{:?}", SecretString::new("hush")), "SecretString");
     }
 }

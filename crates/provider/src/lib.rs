@@ -1,7 +1,7 @@
 //! Clients of model vendors.
 //!
 //! A [`Target`] makes one attempt and returns its result: [`AnthropicTarget`], [`OpenAiTarget`] or [`BedrockTarget`],
-//! each in its own dialect, which the user must produce. All of them use a [`Client`]: [`way`] resolves the server and
+//! each in its own dialect, which the user must produce. All of them use a [`Client`]: [`connect`] resolves the server and
 //! opens a connection, with or without TLS, and [`http1`] or [`http2`] carry the request. Nothing here retries, and
 //! there are no limits, budgets or breakers: the pipeline decides what follows from a failure.
 //!
@@ -9,13 +9,14 @@
 //!
 //! Without the feature `client` there is only the [`Target`] interface, and no network code.
 
-mod answer;
 #[cfg(feature = "client")]
 mod anthropic;
 #[cfg(feature = "client")]
 mod bedrock;
 #[cfg(feature = "client")]
 mod client;
+#[cfg(feature = "client")]
+pub mod connect;
 #[cfg(feature = "client")]
 mod headers;
 #[cfg(feature = "client")]
@@ -26,11 +27,10 @@ mod local;
 #[cfg(feature = "client")]
 mod openai;
 mod redact;
+mod response;
 mod target;
 #[cfg(feature = "client")]
 mod tasks;
-#[cfg(feature = "client")]
-pub mod way;
 
 #[cfg(feature = "client")]
 pub use anthropic::{ANTHROPIC_VERSION, AnthropicKey, AnthropicOptions, AnthropicTarget};
@@ -40,12 +40,15 @@ pub use bedrock::{
 };
 #[cfg(feature = "client")]
 pub use client::{
-    Client, ClientOptions, Http2Use, Response, ResponseBody, ResponseHeaders, Surroundings, enter_core,
+    Client, ClientOptions, ClientResponse, ClientRuntime, Http2Policy, ResponseBody, ResponseHeaders,
+    enter_core,
 };
 #[cfg(feature = "client")]
-pub use headers::Secret;
-pub use local::{LocalResponse, LocalTarget, Responding};
+pub use headers::SecretString;
+pub use local::{LocalResponse, LocalResponseFuture, LocalTarget};
 #[cfg(feature = "client")]
 pub use openai::{OpenAiOptions, OpenAiTarget};
-pub use redact::redacted;
-pub use target::{Answer, Call, CallError, Calling, Frames, ResponseReport, Target, TargetDialect};
+pub use redact::redact;
+pub use target::{
+    Call, CallError, CallFuture, FrameStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
+};

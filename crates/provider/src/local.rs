@@ -4,8 +4,8 @@
 //! status, headers, errors and messages. It receives no credential, no signature and no other header, because there is
 //! no network in between. It has no timeouts: those belong to the user.
 
-use crate::answer::{Heard, ReadHeader, conclude};
-use crate::target::{Answer, Call, CallError, Calling, Frames, Target, TargetDialect};
+use crate::response::{RawResponse, ReadHeader, read_response};
+use crate::target::{Call, CallError, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
@@ -19,29 +19,29 @@ pub struct LocalResponse {
     /// The headers, with lowercase names.
     pub headers: Vec<(&'static str, String)>,
     /// The body as it is produced. Dropping it cancels the response.
-    pub frames: Box<dyn Frames>,
+    pub frames: Box<dyn FrameStream>,
 }
 
 /// A pending response. Dropping it cancels the request.
-pub type Responding = Pin<Box<dyn Future<Output = Result<LocalResponse, Failure>> + Send>>;
+pub type LocalResponseFuture = Pin<Box<dyn Future<Output = Result<LocalResponse, Failure>> + Send>>;
 
-type AskByPath = dyn Fn(&str, Bytes) -> Responding + Send + Sync;
+type LocalServer = dyn Fn(&str, Bytes) -> LocalResponseFuture + Send + Sync;
 
 /// A model behind a server in this process.
 pub struct LocalTarget {
     dialect: TargetDialect,
     whole: String,
     stream: String,
-    ask: Box<AskByPath>,
+    server: Box<LocalServer>,
 }
 
 impl LocalTarget {
-    /// A target for this model and dialect; `ask` receives the path and the body.
+    /// A target for this model and dialect; `server` receives the path and the body.
     #[must_use]
     pub fn new(
         dialect: TargetDialect,
         model: &str,
-        ask: impl Fn(&str, Bytes) -> Responding + Send + Sync + 'static,
+        server: impl Fn(&str, Bytes) -> LocalResponseFuture + Send + Sync + 'static,
     ) -> Self {
         let both = |path: &str| (path.to_owned(), path.to_owned());
         let operations = |whole, stream| (write_path(whole, model), write_path(stream, model));
@@ -55,13 +55,13 @@ impl LocalTarget {
                 operations(BedrockOperation::Converse, BedrockOperation::ConverseStream)
             }
         };
-        Self { dialect, whole, stream, ask: Box::new(ask) }
+        Self { dialect, whole, stream, server: Box::new(server) }
     }
 
-    async fn respond(&self, call: Call) -> Result<Answer, CallError> {
+    async fn respond(&self, call: Call) -> Result<UpstreamResponse, CallError> {
         let path = if call.stream { &self.stream } else { &self.whole };
-        let LocalResponse { status, headers, frames } = (self.ask)(path, call.body).await?;
-        conclude(Heard { status, headers, rest: frames }, call.stream, self.dialect).await
+        let LocalResponse { status, headers, frames } = (self.server)(path, call.body).await?;
+        read_response(RawResponse { status, headers, body: frames }, call.stream, self.dialect).await
     }
 }
 
@@ -70,7 +70,7 @@ impl Target for LocalTarget {
         self.dialect
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
+    fn call(&self, call: Call) -> CallFuture<'_> {
         Box::pin(self.respond(call))
     }
 }

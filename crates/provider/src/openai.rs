@@ -1,10 +1,10 @@
 //! OpenAI chat completions over HTTP, at OpenAI or any compatible server (vLLM, Ollama, llama.cpp).
 
-use crate::answer::conclude;
 use crate::client::Client;
-use crate::headers::{FixedHeaders, Secret};
-use crate::http1::Request;
-use crate::target::{Answer, Call, CallError, Calling, Target, TargetDialect};
+use crate::headers::{FixedHeaders, SecretString};
+use crate::http1::HttpRequest;
+use crate::response::read_response;
+use crate::target::{Call, CallError, CallFuture, Target, TargetDialect, UpstreamResponse};
 use bytes::Bytes;
 use seawall_core::setting::SettingError;
 use seawall_wire::RequestLimits;
@@ -14,10 +14,10 @@ use seawall_wire::openai::{for_upstream, read_request};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenAiOptions {
     /// The gateway's key, if one is required.
-    pub key: Option<Secret>,
+    pub key: Option<SecretString>,
     /// Whether to request the usage of streams. Without it the cost of a stream is only estimated, but some servers
     /// reject the option.
-    pub ask_for_usage: bool,
+    pub include_usage: bool,
     /// Additional headers for every request.
     pub headers: Vec<(String, String)>,
 }
@@ -25,8 +25,8 @@ pub struct OpenAiOptions {
 impl OpenAiOptions {
     /// Requests usage, with no additional headers.
     #[must_use]
-    pub const fn new(key: Option<Secret>) -> Self {
-        Self { key, ask_for_usage: true, headers: Vec::new() }
+    pub const fn new(key: Option<SecretString>) -> Self {
+        Self { key, include_usage: true, headers: Vec::new() }
     }
 }
 
@@ -35,7 +35,7 @@ pub struct OpenAiTarget {
     client: Client,
     path: String,
     headers: FixedHeaders,
-    ask_for_usage: bool,
+    include_usage: bool,
 }
 
 impl OpenAiTarget {
@@ -47,13 +47,13 @@ impl OpenAiTarget {
         }
         let headers = FixedHeaders::new(own, &options.headers)?;
         let path = client.url().path("/chat/completions");
-        Ok(Self { client, path, headers, ask_for_usage: options.ask_for_usage })
+        Ok(Self { client, path, headers, include_usage: options.include_usage })
     }
 
-    async fn ask(&self, call: Call) -> Result<Answer, CallError> {
+    async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
         let Call { body, stream, .. } = call;
-        let body = if stream && self.ask_for_usage { asking_for_usage(body) } else { body };
-        let request = Request {
+        let body = if stream && self.include_usage { with_include_usage(body) } else { body };
+        let request = HttpRequest {
             method: "POST",
             path: &self.path,
             headers: self.headers.pairs(),
@@ -61,14 +61,14 @@ impl OpenAiTarget {
             resend_on_stale: true,
         };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        let concluded = conclude(response.into(), stream, TargetDialect::OpenAiChat).await;
-        concluded.map_err(|error| self.headers.hidden_in(error))
+        let response = read_response(response.into(), stream, TargetDialect::OpenAiChat).await;
+        response.map_err(|error| self.headers.redact(error))
     }
 }
 
 /// Adds the option to report usage. The body stays unchanged if it has the option already, or cannot be parsed: the
 /// vendor then reports the error.
-fn asking_for_usage(body: Bytes) -> Bytes {
+fn with_include_usage(body: Bytes) -> Bytes {
     match read_request(&body, &RequestLimits::default()) {
         Ok(head) => for_upstream(&body, &head, &head.model),
         Err(_) => body,
@@ -80,25 +80,25 @@ impl Target for OpenAiTarget {
         TargetDialect::OpenAiChat
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(self.ask(call))
+    fn call(&self, call: Call) -> CallFuture<'_> {
+        Box::pin(self.send(call))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::asking_for_usage;
+    use super::with_include_usage;
     use bytes::Bytes;
 
     #[test]
     fn usage_is_asked_for_once() {
         let body =
             Bytes::from_static(br#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#);
-        let asking = asking_for_usage(body);
+        let asking = with_include_usage(body);
         let read: serde_json::Value = serde_json::from_slice(&asking).unwrap();
         assert_eq!(read["stream_options"]["include_usage"], true);
         assert_eq!((&read["model"], &read["messages"][0]["content"]), (&"m".into(), &"hi".into()));
-        assert_eq!(asking_for_usage(asking.clone()), asking);
-        assert_eq!(asking_for_usage(Bytes::from_static(b"{")), "{");
+        assert_eq!(with_include_usage(asking.clone()), asking);
+        assert_eq!(with_include_usage(Bytes::from_static(b"{")), "{");
     }
 }

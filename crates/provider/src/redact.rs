@@ -9,7 +9,7 @@
 //! - JSON Web Tokens, and whatever follows `Bearer`;
 //! - values of parameters such as `api_key=`.
 //!
-//! The target's own key is redacted whatever it looks like: [`without`].
+//! The target's own key is redacted whatever it looks like: [`redact_secrets`].
 
 /// The replacement for a credential.
 const REDACTED: &str = "[redacted]";
@@ -37,26 +37,27 @@ const ACCESS_KEYS: [&str; 3] = ["AKIA", "ASIA", "ABIA"];
 const ACCESS_KEY_LENGTH: usize = 16;
 
 /// Parameter names whose values are credentials, in lower case.
-const NAMES: [&str; 8] =
+const PARAMETER_NAMES: [&str; 8] =
     ["api_key=", "api-key=", "apikey=", "x-api-key:", "access_token=", "?key=", "&key=", "credential="];
 
 /// A shorter secret could be an ordinary word of any text.
-const SHORTEST_SECRET: usize = 6;
+const MIN_SECRET_LENGTH: usize = 6;
 
 /// Redacts whatever looks like a credential; `None` if there is nothing to redact.
 #[must_use]
-pub fn redacted(text: &str) -> Option<String> {
+pub fn redact(text: &str) -> Option<String> {
     let mut out = String::new();
     // The text has been copied up to here.
     let mut taken = 0;
     let mut is_after_bearer = false;
     for (start, word) in words(text) {
-        let is_credential =
-            (is_after_bearer && word.len() >= SHORTEST_SECRET) || is_key(word) || is_after_name(text, start);
+        let is_credential = (is_after_bearer && word.len() >= MIN_SECRET_LENGTH)
+            || is_key(word)
+            || follows_parameter_name(text, start);
         is_after_bearer = word.eq_ignore_ascii_case("bearer");
         if is_credential && start >= taken {
             // A colon or a slash ends neither an ARN nor the scope after an access key.
-            let end = start + length_of_credential(text.get(start..).unwrap_or_default());
+            let end = start + credential_length(text.get(start..).unwrap_or_default());
             out.push_str(text.get(taken..start).unwrap_or_default());
             out.push_str(REDACTED);
             taken = end;
@@ -71,9 +72,9 @@ pub fn redacted(text: &str) -> Option<String> {
 
 /// Redacts these secrets.
 #[cfg(feature = "client")]
-pub(crate) fn without<'a>(text: &str, secrets: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn redact_secrets<'a>(text: &str, secrets: impl Iterator<Item = &'a str>) -> String {
     let mut text = text.to_owned();
-    for secret in secrets.filter(|secret| secret.len() >= SHORTEST_SECRET) {
+    for secret in secrets.filter(|secret| secret.len() >= MIN_SECRET_LENGTH) {
         if text.contains(secret) {
             text = text.replace(secret, REDACTED);
         }
@@ -102,7 +103,7 @@ fn is_key(word: &str) -> bool {
     PREFIXES.iter().any(begins) || is_access_key || word == "arn"
 }
 
-fn is_after_name(text: &str, start: usize) -> bool {
+fn follows_parameter_name(text: &str, start: usize) -> bool {
     let before = text.get(..start).unwrap_or_default().trim_end_matches(' ').as_bytes();
     let ends = |name: &&str| {
         before
@@ -111,11 +112,11 @@ fn is_after_name(text: &str, start: usize) -> bool {
             .and_then(|from| before.get(from..))
             .is_some_and(|end| end.eq_ignore_ascii_case(name.as_bytes()))
     };
-    NAMES.iter().any(ends)
+    PARAMETER_NAMES.iter().any(ends)
 }
 
 /// The length of a credential: up to the next blank, quote, bracket or comma, without the full stop of its sentence.
-fn length_of_credential(text: &str) -> usize {
+fn credential_length(text: &str) -> usize {
     let ends = |character: char| character.is_whitespace() || "\"'`,;()[]{}<>&".contains(character);
     let word = text.get(..text.find(ends).unwrap_or(text.len())).unwrap_or_default();
     word.trim_end_matches(['.', ':', '?', '!']).len()
@@ -123,7 +124,7 @@ fn length_of_credential(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::redacted;
+    use super::redact;
 
     #[test]
     fn what_looks_like_a_credential_is_taken_out() {
@@ -147,7 +148,7 @@ mod tests {
             ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2ln", "[redacted]"),
             ("漫画 sk-0123456789 漫画", "漫画 [redacted] 漫画"),
         ] {
-            assert_eq!(redacted(text).as_deref(), Some(expected), "{text}");
+            assert_eq!(redact(text).as_deref(), Some(expected), "{text}");
         }
     }
 
@@ -161,7 +162,7 @@ mod tests {
             "unlearned AKIA; arnold",
             "key=value 漫画を読む",
         ] {
-            assert_eq!(redacted(text), None, "{text}");
+            assert_eq!(redact(text), None, "{text}");
         }
     }
 }

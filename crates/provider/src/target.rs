@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::money::ServiceLevel;
-use seawall_wire::Dialect;
+use seawall_wire::Vendor;
 use seawall_wire::chat::Usage;
 use std::future::Future;
 use std::pin::Pin;
@@ -30,11 +30,11 @@ impl TargetDialect {
 
     /// The vendor whose error format and headers it uses.
     #[must_use]
-    pub const fn vendor(self) -> Dialect {
+    pub const fn vendor(self) -> Vendor {
         match self {
-            Self::AnthropicMessages => Dialect::Anthropic,
-            Self::OpenAiChat => Dialect::OpenAi,
-            Self::BedrockInvoke | Self::BedrockConverse => Dialect::Bedrock,
+            Self::AnthropicMessages => Vendor::Anthropic,
+            Self::OpenAiChat => Vendor::OpenAi,
+            Self::BedrockInvoke | Self::BedrockConverse => Vendor::Bedrock,
         }
     }
 }
@@ -66,16 +66,16 @@ impl Call {
 }
 
 /// A successful response.
-pub enum Answer {
+pub enum UpstreamResponse {
     /// A complete answer that is not streamed.
-    Whole {
+    Unstreamed {
         /// The body.
         body: Bytes,
         /// Usage and service level from the response headers, if any.
-        told: Option<ResponseReport>,
+        report: Option<ResponseReport>,
     },
     /// A streamed answer.
-    Stream(Box<dyn Frames>),
+    Stream(Box<dyn FrameStream>),
 }
 
 /// What the response headers report. Only InvokeModel has such headers.
@@ -90,7 +90,7 @@ pub struct ResponseReport {
 }
 
 /// The frames of a streamed answer. Dropping it cancels the response and closes the connection or stream.
-pub trait Frames: Send {
+pub trait FrameStream: Send {
     /// The next frame; `None` once the vendor has ended the response, in whatever way.
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>>;
 
@@ -100,7 +100,7 @@ pub trait Frames: Send {
     }
 }
 
-impl<Pieces: Frames + ?Sized> Frames for Box<Pieces> {
+impl<Pieces: FrameStream + ?Sized> FrameStream for Box<Pieces> {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         (**self).poll_frame(context)
     }
@@ -116,17 +116,17 @@ pub struct CallError {
     /// The failure.
     pub failure: Failure,
     /// The vendor's message, if the caller's request is at fault: truncated and safe to display.
-    pub words: Option<Box<str>>,
+    pub message: Option<Box<str>>,
 }
 
 impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
-        Self { failure, words: None }
+        Self { failure, message: None }
     }
 }
 
 /// A pending attempt. Dropping it cancels the attempt.
-pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<Answer, CallError>> + Send + 'a>>;
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<UpstreamResponse, CallError>> + Send + 'a>>;
 
 /// A target. It makes exactly one attempt per call and never retries.
 pub trait Target: Send + Sync {
@@ -135,10 +135,10 @@ pub trait Target: Send + Sync {
 
     /// Whether it also accepts calls in this dialect, and answers in it, if [`Call::dialect`] is set. Bedrock accepts
     /// both of its own, so a request in either need not be translated.
-    fn takes(&self, dialect: TargetDialect) -> bool {
+    fn accepts(&self, dialect: TargetDialect) -> bool {
         dialect == self.dialect()
     }
 
     /// Starts an attempt.
-    fn call(&self, call: Call) -> Calling<'_>;
+    fn call(&self, call: Call) -> CallFuture<'_>;
 }

@@ -11,7 +11,7 @@ pub(crate) struct TokioTasks;
 
 impl TokioTasks {
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real tasks")]
-    pub(crate) fn start(self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(self, work: impl Future<Output = ()> + Send + 'static) {
         drop(tokio::spawn(work));
     }
 }
@@ -21,7 +21,7 @@ where
     F: Future + Send + 'static,
 {
     fn execute(&self, work: F) {
-        self.start(async {
+        self.spawn(async {
             work.await;
         });
     }

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_model::bill::Bill;
 use seawall_model::engine::{Engine, ModelCall};
-use seawall_model::play::Play;
+use seawall_model::playback::Playback;
 use seawall_model::shared::SharedModel;
-use seawall_provider::{Call, Calling, Frames, LocalResponse, LocalTarget, Target, TargetDialect};
+use seawall_provider::{Call, CallFuture, FrameStream, LocalResponse, LocalTarget, Target, TargetDialect};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -23,17 +23,18 @@ impl ModelTarget {
     #[must_use]
     pub fn new(world: &World, engine: Engine) -> Self {
         let model = SharedModel::new(engine, world.clone());
-        Self::asking(model, TargetDialect::AnthropicMessages, "")
+        Self::sharing(model, TargetDialect::AnthropicMessages, "")
     }
 
     /// A model that other targets share, called in this dialect and, where the dialect puts the model's name outside
     /// the request body, by this name.
     #[must_use]
-    pub fn asking(model: SharedModel<World>, dialect: TargetDialect, name: &str) -> Self {
-        let asked = model.clone();
+    pub fn sharing(model: SharedModel<World>, dialect: TargetDialect, name: &str) -> Self {
+        let called = model.clone();
         let target = LocalTarget::new(dialect, name, move |path, body| {
-            let play = ModelCall::of_path(path).and_then(Result::ok).map(|call| asked.ask(&call, &body));
-            Box::pin(respond(play))
+            let playback =
+                ModelCall::of_path(path).and_then(Result::ok).map(|call| called.call(&call, &body));
+            Box::pin(respond(playback))
         });
         Self { model, target: Arc::new(target) }
     }
@@ -45,19 +46,19 @@ impl ModelTarget {
     }
 }
 
-async fn respond(play: Option<Play<World>>) -> Result<LocalResponse, Failure> {
-    let mut play = play.ok_or(Failure::of(FailureKind::NotFound))?;
+async fn respond(playback: Option<Playback<World>>) -> Result<LocalResponse, Failure> {
+    let mut playback = playback.ok_or(Failure::of(FailureKind::NotFound))?;
     // The connection was closed or reset before the response began.
-    let head = play.head().await.ok_or(Failure::of(FailureKind::Unreachable))?;
+    let head = playback.head().await.ok_or(Failure::of(FailureKind::Unreachable))?;
     let headers = head.headers().collect();
-    Ok(LocalResponse { status: head.status, headers, frames: Box::new(Pieces(play)) })
+    Ok(LocalResponse { status: head.status, headers, frames: Box::new(PlaybackFrames(playback)) })
 }
 
-struct Pieces(Play<World>);
+struct PlaybackFrames(Playback<World>);
 
-impl Frames for Pieces {
+impl FrameStream for PlaybackFrames {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        self.0.poll_piece(context)
+        self.0.poll_chunk(context)
     }
 }
 
@@ -66,7 +67,7 @@ impl Target for ModelTarget {
         self.target.dialect()
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
+    fn call(&self, call: Call) -> CallFuture<'_> {
         self.target.call(call)
     }
 }

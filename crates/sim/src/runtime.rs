@@ -1,8 +1,8 @@
 //! The world as the runtime of the request path.
 
 use crate::world::World;
-use seawall_core::chance::Draw;
-use seawall_core::handle::{Runtime, Timer};
+use seawall_core::random::Draw;
+use seawall_core::runtime::{Runtime, Timer};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use std::future::Future;
 

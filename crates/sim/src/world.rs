@@ -1,6 +1,6 @@
 //! The executor with the virtual clock.
 
-use seawall_core::chance::{Draw, SeededChance};
+use seawall_core::random::{Draw, SeededRandom};
 use seawall_core::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -30,7 +30,7 @@ pub struct World(Arc<Mutex<Shared>>);
 
 struct Shared {
     now: Timestamp,
-    chance: SeededChance,
+    chance: SeededRandom,
     /// Tasks that are not being polled right now. A task is taken out while it is polled, so that it may spawn and
     /// sleep.
     tasks: BTreeMap<u64, Task>,
@@ -53,8 +53,8 @@ impl Shared {
         if self.ready.is_empty() {
             return None;
         }
-        let place = self.chance.draw().below(self.ready.len() as u64);
-        let chosen = self.ready.swap_remove(usize::try_from(place).unwrap_or(0));
+        let index = self.chance.draw().below(self.ready.len() as u64);
+        let chosen = self.ready.swap_remove(usize::try_from(index).unwrap_or(0));
         self.is_ready.remove(&chosen);
         Some(chosen)
     }
@@ -81,7 +81,7 @@ impl World {
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Shared {
             now: Timestamp::ZERO,
-            chance: SeededChance::new(seed),
+            chance: SeededRandom::new(seed),
             tasks: BTreeMap::new(),
             ready: Vec::new(),
             is_ready: BTreeSet::new(),
@@ -231,30 +231,30 @@ mod tests {
     /// What the tasks of a world recorded, with the time.
     fn play(seed: u64, waits: &[Vec<u64>]) -> (Vec<(Timestamp, usize)>, Timestamp) {
         let world = World::new(seed);
-        let diary = Arc::new(Mutex::new(Vec::new()));
+        let events = Arc::new(Mutex::new(Vec::new()));
         for (task, waits) in waits.iter().cloned().enumerate() {
-            let (inside, diary) = (world.clone(), Arc::clone(&diary));
+            let (inside, events) = (world.clone(), Arc::clone(&events));
             world.spawn(async move {
                 for wait in waits {
                     inside.sleep(Duration::from_millis(wait)).await;
-                    diary.lock().unwrap().push((inside.now(), task));
+                    events.lock().unwrap().push((inside.now(), task));
                 }
             });
         }
         assert_eq!(world.run(), 0);
-        let diary = diary.lock().unwrap().clone();
-        (diary, world.now())
+        let events = events.lock().unwrap().clone();
+        (events, world.now())
     }
 
     #[test]
-    fn the_clock_jumps_to_the_next_moment_somebody_waits_for() {
-        let (diary, end) = play(1, &[vec![10, 10], vec![15]]);
-        assert_eq!(diary, [(at(10), 0), (at(15), 1), (at(20), 0)]);
+    fn the_clock_jumps_to_the_next_timer() {
+        let (events, end) = play(1, &[vec![10, 10], vec![15]]);
+        assert_eq!(events, [(at(10), 0), (at(15), 1), (at(20), 0)]);
         assert_eq!(end, at(20));
     }
 
     #[test]
-    fn one_seed_is_one_order_and_seeds_differ() {
+    fn a_seed_determines_the_order_and_seeds_differ() {
         let same_moment: Vec<Vec<u64>> = vec![vec![5]; 6];
         let orders: Vec<_> = (0..20).map(|seed| play(seed, &same_moment).0).collect();
         assert_eq!(orders, (0..20).map(|seed| play(seed, &same_moment).0).collect::<Vec<_>>());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_may_spawn_tasks_and_those_that_wait_for_nothing_are_counted() {
+    fn tasks_may_spawn_tasks_and_stuck_tasks_are_counted() {
         let world = World::new(1);
         let inside = world.clone();
         world.spawn(async move {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn running_to_a_moment_leaves_what_comes_later() {
+    fn running_until_a_time_leaves_later_timers() {
         let world = World::new(1);
         let inside = world.clone();
         world.spawn(async move { inside.sleep(Duration::from_secs(5)).await });
@@ -310,13 +310,13 @@ mod tests {
             seed: u64,
             waits in proptest::collection::vec(proptest::collection::vec(0_u64..50, 1..8), 1..12),
         ) {
-            let (diary, end) = play(seed, &waits);
+            let (events, end) = play(seed, &waits);
             for (task, waits) in waits.iter().enumerate() {
                 let expected: Vec<_> = waits.iter().scan(0, |sum, wait| { *sum += wait; Some(at(*sum)) }).collect();
-                let noted: Vec<_> = diary.iter().filter(|(_, who)| *who == task).map(|(when, _)| *when).collect();
+                let noted: Vec<_> = events.iter().filter(|(_, owner)| *owner == task).map(|(when, _)| *when).collect();
                 prop_assert_eq!(noted, expected);
             }
-            prop_assert!(diary.is_sorted_by_key(|(when, _)| *when));
+            prop_assert!(events.is_sorted_by_key(|(when, _)| *when));
             prop_assert_eq!(Some(end), waits.iter().map(|waits| at(waits.iter().sum())).max());
         }
     }

@@ -1,11 +1,11 @@
 //! The answer cache: answers that are stored so that they can be served again.
 //!
-//! [`StoreRule`](seawall_core::cache_policy::StoreRule) decides which answer is stored, which one it may replace and
+//! [`CacheStoreRule`](seawall_core::cache_policy::CacheStoreRule) decides which answer is stored, which one it may replace and
 //! for how long it is kept. A store compares and replaces in one atomic step, so that a weaker answer can never
 //! overwrite a stronger one that was stored in between.
 
 use crate::StoreError;
-use seawall_core::cache_policy::{CacheKey, KeptAnswer, NewAnswer, StoreDecision};
+use seawall_core::cache_policy::{CacheKey, CacheStoreDecision, CachedAnswer, NewAnswer};
 use seawall_core::time::UtcTime;
 use std::future::Future;
 
@@ -15,7 +15,7 @@ pub struct StoredAnswer {
     /// The text of the answer.
     pub text: Box<str>,
     /// The grade of the model that produced the answer, and the time at which it was stored.
-    pub kept: KeptAnswer,
+    pub kept: CachedAnswer,
 }
 
 /// The answer cache, keyed by the question that an answer belongs to.
@@ -33,5 +33,5 @@ pub trait Answers: Send + Sync {
         key: &CacheKey,
         answer: &NewAnswer<'_>,
         now: UtcTime,
-    ) -> impl Future<Output = Result<StoreDecision, StoreError>> + Send;
+    ) -> impl Future<Output = Result<CacheStoreDecision, StoreError>> + Send;
 }

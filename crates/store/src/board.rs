@@ -28,7 +28,7 @@ pub trait Board: Send + Sync {
         &self,
         node: NodeId,
         view: &NodeView,
-        lives: Duration,
+        ttl: Duration,
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -41,17 +41,17 @@ pub trait Board: Send + Sync {
 
 /// A request of one node to probe a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProbeAsk<'a> {
+pub struct ProbeRequest<'a> {
     /// The target to probe.
     pub target: &'a str,
     /// The episode and stage of the breaker, and the number of probes that the node wants to send.
-    pub wants: ProbeLease,
+    pub wanted: ProbeLease,
     /// The number of probes that the whole fleet may send in this stage.
     pub stage_size: u32,
     /// The node that wants to probe.
     pub node: NodeId,
     /// The lease expires after this time, unless it is given back earlier.
-    pub lasts: Duration,
+    pub ttl: Duration,
 }
 
 /// Leases of half-open probes, so that the whole fleet together sends no more probes than a stage allows.
@@ -61,7 +61,7 @@ pub trait Probes: Send + Sync {
     /// gets none.
     fn lease(
         &self,
-        ask: &ProbeAsk<'_>,
+        request: &ProbeRequest<'_>,
         now: Now,
     ) -> impl Future<Output = Result<ProbeLease, StoreError>> + Send;
 

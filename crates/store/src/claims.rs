@@ -12,25 +12,25 @@ use std::time::Duration;
 
 /// A request with the idempotency key that its caller chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimAsk<'a> {
+pub struct ClaimRequest<'a> {
     /// The caller that sent the request. Keys of different callers are independent of each other.
     pub caller: u64,
     /// The idempotency key. Stores keep only a hash of it.
-    pub name: &'a str,
+    pub key: &'a str,
     /// A hash of the request: the same key must mean the same request.
     pub fingerprint: u64,
     /// The claim expires after this time, because no worker can still be processing the request.
-    pub lasts: Duration,
+    pub timeout: Duration,
     /// How long the key is remembered after the request has ended.
-    pub keep: Duration,
+    pub retention: Duration,
 }
 
 /// The outcome of an attempt to claim a request.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a claim that is neither finished nor given up holds others up"]
+#[must_use = "a claim that is neither finished nor released blocks retries until it expires"]
 pub enum ClaimDecision<C> {
     /// The claim was granted: process the request.
-    Yours(C),
+    Granted(C),
     /// The request is being processed.
     InProgress,
     /// The request has been processed.
@@ -38,7 +38,7 @@ pub enum ClaimDecision<C> {
     /// The worker that held the claim ended before it could record the outcome.
     OutcomeUnknown,
     /// The key was used for a different request.
-    OtherRequest,
+    KeyReused,
 }
 
 /// A store of idempotency keys.
@@ -49,7 +49,7 @@ pub trait Claims: Send + Sync {
     /// Claims a request, or reports why that is not possible.
     fn claim(
         &self,
-        ask: &ClaimAsk<'_>,
+        request: &ClaimRequest<'_>,
         now: Now,
     ) -> impl Future<Output = Result<ClaimDecision<Self::Claim>, StoreError>> + Send;
 
@@ -58,5 +58,5 @@ pub trait Claims: Send + Sync {
     fn finish(&self, claim: Self::Claim, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Marks the request as not done, which frees its key. A claim that was lost meanwhile changes nothing.
-    fn give_up(&self, claim: Self::Claim, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn release(&self, claim: Self::Claim, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

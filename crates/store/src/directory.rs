@@ -22,7 +22,7 @@ pub struct CallerRecord {
     /// The tier that the caller is entitled to.
     pub tier: Tier,
     /// The highest grade of model that an operator allows this caller, if restricted.
-    pub clamp: Option<Ceiling>,
+    pub ceiling: Option<Ceiling>,
     /// When the caller was added.
     pub created: UtcTime,
     /// When the credential was revoked, if it was.
@@ -31,12 +31,12 @@ pub struct CallerRecord {
 
 /// The outcome of adding a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a caller that was there already was not changed"]
+#[must_use = "an existing caller was not changed"]
 pub enum AddDecision {
     /// The caller was added.
     Added,
     /// The credential is already in the directory, for this or another caller. Nothing has changed.
-    Known,
+    AlreadyExists,
 }
 
 /// The known callers, keyed by credential.
@@ -66,13 +66,13 @@ pub trait Directory: Send + Sync {
         &self,
         credential: &CredentialHash,
         tier: Tier,
-        clamp: Option<Ceiling>,
+        ceiling: Option<Ceiling>,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Lists all callers in the order of their credentials, at most `most` per page, starting after this one.
+    /// Lists all callers in the order of their credentials, at most `max` per page, starting after this one.
     fn list(
         &self,
         after: Option<CredentialHash>,
-        most: usize,
+        max: usize,
     ) -> impl Future<Output = Result<Vec<(CredentialHash, CallerRecord)>, StoreError>> + Send;
 }

@@ -4,7 +4,7 @@
 //! panics: input that is truncated, too long or not in its shortest form gives `None`.
 
 /// Writes a LEB128 varint: seven bits a byte, the lowest first; the eighth bit marks that more bytes follow.
-pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(low_bits(number) | 0x80);
         number >>= 7;
@@ -14,7 +14,7 @@ pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
 
 /// Writes a text, prefixed with its length.
 pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    put_number(bytes, text.len() as u64);
+    put_varint(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
 }
 
@@ -24,9 +24,9 @@ const fn low_bits(number: u64) -> u8 {
 
 /// The bytes that have not been read yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -48,18 +48,18 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
-    pub(crate) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut number = 0_u64;
-        for place in 0..10 {
+        for index in 0..10 {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
             // Nine bytes hold 63 bits, so that the tenth byte has room for one.
-            if place == 9 && bits > 1 {
+            if index == 9 && bits > 1 {
                 return None;
             }
-            number |= bits << (7 * place);
+            number |= bits << (7 * index);
             if byte & 0x80 == 0 {
-                let is_longer_than_needed = byte == 0 && place > 0;
+                let is_longer_than_needed = byte == 0 && index > 0;
                 return (!is_longer_than_needed).then_some(number);
             }
         }
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Option<&'a str> {
-        let length = usize::try_from(self.number()?).ok()?;
+        let length = usize::try_from(self.varint()?).ok()?;
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         std::str::from_utf8(text).ok()
@@ -89,12 +89,12 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reader, put_number, put_text};
+    use super::{ByteReader, put_text, put_varint};
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     fn read(bytes: &[u8]) -> Option<u64> {
-        let mut reader = Reader::new(bytes);
-        let number = reader.number()?;
+        let mut reader = ByteReader::new(bytes);
+        let number = reader.varint()?;
         reader.end().map(|()| number)
     }
 
@@ -102,7 +102,7 @@ mod tests {
     fn a_number_has_one_encoding() {
         for (number, length) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (u64::MAX, 10)] {
             let mut bytes = Vec::new();
-            put_number(&mut bytes, number);
+            put_varint(&mut bytes, number);
             assert_eq!((bytes.len(), read(&bytes)), (length, Some(number)));
             for cut in 0..length {
                 assert_eq!(read(&bytes[..cut]), None);
@@ -118,19 +118,19 @@ mod tests {
     fn a_text_that_is_longer_than_its_bytes_is_none() {
         let mut bytes = Vec::new();
         put_text(&mut bytes, "漫画");
-        assert_eq!(Reader::new(&bytes).text(), Some("漫画"));
-        assert_eq!(Reader::new(&bytes[..6]).text(), None);
-        assert_eq!(Reader::new(&[2, 0xff, 0xff]).text(), None);
-        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).text(), None);
-        assert_eq!((Reader::new(&[0]).flag(), Reader::new(&[1]).flag()), (Some(false), Some(true)));
-        assert_eq!((Reader::new(&[2]).flag(), Reader::new(&[]).flag()), (None, None));
+        assert_eq!(ByteReader::new(&bytes).text(), Some("漫画"));
+        assert_eq!(ByteReader::new(&bytes[..6]).text(), None);
+        assert_eq!(ByteReader::new(&[2, 0xff, 0xff]).text(), None);
+        assert_eq!(ByteReader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).text(), None);
+        assert_eq!((ByteReader::new(&[0]).flag(), ByteReader::new(&[1]).flag()), (Some(false), Some(true)));
+        assert_eq!((ByteReader::new(&[2]).flag(), ByteReader::new(&[]).flag()), (None, None));
     }
 
     proptest! {
         #[test]
         fn every_number_survives(number in any::<u64>(), shift in 0_u32..64) {
             let mut bytes = Vec::new();
-            put_number(&mut bytes, number >> shift);
+            put_varint(&mut bytes, number >> shift);
             prop_assert_eq!(read(&bytes), Some(number >> shift));
         }
     }

@@ -10,16 +10,16 @@ use std::fmt;
 pub enum StoreError {
     /// The store is unreachable or did not respond in time. It is unknown whether the operation took effect; every
     /// operation is idempotent and may be retried.
-    #[error("the {store} store is away: {reason}")]
-    Away {
+    #[error("the {store} store is unavailable: {reason}")]
+    Unavailable {
         /// The store that failed.
         store: &'static str,
         /// The error that was observed.
         reason: Box<str>,
     },
     /// The store gave an invalid response, or holds data that Seawall did not write. A retry does not help.
-    #[error("the {store} store is broken: {reason}")]
-    Broken {
+    #[error("the {store} store failed: {reason}")]
+    Failed {
         /// The store that failed.
         store: &'static str,
         /// The error that was observed.
@@ -30,19 +30,19 @@ pub enum StoreError {
 impl StoreError {
     /// The store cannot be reached.
     #[must_use]
-    pub fn away(store: &'static str, reason: impl fmt::Display) -> Self {
-        Self::Away { store, reason: reason.to_string().into() }
+    pub fn unavailable(store: &'static str, reason: impl fmt::Display) -> Self {
+        Self::Unavailable { store, reason: reason.to_string().into() }
     }
 
     /// The store's response or its data are invalid.
     #[must_use]
-    pub fn broken(store: &'static str, reason: impl fmt::Display) -> Self {
-        Self::Broken { store, reason: reason.to_string().into() }
+    pub fn failed(store: &'static str, reason: impl fmt::Display) -> Self {
+        Self::Failed { store, reason: reason.to_string().into() }
     }
 
     /// Whether a later retry can succeed.
     #[must_use]
-    pub const fn may_pass(&self) -> bool {
-        matches!(self, Self::Away { .. })
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
     }
 }

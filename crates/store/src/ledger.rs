@@ -8,7 +8,8 @@
 use crate::StoreError;
 use crate::usage::{CallId, UsageEvent};
 use seawall_core::budget::{
-    BudgetLimits, Lease, LeaseDecision, LeaseId, LeaseReport, LentBooks, Recall, ReconcileDecision,
+    BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, LeaseTotals,
+    ReconcileDecision,
 };
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, UtcTime};
@@ -19,11 +20,11 @@ use std::time::Duration;
 
 /// The outcome of posting a batch of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Posted {
+pub struct PostSummary {
     /// The number of events that were new.
-    pub new: usize,
+    pub inserted: usize,
     /// The number of events that had been posted before. They changed nothing.
-    pub known: usize,
+    pub duplicates: usize,
 }
 
 /// The number of calls, their usage and their cost.
@@ -62,20 +63,20 @@ pub struct DayTotals {
     /// Totals by model, sorted by model name.
     pub models: Vec<(Arc<str>, Totals)>,
     /// Leased and written-off amounts, by tier.
-    pub lent: [LentBooks; 3],
+    pub leases: [LeaseTotals; 3],
     /// The number of distinct callers.
     pub callers: u64,
 }
 
 /// A node's request for a lease of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseAsk {
+pub struct LeaseRequest {
     /// The lease to raise or renew.
     pub lease: LeaseId,
     /// The total amount wanted, including what was granted before.
     pub total: Money,
     /// How long the lease lasts without renewal.
-    pub lasts: Duration,
+    pub term: Duration,
 }
 
 /// One page of the events in a time range, and the cursor of the next page.
@@ -92,7 +93,7 @@ pub trait Ledger: Send + Sync {
     /// Raises a lease as far as the caps allow, and renews it. An ask that does not raise the total only renews it.
     fn lease(
         &self,
-        ask: &LeaseAsk,
+        request: &LeaseRequest,
         now: Now,
     ) -> impl Future<Output = Result<LeaseDecision, StoreError>> + Send;
 
@@ -102,10 +103,10 @@ pub trait Ledger: Send + Sync {
         &self,
         reports: &[LeaseReport],
         now: Now,
-    ) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<BudgetLease>, StoreError>> + Send;
 
     /// Writes off the unreported rest of leases that were not renewed in time. Returns those leases.
-    fn expire(&self, now: Now) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
+    fn expire(&self, now: Now) -> impl Future<Output = Result<Vec<BudgetLease>, StoreError>> + Send;
 
     /// Corrects a lease that was written off, once it is known what its calls cost.
     fn reconcile(
@@ -120,10 +121,10 @@ pub trait Ledger: Send + Sync {
         &self,
         limits: BudgetLimits,
         day: u64,
-    ) -> impl Future<Output = Result<Vec<Recall>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<LeaseRecall>, StoreError>> + Send;
 
     /// Posts calls, all or none of them. A call that was posted before changes nothing.
-    fn post(&self, events: &[UsageEvent]) -> impl Future<Output = Result<Posted, StoreError>> + Send;
+    fn post(&self, events: &[UsageEvent]) -> impl Future<Output = Result<PostSummary, StoreError>> + Send;
 
     /// Returns the ledger of a day.
     fn day(&self, day: u64) -> impl Future<Output = Result<DayTotals, StoreError>> + Send;
@@ -135,15 +136,15 @@ pub trait Ledger: Send + Sync {
     fn top_spenders(
         &self,
         day: u64,
-        how_many: usize,
+        limit: usize,
     ) -> impl Future<Output = Result<Vec<(u64, Totals)>, StoreError>> + Send;
 
-    /// Returns the calls that ended in this time range, in pages of at most `most`. The page begins at the cursor
+    /// Returns the calls that ended in this time range, in pages of at most `max`. The page begins at the cursor
     /// `from`, or at the beginning.
     fn events(
         &self,
         time: Range<UtcTime>,
         from: Option<(UtcTime, CallId)>,
-        most: usize,
+        max: usize,
     ) -> impl Future<Output = Result<EventPage, StoreError>> + Send;
 }

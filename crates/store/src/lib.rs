@@ -15,15 +15,14 @@
 //! | [`Board`] | the published state of every node |
 //! | [`Probes`] | leases of half-open probes |
 //! | [`Claims`] | idempotency keys |
-//! | [`Line`] | the queue of requests that wait for a model |
+//! | [`RequestQueue`] | the queue of requests that wait for a model |
 //!
 //! Every operation may be retried, because a lost response is a usual case and not a rare one. A store that cannot be
 //! reached returns an error at once; the caller of the operation decides how to go on without it.
 
 mod answers;
-pub mod away;
+mod audit_trail;
 mod board;
-mod books;
 mod claims;
 mod directory;
 #[cfg(feature = "embedded")]
@@ -31,39 +30,41 @@ pub mod embedded;
 mod encoding;
 mod error;
 mod ledger;
-mod line;
+pub mod local_fallback;
 mod memory;
+mod node_ledger;
+mod queue;
 mod quotas;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod sessions;
 mod switches;
-mod trail;
 mod usage;
 
 pub use answers::{Answers, StoredAnswer};
-pub use away::{
-    Admitted, AwayCounts, AwayObserver, AwayOptions, AwayReport, FleetSize, SharedQuotas, SharedReceipt,
-    SharedStore, Standing,
-};
-pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
-pub use books::{
-    Attempt, Books, BooksStats, CorrectError, CountMark, Hold, Journal, JournalRecord, LimitCharge, NameMark,
-    NoJournal, NoRecord, Noted, ReserveError, Unwritten,
-};
-pub use claims::{ClaimAsk, ClaimDecision, Claims};
+pub use audit_trail::{BrokenAuditTrail, verify as verify_trail};
+pub use board::{Board, Fleet, NodeView, ProbeRequest, Probes};
+pub use claims::{ClaimDecision, ClaimRequest, Claims};
 pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 pub use error::StoreError;
-pub use ledger::{DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals};
-pub use line::Line;
-pub use memory::{
-    MemoryAnswers, MemoryBoard, MemoryClaim, MemoryClaims, MemoryDirectory, MemoryLedger, MemoryLine,
-    MemoryProbes, MemoryQuotas, MemoryReceipt, MemorySessions, MemorySwitches,
+pub use ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
+pub use local_fallback::{
+    AdmittedUsage, FallbackReport, FleetSize, SharedQuotaReservation, SharedQuotaStore, SharedQuotas,
+    SharedQuotasOptions, SharedQuotasStats, SharedStoreState, StoreStateObserver,
 };
-pub use quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
-pub use sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};
+pub use memory::{
+    MemoryAnswers, MemoryBoard, MemoryClaim, MemoryClaims, MemoryDirectory, MemoryLedger, MemoryProbes,
+    MemoryQueue, MemoryQuotaReservation, MemoryQuotas, MemorySessions, MemorySwitches,
+};
+pub use node_ledger::{
+    AdmissionRecord, CorrectionError, Hold, IdempotencyRecord, InvalidRecord, Journal, JournalPosition,
+    JournalRecord, LedgerCall, LimitCharge, NoJournal, NodeLedger, NodeLedgerStats, ReserveError,
+    UnwrittenHold,
+};
+pub use queue::RequestQueue;
+pub use quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, MAX_LIMITS, Quotas, Settlement};
+pub use sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};
-pub use trail::{BrokenTrail, verify as verify_trail};
 pub use usage::{CallId, Certainty, UsageEvent};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,67 +1,67 @@
 //! Admission: one decision over every limit that a caller's request touches.
 //!
 //! Rate limits, the request's idempotency key and the caller's daily budget are decided together: either all have room
-//! and all are charged, or nothing is. A refusal leaves no trace. A grant returns a receipt, which is settled once with
-//! the actual usage. A receipt that is never settled stays charged in full.
+//! and all are charged, or nothing is. A refusal leaves no trace. A grant returns a reservation, which is settled once with
+//! the actual usage. A reservation that is never settled stays charged in full.
 
 use crate::StoreError;
-use crate::claims::ClaimAsk;
+use crate::claims::ClaimRequest;
 use arrayvec::ArrayVec;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
-use seawall_core::quota::{Cost, LimitId, LimitView, QuotaGroup, Refusal, Scope};
+use seawall_core::quota::{LimitId, LimitView, QuotaCost, QuotaGroup, QuotaRefusal, QuotaScope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use std::future::Future;
 use std::time::Duration;
 
 /// The most limits that one decision may look at.
-pub const MOST_LIMITS: usize = 16;
+pub const MAX_LIMITS: usize = 16;
 
 /// The admission request over all limits at once.
 #[derive(Clone, Debug)]
-pub struct QuotaAsk<'a> {
-    /// The partition of the state: all records of one home are stored together, so that one atomic step can decide over
+pub struct AdmissionRequest<'a> {
+    /// The partition of the state: all records of one partition are stored together, so that one atomic step can decide over
     /// them. It is the caller's own number; for a guest it is the number of the address, which all its cookies share.
-    pub home: u64,
+    pub partition: u64,
     /// Every quota group that the request counts in.
-    pub scopes: &'a [Scope],
+    pub scopes: &'a [QuotaScope],
     /// The units that the request takes.
-    pub cost: Cost,
+    pub cost: QuotaCost,
     /// What the request may take of its caller's daily budget, where that is limited.
-    pub money: Option<MoneyAsk>,
+    pub money: Option<CallerBudgetRequest>,
     /// The idempotency key, where the caller sent one.
-    pub claim: Option<ClaimAsk<'a>>,
+    pub claim: Option<ClaimRequest<'a>>,
 }
 
 /// The most that a request may take of its caller's daily budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoneyAsk {
+pub struct CallerBudgetRequest {
     /// The caller that pays.
     pub caller: u64,
     /// The highest possible cost of the request.
-    pub worst: Money,
+    pub max_cost: Money,
     /// The caller's daily cap.
     pub cap: Money,
     /// The hold expires after this time, because no worker can still be processing the request; it is then charged at
-    /// its worst-case cost. A later settlement still replaces that with the actual cost, as long as the day is
+    /// its maximum cost. A later settlement still replaces that with the actual cost, as long as the day is
     /// remembered.
-    pub lasts: Duration,
+    pub timeout: Duration,
 }
 
 /// The outcome of an admission request.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "what was granted is to be settled"]
+#[must_use = "a grant must be settled"]
 pub enum AdmitDecision<R> {
     /// Every limit had room and was charged.
     Granted {
         /// What was taken, to be settled later.
-        receipt: R,
+        reservation: R,
         /// The limit with the least remaining.
         tightest: LimitView,
     },
     /// A limit has no room now.
-    RetryAfter(Refusal),
+    RetryAfter(QuotaRefusal),
     /// The request is larger than the whole capacity of a limit.
     TooLarge {
         /// The limit that refused the request.
@@ -70,7 +70,7 @@ pub enum AdmitDecision<R> {
         capacity: u32,
     },
     /// The caller's daily budget has less left than the request may cost.
-    DayShort(DayShortage),
+    DailyBudgetExceeded(DayShortage),
     /// A request with this idempotency key is being processed.
     InProgress,
     /// A request with this idempotency key has been processed.
@@ -78,77 +78,77 @@ pub enum AdmitDecision<R> {
     /// A request with this idempotency key was being processed by a process that has ended; its outcome is unknown.
     OutcomeUnknown,
     /// The idempotency key was used for a different request.
-    OtherRequest,
+    KeyReused,
 }
 
 impl<R> AdmitDecision<R> {
-    /// Converts the receipt and keeps the decision.
-    pub fn map<S>(self, receipt_of: impl FnOnce(R) -> S) -> AdmitDecision<S> {
+    /// Converts the reservation and keeps the decision.
+    pub fn map<S>(self, convert: impl FnOnce(R) -> S) -> AdmitDecision<S> {
         match self {
-            Self::Granted { receipt, tightest } => {
-                AdmitDecision::Granted { receipt: receipt_of(receipt), tightest }
+            Self::Granted { reservation, tightest } => {
+                AdmitDecision::Granted { reservation: convert(reservation), tightest }
             }
             Self::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
             Self::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-            Self::DayShort(shortage) => AdmitDecision::DayShort(shortage),
+            Self::DailyBudgetExceeded(shortage) => AdmitDecision::DailyBudgetExceeded(shortage),
             Self::InProgress => AdmitDecision::InProgress,
             Self::Done => AdmitDecision::Done,
             Self::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
-            Self::OtherRequest => AdmitDecision::OtherRequest,
+            Self::KeyReused => AdmitDecision::KeyReused,
         }
     }
 }
 
 /// The actual usage of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct Settlement {
     /// Units taken from the limits.
-    pub cost: Cost,
+    pub cost: QuotaCost,
     /// Money taken from the caller's daily budget.
     pub money: Money,
     /// Whether the request was answered. If so, it must not be processed again under its idempotency key.
-    pub done: bool,
+    pub answered: bool,
 }
 
 /// Rate limits, idempotency keys and callers' daily budgets, decided in one step.
 pub trait Quotas: Send + Sync {
     /// What one request has taken.
-    type Receipt: Send + 'static;
+    type Reservation: Send + 'static;
 
     /// Takes what the request needs from every limit, or from none. Idempotency keys are checked first, then limits,
     /// then money.
     fn reserve(
         &self,
-        ask: &QuotaAsk<'_>,
+        request: &AdmissionRequest<'_>,
         now: Now,
-    ) -> impl Future<Output = Result<AdmitDecision<Self::Receipt>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<AdmitDecision<Self::Reservation>, StoreError>> + Send;
 
     /// Corrects what was taken to the actual usage: the rest is returned to the windows it came from, and usage beyond
     /// the reservation becomes debt.
     fn settle(
         &self,
-        receipt: Self::Receipt,
-        spent: Spent,
+        reservation: Self::Reservation,
+        spent: Settlement,
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Returns everything, as if the request had never been made.
     fn refund(
         &self,
-        receipt: Self::Receipt,
+        reservation: Self::Reservation,
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.settle(receipt, Spent::default(), now)
+        self.settle(reservation, Settlement::default(), now)
     }
 
     /// Returns what is left of every limit of these scopes, without changing anything.
     fn view(
         &self,
-        home: u64,
-        scopes: &[Scope],
+        partition: u64,
+        scopes: &[QuotaScope],
         now: Now,
-    ) -> impl Future<Output = Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError>> + Send;
 
     /// Changes the limits. A limit with the same name and period keeps its counts.
-    fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError>;
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError>;
 }

@@ -8,10 +8,10 @@ use std::future::Future;
 use std::time::Duration;
 
 /// A conversation expires this long after its last addition, together with its turns, tokens and known requests.
-pub const SESSION_LIFE: Duration = Duration::from_secs(24 * 3_600);
+pub const SESSION_TTL: Duration = Duration::from_secs(24 * 3_600);
 /// How many of the last turns of a conversation are kept, and how many of its last requests are recognised as
 /// duplicates.
-pub const MOST_TURNS: usize = 256;
+pub const MAX_TURNS: usize = 256;
 
 /// The key of a conversation, as its caller named it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,15 +44,15 @@ pub trait Sessions: Send + Sync {
         session: &SessionKey,
         request: u128,
         turns: &[StoredTurn],
-        used: SessionUse,
+        used: RequestTokens,
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Returns the last `most` turns that are kept, oldest first. An unknown or expired conversation has none.
+    /// Returns the last `max` turns that are kept, oldest first. An unknown or expired conversation has none.
     fn load(
         &self,
         session: &SessionKey,
-        most: usize,
+        max: usize,
         now: Now,
     ) -> impl Future<Output = Result<Vec<StoredTurn>, StoreError>> + Send;
 
@@ -66,7 +66,7 @@ pub trait Sessions: Send + Sync {
 
 /// The tokens of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionUse {
+pub struct RequestTokens {
     /// Input tokens.
     pub input: u64,
     /// Output tokens.

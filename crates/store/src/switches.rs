@@ -30,7 +30,7 @@ pub enum SwitchChange {
     SetMode(Protection, Mode),
     /// Sets the ceiling for models, or removes it.
     SetCeiling(Option<Ceiling>),
-    /// Replaces what was posted for a call. The books carry this out; the trail only records the order.
+    /// Replaces what was posted for a call. The node ledger carries this out; the trail only records the order.
     CorrectPosting(Correction),
 }
 
@@ -40,11 +40,11 @@ pub struct ChangeOrder {
     /// The change to make.
     pub change: SwitchChange,
     /// The operator who ordered it.
-    pub who: Box<str>,
+    pub operator: Box<str>,
     /// The name of the operator's role.
     pub role: Box<str>,
     /// The reason that the operator gave.
-    pub why: Box<str>,
+    pub reason: Box<str>,
     /// When it was ordered.
     pub at: UtcTime,
     /// Whether the order was refused; then only the attempt is recorded.
@@ -59,14 +59,14 @@ pub struct AuditRecord {
     /// The order that is recorded.
     pub order: ChangeOrder,
     /// The hash of the previous record; zeros for the first.
-    pub before: [u8; 32],
+    pub previous_hash: [u8; 32],
     /// The hash of this record.
     pub hash: [u8; 32],
 }
 
 /// The outcome of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an order may have come too late"]
+#[must_use = "the order may have been rejected as outdated"]
 pub enum ChangeDecision {
     /// The order was carried out, or, if it was refused, recorded.
     Recorded(SwitchState),
@@ -81,16 +81,16 @@ pub trait Switches: Send + Sync {
 
     /// Carries an order out if the state still has version `seen`. A refused order is recorded whatever version was
     /// seen; it changes neither the state nor the version.
-    fn order(
+    fn apply(
         &self,
         order: &ChangeOrder,
-        seen: u64,
+        expected_version: u64,
     ) -> impl Future<Output = Result<ChangeDecision, StoreError>> + Send;
 
-    /// Returns the audit trail from this number on, at most `most` records.
+    /// Returns the audit trail from this number on, at most `max` records.
     fn trail(
         &self,
         from: u64,
-        most: usize,
+        max: usize,
     ) -> impl Future<Output = Result<Vec<AuditRecord>, StoreError>> + Send;
 }

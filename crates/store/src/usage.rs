@@ -19,24 +19,24 @@ pub struct CallId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certainty {
     /// The vendor reported the usage.
-    Told,
+    Reported,
     /// We counted the usage, because the vendor's report did not arrive.
     Counted,
-    /// The usage is unknown and assumed to be the worst case.
-    Worst,
+    /// The usage is unknown and assumed to be the maximum.
+    Maximum,
 }
 
 impl Certainty {
     /// Every value, in order.
-    pub const ALL: [Self; 3] = [Self::Told, Self::Counted, Self::Worst];
+    pub const ALL: [Self; 3] = [Self::Reported, Self::Counted, Self::Maximum];
 
     /// The label in the ledger and in logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Told => "told",
+            Self::Reported => "reported",
             Self::Counted => "counted",
-            Self::Worst => "worst",
+            Self::Maximum => "maximum",
         }
     }
 }

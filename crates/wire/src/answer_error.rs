@@ -6,13 +6,13 @@ use crate::sse::SseError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// The body is not JSON, or a field has the wrong type.
-    #[error("the answer cannot be read: {problem}")]
+    #[error("invalid response body: {problem}")]
     Unreadable {
         /// The parse error, with its position.
         problem: String,
     },
     /// The body is valid JSON but not a message, for example an error object.
-    #[error("the answer is no message but {kind:?}")]
+    #[error("the response body is not a message: its type is {kind:?}")]
     NotAMessage {
         /// The value of the body's type field.
         kind: String,
@@ -32,7 +32,7 @@ pub enum StreamError {
     #[error(transparent)]
     Sse(#[from] SseError),
     /// The payload of an event that carries content, usage or the ending does not have the expected shape.
-    #[error("{event} cannot be read: {problem}")]
+    #[error("invalid {event} event: {problem}")]
     Unreadable {
         /// The event type.
         event: &'static str,

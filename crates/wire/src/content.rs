@@ -9,13 +9,13 @@ use memchr::{memchr, memchr2};
 use seawall_core::tokens::OutputMeter;
 
 /// Keys whose values are generated output, in a delta of Anthropic's dialect or Bedrock's.
-const SAID: &[&[u8]] = &[b"text", b"thinking", b"partial_json", b"input"];
+const DELTA_KEYS: &[&[u8]] = &[b"text", b"thinking", b"partial_json", b"input"];
 /// Keys that occur only in thinking deltas of those dialects.
-const THOUGHT: &[&[u8]] = &[b"thinking", b"signature", b"reasoningContent"];
+const THINKING_KEYS: &[&[u8]] = &[b"thinking", b"signature", b"reasoningContent"];
 /// Keys whose values are generated output, in a tool call of OpenAI's dialect.
-const CALLED: &[&[u8]] = &[b"arguments", b"name"];
+const TOOL_CALL_KEYS: &[&[u8]] = &[b"arguments", b"name"];
 /// Keys whose values are generated output, in a whole answer of any dialect.
-const ANSWERED: &[&[u8]] = &[
+const ANSWER_KEYS: &[&[u8]] = &[
     b"text",
     b"content",
     b"thinking",
@@ -28,17 +28,17 @@ const ANSWERED: &[&[u8]] = &[
     b"data",
 ];
 /// Marks text quoted from the request, which is not output. The scan stops there.
-const QUOTED: &[u8] = b"citation";
+const CITATION_KEY: &[u8] = b"citation";
 
 /// Adds the output of a delta of Anthropic's dialect or Bedrock's to the meter, and classifies the event.
 pub(crate) fn add_delta(meter: &mut OutputMeter, json: &[u8]) -> StreamEvent {
     let mut is_thinking = false;
     each_string(json, |key, value| {
-        if SAID.contains(&key) {
+        if DELTA_KEYS.contains(&key) {
             meter.add_json(value);
         }
-        is_thinking |= THOUGHT.contains(&key);
-        key != QUOTED
+        is_thinking |= THINKING_KEYS.contains(&key);
+        key != CITATION_KEY
     });
     if is_thinking { StreamEvent::Thinking } else { StreamEvent::Content }
 }
@@ -46,7 +46,7 @@ pub(crate) fn add_delta(meter: &mut OutputMeter, json: &[u8]) -> StreamEvent {
 /// Adds the output of tool calls of OpenAI's dialect to the meter.
 pub(crate) fn add_calls(meter: &mut OutputMeter, json: &[u8]) {
     each_string(json, |key, value| {
-        if CALLED.contains(&key) {
+        if TOOL_CALL_KEYS.contains(&key) {
             meter.add_json(value);
         }
         true
@@ -55,13 +55,13 @@ pub(crate) fn add_calls(meter: &mut OutputMeter, json: &[u8]) {
 
 /// Registers the start of a content block. Some block types contain output that is billed but not shown; the meter then
 /// knows that its count may be too low.
-pub(crate) fn note_block(meter: &mut OutputMeter, json: &[u8]) {
-    meter.note_block();
+pub(crate) fn record_block(meter: &mut OutputMeter, json: &[u8]) {
+    meter.record_block();
     each_string(json, |key, value| {
         let is_hidden =
             matches!(value, b"thinking" | b"redacted_thinking" | b"server_tool_use" | b"mcp_tool_use");
         if key == b"type" && is_hidden {
-            meter.note_hidden();
+            meter.record_hidden();
         }
         true
     });
@@ -70,11 +70,11 @@ pub(crate) fn note_block(meter: &mut OutputMeter, json: &[u8]) {
 /// Upper bound of the output tokens of a whole answer whose vendor reported no usage: the length of its text, or of the
 /// whole body if it contains a tool call whose input is a JSON value instead of a string.
 #[must_use]
-pub fn most_tokens(body: &[u8]) -> u64 {
+pub fn output_token_bound(body: &[u8]) -> u64 {
     let (mut meter, mut has_calls) = (OutputMeter::default(), false);
     each_string(body, |key, value| {
         has_calls |= matches!(value, b"tool_use") || key == b"toolUseId";
-        if ANSWERED.contains(&key) {
+        if ANSWER_KEYS.contains(&key) {
             meter.add_json(value);
         }
         true
@@ -116,7 +116,7 @@ fn next_string(json: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{add_calls, add_delta, each_string, most_tokens, note_block};
+    use super::{add_calls, add_delta, each_string, output_token_bound, record_block};
     use proptest::prelude::{any, prop_assert_eq, proptest};
     use seawall_core::tokens::OutputMeter;
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_model_said_is_counted() {
+    fn only_generated_output_is_counted() {
         for (json, bytes) in [
             (r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}"#, 5),
             (r#"{ "delta" : { "text" : "He\"\u6f22\n" , "type" : "text_delta" } }   "#, 7),
@@ -154,20 +154,20 @@ mod tests {
             [("text", false), ("tool_use", false), ("thinking", true), ("server_tool_use", true)]
         {
             let mut meter = OutputMeter::default();
-            note_block(
+            record_block(
                 &mut meter,
                 format!(r#"{{"index":0,"content_block":{{"type":"{kind}"}}}}"#).as_bytes(),
             );
-            assert_eq!((meter.may_hide(), meter.upper()), (hides, 16), "{kind}");
+            assert_eq!((meter.has_hidden_output(), meter.upper()), (hides, 16), "{kind}");
         }
     }
 
     #[test]
     fn a_whole_answer_has_at_most_its_text() {
         let body = r#"{"id":"chatcmpl-1","model":"m","choices":[{"message":{"role":"assistant","content":"four"}}]}"#;
-        assert_eq!(most_tokens(body.as_bytes()), 4);
+        assert_eq!(output_token_bound(body.as_bytes()), 4);
         let call = r#"{"content":[{"type":"tool_use","name":"f","input":{"a":[1,2,3]}}]}"#;
-        assert_eq!(most_tokens(call.as_bytes()), call.len() as u64);
+        assert_eq!(output_token_bound(call.as_bytes()), call.len() as u64);
     }
 
     proptest! {
@@ -192,7 +192,7 @@ mod tests {
         #[test]
         fn no_bytes_break_it(bytes in any::<Vec<u8>>()) {
             add_delta(&mut OutputMeter::default(), &bytes);
-            let _ = most_tokens(&bytes);
+            let _ = output_token_bound(&bytes);
         }
     }
 }

@@ -11,7 +11,7 @@
 /// result at level 6. Tool inputs begin below.
 const COUNTED_LEVELS: usize = 6;
 /// Field names in error messages are truncated to this length.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Result of the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub(crate) enum BracketDecision {
 
 /// Whether brackets outside of strings nest deeper than `limit`. For bytes that are not JSON the result is arbitrary.
 pub(crate) fn nests_deeper_than(limit: usize, json: &[u8]) -> bool {
-    look_at_brackets(json, limit, usize::MAX) == BracketDecision::TooDeep
+    check_brackets(json, limit, usize::MAX) == BracketDecision::TooDeep
 }
 
 /// Checks that brackets outside of strings nest at most `limit` deep, and that no list in the outer levels has more
-/// than `members` items.
-pub(crate) fn look_at_brackets(json: &[u8], limit: usize, members: usize) -> BracketDecision {
+/// than `max_items` items.
+pub(crate) fn check_brackets(json: &[u8], limit: usize, max_items: usize) -> BracketDecision {
     // Remaining commas per outer level. Objects and the outermost bracket are not limited.
     let mut left = [usize::MAX; COUNTED_LEVELS + 1];
     let mut depth = 0_usize;
@@ -46,7 +46,7 @@ pub(crate) fn look_at_brackets(json: &[u8], limit: usize, members: usize) -> Bra
                 }
                 if let Some(left) = left.get_mut(depth) {
                     let is_counted = *byte == b'[' && depth > 1;
-                    *left = if is_counted { members.saturating_sub(1) } else { usize::MAX };
+                    *left = if is_counted { max_items.saturating_sub(1) } else { usize::MAX };
                 }
             }
             b'}' | b']' => depth = depth.saturating_sub(1),
@@ -65,7 +65,7 @@ pub(crate) fn look_at_brackets(json: &[u8], limit: usize, members: usize) -> Bra
 
 /// One open bracket on the path to an offset.
 #[derive(Default)]
-struct Step<'a> {
+struct PathStep<'a> {
     is_list: bool,
     /// Number of items of the list before the one on the path.
     before: usize,
@@ -75,14 +75,14 @@ struct Step<'a> {
 
 /// The path of the innermost bracket around an offset, as shown to callers: `messages.3.content`. It scans the body a
 /// second time up to that offset, so it is only used to build an error message.
-pub(crate) fn way_to(json: &[u8], place: usize) -> String {
-    let mut steps: Vec<Step<'_>> = Vec::new();
+pub(crate) fn path_at(json: &[u8], offset: usize) -> String {
+    let mut steps: Vec<PathStep<'_>> = Vec::new();
     let mut text: &[u8] = &[];
     let mut at = 0;
-    while let (true, Some(byte)) = (at < place, json.get(at)) {
+    while let (true, Some(byte)) = (at < offset, json.get(at)) {
         at += 1;
         match byte {
-            b'{' | b'[' => steps.push(Step { is_list: *byte == b'[', ..Step::default() }),
+            b'{' | b'[' => steps.push(PathStep { is_list: *byte == b'[', ..PathStep::default() }),
             b'}' | b']' => drop(steps.pop()),
             b',' => steps.iter_mut().next_back().into_iter().for_each(|step| step.before += 1),
             b':' => steps.iter_mut().next_back().into_iter().for_each(|step| step.name = text),
@@ -95,13 +95,13 @@ pub(crate) fn way_to(json: &[u8], place: usize) -> String {
         }
     }
     steps.pop();
-    let words =
-        steps.iter().map(|step| if step.is_list { step.before.to_string() } else { shown(step.name) });
-    words.collect::<Vec<_>>().join(".")
+    let segments =
+        steps.iter().map(|step| if step.is_list { step.before.to_string() } else { printable(step.name) });
+    segments.collect::<Vec<_>>().join(".")
 }
 
-fn shown(name: &[u8]) -> String {
-    let text = String::from_utf8_lossy(name.get(..LONGEST_NAME).unwrap_or(name)).into_owned();
+fn printable(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name.get(..MAX_NAME_LENGTH).unwrap_or(name)).into_owned();
     text.chars().filter(|character| !character.is_control()).collect()
 }
 
@@ -119,7 +119,7 @@ fn string_end(json: &[u8], mut at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{BracketDecision, LONGEST_NAME, look_at_brackets, nests_deeper_than, way_to};
+    use super::{BracketDecision, MAX_NAME_LENGTH, check_brackets, nests_deeper_than, path_at};
 
     #[test]
     fn only_brackets_outside_of_strings_count() {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn lists_near_the_top_are_counted_and_nothing_else_is() {
-        for (json, way) in [
+        for (json, path) in [
             (r#"{"a":[1,2],"b":[1,2],"c":3,"d":4,"e":5}"#, None),
             (r#"{"a":["1,,,2","\",,"]}"#, None),
             (r#"{"a":[[1,2],[3,4]],"b":[{"c":1,"d":2,"e":3}]}"#, None),
@@ -153,17 +153,17 @@ mod tests {
             (r#"{"a":[{"b":[{"c":{"d":[1,2,3]}}]}]}"#, None),
             ("{\"a\u{1}b\":[1,2,3]}", Some("ab")),
         ] {
-            let found = match look_at_brackets(json.as_bytes(), 64, 2) {
-                BracketDecision::TooMany(at) => Some(way_to(json.as_bytes(), at)),
+            let found = match check_brackets(json.as_bytes(), 64, 2) {
+                BracketDecision::TooMany(at) => Some(path_at(json.as_bytes(), at)),
                 other => {
                     assert_eq!(other, BracketDecision::Fits, "{json}");
                     None
                 }
             };
-            assert_eq!(found.as_deref(), way, "{json}");
+            assert_eq!(found.as_deref(), path, "{json}");
         }
         let long = format!(r#"{{"{}":[1,2,3]}}"#, "n".repeat(1_000));
-        let BracketDecision::TooMany(at) = look_at_brackets(long.as_bytes(), 64, 2) else { panic!() };
-        assert_eq!(way_to(long.as_bytes(), at).len(), LONGEST_NAME);
+        let BracketDecision::TooMany(at) = check_brackets(long.as_bytes(), 64, 2) else { panic!() };
+        assert_eq!(path_at(long.as_bytes(), at).len(), MAX_NAME_LENGTH);
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::chat::JsonText;
 use crate::depth::nests_deeper_than;
-use crate::request::{Name, RequestLimits, check_text, read_max_output, repeated};
+use crate::request::{CowStr, RequestLimits, check_text, find_duplicate, read_max_output};
 use crate::request_error::RequestError;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -14,28 +14,28 @@ use serde_json::value::RawValue;
 use std::fmt;
 
 /// Unknown field names in error messages are truncated to this length.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// The fields of one JSON object. Duplicate names are refused when it is read.
-pub struct Fields<'a> {
-    names: Vec<Name<'a>>,
+pub struct JsonFields<'a> {
+    names: Vec<CowStr<'a>>,
     values: Vec<&'a RawValue>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> JsonFields<'a> {
     /// Parses a whole body.
     pub(crate) fn of_body(text: &'a str, limits: &RequestLimits) -> Result<Self, RequestError> {
         let mut json = serde_json::Deserializer::from_str(text);
-        let fields = json.deserialize_map(FieldsVisitor { most: limits.fields });
+        let fields = json.deserialize_map(FieldsVisitor { max: limits.max_fields });
         let fields = fields.and_then(|fields| json.end().map(|()| fields));
         let fields = fields.map_err(|error| match error.classify() {
             Category::Data => RequestError::NotAnObject,
             Category::Io | Category::Syntax | Category::Eof => RequestError::not_json(error.to_string()),
         })?;
-        if fields.names.len() > limits.fields {
-            return Err(RequestError::TooManyFields { limit: limits.fields });
+        if fields.names.len() > limits.max_fields {
+            return Err(RequestError::TooManyFields { limit: limits.max_fields });
         }
-        fields.without_repetition()
+        fields.reject_duplicates()
     }
 
     /// Checks a body against the limits on size and depth, then parses it.
@@ -46,7 +46,7 @@ impl<'a> Fields<'a> {
     /// Rewrites the object: drops the fields in `removed` and puts `added`, whose values are JSON text, in front.
     pub(crate) fn with(&self, added: &[(&str, String)], removed: &[&str]) -> String {
         let is_kept = |name: &str| !removed.contains(&name) && !added.iter().any(|(other, _)| *other == name);
-        let kept = self.names.iter().zip(&self.values).map(|(Name(name), value)| (&**name, value.get()));
+        let kept = self.names.iter().zip(&self.values).map(|(CowStr(name), value)| (&**name, value.get()));
         let fields = added.iter().map(|(name, value)| (*name, value.as_str()));
         let length: usize = self.values.iter().map(|value| value.get().len() + 32).sum();
         let mut body = String::with_capacity(length + 128);
@@ -66,17 +66,17 @@ impl<'a> Fields<'a> {
     /// Parses an object nested in a body that is already known to be valid JSON.
     pub fn of_value(raw: &'a RawValue, limits: &RequestLimits) -> Result<Self, RequestError> {
         let mut json = serde_json::Deserializer::from_str(raw.get());
-        let fields = json.deserialize_map(FieldsVisitor { most: limits.fields });
-        let fields = fields.map_err(|_| RequestError::wrong("", "must be an object"))?;
-        if fields.names.len() > limits.fields {
-            return Err(RequestError::TooMany { field: String::new(), limit: limits.fields });
+        let fields = json.deserialize_map(FieldsVisitor { max: limits.max_fields });
+        let fields = fields.map_err(|_| RequestError::invalid("", "Input should be an object"))?;
+        if fields.names.len() > limits.max_fields {
+            return Err(RequestError::TooMany { field: String::new(), limit: limits.max_fields });
         }
-        fields.without_repetition()
+        fields.reject_duplicates()
     }
 
-    fn without_repetition(self) -> Result<Self, RequestError> {
-        match repeated(&self.names) {
-            Some(Name(name)) => Err(RequestError::Duplicate { field: name.to_string() }),
+    fn reject_duplicates(self) -> Result<Self, RequestError> {
+        match find_duplicate(&self.names) {
+            Some(CowStr(name)) => Err(RequestError::Duplicate { field: name.to_string() }),
             None => Ok(self),
         }
     }
@@ -89,13 +89,13 @@ impl<'a> Fields<'a> {
 
     /// The raw value of a field, null included.
     pub(crate) fn get_any(&self, field: &str) -> Option<&'a RawValue> {
-        let at = self.names.iter().position(|Name(name)| name == field)?;
+        let at = self.names.iter().position(|CowStr(name)| name == field)?;
         self.values.get(at).copied()
     }
 
     /// All fields that are not null, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
-        let all = self.names.iter().zip(&self.values).map(|(Name(name), value)| (&**name, *value));
+        let all = self.names.iter().zip(&self.values).map(|(CowStr(name), value)| (&**name, *value));
         all.filter(|(_, value)| value.get() != "null")
     }
 
@@ -111,13 +111,13 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns an error for any field that is not in `known`.
-    pub fn refuse_others(&self, known: &[&str]) -> Result<(), RequestError> {
-        let is_known = |Name(name): &&Name<'_>| known.contains(&&**name);
+    pub fn reject_unknown(&self, known: &[&str]) -> Result<(), RequestError> {
+        let is_known = |CowStr(name): &&CowStr<'_>| known.contains(&&**name);
         match self.names.iter().find(|name| !is_known(name)) {
             // The name is returned to the caller and logged, so it is truncated and cleaned.
-            Some(Name(name)) => {
-                let name: String = name.chars().take(LONGEST_NAME).collect();
-                Err(RequestError::wrong(name, "is not known here"))
+            Some(CowStr(name)) => {
+                let name: String = name.chars().take(MAX_NAME_LENGTH).collect();
+                Err(RequestError::invalid(name, "Extra inputs are not permitted"))
             }
             None => Ok(()),
         }
@@ -146,7 +146,7 @@ impl<'a> Fields<'a> {
         match self.get(field).map(RawValue::get) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(_) => Err(RequestError::wrong(field, "must be true or false")),
+            Some(_) => Err(RequestError::invalid(field, "Input should be a valid boolean")),
         }
     }
 
@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
         let Some(raw) = self.get(field) else { return Ok(None) };
         // The standard library's parser rounds to the nearest value.
         let number = raw.get().parse().ok().filter(|number: &f64| number.is_finite());
-        number.map(Some).ok_or_else(|| RequestError::wrong(field, "must be a number"))
+        number.map(Some).ok_or_else(|| RequestError::invalid(field, "Input should be a valid number"))
     }
 
     pub(crate) fn object(&self, field: &str, limits: &RequestLimits) -> Result<Option<Self>, RequestError> {
@@ -185,26 +185,27 @@ pub(crate) fn each<'a, T>(
     limits: &RequestLimits,
     mut read: impl FnMut(&'a RawValue) -> Result<T, RequestError>,
 ) -> Result<Vec<T>, RequestError> {
-    let mut list = ListVisitor { most: limits.members, is_full: false };
-    let members = serde_json::Deserializer::from_str(raw.get()).deserialize_seq(&mut list);
+    let mut list = ListVisitor { max: limits.max_items, is_full: false };
+    let items = serde_json::Deserializer::from_str(raw.get()).deserialize_seq(&mut list);
     if list.is_full {
-        return Err(RequestError::TooMany { field: String::new(), limit: limits.members });
+        return Err(RequestError::TooMany { field: String::new(), limit: limits.max_items });
     }
-    let members = members.map_err(|_| RequestError::wrong("", "must be a list"))?;
+    let items = items.map_err(|_| RequestError::invalid("", "Input should be a valid list"))?;
     let one = |(at, raw)| read(raw).map_err(|error| error.within(&format!("{at}")));
-    members.into_iter().enumerate().map(one).collect()
+    items.into_iter().enumerate().map(one).collect()
 }
 
 /// JSON can encode half of a surrogate pair, which no Rust string can hold. Vendors refuse it as well.
-const HALF_A_PAIR: &str = "has a lone surrogate, such as \\ud800, which is no character";
+const LONE_SURROGATE: &str =
+    "String contains a lone surrogate such as \\ud800, which is not a valid character";
 
 pub(crate) fn string_of(raw: &RawValue) -> Result<String, RequestError> {
-    let wrong = |_| {
+    let invalid = |_| {
         // The body is valid JSON, so a string that cannot be decoded contains a lone surrogate.
         let is_string = raw.get().starts_with('"');
-        RequestError::wrong("", if is_string { HALF_A_PAIR } else { "must be a string" })
+        RequestError::invalid("", if is_string { LONE_SURROGATE } else { "Input should be a valid string" })
     };
-    serde_json::from_str(raw.get()).map_err(wrong)
+    serde_json::from_str(raw.get()).map_err(invalid)
 }
 
 pub(crate) fn is_string(raw: &RawValue) -> bool {
@@ -213,7 +214,8 @@ pub(crate) fn is_string(raw: &RawValue) -> bool {
 
 /// An object that is forwarded as raw text.
 pub(crate) fn object_text(raw: &RawValue, limits: &RequestLimits) -> Result<JsonText, RequestError> {
-    object_of(raw.get().to_owned(), limits.depth).ok_or_else(|| RequestError::wrong("", "must be an object"))
+    object_of(raw.get().to_owned(), limits.max_depth)
+        .ok_or_else(|| RequestError::invalid("", "Input should be an object"))
 }
 
 /// Validates text as a JSON object of at most this depth. JSON inside a string has not passed the body's depth check.
@@ -224,11 +226,11 @@ pub(crate) fn object_of(text: String, depth: usize) -> Option<JsonText> {
 
 struct FieldsVisitor {
     /// Maximum number of fields; one more is kept to detect the excess.
-    most: usize,
+    max: usize,
 }
 
 impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
+    type Value = JsonFields<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
@@ -236,18 +238,18 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut names, mut values) = (Vec::new(), Vec::new());
-        while let Some((name, value)) = map.next_entry::<Name<'de>, &RawValue>()? {
-            if names.len() <= self.most {
+        while let Some((name, value)) = map.next_entry::<CowStr<'de>, &RawValue>()? {
+            if names.len() <= self.max {
                 names.push(name);
                 values.push(value);
             }
         }
-        Ok(Fields { names, values })
+        Ok(JsonFields { names, values })
     }
 }
 
 struct ListVisitor {
-    most: usize,
+    max: usize,
     is_full: bool,
 }
 
@@ -259,33 +261,36 @@ impl<'de> Visitor<'de> for &mut ListVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = list.next_element()? {
-            if members.len() == self.most {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            if items.len() == self.max {
                 self.is_full = true;
                 return Err(A::Error::custom("too many"));
             }
-            members.push(member);
+            items.push(item);
         }
-        Ok(members)
+        Ok(items)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Fields;
+    use super::JsonFields;
     use crate::RequestLimits;
 
     #[test]
     fn a_field_of_another_name_is_refused_by_as_much_of_it_as_fits_a_line() {
         let limits = RequestLimits::default();
         let long = format!(r#"{{"a":1,"{}":2}}"#, "é".repeat(65));
-        let fields = Fields::read(long.as_bytes(), &limits).unwrap();
-        let told = fields.refuse_others(&["a"]).unwrap_err().to_string();
-        assert_eq!(told, format!("{}: is not known here", "é".repeat(64)));
-        let fields = Fields::read(br#"{"b":null,"a":1,"c":2}"#, &limits).unwrap();
-        assert!(fields.refuse_others(&["c", "a", "b", "d"]).is_ok());
-        assert_eq!(fields.refuse_others(&["a"]).unwrap_err().to_string(), "b: is not known here");
+        let fields = JsonFields::read(long.as_bytes(), &limits).unwrap();
+        let message = fields.reject_unknown(&["a"]).unwrap_err().to_string();
+        assert_eq!(message, format!("{}: Extra inputs are not permitted", "é".repeat(64)));
+        let fields = JsonFields::read(br#"{"b":null,"a":1,"c":2}"#, &limits).unwrap();
+        assert!(fields.reject_unknown(&["c", "a", "b", "d"]).is_ok());
+        assert_eq!(
+            fields.reject_unknown(&["a"]).unwrap_err().to_string(),
+            "b: Extra inputs are not permitted"
+        );
         assert_eq!(["a", "b", "d"].map(|field| fields.has(field)), [true, false, false]);
     }
 
@@ -294,12 +299,12 @@ mod tests {
         let limits = RequestLimits::default();
         let read = |text: &str| {
             let body = format!(r#"{{"most":{text}}}"#);
-            Fields::read(body.as_bytes(), &limits)
+            JsonFields::read(body.as_bytes(), &limits)
                 .unwrap()
                 .max_output("most")
                 .map_err(|error| error.to_string())
         };
         assert_eq!((read("1"), read("null")), (Ok(Some(1)), Ok(None)));
-        assert!(read("0").unwrap_err().starts_with("most: must be a whole number"));
+        assert!(read("0").unwrap_err().starts_with("most: Input should be an integer"));
     }
 }

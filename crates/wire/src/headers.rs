@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// The vendor dialects whose response headers differ.
+/// The vendors whose APIs the gateway speaks and calls. Their error formats and response headers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum Vendor {
     /// Anthropic Messages.
     Anthropic,
     /// OpenAI chat completions.
@@ -13,8 +13,8 @@ pub enum Dialect {
     Bedrock,
 }
 
-impl Dialect {
-    /// The header in which this dialect's client libraries look for the request id.
+impl Vendor {
+    /// The header in which this vendor's client libraries look for the request id.
     #[must_use]
     pub const fn request_id_header(self) -> &'static str {
         match self {
@@ -28,11 +28,11 @@ impl Dialect {
 /// Retry advice for a caller whose request was refused.
 ///
 /// ```
-/// use seawall_wire::{Dialect, RetryAdvice};
+/// use seawall_wire::{Vendor, RetryAdvice};
 /// use std::time::Duration;
 ///
 /// let advice = RetryAdvice { wait: Some(Duration::from_millis(1_500)), should_retry: None };
-/// let headers: Vec<_> = advice.headers(Dialect::OpenAi).collect();
+/// let headers: Vec<_> = advice.headers(Vendor::OpenAi).collect();
 /// assert_eq!(headers, [("retry-after", "2".to_owned()), ("retry-after-ms", "1500".to_owned())]);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,15 +45,15 @@ pub struct RetryAdvice {
 }
 
 impl RetryAdvice {
-    /// The response headers that express the advice for this dialect's client libraries. Waits are rounded up, so that
+    /// The response headers that express the advice for this vendor's client libraries. Waits are rounded up, so that
     /// no client retries too early.
-    pub fn headers(self, dialect: Dialect) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn headers(self, vendor: Vendor) -> impl Iterator<Item = (&'static str, String)> {
         let millis = self.wait.map(|wait| wait.as_nanos().div_ceil(1_000_000));
-        let told = |name, millis: u128| (name, millis.to_string());
+        let pair = |name, millis: u128| (name, millis.to_string());
         let wait = millis.into_iter().flat_map(move |millis| {
-            let common = [told("retry-after", millis.div_ceil(1_000)), told("retry-after-ms", millis)];
+            let common = [pair("retry-after", millis.div_ceil(1_000)), pair("retry-after-ms", millis)];
             // The AWS SDKs read only this header, in milliseconds.
-            let own = (dialect == Dialect::Bedrock).then(|| told("x-amz-retry-after", millis));
+            let own = (vendor == Vendor::Bedrock).then(|| pair("x-amz-retry-after", millis));
             common.into_iter().chain(own)
         });
         wait.chain(self.should_retry.map(|should| ("x-should-retry", should.to_string())))
@@ -64,7 +64,7 @@ impl RetryAdvice {
 ///
 /// Headers in milliseconds take precedence over `retry-after` in seconds, because they are more precise. A value that
 /// is not a plain non-negative number, such as a date, is ignored.
-pub fn retry_hint<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
+pub fn read_retry_after<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
     let in_units_of = |name: &str, unit: f64| {
         let number = plain_number(header(name)?)?;
         Duration::try_from_secs_f64(number * unit).ok()
@@ -84,32 +84,32 @@ fn plain_number(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Dialect, RetryAdvice, retry_hint};
+    use super::{RetryAdvice, Vendor, read_retry_after};
     use std::time::Duration;
 
-    fn told(advice: RetryAdvice, dialect: Dialect) -> Vec<String> {
-        advice.headers(dialect).map(|(name, value)| format!("{name}: {value}")).collect()
+    fn pair(advice: RetryAdvice, vendor: Vendor) -> Vec<String> {
+        advice.headers(vendor).map(|(name, value)| format!("{name}: {value}")).collect()
     }
 
     #[test]
-    fn each_library_is_told_in_the_headers_it_reads() {
+    fn retry_advice_is_sent_in_the_headers_that_each_library_reads() {
         let advice = RetryAdvice { wait: Some(Duration::from_micros(2_000_001)), should_retry: Some(true) };
         let common = ["retry-after: 3", "retry-after-ms: 2001", "x-should-retry: true"];
-        assert_eq!(told(advice, Dialect::Anthropic), common);
-        assert_eq!(told(advice, Dialect::OpenAi), common);
+        assert_eq!(pair(advice, Vendor::Anthropic), common);
+        assert_eq!(pair(advice, Vendor::OpenAi), common);
         let own =
             ["retry-after: 3", "retry-after-ms: 2001", "x-amz-retry-after: 2001", "x-should-retry: true"];
-        assert_eq!(told(advice, Dialect::Bedrock), own);
+        assert_eq!(pair(advice, Vendor::Bedrock), own);
         let never = RetryAdvice { wait: None, should_retry: Some(false) };
-        assert_eq!(told(never, Dialect::Bedrock), ["x-should-retry: false"]);
-        assert_eq!(told(RetryAdvice::default(), Dialect::Bedrock), [""; 0]);
+        assert_eq!(pair(never, Vendor::Bedrock), ["x-should-retry: false"]);
+        assert_eq!(pair(RetryAdvice::default(), Vendor::Bedrock), [""; 0]);
         let at_once = RetryAdvice { wait: Some(Duration::ZERO), should_retry: None };
-        assert_eq!(told(at_once, Dialect::OpenAi), ["retry-after: 0", "retry-after-ms: 0"]);
+        assert_eq!(pair(at_once, Vendor::OpenAi), ["retry-after: 0", "retry-after-ms: 0"]);
     }
 
     #[test]
     fn every_dialect_has_its_own_name_for_the_request() {
-        let names = [Dialect::Anthropic, Dialect::OpenAi, Dialect::Bedrock].map(Dialect::request_id_header);
+        let names = [Vendor::Anthropic, Vendor::OpenAi, Vendor::Bedrock].map(Vendor::request_id_header);
         assert_eq!(names, ["request-id", "x-request-id", "x-amzn-RequestId"]);
     }
 
@@ -119,7 +119,7 @@ mod tests {
         for (from, millis) in [(0, 250), (1, 300), (2, 2_000)] {
             let header =
                 |name: &str| all[from..].iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-            assert_eq!(retry_hint(header), Some(Duration::from_millis(millis)));
+            assert_eq!(read_retry_after(header), Some(Duration::from_millis(millis)));
         }
     }
 }

@@ -12,24 +12,24 @@
 //! | [`openai`] | OpenAI chat completions: the same |
 //! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 //!
-//! Besides these: [`Refusal`] enumerates the requests that Seawall itself refuses, [`RetryAdvice`] is the retry advice
-//! for a caller's client library, [`Fields`] reads the objects of a request, [`estimate_input`] estimates its input
+//! Besides these: [`ApiErrorKind`] enumerates the requests that Seawall itself refuses, [`RetryAdvice`] is the retry advice
+//! for a caller's client library, [`JsonFields`] reads the objects of a request, [`estimate_input`] estimates its input
 //! tokens, and [`RequestError`], [`AnswerError`] and [`StreamError`] are the errors of the readers.
 
 mod answer_error;
 pub mod anthropic;
+mod api_error_kind;
 pub mod bedrock;
 pub mod chat;
 mod content;
-mod counted;
 mod depth;
 mod features;
 mod fields;
 mod headers;
+mod input_estimate;
 mod json_out;
+mod lenient;
 pub mod openai;
-mod refusal;
-mod reported;
 mod request;
 mod request_error;
 pub mod sse;
@@ -38,11 +38,11 @@ mod surrogate;
 mod thinking;
 
 pub use answer_error::{AnswerError, StreamError};
-pub use content::most_tokens;
-pub use counted::estimate_input;
+pub use api_error_kind::{ApiErrorKind, client_message};
+pub use content::output_token_bound;
 pub use features::{RequestFeatures, may_have_features, read_features};
-pub use fields::Fields;
-pub use headers::{Dialect, RetryAdvice, retry_hint};
-pub use refusal::{Refusal, client_message};
+pub use fields::JsonFields;
+pub use headers::{RetryAdvice, Vendor, read_retry_after};
+pub use input_estimate::estimate_input;
 pub use request::RequestLimits;
 pub use request_error::RequestError;

@@ -1,12 +1,12 @@
 //! Errors of the request readers.
 
-use crate::refusal::Refusal;
+use crate::api_error_kind::ApiErrorKind;
 
 /// A request that cannot be read. The message is meant for the caller and names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// The body exceeds the size limit.
-    #[error("the body has {size} bytes, and at most {limit} are taken")]
+    #[error("Request exceeds the maximum size: the body has {size} bytes, the limit is {limit} bytes")]
     TooLarge {
         /// The size of the body in bytes.
         size: usize,
@@ -14,54 +14,54 @@ pub enum RequestError {
         limit: usize,
     },
     /// The body is not UTF-8.
-    #[error("the body is not UTF-8: byte {at} begins no character")]
+    #[error("The request body is not valid UTF-8: invalid byte at offset {at}")]
     NotUtf8 {
         /// The offset of the first invalid byte.
         at: usize,
     },
     /// The body is not JSON.
-    #[error("the body is not JSON: {problem}")]
+    #[error("The request body is not valid JSON: {problem}")]
     NotJson {
         /// The parse error, with its position.
         problem: String,
     },
     /// The nesting depth exceeds the limit.
-    #[error("the body nests deeper than {limit} levels")]
+    #[error("The request body is nested too deeply: the limit is {limit} levels")]
     TooDeep {
         /// The configured limit.
         limit: usize,
     },
     /// The body is JSON but not an object.
-    #[error("the body must be a JSON object")]
+    #[error("The request body must be a JSON object")]
     NotAnObject,
     /// The body exceeds the limit on top-level fields.
-    #[error("the body has more than {limit} fields")]
+    #[error("The request body has too many fields: the limit is {limit}")]
     TooManyFields {
         /// The configured limit.
         limit: usize,
     },
     /// A field occurs twice. It is refused because the upstream's parser might use the other occurrence.
-    #[error("{field}: is given twice")]
+    #[error("{field}: Duplicate field")]
     Duplicate {
         /// The path of the field.
         field: String,
     },
     /// A required field is missing.
-    #[error("{field}: is missing")]
+    #[error("{field}: Field required")]
     Missing {
         /// The path of the field.
         field: String,
     },
     /// A field has the wrong type or value.
     #[error("{field}: {problem}")]
-    Wrong {
+    Invalid {
         /// The path of the field.
         field: String,
         /// What the field must be.
         problem: &'static str,
     },
     /// A list exceeds the limit on items.
-    #[error("{field}: has more than {limit} members")]
+    #[error("{field}: List should have at most {limit} items")]
     TooMany {
         /// The path of the list.
         field: String,
@@ -69,7 +69,7 @@ pub enum RequestError {
         limit: usize,
     },
     /// The request is valid, but the target's dialect cannot express it.
-    #[error("{field}: {problem}, which the model asked cannot be told")]
+    #[error("{field}: Not supported by the target model: {problem}")]
     Untranslatable {
         /// The path of the part that cannot be expressed.
         field: String,
@@ -79,11 +79,11 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The refusal to return for this error.
+    /// The kind of API error to return for it.
     #[must_use]
-    pub const fn refusal(&self) -> Refusal {
+    pub const fn api_error_kind(&self) -> ApiErrorKind {
         match self {
-            Self::TooLarge { .. } | Self::TooMany { .. } => Refusal::TooLarge,
+            Self::TooLarge { .. } | Self::TooMany { .. } => ApiErrorKind::TooLarge,
             Self::NotUtf8 { .. }
             | Self::NotJson { .. }
             | Self::TooDeep { .. }
@@ -91,8 +91,8 @@ impl RequestError {
             | Self::TooManyFields { .. }
             | Self::Duplicate { .. }
             | Self::Missing { .. }
-            | Self::Wrong { .. }
-            | Self::Untranslatable { .. } => Refusal::Malformed,
+            | Self::Invalid { .. }
+            | Self::Untranslatable { .. } => ApiErrorKind::Malformed,
         }
     }
 
@@ -100,8 +100,8 @@ impl RequestError {
         Self::Missing { field: field.into() }
     }
 
-    pub(crate) fn wrong(field: impl Into<String>, problem: &'static str) -> Self {
-        Self::Wrong { field: field.into(), problem }
+    pub(crate) fn invalid(field: impl Into<String>, problem: &'static str) -> Self {
+        Self::Invalid { field: field.into(), problem }
     }
 
     pub(crate) fn untranslatable(field: impl Into<String>, problem: &'static str) -> Self {
@@ -112,7 +112,7 @@ impl RequestError {
     pub(crate) fn within(mut self, outer: &str) -> Self {
         if let Self::Duplicate { field }
         | Self::Missing { field }
-        | Self::Wrong { field, .. }
+        | Self::Invalid { field, .. }
         | Self::TooMany { field, .. }
         | Self::Untranslatable { field, .. } = &mut self
         {

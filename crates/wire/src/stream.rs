@@ -2,7 +2,7 @@
 
 use crate::answer_error::StreamError;
 use crate::sse::{SseEvent, SseReader};
-use crate::surrogate::mended;
+use crate::surrogate::replace_lone_surrogates;
 use serde::Deserialize;
 
 /// Feeds a chunk to the SSE reader and its events to the dialect's parser. After an error, every further call returns
@@ -19,7 +19,7 @@ pub(crate) fn feed_events(
     let mut problem = None;
     let outcome = sse.feed(bytes, |event| {
         if problem.is_none() {
-            problem = read_mended(event, &mut read).err();
+            problem = read_replacing_surrogates(event, &mut read).err();
         }
     });
     let problem = problem.or_else(|| outcome.err().map(StreamError::from));
@@ -28,12 +28,12 @@ pub(crate) fn feed_events(
 }
 
 /// Parses an event. If parsing fails because of a lone surrogate, it is retried with U+FFFD in its place.
-fn read_mended(
+fn read_replacing_surrogates(
     event: SseEvent<'_>,
     read: &mut impl FnMut(SseEvent<'_>) -> Result<(), StreamError>,
 ) -> Result<(), StreamError> {
     let Err(error) = read(event) else { return Ok(()) };
-    match mended(event.data) {
+    match replace_lone_surrogates(event.data) {
         Some(data) => read(SseEvent { data: &data, ..event }),
         None => Err(error),
     }

@@ -8,7 +8,7 @@
 const REPLACEMENT: &[u8] = b"\\ufffd";
 
 /// Returns the JSON with U+FFFD in place of each lone surrogate; `None` if there is none.
-pub(crate) fn mended(json: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn replace_lone_surrogates(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut taken, mut at) = (0, 0);
     while let Some(found) = json.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
@@ -49,11 +49,11 @@ fn unit_at(json: &[u8], at: usize) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::mended;
+    use super::replace_lone_surrogates;
     use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
-    fn told(json: &str) -> Option<String> {
-        mended(json.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap())
+    fn replaced(json: &str) -> Option<String> {
+        replace_lone_surrogates(json.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     #[test]
@@ -68,25 +68,25 @@ mod tests {
             (r"\", None),
             (r"\u12", None),
         ] {
-            assert_eq!(told(json).as_deref(), expected, "{json}");
+            assert_eq!(replaced(json).as_deref(), expected, "{json}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_mended_is_a_text(units in prop::collection::vec(any::<u16>(), 0..20)) {
+        fn the_result_is_valid_text(units in prop::collection::vec(any::<u16>(), 0..20)) {
             let json: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
             let json = format!("\"{json}\"");
             let lossy = String::from_utf16_lossy(&units);
-            let mended = mended(json.as_bytes());
-            prop_assert_eq!(mended.is_some(), String::from_utf16(&units).is_err());
-            let text: String = serde_json::from_slice(&mended.unwrap_or(json.into_bytes())).unwrap();
+            let replaced = replace_lone_surrogates(json.as_bytes());
+            prop_assert_eq!(replaced.is_some(), String::from_utf16(&units).is_err());
+            let text: String = serde_json::from_slice(&replaced.unwrap_or(json.into_bytes())).unwrap();
             prop_assert_eq!(text, lossy);
         }
 
         #[test]
         fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            prop_assert!(mended(&bytes).is_none_or(|mended| mended.len() == bytes.len()));
+            prop_assert!(replace_lone_surrogates(&bytes).is_none_or(|replaced| replaced.len() == bytes.len()));
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Thinking is billed as output but often not shown: it is summarised, encrypted or omitted. The part of such an answer
 //! that has arrived therefore does not reveal its cost so far.
 
-use crate::fields::Fields;
-use crate::request::READ_BEFORE;
+use crate::fields::JsonFields;
+use crate::request::ALREADY_CHECKED;
 use serde_json::value::RawValue;
 
 /// The request fields with which vendors enable thinking.
@@ -12,18 +12,18 @@ const FIELDS: [&str; 6] =
     ["thinking", "reasoning", "reasoning_effort", "reasoning_config", "reasoningConfig", "enable_thinking"];
 
 /// Whether one of these fields enables thinking.
-pub(crate) fn asks_to_think(fields: &Fields<'_>) -> bool {
-    FIELDS.iter().any(|name| fields.get(name).is_some_and(turns_on))
+pub(crate) fn enables_thinking(fields: &JsonFields<'_>) -> bool {
+    FIELDS.iter().any(|name| fields.get(name).is_some_and(is_enabled))
 }
 
 /// Whether a field's value enables thinking. An unknown value counts as enabled.
-pub(crate) fn turns_on(raw: &RawValue) -> bool {
+pub(crate) fn is_enabled(raw: &RawValue) -> bool {
     match raw.get() {
         "null" | "false" | r#""none""# | r#""disabled""# => return false,
         object if !object.starts_with('{') => return true,
         _ => {}
     }
-    let Ok(fields) = Fields::of_value(raw, &READ_BEFORE) else { return true };
+    let Ok(fields) = JsonFields::of_value(raw, &ALREADY_CHECKED) else { return true };
     let says = |name, value| fields.get(name).is_some_and(|raw| raw.get() == value);
     !(fields.is_empty()
         || says("type", r#""disabled""#)
@@ -33,8 +33,8 @@ pub(crate) fn turns_on(raw: &RawValue) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::asks_to_think;
-    use crate::{Fields, RequestLimits};
+    use super::enables_thinking;
+    use crate::{JsonFields, RequestLimits};
 
     #[test]
     fn thinking_is_on_unless_it_is_said_to_be_off() {
@@ -58,8 +58,8 @@ mod tests {
             (r#""temperature":1"#, false),
         ] {
             let body = format!(r#"{{"model":"m",{field}}}"#);
-            let fields = Fields::read(body.as_bytes(), &RequestLimits::default()).unwrap();
-            assert_eq!(asks_to_think(&fields), is_on, "{field}");
+            let fields = JsonFields::read(body.as_bytes(), &RequestLimits::default()).unwrap();
+            assert_eq!(enables_thinking(&fields), is_on, "{field}");
         }
     }
 }

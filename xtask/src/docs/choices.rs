@@ -2,24 +2,26 @@
 
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::hours::OffPeakOptions;
-use seawall_core::router::{Purpose, RouteNote, RouteReason, RouteSituation, RouterOptions, route};
-use seawall_core::strategy::{FailureClass, FallbackKind, Language, StrategyOptions, Trouble, message};
+use seawall_core::router::{
+    RequestPurpose, RouterOptions, RoutingNote, RoutingReason, RoutingSituation, route,
+};
+use seawall_core::strategy::{FailureClass, FallbackCause, FallbackKind, Language, StrategyOptions, message};
 use seawall_core::vocabulary::{Ceiling, Intent, Rung, Tier};
 use std::time::Duration;
 
 /// The columns of the routing grid: a heading, the situation, and whether it is the evening peak.
-fn shown_callers() -> Vec<(&'static str, RouteSituation, bool)> {
-    let prime = RouteSituation::of(Some(Tier::Prime));
-    let standard = RouteSituation::of(Some(Tier::Standard));
-    let guest = RouteSituation::of(Some(Tier::Guest));
+fn shown_callers() -> Vec<(&'static str, RoutingSituation, bool)> {
+    let prime = RoutingSituation::of(Some(Tier::Prime));
+    let standard = RoutingSituation::of(Some(Tier::Standard));
+    let guest = RoutingSituation::of(Some(Tier::Guest));
     vec![
         ("prime", prime, true),
-        ("standard, cart", RouteSituation { has_cart: true, ..standard }, true),
+        ("standard, cart", RoutingSituation { has_cart: true, ..standard }, true),
         ("standard", standard, false),
         ("standard, peak", standard, true),
         ("guest", guest, false),
-        ("guest, no classifier", RouteSituation { classifier_available: false, ..guest }, false),
-        ("guest, lite off", RouteSituation { guest_lite: false, ..guest }, false),
+        ("guest, no classifier", RoutingSituation { classifier_available: false, ..guest }, false),
+        ("guest, lite off", RoutingSituation { guest_lite: false, ..guest }, false),
     ]
 }
 
@@ -29,12 +31,12 @@ pub(super) fn routing() -> String {
     let peak = options.evening_peak.check().map(|hours| hours.to_string()).unwrap_or_default();
     let night = OffPeakOptions::default().check().map(|rule| rule.hours().to_string()).unwrap_or_default();
     let mut page = format!(
-        "# Routing\n\nWhat a request is worth before load, money and switches have their say; the lowest ceiling of all \
-         holds. The evening peak is {peak}.\n\n\
-         | rule | priority | ceiling | template first | looks things up for | meaning |\n\
+        "# Routing\n\nThe priority, ceiling and retrieval of a request before load, budget and switches are considered; the lowest \
+         ceiling applies. The evening peak is {peak}.\n\n\
+         | rule | priority | ceiling | template first | retrieval for | meaning |\n\
          | --- | --- | --- | --- | --- | --- |\n"
     );
-    for reason in RouteReason::ALL {
+    for reason in RoutingReason::ALL {
         let rule = reason.rule();
         let intents = if rule.retrieval_for.len() == Intent::ALL.len() {
             "everything".to_owned()
@@ -51,8 +53,8 @@ pub(super) fn routing() -> String {
         ));
     }
     page.push_str(
-        "\nA ceiling of *none* means prepared and kept answers only. A caller whose tier could not be found is a guest.\n\
-         \n## By caller and intent\n\nThe ceiling, with *+* where things are looked up.\n\n| intent |",
+        "\nA ceiling of *none* means canned and cached answers only. A caller whose tier could not be determined is a guest.\n\
+         \n## By caller and intent\n\nThe ceiling, with *+* where retrieval is used.\n\n| intent |",
     );
     let callers = shown_callers();
     page.push_str(&callers.iter().map(|(name, ..)| format!(" {name} |")).collect::<String>());
@@ -60,27 +62,29 @@ pub(super) fn routing() -> String {
     for intent in Intent::ALL {
         page.push_str(&format!("| `{intent}` |"));
         for (_, situation, in_peak) in &callers {
-            let route = route(&RouteSituation { intent: Some(intent), ..*situation }, *in_peak);
+            let route = route(&RoutingSituation { intent: Some(intent), ..*situation }, *in_peak);
             page.push_str(&format!(" {}{} |", route.ceiling, if route.use_retrieval { " +" } else { "" }));
         }
         page.push('\n');
     }
-    page.push_str("\nAn intent that nobody said is `unknown`.\n\n## By purpose\n\n| purpose | priority |\n| --- | --- |\n");
-    for purpose in Purpose::ALL {
-        let situation = RouteSituation { purpose, ..RouteSituation::of(Some(Tier::Standard)) };
+    page.push_str("\nA request without an intent has the intent `unknown`.\n\n## By purpose\n\n| purpose | priority |\n| --- | --- |\n");
+    for purpose in RequestPurpose::ALL {
+        let situation = RoutingSituation { purpose, ..RoutingSituation::of(Some(Tier::Standard)) };
         let priority = match purpose {
-            Purpose::Caller => "as the rule says".to_owned(),
-            Purpose::Background | Purpose::HealthCheck => route(&situation, false).priority.to_string(),
+            RequestPurpose::Caller => "set by the rule".to_owned(),
+            RequestPurpose::Background | RequestPurpose::HealthCheck => {
+                route(&situation, false).priority.to_string()
+            }
         };
         page.push_str(&format!("| `{purpose}` | {priority} |\n"));
     }
     page.push_str("\n## Notes\n\n| note | meaning |\n| --- | --- |\n");
-    for note in RouteNote::ALL {
+    for note in RoutingNote::ALL {
         page.push_str(&format!("| `{note}` | {} |\n", note.text()));
     }
     page.push_str(&format!(
-        "\n## Off-peak\n\nFrom {night} nobody gets more than a fast model, and a prepared or kept answer comes first. The \
-         list of exempt tiers and priorities is empty unless set.\n"
+        "\n## Off-peak\n\nFrom {night} the ceiling is a fast model, and a canned or cached answer is preferred. The \
+         list of exempt tiers and priorities is empty by default.\n"
     ));
     page
 }
@@ -89,8 +93,8 @@ pub(super) fn routing() -> String {
 pub(super) fn strategy() -> String {
     let options = StrategyOptions::default();
     let mut page = String::from(
-        "# Failure strategy\n\n## What a failure is worth\n\n\
-         | class | kinds | retries, somebody waits | retries, nobody waits | alerts | fallback |\n\
+        "# Failure strategy\n\n## Failure classes\n\n\
+         | class | kinds | interactive retries | background retries | alerts | fallback |\n\
          | --- | --- | --- | --- | --- | --- |\n",
     );
     for class in FailureClass::ALL {
@@ -107,22 +111,22 @@ pub(super) fn strategy() -> String {
         ));
     }
     page.push_str(&format!(
-        "\nThe present pressure may allow fewer.\n\n## What comes instead\n\n\
-         The cache gets {:?}. After a model that took too long, another is asked only with {:?} or more left.\n\n\
-         | fallback | what is done |\n| --- | --- |\n",
-        options.cache_within, options.least_for_fast
+        "\nThe current pressure may allow fewer.\n\n## Fallbacks\n\n\
+         The cache lookup may take {:?}. After a model has timed out, another one is called only if {:?} or more are left.\n\n\
+         | fallback | action |\n| --- | --- |\n",
+        options.cache_timeout, options.min_for_fast
     ));
     for kind in FallbackKind::ALL {
         page.push_str(&format!("| `{kind}` | {} |\n", kind.text()));
     }
-    page.push_str("\n| trouble of the strong model | fallback | rungs |\n| --- | --- | --- |\n");
-    for (name, trouble, left) in shown_troubles() {
+    page.push_str("\n| failure of the strong model | fallback | rungs |\n| --- | --- | --- |\n");
+    for (name, cause, left) in shown_causes() {
         let Ok(strategy) = options.check() else { continue };
-        let decision = strategy.choose(&trouble, Rung::StrongModel, Ceiling::Strong, left);
+        let decision = strategy.choose(&cause, Rung::StrongModel, Ceiling::Strong, left);
         let rungs: Vec<_> = decision.rungs.iter().map(|rung| format!("`{rung}`")).collect();
         page.push_str(&format!("| {name} | `{}` | {} |\n", decision.kind, rungs.join(", ")));
     }
-    page.push_str("\n## What the caller reads\n\n| fallback | language | text |\n| --- | --- | --- |\n");
+    page.push_str("\n## Messages to the caller\n\n| fallback | language | text |\n| --- | --- | --- |\n");
     for kind in FallbackKind::ALL {
         for language in Language::ALL {
             let text = message(kind, language, false);
@@ -136,19 +140,19 @@ pub(super) fn strategy() -> String {
     page
 }
 
-fn shown_troubles() -> Vec<(&'static str, Trouble, Duration)> {
-    let failed = |kind| Trouble::Failed(Failure::of(kind));
+fn shown_causes() -> Vec<(&'static str, FallbackCause, Duration)> {
+    let failed = |kind| FallbackCause::Failed(Failure::of(kind));
     let enough = Duration::from_secs(1);
     vec![
-        ("its breaker is open", Trouble::BreakerOpen, enough),
-        ("it took too long", failed(FailureKind::TimedOut), enough),
-        ("it took too long, and little time is left", failed(FailureKind::TimedOut), Duration::ZERO),
-        ("it throttles", failed(FailureKind::Throttled), enough),
-        ("the queue has no place", Trouble::QueueRefused, enough),
+        ("its breaker is open", FallbackCause::BreakerOpen, enough),
+        ("it timed out", failed(FailureKind::TimedOut), enough),
+        ("it timed out, and little time is left", failed(FailureKind::TimedOut), Duration::ZERO),
+        ("it is throttled", failed(FailureKind::Throttled), enough),
+        ("the queue is full", FallbackCause::QueueRefused, enough),
         ("it failed", failed(FailureKind::ServerFault), enough),
-        ("the request is at fault", failed(FailureKind::BadRequest), enough),
+        ("the request is invalid", failed(FailureKind::BadRequest), enough),
         ("a guardrail blocked it", failed(FailureKind::Filtered), enough),
-        ("anything else", Trouble::Unexpected, enough),
+        ("anything else", FallbackCause::Unexpected, enough),
     ]
 }
 
@@ -166,11 +170,14 @@ mod tests {
         assert!(page.contains("The evening peak is 19:00-23:00 UTC+09:00."));
         assert!(page.contains("| `faq` | strong + | strong + | strong + | fast + | none | none | fast + |"));
         assert!(
-            page.contains("| `background` | bulk |") && page.contains("From 23:00-08:00 UTC+09:00 nobody")
+            page.contains("| `background` | bulk |")
+                && page.contains("From 23:00-08:00 UTC+09:00 the ceiling")
         );
         let page = strategy();
         assert!(page.contains("| `timed_out` | `timed_out` | 1 | 5 | yes | `model_timeout` |"));
         assert!(page.contains("| a guardrail blocked it | `guardrail_block` | `apology` |"));
-        assert!(page.contains("The cache gets 50ms.") && page.contains("| `throttled`, queued | ja |"));
+        assert!(
+            page.contains("The cache lookup may take 50ms.") && page.contains("| `throttled`, queued | ja |")
+        );
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn page(name: &str) -> anyhow::Result<String> {
         .current_dir(root())
         .output()
         .context("cannot start cargo")?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the gateway does not write the page {name}: {complaint}");
-    String::from_utf8(output.stdout).context("the page is no text")
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the gateway failed to write the page {name}: {stderr}");
+    String::from_utf8(output.stdout).context("the page is not UTF-8")
 }

@@ -2,15 +2,15 @@
 
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::failure::{ANTHROPIC, BEDROCK, DRS, FailureKind, OPENAI};
-use seawall_core::invariant::Law;
+use seawall_core::invariant::Invariant;
 use seawall_core::pressure::Pressure;
 
 /// Every kind of failure, and the mapping of each vendor's errors to them.
 pub(super) fn failures() -> String {
     let mut page = String::from(
-        "# Failures\n\nWhat an attempt can end in, and what that means. A vendor's error name decides where it is \
+        "# Failures\n\nHow an attempt can fail, and what each failure means. A vendor's error name decides where it is \
          known, its HTTP status otherwise.\n\n\
-         | kind | whose fault | trying again helps | health of the target | proves it did not run |\n\
+         | kind | origin | retryable | health of the target | not executed |\n\
          | --- | --- | --- | --- | --- |\n",
     );
     for kind in FailureKind::ALL {
@@ -24,8 +24,8 @@ pub(super) fn failures() -> String {
         ));
     }
     page.push_str(
-        "\n*Here* is the same target after a wait, or another at once; *Elsewhere* is another target only.\n\
-         Of health, *Bad* counts as failed, *Cut* as slow, *Good* as answered, and *Unknown* not at all.\n",
+        "\n*SameTarget* is the same target after a backoff, or another one at once; *OtherTarget* is another target only.\n\
+         Of health, *Bad* counts as a failure, *TimedOut* as slow, *Good* as a success, and *Unknown* is not counted.\n",
     );
     page.push_str("\n## By status\n\n| status | kind |\n| --- | --- |\n");
     for status in [400, 401, 402, 403, 404, 408, 409, 413, 422, 424, 429, 500, 502, 503, 504, 529] {
@@ -45,7 +45,7 @@ pub(super) fn failures() -> String {
 pub(super) fn protections() -> String {
     let mut page = String::from(
         "# Breakers and pressure\n\n## Breaker profiles\n\n\
-         | profile | failures in a row | failed share | slow after | window | open for | stages |\n\
+         | profile | consecutive failures | failure rate | slow threshold | window | open for | half-open stages |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for profile in BreakerProfile::ALL {
@@ -55,16 +55,16 @@ pub(super) fn protections() -> String {
             profile.name(),
             options.failure_threshold,
             options.failure_percent,
-            options.slow_after,
+            options.slow_threshold,
             options.window,
             options.open_for,
-            options.stages,
+            options.half_open_stages,
         ));
     }
     page.push_str(
-        "\nThe shares count from ten calls in the window, or twice the failures in a row where that is more. A share of \
-         slow calls of 50% opens it as well.\n\n## Pressure\n\n\
-         | pressure | retries of one request | waits times |\n| --- | --- | --- |\n",
+        "\nThe rates apply from ten calls in the window, or twice the number of consecutive failures if that is more. A \
+         share of 50% slow calls opens it as well.\n\n## Pressure\n\n\
+         | pressure | retries per request | delay multiplier |\n| --- | --- | --- |\n",
     );
     let levels = [Pressure::Normal, Pressure::Slight, Pressure::High, Pressure::Recovery, Pressure::Open];
     for level in levels {
@@ -74,28 +74,28 @@ pub(super) fn protections() -> String {
 }
 
 /// The invariants.
-pub(super) fn laws() -> String {
+pub(super) fn invariants() -> String {
     let mut page = String::from(
-        "# Laws\n\nWhat holds at every moment, whatever the input. Each is a function in `seawall_core::invariant` that \
-         property tests call.\n\n| law | promise |\n| --- | --- |\n",
+        "# Invariants\n\nProperties that hold at all times, for any input. Each is a function in `seawall_core::invariant` that \
+         property tests call.\n\n| invariant | description |\n| --- | --- |\n",
     );
-    for law in Law::ALL {
-        page.push_str(&format!("| `{}` | {} |\n", law.name(), law.promise()));
+    for invariant in Invariant::ALL {
+        page.push_str(&format!("| `{}` | {} |\n", invariant.name(), invariant.description()));
     }
     page
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{failures, laws, protections};
+    use super::{failures, invariants, protections};
 
     #[test]
     fn pages_say_what_the_code_does() {
         assert!(failures().contains("| 529 | `overloaded` |"));
         assert!(failures().contains("| `ServiceQuotaExceededException` | `quota_exhausted` |"));
-        assert!(failures().contains("| `throttled` | Provider | Here | Bad | yes |"));
+        assert!(failures().contains("| `throttled` | Provider | SameTarget | Bad | yes |"));
         assert!(protections().contains("| `sonnet` | 5 | 50% | 3.8s | 60s | 60s | [1, 3, 10] |"));
         assert!(protections().contains("| `high` | 1 | 2 |"));
-        assert!(laws().contains("| `window_within_limit` | No window"));
+        assert!(invariants().contains("| `window_within_limit` | No window"));
     }
 }

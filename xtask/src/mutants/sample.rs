@@ -1,10 +1,10 @@
 //! Reproducible random sampling.
 
-use seawall_core::chance::SeededChance;
+use seawall_core::random::SeededRandom;
 
 /// A uniformly random subset of `size` items, in their original order (selection sampling).
 pub(super) fn choose<T>(all: Vec<T>, size: usize, seed: u64) -> Vec<T> {
-    let mut generator = SeededChance::new(seed);
+    let mut generator = SeededRandom::new(seed);
     let mut wanted = size.min(all.len()) as u64;
     let mut left = all.len() as u64;
     // Each item is taken with probability "still wanted / still left", so exactly `size` are taken.

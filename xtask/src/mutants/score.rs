@@ -6,16 +6,16 @@ use std::fmt;
 
 /// The number of mutants by result.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Score {
+pub(super) struct MutationScore {
     caught: u64,
     timed_out: u64,
     unviable: u64,
     missed: Vec<String>,
 }
 
-impl Score {
+impl MutationScore {
     /// The minimum share of mutants that must be caught, in percent.
-    const ENOUGH: u64 = 85;
+    const MIN_PERCENT: u64 = 85;
 
     /// Parses `outcomes.json` of cargo-mutants.
     pub(super) fn from_outcomes(outcomes: &Value) -> anyhow::Result<Self> {
@@ -31,7 +31,7 @@ impl Score {
                 Some("Unviable") => score.unviable += 1,
                 Some("MissedMutant") => score.missed.push(name.to_owned()),
                 other => {
-                    anyhow::bail!("{name} ended in {other:?}, which means nothing to this version of xtask")
+                    anyhow::bail!("{name} ended in {other:?}, which this version of xtask does not know")
                 }
             }
         }
@@ -45,31 +45,31 @@ impl Score {
 
     /// Whether enough of them were caught. False if none could be judged.
     pub(super) fn is_enough(&self) -> bool {
-        self.judged() > 0 && self.noticed() * 100 >= self.judged() * Self::ENOUGH
+        self.judged() > 0 && self.detected() * 100 >= self.judged() * Self::MIN_PERCENT
     }
 
     /// Timeouts count as caught: tests that hang would fail in CI as well.
-    fn noticed(&self) -> u64 {
+    fn detected(&self) -> u64 {
         self.caught + self.timed_out
     }
 
     fn judged(&self) -> u64 {
-        self.noticed() + self.missed.len() as u64
+        self.detected() + self.missed.len() as u64
     }
 }
 
-impl fmt::Display for Score {
+impl fmt::Display for MutationScore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for name in &self.missed {
             writeln!(formatter, "missed: {name}")?;
         }
-        let (noticed, judged) = (self.noticed(), self.judged());
-        let percent = noticed as f64 * 100.0 / judged.max(1) as f64;
+        let (detected, judged) = (self.detected(), self.judged());
+        let percent = detected as f64 * 100.0 / judged.max(1) as f64;
         write!(
             formatter,
-            "noticed {noticed} of {judged} ({percent:.1} %, {} % is enough); {} of them by time-out; \
-             {} more did not compile",
-            Self::ENOUGH,
+            "detected {detected} of {judged} ({percent:.1} %, minimum {} %); {} of them by timeout; \
+             {} did not compile",
+            Self::MIN_PERCENT,
             self.timed_out,
             self.unviable
         )
@@ -78,7 +78,7 @@ impl fmt::Display for Score {
 
 #[cfg(test)]
 mod tests {
-    use super::Score;
+    use super::MutationScore;
     use serde_json::{Value, json};
 
     fn outcome(name: &str, summary: &str) -> Value {
@@ -94,19 +94,25 @@ mod tests {
             outcome("c", "Unviable"),
             outcome("d", "MissedMutant"),
         ]});
-        let score = Score::from_outcomes(&outcomes).unwrap();
-        assert_eq!(score, Score { caught: 1, timed_out: 1, unviable: 1, missed: vec!["d".to_owned()] });
+        let score = MutationScore::from_outcomes(&outcomes).unwrap();
+        assert_eq!(
+            score,
+            MutationScore { caught: 1, timed_out: 1, unviable: 1, missed: vec!["d".to_owned()] }
+        );
         assert_eq!(score.tried(), 4);
         assert_eq!(
             score.to_string(),
-            "missed: d\nnoticed 2 of 3 (66.7 %, 85 % is enough); 1 of them by time-out; 1 more did not compile"
+            "missed: d\ndetected 2 of 3 (66.7 %, minimum 85 %); 1 of them by timeout; 1 did not compile"
         );
     }
 
     #[test]
     fn the_bar_is_met_exactly_at_its_edge() {
-        let score =
-            |caught, missed| Score { caught, missed: vec![String::new(); missed], ..Score::default() };
+        let score = |caught, missed| MutationScore {
+            caught,
+            missed: vec![String::new(); missed],
+            ..MutationScore::default()
+        };
         assert!(score(85, 15).is_enough());
         assert!(!score(84, 16).is_enough());
         assert!(!score(0, 0).is_enough());
@@ -114,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_outcome_of_an_unknown_kind_is_an_error_and_not_a_guess() {
-        assert!(Score::from_outcomes(&json!({ "outcomes": [outcome("a", "Evaded")] })).is_err());
-        assert!(Score::from_outcomes(&json!({})).is_err());
+        assert!(MutationScore::from_outcomes(&json!({ "outcomes": [outcome("a", "Evaded")] })).is_err());
+        assert!(MutationScore::from_outcomes(&json!({})).is_err());
     }
 }

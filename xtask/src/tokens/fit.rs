@@ -2,7 +2,7 @@
 //!
 //! Where the corpus says little about a unit, its weight stays near the guess.
 
-use seawall_core::tokens::{Ascii, ClassCounts, Unit};
+use seawall_core::tokens::{AsciiContext, TextCounts, TextUnit};
 
 /// The strength of the regularisation, relative to one text.
 const HOLD: f64 = 0.02;
@@ -10,50 +10,58 @@ const PASSES: u32 = 4_000;
 
 /// A text and a tokenizer's count for it.
 pub(super) struct Observation {
-    counts: ClassCounts,
+    counts: TextCounts,
     tokens: f64,
 }
 
 impl Observation {
     pub(super) fn new(text: &str, tokens: u64) -> Self {
-        Self { counts: ClassCounts::of(text), tokens: tokens as f64 }
+        Self { counts: TextCounts::of(text), tokens: tokens as f64 }
     }
 }
 
 /// Units that share a weight, because the corpus is too small to separate them. Marks are separated: in JSON they stand
 /// in groups.
-fn shared(unit: Unit) -> Unit {
+fn shared(unit: TextUnit) -> TextUnit {
     match unit {
-        Unit::Word(_) => Unit::Word(Ascii::Prose),
-        Unit::LongWord(_) => Unit::LongWord(Ascii::Prose),
-        Unit::Digits(_) => Unit::Digits(Ascii::Prose),
-        Unit::Marks(Ascii::Url) => Unit::Marks(Ascii::Prose),
-        Unit::MoreMarks(_) => Unit::MoreMarks(Ascii::Prose),
-        Unit::Gap(_) => Unit::Gap(Ascii::Prose),
+        TextUnit::Word(_) => TextUnit::Word(AsciiContext::Prose),
+        TextUnit::LongWord(_) => TextUnit::LongWord(AsciiContext::Prose),
+        TextUnit::Digits(_) => TextUnit::Digits(AsciiContext::Prose),
+        TextUnit::Marks(AsciiContext::Url) => TextUnit::Marks(AsciiContext::Prose),
+        TextUnit::MoreMarks(_) => TextUnit::MoreMarks(AsciiContext::Prose),
+        TextUnit::Gap(_) => TextUnit::Gap(AsciiContext::Prose),
         unit => unit,
     }
 }
 
 /// The guess, in tokens.
-fn guess(unit: Unit) -> f64 {
+fn guess(unit: TextUnit) -> f64 {
     match unit {
-        Unit::Kanji | Unit::JapaneseMark | Unit::Word(_) | Unit::Digits(_) | Unit::Marks(_) => 1.0,
-        Unit::Hiragana | Unit::LongHiragana | Unit::Katakana => 0.71,
-        Unit::HalfKatakana | Unit::Hangul | Unit::Accented | Unit::LongScript | Unit::Sign => 1.0,
-        Unit::Cyrillic | Unit::ShortScript => 0.5,
-        Unit::Emoji | Unit::SmallEmoji => 3.0,
-        Unit::EmojiJoiner => 1.0,
-        Unit::LongWord(_) | Unit::MoreMarks(_) => 0.25,
-        Unit::Gap(_) => 0.5,
+        TextUnit::Kanji
+        | TextUnit::JapaneseMark
+        | TextUnit::Word(_)
+        | TextUnit::Digits(_)
+        | TextUnit::Marks(_) => 1.0,
+        TextUnit::Hiragana | TextUnit::LongHiragana | TextUnit::Katakana => 0.71,
+        TextUnit::HalfKatakana
+        | TextUnit::Hangul
+        | TextUnit::Accented
+        | TextUnit::LongScript
+        | TextUnit::Sign => 1.0,
+        TextUnit::Cyrillic | TextUnit::ShortScript => 0.5,
+        TextUnit::Emoji | TextUnit::SmallEmoji => 3.0,
+        TextUnit::EmojiJoiner => 1.0,
+        TextUnit::LongWord(_) | TextUnit::MoreMarks(_) => 0.25,
+        TextUnit::Gap(_) => 0.5,
     }
 }
 
 /// The weight of every unit, in thousandths of a token.
 pub(super) fn weights(observed: &[Observation]) -> Vec<u32> {
-    let units: Vec<Unit> = Unit::all().collect();
-    let columns: Vec<Unit> = units.iter().copied().filter(|unit| shared(*unit) == *unit).collect();
+    let units: Vec<TextUnit> = TextUnit::all().collect();
+    let columns: Vec<TextUnit> = units.iter().copied().filter(|unit| shared(*unit) == *unit).collect();
     // The share of a text's tokens that each column contributes with a weight of one.
-    let share = |observation: &Observation, column: Unit| {
+    let share = |observation: &Observation, column: TextUnit| {
         let members = units.iter().filter(|unit| shared(**unit) == column);
         members.map(|unit| observation.counts.units(*unit)).sum::<u64>() as f64 / observation.tokens
     };
@@ -78,7 +86,8 @@ pub(super) fn weights(observed: &[Observation]) -> Vec<u32> {
             *weight = moved;
         }
     }
-    let weight_of = |unit: &Unit| columns.iter().zip(&fitted).find(|(column, _)| **column == shared(*unit));
+    let weight_of =
+        |unit: &TextUnit| columns.iter().zip(&fitted).find(|(column, _)| **column == shared(*unit));
     units.iter().map(|unit| weight_of(unit).map_or(0, |(_, weight)| thousandths(*weight))).collect()
 }
 
@@ -94,7 +103,7 @@ fn thousandths(weight: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{Observation, weights};
-    use seawall_core::tokens::Unit;
+    use seawall_core::tokens::TextUnit;
 
     #[test]
     fn weights_that_made_the_counts_are_found_again() {
@@ -106,10 +115,11 @@ mod tests {
             })
             .collect();
         let found = weights(&observed);
-        let near = |unit: Unit, wanted: u32| assert!(found[unit.index()].abs_diff(wanted) <= 20, "{found:?}");
-        near(Unit::Kanji, 2_000);
-        near(Unit::Hiragana, 500);
+        let near =
+            |unit: TextUnit, wanted: u32| assert!(found[unit.index()].abs_diff(wanted) <= 20, "{found:?}");
+        near(TextUnit::Kanji, 2_000);
+        near(TextUnit::Hiragana, 500);
         // No sample contains it.
-        assert_eq!(found[Unit::Hangul.index()], 1_000);
+        assert_eq!(found[TextUnit::Hangul.index()], 1_000);
     }
 }

@@ -98,8 +98,8 @@ fn forbidden_edges(workspace: &Graph) -> Vec<String> {
 
 fn forbidden_reach(name: &str, tree: &Graph) -> Option<String> {
     let rule = rule_of(name)?;
-    let way = tree.way(name, |reached| rule.forbids_reaching(reached))?;
-    Some(format!("{name} must not reach {}: {}", way.last()?, way.join(" > ")))
+    let path = tree.path_to(name, |reached| rule.forbids_reaching(reached))?;
+    Some(format!("{name} must not reach {}: {}", path.last()?, path.join(" > ")))
 }
 
 #[test]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_nobody_thought_about_is_a_violation() {
+    fn a_crate_without_a_rule_is_a_violation() {
         let expected = ["seawall-misc is not in the table of crates: add it, with what it may use"];
         assert_eq!(forbidden_edges(&graph(&[("seawall-misc", "seawall-core")])), expected);
     }

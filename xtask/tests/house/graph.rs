@@ -70,16 +70,16 @@ impl Graph {
     }
 
     /// The shortest path from the crate `start` to one whose name is `wanted`, as names.
-    pub(crate) fn way(&self, start: &str, wanted: impl Fn(&str) -> bool) -> Option<Vec<&str>> {
+    pub(crate) fn path_to(&self, start: &str, wanted: impl Fn(&str) -> bool) -> Option<Vec<&str>> {
         let start = self.names.iter().find(|(_, name)| *name == start).map(|(node, _)| node.as_str())?;
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
         let mut waiting = VecDeque::from([start]);
         while let Some(node) = waiting.pop_front() {
             if wanted(self.name(node)) {
                 let back = std::iter::successors(Some(node), |node| came_from.get(node).copied());
-                let mut way: Vec<_> = back.map(|node| self.name(node)).collect();
-                way.reverse();
-                return Some(way);
+                let mut path: Vec<_> = back.map(|node| self.name(node)).collect();
+                path.reverse();
+                return Some(path);
             }
             for used in self.used_by(node) {
                 if used != start && !came_from.contains_key(used) {
@@ -134,9 +134,9 @@ fn metadata_is_read_without_outside_crates_and_without_edges_for_tests() {
 #[test]
 fn a_tree_is_read_by_its_depths() {
     let graph = Graph::of_tree("0core v1 (folder)\n1a v1\n2b v1\n3c v1\n1b v2\n1d v1\n2a v1 (*)\n").unwrap();
-    assert_eq!(graph.way("core", |name| name == "c"), Some(vec!["core", "a", "b", "c"]));
-    assert_eq!(graph.way("core", |name| name == "d"), Some(vec!["core", "d"]));
-    assert_eq!(graph.way("d", |name| name == "c"), Some(vec!["d", "a", "b", "c"]));
-    assert_eq!(graph.way("core", |name| name == "e"), None);
+    assert_eq!(graph.path_to("core", |name| name == "c"), Some(vec!["core", "a", "b", "c"]));
+    assert_eq!(graph.path_to("core", |name| name == "d"), Some(vec!["core", "d"]));
+    assert_eq!(graph.path_to("d", |name| name == "c"), Some(vec!["d", "a", "b", "c"]));
+    assert_eq!(graph.path_to("core", |name| name == "e"), None);
     assert!(Graph::of_tree("no depth").is_err());
 }

@@ -24,7 +24,9 @@ fn not_allowed(deny: &Table, tree: &str) -> anyhow::Result<Vec<String>> {
             && Expression { words: words(licence), at: 0, allowed: &allowed }
                 .whole()
                 .with_context(|| format!("{name}: {licence:?}"))?;
-        if !is_allowed && !violations.iter().any(|told: &String| told.starts_with(&format!("{name}: "))) {
+        if !is_allowed
+            && !violations.iter().any(|violation: &String| violation.starts_with(&format!("{name}: ")))
+        {
             violations.push(format!("{name}: {licence:?} is not allowed by deny.toml"));
         }
     }
@@ -104,7 +106,8 @@ fn every_crate_has_a_licence_that_is_allowed() -> anyhow::Result<()> {
 #[test]
 fn expressions_are_read_as_their_standard_says() {
     let deny: Table = "[licenses]\nallow = ['MIT', 'ISC', 'Apache-2.0 WITH LLVM-exception']".parse().unwrap();
-    let told = |licence: &str| not_allowed(&deny, &format!("a v1.0.0|{licence}\n")).map(|found| found.len());
+    let violation =
+        |licence: &str| not_allowed(&deny, &format!("a v1.0.0|{licence}\n")).map(|found| found.len());
     for right in [
         "MIT",
         "GPL-3.0 OR MIT",
@@ -113,13 +116,13 @@ fn expressions_are_read_as_their_standard_says() {
         "Apache-2.0 WITH LLVM-exception OR X",
         "MIT (*)",
     ] {
-        assert_eq!(told(right).unwrap(), 0, "{right}");
+        assert_eq!(violation(right).unwrap(), 0, "{right}");
     }
     for wrong in ["", "GPL-3.0", "MIT AND GPL-3.0", "X OR MIT AND Y", "Apache-2.0", "(MIT OR X) AND Y"] {
-        assert_eq!(told(wrong).unwrap(), 1, "{wrong}");
+        assert_eq!(violation(wrong).unwrap(), 1, "{wrong}");
     }
     for unreadable in ["(MIT", "MIT OR", "AND MIT", "MIT MIT", "X WITH"] {
-        assert!(told(unreadable).is_err(), "{unreadable}");
+        assert!(violation(unreadable).is_err(), "{unreadable}");
     }
     assert!(not_allowed(&"[licenses]".parse().unwrap(), "a v1|MIT").is_err());
     assert!(not_allowed(&deny, "\n").is_err());

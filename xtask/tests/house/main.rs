@@ -8,6 +8,7 @@ mod clean;
 mod edges;
 mod graph;
 mod licences;
+mod names;
 mod size;
 
 use anyhow::{Context as _, ensure};
@@ -25,8 +26,8 @@ fn root() -> PathBuf {
 fn output_of(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program).args(arguments).current_dir(root()).output();
     let output = output.with_context(|| format!("cannot start {program}"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program} {}: {complaint}", arguments.join(" "));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} {}: {stderr}", arguments.join(" "));
     String::from_utf8(output.stdout).with_context(|| format!("{program} wrote something that is not text"))
 }
 
@@ -53,14 +54,14 @@ fn files() -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+fn walk(directory: &Path, prefix: &str, found: &mut Vec<String>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_left_behind = ["target", "mutants.out"].iter().any(|start| name.starts_with(start))
+        let is_build_output = ["target", "mutants.out"].iter().any(|start| name.starts_with(start))
             || ["node_modules", ".venv"].contains(&name.as_str());
         let kind = entry.file_type()?;
-        if kind.is_dir() && !is_left_behind {
+        if kind.is_dir() && !is_build_output {
             walk(&entry.path(), &format!("{prefix}{name}/"), found)?;
         } else if kind.is_file() {
             found.push(format!("{prefix}{name}"));

@@ -1,7 +1,7 @@
 //! Invalid credentials. Each is refused in the dialect of its request, does not turn its caller into a guest, causes no
 //! model call and no cost, and no secret appears in a response or a log.
 
-use crate::running::{Answer, KEY, Running, folder, seawall};
+use crate::running::{Answer, KEY, Running, scratch_dir, seawall};
 use crate::signing::{Issuer, claims, header, seconds, signed, stamp, unsigned, with_secret};
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -50,9 +50,9 @@ fn bearer(proof: &str) -> String {
     format!("authorization: Bearer {proof}\r\n")
 }
 
-fn issued(folder: &Path, arguments: &[&str]) -> anyhow::Result<Value> {
-    let folder = folder.to_string_lossy();
-    let output = seawall(&[&["key"], arguments, &["--json", "--data-dir", &folder]].concat()).output()?;
+fn issued(directory: &Path, arguments: &[&str]) -> anyhow::Result<Value> {
+    let directory = directory.to_string_lossy();
+    let output = seawall(&[&["key"], arguments, &["--json", "--data-dir", &directory]].concat()).output()?;
     anyhow::ensure!(output.status.success(), "{output:?}");
     Ok(serde_json::from_slice(&output.stdout)?)
 }
@@ -70,7 +70,7 @@ struct Shop {
 
 impl Shop {
     fn new(test: &str) -> anyhow::Result<Self> {
-        let state = folder(&format!("{test}-state"))?;
+        let state = scratch_dir(&format!("{test}-state"))?;
         let issuer = Issuer::new()?;
         let list = crate::running::file(
             &format!("{test}-keys.json"),
@@ -91,15 +91,15 @@ impl Shop {
             issued(&state, &["revoke", name])?;
         }
         let more = format!(
-            "callers.issuers.shop = {{ issuer = \"{}\", audience = [\"{}\"], algorithms = [\"RS256\"], keys = 'file:{}', leeway = \"2s\" }}\n{}",
+            "callers.issuers.shop = {{ issuer = \"{}\", audience = [\"{}\"], algorithms = [\"RS256\"], jwks = 'file:{}', leeway = \"2s\" }}\n{}",
             crate::signing::ISSUER,
             crate::signing::AUDIENCE,
             list.display(),
-            crate::asking::BY_DAY,
+            crate::requests::BY_DAY,
         );
         let model = Running::model(test, "[]")?;
         let gateway = Running::gateway_with(test, &model.url, ["instant", "instant"], &more, |settings| {
-            let store = format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display());
+            let store = format!("store = {{ kind = \"embedded\", data_dir = '{}' }}", state.display());
             settings
                 .replace("store.kind = \"memory\"", &store)
                 .replace("access_log = \"none\"", &format!("access_log = '{}'", log.display()))
@@ -132,7 +132,7 @@ impl Shop {
         let errors = self.gateway.errors()?;
         assert!(!errors.contains("panicked"), "{errors}");
         let log = fs::read_to_string(&self.log)?;
-        let requests = self.gateway.operators("/admin/requests?most=1000")?.to_string();
+        let requests = self.gateway.operators("/admin/requests?limit=1000")?.to_string();
         for secret in secrets {
             for (place, text) in [("errors", &errors), ("log", &log), ("requests", &requests)] {
                 assert!(!text.contains(secret), "{secret:?} is in the {place}");
@@ -218,7 +218,7 @@ fn bad_tokens(issuer: &Issuer) -> anyhow::Result<Vec<(String, String)>> {
 }
 
 #[test]
-fn a_token_that_proves_nothing_is_refused_everywhere() -> anyhow::Result<()> {
+fn an_invalid_token_is_rejected_on_every_face() -> anyhow::Result<()> {
     let shop = Shop::new("bad-tokens")?;
     let (mut problems, mut secrets) = (Vec::new(), Vec::new());
     let bad = bad_tokens(&shop.issuer)?;
@@ -229,7 +229,7 @@ fn a_token_that_proves_nothing_is_refused_everywhere() -> anyhow::Result<()> {
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     shop.is_unharmed(&secrets)?;
-    let refused = shop.gateway.counter("seawall_requests_total{verdict=\"rejected\"}")?;
+    let refused = shop.gateway.counter("seawall_requests_total{outcome=\"rejected\"}")?;
     assert_eq!(refused, (bad.len() * WAYS_IN.len()) as u64);
     // A valid token is accepted everywhere, with the tier of its issuer and no more.
     let token = shop.issuer.token(&claims())?;
@@ -243,7 +243,7 @@ fn a_token_that_proves_nothing_is_refused_everywhere() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_key_or_a_signature_that_proves_nothing_is_refused_everywhere() -> anyhow::Result<()> {
+fn an_invalid_key_or_signature_is_rejected_on_every_face() -> anyhow::Result<()> {
     let shop = Shop::new("bad-keys")?;
     let [good, revoked] = &shop.keys;
     let [(id, secret), (old_id, old_secret)] = &shop.pairs;
@@ -361,7 +361,7 @@ fn a_credential_in_the_query_is_refused_everywhere_and_never_written_down() -> a
 }
 
 #[test]
-fn what_is_for_operators_is_not_found_where_callers_ask() -> anyhow::Result<()> {
+fn the_admin_api_is_not_served_on_the_callers_listener() -> anyhow::Result<()> {
     let shop = Shop::new("bad-admin")?;
     for path in [
         "/admin/status",

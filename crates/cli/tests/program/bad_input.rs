@@ -195,7 +195,7 @@ pub(crate) fn malformed_name(dialect: Dialect) -> &'static str {
 const WITH_KEY: &str = "authorization: Bearer any\r\ncontent-type: application/json\r\n";
 
 #[test]
-fn what_cannot_be_read_is_refused_in_the_words_of_its_dialect_and_costs_nothing() -> anyhow::Result<()> {
+fn an_unparsable_request_is_rejected_in_its_dialect_and_costs_nothing() -> anyhow::Result<()> {
     let model = Running::model("bad-input", "[]")?;
     let mut problems = Vec::new();
     for endpoint in &ENDPOINTS {
@@ -222,7 +222,7 @@ fn what_cannot_be_read_is_refused_in_the_words_of_its_dialect_and_costs_nothing(
 }
 
 #[test]
-fn without_a_key_nobody_is_answered_and_nothing_is_read() -> anyhow::Result<()> {
+fn a_request_without_a_key_is_rejected_before_its_body_is_read() -> anyhow::Result<()> {
     let model = Running::model("no-key", "[]")?;
     for endpoint in &ENDPOINTS {
         let (status, name) = match endpoint.dialect {

@@ -1,7 +1,7 @@
 //! Requests that no gateway should forward. Each is refused in its dialect, before any model is called.
 
-use crate::asking::{BY_DAY, NO_LIMITS, now};
 use crate::bad_input::{Dialect, ENDPOINTS, Endpoint, malformed_name, problem};
+use crate::requests::{BY_DAY, NO_LIMITS, now};
 use crate::running::{Answer, KEY, Running, file};
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -105,8 +105,8 @@ fn a_body_that_cannot_be_read_never_reaches_a_model() -> anyhow::Result<()> {
 }
 
 #[test]
-fn what_is_compressed_too_large_or_for_nobody_is_refused_as_such() -> anyhow::Result<()> {
-    let (model, gateway) = start("request-kinds", "server.body_limit = \"1MiB\"\n")?;
+fn compressed_oversized_and_unroutable_requests_are_rejected() -> anyhow::Result<()> {
+    let (model, gateway) = start("request-kinds", "server.max_body_size = \"1MiB\"\n")?;
     for endpoint in endpoints().filter(|endpoint| !endpoint.path.ends_with("tokens")) {
         let malformed = malformed_name(endpoint.dialect);
         for coding in ["gzip", "br", "deflate", "gzip, gzip", "x-nothing", "\"\""] {
@@ -201,8 +201,9 @@ fn broken_http_ends_its_connection_and_nothing_else() -> anyhow::Result<()> {
 }
 
 #[test]
-fn who_sends_a_byte_now_and_then_does_not_hold_a_connection() -> anyhow::Result<()> {
-    let (model, gateway) = start("request-slow", "server.header_time = \"1s\"\nserver.body_time = \"1s\"\n")?;
+fn a_client_that_trickles_bytes_does_not_hold_a_connection() -> anyhow::Result<()> {
+    let (model, gateway) =
+        start("request-slow", "server.header_timeout = \"1s\"\nserver.body_timeout = \"1s\"\n")?;
     let line = format!("POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {KEY}\r\n");
     for head in [line.clone(), format!("{line}content-length: 1000\r\n\r\n")] {
         let mut connection = TcpStream::connect(gateway.url.trim_start_matches("http://"))?;
@@ -233,7 +234,7 @@ fn who_sends_a_byte_now_and_then_does_not_hold_a_connection() -> anyhow::Result<
 }
 
 #[test]
-fn nothing_that_people_say_gets_into_the_log_and_nobody_forges_its_lines() -> anyhow::Result<()> {
+fn the_log_contains_no_message_content_and_its_lines_cannot_be_forged() -> anyhow::Result<()> {
     let log = file("request-log.txt", "")?;
     let model = Running::model("request-log", "[]")?;
     let gateway =
@@ -241,7 +242,7 @@ fn nothing_that_people_say_gets_into_the_log_and_nobody_forges_its_lines() -> an
             settings.replace("access_log = \"none\"", &format!("access_log = '{}'", log.display()))
         })?;
     let private = "taro@example.com 4111 1111 1111 1111 +81-90-1234-5678";
-    let forged = "x\r\n{\"verdict\":\"forged\"}\u{1b}[31m\u{202e}";
+    let forged = "x\r\n{\"outcome\":\"forged\"}\u{1b}[31m\u{202e}";
     for text in [private, forged] {
         gateway.chat(KEY, &json!({ "message": text, "session": "s-secret-session" }))?;
         let body = json!({
@@ -283,11 +284,11 @@ fn nothing_that_people_say_gets_into_the_log_and_nobody_forges_its_lines() -> an
 
 #[test]
 fn a_body_that_is_too_large_is_counted_as_refused() -> anyhow::Result<()> {
-    let (_model, gateway) = start("request-counted", "server.body_limit = \"1KiB\"\n")?;
+    let (_model, gateway) = start("request-counted", "server.max_body_size = \"1KiB\"\n")?;
     let mut answer = String::new();
     gateway.post(KEY, &"x".repeat(2_048))?.read_to_string(&mut answer)?;
     assert!(answer.contains(" 413 "), "{answer}");
-    let counted = r#"seawall_requests_total{verdict="rejected",reason="too_large"}"#;
+    let counted = r#"seawall_requests_total{outcome="rejected",reason="too_large"}"#;
     assert_eq!(gateway.counter(counted)?, 1);
     Ok(())
 }

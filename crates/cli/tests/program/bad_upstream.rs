@@ -1,7 +1,7 @@
 //! Invalid model responses. The caller gets a proper response, no other host is contacted, and the gateway keeps
 //! running.
 
-use crate::asking::{NO_LIMITS, now, question};
+use crate::requests::{NO_LIMITS, now, question};
 use crate::running::{KEY, Running};
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ fn start(test: &str) -> anyhow::Result<(Upstream, Running)> {
     let upstream = Upstream::start()?;
     let breakers = "breakers.sonnet = { failure_threshold = 100000, min_calls = 100000 }\n\
                     breakers.haiku = { failure_threshold = 100000, min_calls = 100000 }\n";
-    let more = format!("{NO_LIMITS}retry.most_retries = 0\n{breakers}");
+    let more = format!("{NO_LIMITS}retry.max_retries = 0\n{breakers}");
     let gateway = Running::gateway_with(test, &upstream.url, ["instant", "instant"], &more, |text| text)?;
     Ok((upstream, gateway))
 }
@@ -130,7 +130,7 @@ fn a_redirect_is_not_followed() -> anyhow::Result<()> {
 }
 
 #[test]
-fn nonsense_in_place_of_an_answer_is_an_error_and_is_not_passed_on() -> anyhow::Result<()> {
+fn an_invalid_upstream_response_is_an_error_and_is_not_forwarded() -> anyhow::Result<()> {
     let (upstream, gateway) = start("upstream-nonsense")?;
     let before = gateway.counter("process_resident_memory_bytes")?;
     let long = [b"data: ".to_vec(), vec![b'a'; 10 << 20]].concat();
@@ -178,7 +178,7 @@ fn nonsense_in_place_of_an_answer_is_an_error_and_is_not_passed_on() -> anyhow::
 }
 
 #[test]
-fn a_use_that_cannot_be_is_never_a_gift_nor_a_fortune() -> anyhow::Result<()> {
+fn an_invalid_usage_figure_is_charged_neither_too_little_nor_too_much() -> anyhow::Result<()> {
     let (upstream, gateway) = start("upstream-usage")?;
     let posted = || gateway.counter("seawall_budget_posted_nanodollars");
     for usage in [
@@ -203,7 +203,7 @@ fn a_use_that_cannot_be_is_never_a_gift_nor_a_fortune() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_word_about_coming_back_that_makes_no_sense_makes_nobody_wait() -> anyhow::Result<()> {
+fn an_invalid_retry_after_causes_no_wait() -> anyhow::Result<()> {
     let upstream = Upstream::start()?;
     let more = format!(
         "{NO_LIMITS}breakers.sonnet.failure_threshold = 100000\nbreakers.haiku.failure_threshold = 100000\n"
@@ -232,7 +232,7 @@ fn a_word_about_coming_back_that_makes_no_sense_makes_nobody_wait() -> anyhow::R
 }
 
 #[test]
-fn nothing_in_a_request_names_where_to_ask() -> anyhow::Result<()> {
+fn no_request_field_selects_the_upstream_address() -> anyhow::Result<()> {
     let trap = Upstream::start()?;
     let (upstream, gateway) = start("upstream-elsewhere")?;
     upstream.says(answer(&json!({ "input_tokens": 5, "output_tokens": 2 })));

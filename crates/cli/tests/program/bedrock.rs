@@ -1,7 +1,7 @@
 //! Amazon Bedrock as face and as target: a request in its dialect arrives unchanged, with its headers.
 
-use crate::asking::NO_LIMITS;
 use crate::client::{Client, Way};
+use crate::requests::NO_LIMITS;
 use crate::running::{Answer, KEY, Running, settings};
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -99,22 +99,22 @@ fn routes(url: &str) -> String {
     let mut text = settings(url, ["instant", "instant"]) + NO_LIMITS;
     for (route, model) in [("claude", CLAUDE), ("titan", TITAN), ("llama", LLAMA), ("mistral", MISTRAL)] {
         text += &format!(
-            "targets.{route} = {{ provider = \"bedrock\", url = \"{url}\", model = \"{model}\", region = \"us-east-1\", \
+            "targets.{route} = {{ provider = \"bedrock\", base_url = \"{url}\", model = \"{model}\", region = \"us-east-1\", \
              grade = \"fast\", breaker = \"haiku\" }}\n\
              routes.{route} = {{ targets = [\"{route}\"], faces = [\"anthropic\", \"openai\", \"bedrock\"] }}\n"
         );
     }
     text += &format!(
         "models.\"{CLAUDE}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\", surcharges.priority = {{ input = \"175%\", output = \"175%\" }} }}\n\
-         models.\"{TITAN}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\", window = 8000, max_output = 4096 }}\n\
+         models.\"{TITAN}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\", context_window = 8000, max_output = 4096 }}\n\
          models.\"{LLAMA}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\" }}\n\
-         models.\"{MISTRAL}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\", window = 8000 }}\n\
+         models.\"{MISTRAL}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\", context_window = 8000 }}\n\
          routes.mixed = {{ targets = [\"haiku\", \"claude\"], faces = [\"anthropic\", \"openai\", \"bedrock\"] }}\n\
          routes.elsewhere = {{ targets = [\"haiku\"], faces = [\"anthropic\", \"openai\", \"bedrock\"] }}\n\
          breakers.haiku.failure_threshold = 100_000\n\
          pressure.sustained_for = \"1h\"\n\
-         retry.base = \"1ms\"\n\
-         retry.cap = \"5ms\"\n"
+         retry.base_delay = \"1ms\"\n\
+         retry.max_delay = \"5ms\"\n"
     );
     text
 }
@@ -195,7 +195,7 @@ fn headers_that_change_what_is_done_or_charged_arrive_or_are_refused_by_name() -
 }
 
 #[test]
-fn the_version_that_a_caller_of_anthropics_names_arrives() -> anyhow::Result<()> {
+fn the_anthropic_version_header_is_forwarded() -> anyhow::Result<()> {
     let service = Service::start()?;
     let gateway = Running::gateway_in("bedrock-version", &routes(&service.url), &KEYS)?;
     let body =
@@ -244,7 +244,7 @@ fn through_model(test: &str) -> anyhow::Result<(Running, Running)> {
 }
 
 #[test]
-fn bodies_of_other_vendors_pass_unread_and_are_paid_for() -> anyhow::Result<()> {
+fn bodies_of_other_vendors_pass_through_and_are_charged() -> anyhow::Result<()> {
     let (model, gateway) = through_model("bedrock-opaque")?;
     let titan =
         json!({ "inputText": "What should I read next?", "textGenerationConfig": { "maxTokenCount": 20 } });

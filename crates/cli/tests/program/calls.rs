@@ -1,6 +1,6 @@
 //! System calls per request: the one part of performance that can be measured without noise.
 
-use crate::running::{KEY, Running, file, folder};
+use crate::running::{KEY, Running, file, scratch_dir};
 use anyhow::{Context as _, bail, ensure};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -101,10 +101,10 @@ fn send_from_all(gateway: &Running, requests: u64) -> anyhow::Result<()> {
 fn a_plain_request_takes_at_most_seven_system_calls() -> anyhow::Result<()> {
     let model = Running::model("calls", "[]")?;
     let more = "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n";
-    let state = folder("calls-state")?;
+    let state = scratch_dir("calls-state")?;
     // With the journal on: every request includes a write before the call, and one when it is settled.
     let gateway = Running::gateway_with("calls", &model.url, ["instant", "instant"], more, |settings| {
-        let store = format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display());
+        let store = format!("store = {{ kind = \"embedded\", data_dir = '{}' }}", state.display());
         // On one core: tracing makes journal writes so slow that two threads would contend all the time.
         settings.replace("store.kind = \"memory\"", &store).replace("server.cores = 2", "server.cores = 1")
     })?;

@@ -168,23 +168,23 @@ pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/sdk").join(name)
 }
 
-fn python(folder: &str, name: &str) -> anyhow::Result<Command> {
-    let mut command = Command::new(installed(folder)?.join("bin/python"));
+fn python(directory: &str, name: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new(installed(directory)?.join("bin/python"));
     command.arg(script(name));
     Ok(command)
 }
 
-fn node(folder: &str, name: &str) -> anyhow::Result<Command> {
+fn node(directory: &str, name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new("node");
     // Deprecation warnings about this version of node are not part of a test.
-    command.env("NODE_NO_WARNINGS", "1").arg(script(name)).arg(installed(folder)?);
+    command.env("NODE_NO_WARNINGS", "1").arg(script(name)).arg(installed(directory)?);
     Ok(command)
 }
 
 /// The directory of a client library, beside the directory that cargo gives to tests.
 pub(crate) fn installed(name: &str) -> anyhow::Result<PathBuf> {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = temporary.parent().unwrap_or(temporary).join("clients").join(name);
-    ensure!(folder.is_dir(), "{name} is not installed; `cargo xtask test` installs it");
-    Ok(folder)
+    let directory = temporary.parent().unwrap_or(temporary).join("clients").join(name);
+    ensure!(directory.is_dir(), "{name} is not installed; `cargo xtask test` installs it");
+    Ok(directory)
 }

@@ -13,7 +13,7 @@ fn finishes(client: Client) -> (&'static str, &'static str) {
 }
 
 #[test]
-fn every_client_is_answered_in_words_in_pieces_and_with_calls() -> anyhow::Result<()> {
+fn every_client_receives_whole_streamed_and_tool_call_responses() -> anyhow::Result<()> {
     let model = Running::model("client-answers", "[]")?;
     for client in Client::ALL {
         // One process for all calls: starting a client takes longer than anything it does.

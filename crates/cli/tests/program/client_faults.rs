@@ -99,7 +99,7 @@ fn output_on_bill(model: &Running) -> anyhow::Result<u64> {
 }
 
 #[test]
-fn what_breaks_raises_where_the_client_can_see_it() -> anyhow::Result<()> {
+fn an_upstream_failure_raises_in_the_client() -> anyhow::Result<()> {
     let model = Running::model("client-faults", "[]")?;
     let mut others = Vec::new();
     for client in Client::ALL {

@@ -25,8 +25,8 @@ fn fine(arguments: &[&str]) -> anyhow::Result<String> {
 }
 
 fn examples() -> anyhow::Result<Vec<PathBuf>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let files = fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))?;
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let files = fs::read_dir(&directory).with_context(|| format!("no {}", directory.display()))?;
     let files = files.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect())
 }
@@ -56,7 +56,7 @@ fn what_is_shown_of_an_example_is_the_same_settings_again() -> anyhow::Result<()
         let shown = file(&format!("shown-{name}"), &fine(&["show", "--origin", &path.to_string_lossy()])?)?;
         assert_eq!(
             fine(&["diff", &path.to_string_lossy(), &shown.to_string_lossy()])?,
-            "no difference\n",
+            "no differences\n",
             "{name}"
         );
     }
@@ -64,16 +64,18 @@ fn what_is_shown_of_an_example_is_the_same_settings_again() -> anyhow::Result<()
 }
 
 #[test]
-fn a_new_file_can_be_used_and_is_never_written_over_by_mistake() -> anyhow::Result<()> {
+fn the_starter_file_is_valid_and_never_overwritten_by_accident() -> anyhow::Result<()> {
     let path = file("new-seawall.toml", "")?;
     fs::remove_file(&path)?;
     let name = path.to_string_lossy().into_owned();
     assert!(fine(&["init", &name])?.starts_with(&format!("wrote {name}\n")));
-    assert!(fine(&["check", &name])?.starts_with(&format!("{name}: fine (1 route, 2 targets, $50.00 a day")));
+    assert!(
+        fine(&["check", &name])?.starts_with(&format!("{name}: ok (1 route, 2 targets, daily budget $50.00"))
+    );
     fs::write(&path, "# mine\n")?;
     let again = config(&["init", &name])?;
     assert_eq!(again.code, Some(2));
-    assert!(again.err.contains("is there already; --force writes over it"), "{}", again.err);
+    assert!(again.err.contains("already exists; use --force to overwrite it"), "{}", again.err);
     assert_eq!(fs::read_to_string(&path)?, "# mine\n");
     fine(&["init", "--force", &name])?;
     assert!(fs::read_to_string(&path)?.contains("profile = \"demo\""));
@@ -95,7 +97,7 @@ fn mistakes_are_shown_all_at_once_for_people_and_for_programs() -> anyhow::Resul
     let problems = found["problems"].as_array().context("no list")?;
     assert_eq!(problems.len(), 2, "{found}");
     assert_eq!(
-        (&problems[0]["places"][0]["line"], &problems[0]["severity"]),
+        (&problems[0]["locations"][0]["line"], &problems[0]["severity"]),
         (&2.into(), &"error".into()),
         "{found}"
     );
@@ -104,29 +106,32 @@ fn mistakes_are_shown_all_at_once_for_people_and_for_programs() -> anyhow::Resul
 
 /// Settings that `config check` accepts start; those that it refuses end `serve` with the same code and message.
 #[test]
-fn whatever_would_keep_serve_from_starting_is_found_by_check() -> anyhow::Result<()> {
+fn config_check_finds_everything_that_prevents_startup() -> anyhow::Result<()> {
     let redis = |more: &str| {
         format!(
-            "budget.per_node = true\n[store]\nkind = \"redis\"\nfolder = \"nowhere\"\n[store.redis]\n{more}\n"
+            "budget.per_node = true\n[store]\nkind = \"redis\"\ndata_dir = \"nowhere\"\n[store.redis]\n{more}\n"
         )
     };
     let unset = "password = \"env:SEAWALL_TEST_NOT_SET\"";
     let cases = [
         (
             redis(&format!("url = \"redis://127.0.0.1:1\"\n{unset}")),
-            "store.redis.password: env:SEAWALL_TEST_NOT_SET: this variable is not set",
+            "store.redis.password: env:SEAWALL_TEST_NOT_SET: the environment variable is not set",
         ),
-        (redis(&format!("url = \"rediss://127.0.0.1:1\"\n{unset}")), "this variable is not set"),
+        (redis(&format!("url = \"rediss://127.0.0.1:1\"\n{unset}")), "the environment variable is not set"),
         (
             redis("url = \"rediss://127.0.0.1:1\"\nca_file = \"no/such/file\""),
             "store.redis.ca_file: no/such/file",
         ),
         (
             redis("url = \"rediss://127.0.0.1:1\"\nca_file = \"/dev/null\""),
-            "store.redis.ca_file: /dev/null: there is no certificate",
+            "store.redis.ca_file: /dev/null: no PEM certificate found",
         ),
-        (redis("url = \"redis://127.0.0.1:1\"\nprefix = \"{a}\""), "store.redis.prefix: must hold no braces"),
-        (redis("url = \"redis://127.0.0.1:1/many\""), "number of a database"),
+        (
+            redis("url = \"redis://127.0.0.1:1\"\nprefix = \"{a}\""),
+            "store.redis.prefix: must not contain braces",
+        ),
+        (redis("url = \"redis://127.0.0.1:1/many\""), "must be a database number"),
         (
             "admin.credential = \"env:SEAWALL_TEST_NOT_SET\"\n".to_owned(),
             "admin.credential: env:SEAWALL_TEST_NOT_SET",
@@ -142,7 +147,7 @@ fn whatever_would_keep_serve_from_starting_is_found_by_check() -> anyhow::Result
         ),
     ];
     for (number, (text, words)) in cases.iter().enumerate() {
-        let state = crate::running::folder(&format!("would-start-{number}"))?;
+        let state = crate::running::scratch_dir(&format!("would-start-{number}"))?;
         let text = format!("profile = \"demo\"\n{text}").replace("nowhere", &state.to_string_lossy());
         let path = file(&format!("would-start-{number}.toml"), &text)?;
         let name = path.to_string_lossy().into_owned();
@@ -164,7 +169,7 @@ fn whatever_would_keep_serve_from_starting_is_found_by_check() -> anyhow::Result
 }
 
 #[test]
-fn the_environment_overrules_the_file_and_an_argument_overrules_both() -> anyhow::Result<()> {
+fn the_environment_overrides_the_file_and_an_argument_overrides_both() -> anyhow::Result<()> {
     let path = file("overruled.toml", "server.listen = \"127.0.0.1:1111\"\n")?;
     let shown = |arguments: &[&str]| -> anyhow::Result<String> {
         let mut command = seawall(&["config", "show", "--origin"]);
@@ -180,8 +185,7 @@ fn the_environment_overrules_the_file_and_an_argument_overrules_both() -> anyhow
 
 #[test]
 fn a_secret_is_never_printed() -> anyhow::Result<()> {
-    let text =
-        "targets.sonnet = { provider = \"anthropic\", key = \"sk-ant-very-secret\", region = \"none\" }\n";
+    let text = "targets.sonnet = { provider = \"anthropic\", api_key = \"sk-ant-very-secret\", region = \"none\" }\n";
     let path = file("literal-secret.toml", text)?;
     for arguments in [&["check"][..], &["check", "--json"], &["show"]] {
         let said = config(&[arguments, &[&path.to_string_lossy()]].concat())?;
@@ -192,25 +196,25 @@ fn a_secret_is_never_printed() -> anyhow::Result<()> {
 }
 
 #[test]
-fn differences_say_what_needs_a_restart_and_what_is_not_followed() -> anyhow::Result<()> {
+fn differences_show_what_needs_a_restart_and_what_is_unimplemented() -> anyhow::Result<()> {
     let text = fine(&["diff", "mangaassist", "demo"])?;
     assert!(
-        text.contains("store.folder: \"seawall-data\" -> \"seawall-demo\"  (needs a restart)\n"),
+        text.contains("store.data_dir: \"seawall-data\" -> \"seawall-demo\"  (needs a restart)\n"),
         "{text}"
     );
     assert!(text.contains("targets.sonnet.provider: \"bedrock\" -> \"simulated\"\n"), "{text}");
-    let one = file("diff-cores.toml", "server.cores = 1\nframing.output_tokens = 900\n")?;
+    let one = file("diff-cores.toml", "server.cores = 1\nframing.max_output_tokens = 900\n")?;
     let one = one.to_string_lossy();
     let text = fine(&["diff", "mangaassist", &one])?;
     assert!(text.contains("server.cores: \"all\" -> 1  (needs a restart)\n"), "{text}");
-    assert!(text.contains("framing.output_tokens: 1024 -> 900  (not followed yet)\n"), "{text}");
+    assert!(text.contains("framing.max_output_tokens: 1024 -> 900  (not implemented)\n"), "{text}");
     let list: Value = serde_json::from_str(&fine(&["diff", "--json", "mangaassist", &one])?)?;
     let marks = |key: &str| {
         let found = list.as_array()?.iter().find(|one| one["key"] == key)?;
-        Some((found["needs_restart"].as_bool()?, found["is_followed"].as_bool()?))
+        Some((found["needs_restart"].as_bool()?, found["implemented"].as_bool()?))
     };
     assert_eq!(marks("server.cores"), Some((true, true)));
-    assert_eq!(marks("framing.output_tokens"), Some((false, false)));
+    assert_eq!(marks("framing.max_output_tokens"), Some((false, false)));
     Ok(())
 }
 

@@ -1,21 +1,21 @@
 //! `seawall demo`.
 
-use crate::running::{folder, seawall};
+use crate::running::{scratch_dir, seawall};
 use serde_json::Value;
 use std::fs;
 
 /// The disjoint outcomes of requests.
 const PARTS: [&str; 7] =
-    ["answered", "broken_off", "refused_rightly", "refused_wrongly", "lost", "hung", "ended_falsely"];
+    ["answered", "interrupted", "rejected_as_abuse", "rejected_unexpectedly", "lost", "hung", "truncated"];
 
 fn number(counts: &Value, name: &str) -> u64 {
     counts[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {counts}"))
 }
 
 #[test]
-fn ten_seconds_of_outages_keep_every_promise_and_the_counts_add_up() -> anyhow::Result<()> {
+fn ten_seconds_of_outages_keep_every_guarantee_and_the_counts_add_up() -> anyhow::Result<()> {
     // Its temporary state goes here, and must be gone at the end.
-    let state = folder("demo-state")?;
+    let state = scratch_dir("demo-state")?;
     fs::create_dir(&state)?;
     let output =
         seawall(&["demo", "--seconds", "10", "--seed", "7", "--json"]).env("TMPDIR", &state).output()?;
@@ -25,22 +25,22 @@ fn ten_seconds_of_outages_keep_every_promise_and_the_counts_add_up() -> anyhow::
     let report: Value = serde_json::from_str(&said)?;
     assert_eq!((&report["seconds"], &report["seed"]), (&10.into(), &7.into()));
     for side in ["seawall", "plain"] {
-        for who in ["shoppers", "flooder"] {
+        for who in ["customers", "abusive_client"] {
             let counts = &report[side][who];
             let parts: u64 = PARTS.iter().map(|part| number(counts, part)).sum();
-            assert_eq!(number(counts, "asked"), parts, "{side}, {who}: {counts}");
+            assert_eq!(number(counts, "sent"), parts, "{side}, {who}: {counts}");
             assert_eq!(
-                number(counts, "asked"),
-                number(&report["seawall"][who], "asked"),
-                "both were asked alike"
+                number(counts, "sent"),
+                number(&report["seawall"][who], "sent"),
+                "both received the same requests"
             );
-            assert!(number(counts, "looked_complete") <= number(counts, "ended_falsely"), "{counts}");
+            assert!(number(counts, "falsely_complete") <= number(counts, "truncated"), "{counts}");
         }
     }
-    let shop = &report["seawall"]["shoppers"];
-    assert!(number(shop, "asked") > 15 && number(shop, "answered") * 2 > number(shop, "asked"), "{shop}");
-    assert!(number(shop, "answered") > number(&report["plain"]["shoppers"], "answered"), "{report}");
-    assert!(number(&report["seawall"]["flooder"], "refused_rightly") > 100, "{report}");
+    let shop = &report["seawall"]["customers"];
+    assert!(number(shop, "sent") > 15 && number(shop, "answered") * 2 > number(shop, "sent"), "{shop}");
+    assert!(number(shop, "answered") > number(&report["plain"]["customers"], "answered"), "{report}");
+    assert!(number(&report["seawall"]["abusive_client"], "rejected_as_abuse") > 100, "{report}");
     let promises = report["promises"].as_array().map_or(&[][..], Vec::as_slice);
     assert_eq!(promises.len(), 10);
     assert!(promises.iter().all(|promise| promise["held"] == true), "{report}");
@@ -53,7 +53,7 @@ fn ten_seconds_of_outages_keep_every_promise_and_the_counts_add_up() -> anyhow::
 }
 
 #[test]
-fn a_length_that_makes_no_sense_is_bad_input() -> anyhow::Result<()> {
+fn an_invalid_length_is_invalid_input() -> anyhow::Result<()> {
     for seconds in ["9", "1201", "-1", "soon"] {
         let output = seawall(&["demo", &format!("--seconds={seconds}")]).output()?;
         let errors = String::from_utf8_lossy(&output.stderr);

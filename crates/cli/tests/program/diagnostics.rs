@@ -1,13 +1,13 @@
 //! The diagnostic log: one line for each change that matters to an operator, and no secret.
 
-use crate::asking::{BY_DAY, NO_LIMITS, question, wait_until};
-use crate::running::{KEY, Running, caller, folder, send_to};
+use crate::requests::{BY_DAY, NO_LIMITS, question, wait_until};
+use crate::running::{KEY, Running, caller, scratch_dir, send_to};
 use anyhow::ensure;
 use serde_json::{Value, json};
 
 /// Breakers with a short open time.
 const BREAKER: &str =
-    "retry.most_retries = 0\nbreakers.sonnet.open_for = \"1s\"\nbreakers.haiku.open_for = \"1s\"\n";
+    "retry.max_retries = 0\nbreakers.sonnet.open_for = \"1s\"\nbreakers.haiku.open_for = \"1s\"\n";
 
 fn admin(gateway: &Running, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
     let address = gateway.admin.trim_start_matches("http://");
@@ -21,7 +21,7 @@ fn admin(gateway: &Running, method: &str, path: &str, body: &str) -> anyhow::Res
 
 #[test]
 fn breakers_keys_and_draining_leave_one_line_each() -> anyhow::Result<()> {
-    let state = folder("diagnostics-state")?;
+    let state = scratch_dir("diagnostics-state")?;
     let model = Running::model("diagnostics", r#"[{"fault":{"kind":"status","status":500}}]"#)?;
     // A failure that only one caller has caused is probed by that caller alone.
     let other = "sk-other-0123456789abcdef";
@@ -30,7 +30,7 @@ fn breakers_keys_and_draining_leave_one_line_each() -> anyhow::Result<()> {
         Running::gateway_with("diagnostics", &model.url, ["instant", "instant"], &more, |settings| {
             settings.replace(
                 "store.kind = \"memory\"",
-                &format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display()),
+                &format!("store = {{ kind = \"embedded\", data_dir = '{}' }}", state.display()),
             )
         })?;
     let said = |words: &str| -> anyhow::Result<usize> { Ok(gateway.errors()?.matches(words).count()) };
@@ -55,7 +55,7 @@ fn breakers_keys_and_draining_leave_one_line_each() -> anyhow::Result<()> {
     for line in [
         format!("seawall: key {id} created (tier prime)\n"),
         format!("seawall: key {id} revoked (tier prime)\n"),
-        "seawall: SIGTERM received: draining, for at most 2m\n".to_owned(),
+        "seawall: SIGTERM received: draining requests, for at most 2m\n".to_owned(),
     ] {
         ensure!(log.matches(&line).count() == 1, "{line}: {log}");
     }

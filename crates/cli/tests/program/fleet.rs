@@ -1,7 +1,7 @@
 //! Two gateways with a shared store, and caller input that must not reach into it.
 
-use crate::asking::{NO_LIMITS, at_once, question, wait_until};
-use crate::running::{Answer, KEY, Running, folder};
+use crate::requests::{NO_LIMITS, at_once, question, wait_until};
+use crate::running::{Answer, KEY, Running, scratch_dir};
 use anyhow::Context as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -70,20 +70,20 @@ impl Drop for Store {
 fn start(test: &str, store: &Store, model: &Running, more: &str) -> anyhow::Result<[Running; 2]> {
     let start = |number: u32| {
         let test = format!("{test}-{number}");
-        let own = folder(&format!("{test}-state"))?;
+        let own = scratch_dir(&format!("{test}-state"))?;
         Running::gateway_with(&test, &model.url, ["instant", "instant"], more, |settings| {
             let url = format!("redis://127.0.0.1:{}", store.port);
             // A generous timeout, so that a busy machine does not cause decisions without the store.
-            let redis = format!("{{ url = \"{url}\", operation_time = \"2s\" }}");
+            let redis = format!("{{ url = \"{url}\", operation_timeout = \"2s\" }}");
             let shared =
-                format!("store = {{ kind = \"redis\", folder = '{}', redis = {redis} }}", own.display());
+                format!("store = {{ kind = \"redis\", data_dir = '{}', redis = {redis} }}", own.display());
             let shared = format!("budget.per_node = true\n{shared}");
             settings.replace("store.kind = \"memory\"", &shared)
         })
     };
     let gateways = [start(1)?, start(2)?];
     wait_until("both decide together", || {
-        let here = gateways.iter().map(|gateway| gateway.counter("seawall_shared_store_here"));
+        let here = gateways.iter().map(|gateway| gateway.counter("seawall_shared_store_up"));
         Ok(here.collect::<anyhow::Result<Vec<_>>>()? == [1, 1])
     })?;
     Ok(gateways)
@@ -101,7 +101,7 @@ fn alone(
     Running::gateway_with(test, &model.url, ["instant", "instant"], limit, |settings| {
         let redis = format!("{{ url = \"redis://127.0.0.1:{port}\"{more} }}");
         let store =
-            format!("store = {{ kind = \"redis\", folder = '{}', redis = {redis} }}", state.display());
+            format!("store = {{ kind = \"redis\", data_dir = '{}', redis = {redis} }}", state.display());
         settings.replace("store.kind = \"memory\"", &format!("budget.per_node = true\n{store}"))
     })
 }
@@ -119,7 +119,7 @@ fn nodes_that_start_without_their_store_admit_no_more_than_the_limit() -> anyhow
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let start = |number: u32| {
         let test = format!("fleet-alone-{number}");
-        alone(&test, port, &folder(&format!("{test}-state"))?, &model, ", fleet_size = 3")
+        alone(&test, port, &scratch_dir(&format!("{test}-state"))?, &model, ", fleet_size = 3")
     };
     let gateways = [start(1)?, start(2)?, start(3)?];
     // Per minute: 50 and a burst of 10, over three nodes.
@@ -128,17 +128,17 @@ fn nodes_that_start_without_their_store_admit_no_more_than_the_limit() -> anyhow
 }
 
 #[test]
-fn a_node_remembers_how_many_there_were_when_it_starts_without_the_store() -> anyhow::Result<()> {
+fn a_node_remembers_the_fleet_size_when_it_starts_without_the_store() -> anyhow::Result<()> {
     let store = Store::start()?;
     let model = Running::model("fleet-remembers", "[]")?;
-    let states = [folder("fleet-remembers-1-state")?, folder("fleet-remembers-2-state")?];
+    let states = [scratch_dir("fleet-remembers-1-state")?, scratch_dir("fleet-remembers-2-state")?];
     let start = |more: &str| -> anyhow::Result<Vec<Running>> {
         let one = |(number, state): (usize, &std::path::PathBuf)| {
             alone(&format!("fleet-remembers-{number}"), store.port, state, &model, more)
         };
         states.iter().enumerate().map(one).collect()
     };
-    let gateways = start(", operation_time = \"2s\"")?;
+    let gateways = start(", operation_timeout = \"2s\"")?;
     wait_until("both know of each other", || {
         let sizes =
             states.iter().map(|state| std::fs::read_to_string(state.join("fleet-size")).unwrap_or_default());
@@ -158,7 +158,7 @@ fn named(gateway: &Running, name: &str, max_tokens: u32) -> anyhow::Result<Answe
 }
 
 #[test]
-fn a_name_is_one_request_in_the_whole_fleet_and_never_reaches_into_the_store() -> anyhow::Result<()> {
+fn an_idempotency_key_is_unique_in_the_fleet_and_cannot_inject_store_commands() -> anyhow::Result<()> {
     let store = Store::start()?;
     let model = Running::model("fleet-names", "[]")?;
     let gateways = start("fleet-names", &store, &model, NO_LIMITS)?;
@@ -192,7 +192,7 @@ fn a_name_is_one_request_in_the_whole_fleet_and_never_reaches_into_the_store() -
 }
 
 #[test]
-fn what_one_gateway_lets_through_the_other_knows() -> anyhow::Result<()> {
+fn nodes_share_what_each_of_them_admitted() -> anyhow::Result<()> {
     let store = Store::start()?;
     let model = Running::model("fleet-limit", "[]")?;
     let limit = "limits.tiers.prime = { minute = \"10/min\", burst = 10 }\n";
@@ -211,14 +211,16 @@ fn what_one_gateway_lets_through_the_other_knows() -> anyhow::Result<()> {
     store.kill()?;
     wait_until("it is missed", || {
         gateways[0].ask(KEY, &question(1, false))?;
-        Ok(gateways[0].errors()?.contains("seawall: redis is away: this node decides by its own share"))
+        Ok(gateways[0]
+            .errors()?
+            .contains("seawall: redis is unavailable: this node enforces its own share of every limit"))
     })?;
-    assert_eq!(gateways[0].errors()?.matches("redis is away").count(), 1);
+    assert_eq!(gateways[0].errors()?.matches("redis is unavailable").count(), 1);
     Ok(())
 }
 
 #[test]
-fn the_chat_answers_a_caller_whose_day_is_spent() -> anyhow::Result<()> {
+fn the_chat_answers_a_caller_whose_daily_budget_is_exhausted() -> anyhow::Result<()> {
     let store = Store::start()?;
     let model = Running::model("fleet-spent", "[]")?;
     let spent = "budget.caller_day = \"$0.000001/day\"\n";
@@ -227,7 +229,7 @@ fn the_chat_answers_a_caller_whose_day_is_spent() -> anyhow::Result<()> {
     assert_ne!(refused.status, 200);
     let answer = gateways[0].chat(KEY, &serde_json::json!({ "message": "hello" }))?;
     assert_eq!((&answer["rung"], &answer["cost"]), (&"apology".into(), &"0.000000000".into()), "{answer}");
-    assert!(answer["reasons"].to_string().contains("budget_spent"), "{answer}");
+    assert!(answer["reasons"].to_string().contains("budget_exhausted"), "{answer}");
     assert_eq!(model.calls()?.len(), 0);
     Ok(())
 }

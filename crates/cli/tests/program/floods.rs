@@ -1,7 +1,7 @@
 //! HTTP/2 flood protection: a limited number of frames that do not advance any request.
 
-use crate::asking::{BY_DAY, NO_LIMITS, question, wait_until};
 use crate::http2::{Http2, frame};
+use crate::requests::{BY_DAY, NO_LIMITS, question, wait_until};
 use crate::running::{KEY, Running};
 use anyhow::ensure;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn start(test: &str) -> anyhow::Result<(Running, Running)> {
 }
 
 #[test]
-fn a_flood_of_frames_without_use_ends_the_connection() -> anyhow::Result<()> {
+fn a_flood_of_useless_frames_closes_the_connection() -> anyhow::Result<()> {
     let (_model, gateway) = start("floods-kinds")?;
     let mut ended = 0;
     for (name, kind, stream, payload) in [
@@ -43,7 +43,7 @@ fn a_flood_of_frames_without_use_ends_the_connection() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_client_that_reads_a_long_answer_frame_by_frame_is_no_flood() -> anyhow::Result<()> {
+fn a_client_that_reads_a_long_response_frame_by_frame_is_not_a_flood() -> anyhow::Result<()> {
     let (_model, gateway) = start("floods-reader")?;
     let mut connection = Http2::open(&gateway.url, 1 << 20)?;
     let body = question(5, true).to_string();

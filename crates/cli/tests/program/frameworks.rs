@@ -11,8 +11,8 @@ const TOO_LONG: &str =
     r#"[{"fault": {"kind": "status", "status": 400, "error": "context_length_exceeded"}}]"#;
 
 /// The classification of these calls by each framework in this directory.
-fn sights(folder: &str, calls: &[Value]) -> anyhow::Result<Vec<Value>> {
-    let mut command = Command::new(installed(folder)?.join("bin/python"));
+fn sights(directory: &str, calls: &[Value]) -> anyhow::Result<Vec<Value>> {
+    let mut command = Command::new(installed(directory)?.join("bin/python"));
     command.arg(script("frameworks.py")).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let mut way_in = child.stdin.take().context("no way in")?;
@@ -32,7 +32,7 @@ fn start(test: &str) -> anyhow::Result<(Running, Running)> {
     let more = format!(
         r#"
         models."gpt-4o-mini" = {{ input = "$0.15/M", output = "$0.60/M" }}
-        targets.gpt = {{ provider = "openai", url = "{url}/v1", model = "gpt-4o-mini", key = "env:PATH", grade = "fast", breaker = "haiku" }}
+        targets.gpt = {{ provider = "openai", base_url = "{url}/v1", model = "gpt-4o-mini", api_key = "env:PATH", grade = "fast", breaker = "haiku" }}
         routes.gpt = {{ targets = ["gpt"], faces = ["anthropic", "openai"] }}
         "#
     );
@@ -50,7 +50,7 @@ fn a_prompt_that_is_too_long_and_a_wrong_key_raise_the_frameworks_own_errors() -
     let (_model, gateway) = start("frameworks")?;
     let call = |framework, dialect, key, model| json!({ "framework": framework, "dialect": dialect, "url": gateway.url, "key": key, "model": model });
     let wrong = "sk-wrong-0123456789abcdef";
-    for (folder, framework, dialect, errors) in [
+    for (directory, framework, dialect, errors) in [
         (
             "langchain-openai",
             "langchain",
@@ -77,23 +77,23 @@ fn a_prompt_that_is_too_long_and_a_wrong_key_raise_the_frameworks_own_errors() -
         ),
     ] {
         let seen = sights(
-            folder,
+            directory,
             &[
                 call(framework, dialect, KEY, "gpt"),
                 call(framework, dialect, wrong, "gpt"),
                 call(framework, dialect, KEY, "missing"),
             ],
         )?;
-        assert_eq!(seen.len(), 3, "{folder} {dialect}: {seen:?}");
+        assert_eq!(seen.len(), 3, "{directory} {dialect}: {seen:?}");
         for (seen, kind) in seen.iter().zip(errors) {
-            assert_kind(seen, kind, &format!("{folder} {dialect}"));
+            assert_kind(seen, kind, &format!("{directory} {dialect}"));
         }
     }
     Ok(())
 }
 
 #[test]
-fn unknown_paths_are_no_unknown_models() -> anyhow::Result<()> {
+fn an_unknown_path_is_not_reported_as_an_unknown_model() -> anyhow::Result<()> {
     let (_model, gateway) = start("frameworks-paths")?;
     let answer = gateway.send("POST", "/v1/no-such-thing", "", b"{}")?;
     let body: Value = serde_json::from_slice(&answer.body)?;

@@ -3,8 +3,8 @@
 //! The state is on a file system of a few megabytes in a mount namespace of the gateway's own, which the test accesses
 //! through `/proc`.
 
-use crate::asking::{question, wait_until};
-use crate::running::{Answer, KEY, Running, folder, send_to, settings};
+use crate::requests::{question, wait_until};
+use crate::running::{Answer, KEY, Running, scratch_dir, send_to, settings};
 use anyhow::{Context as _, ensure};
 use std::fs;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ fn start(test: &str, model: &Running, state: &Path) -> anyhow::Result<Running> {
     fs::create_dir_all(state)?;
     // If rejections were charged to a limit, they would exhaust it.
     let more = format!(
-        "store.folder = '{}'\nlimits.tiers.prime = {{ minute = \"80/min\", burst = 0, hour = \"80/h\", day = \"80/day\" }}\n",
+        "store.data_dir = '{}'\nlimits.tiers.prime = {{ minute = \"80/min\", burst = 0, hour = \"80/h\", day = \"80/day\" }}\n",
         state.display()
     );
     let text = settings(&model.url, ["instant", "instant"])
@@ -66,25 +66,25 @@ fn ready(gateway: &Running) -> anyhow::Result<(u16, String)> {
 
 /// The messages when the condition begins, for the journal and the store, and when it is over.
 const BEGINS: [&str; 2] =
-    ["no model is asked until the journal can be written", "check the disk, it is tried again"];
-const ENDS: [&str; 2] = ["the journal is written again", "the state directory is written again"];
+    ["no model is called until the journal can be written", "check the disk (retried automatically)"];
+const ENDS: [&str; 2] = ["the journal is writable again", "the data directory is writable again"];
 
 /// Waits until the log contains each line this many times.
 fn told(gateway: &Running, lines: &[&str], times: usize) -> anyhow::Result<()> {
     wait_until("the log says so", || {
-        let said = gateway.errors()?;
-        let count = |words: &&str| said.lines().filter(|line| line.contains(*words)).count();
+        let output = gateway.errors()?;
+        let count = |words: &&str| output.lines().filter(|line| line.contains(*words)).count();
         Ok(lines.iter().all(|words| count(words) == times))
     })
 }
 
 #[test]
-fn a_full_disk_refuses_for_free_and_is_over_when_there_is_room() -> anyhow::Result<()> {
+fn a_full_disk_rejects_requests_without_charge_until_there_is_space() -> anyhow::Result<()> {
     if !can_mount() {
         eprintln!("skipped: this machine lets nobody mount a file system of its own");
         return Ok(());
     }
-    let (model, state) = (Running::model("full-disk", "[]")?, folder("full-disk-state")?);
+    let (model, state) = (Running::model("full-disk", "[]")?, scratch_dir("full-disk-state")?);
     let gateway = start("full-disk", &model, &state)?;
     for _ in 0..3 {
         ensure!(gateway.ask(KEY, &question(1, false))?.status == 200);
@@ -99,19 +99,19 @@ fn a_full_disk_refuses_for_free_and_is_over_when_there_is_room() -> anyhow::Resu
         let (calls, spent) = (model.calls()?.len(), gateway.counter("seawall_budget_posted_nanodollars")?);
         for _ in 0..100 {
             let refused = gateway.ask(KEY, &question(1, false))?;
-            let said = String::from_utf8_lossy(&refused.body).into_owned();
+            let output = String::from_utf8_lossy(&refused.body).into_owned();
             ensure!(
-                refused.status == 529 && said.contains("\"type\":\"error\""),
-                "{}: {said}",
+                refused.status == 529 && output.contains("\"type\":\"error\""),
+                "{}: {output}",
                 refused.status
             );
             ensure!(refused.header("retry-after").is_some(), "{}", refused.head);
         }
         ensure!(model.calls()?.len() == calls, "no model was asked");
         ensure!(gateway.counter("seawall_budget_posted_nanodollars")? == spent, "nothing was charged");
-        let (status, said) = ready(&gateway)?;
-        ensure!(status == 503 && said.contains("journal unavailable"), "{status}: {said}");
-        ensure!(said.contains("No space left"), "{said}");
+        let (status, output) = ready(&gateway)?;
+        ensure!(status == 503 && output.contains("journal unavailable"), "{status}: {output}");
+        ensure!(output.contains("No space left"), "{output}");
         // The database cannot be written either, and reports it.
         let refused = make_key(&gateway, &format!("refused-{round}"))?;
         ensure!(refused.status == 500, "{}: {}", refused.status, String::from_utf8_lossy(&refused.body));
@@ -126,10 +126,10 @@ fn a_full_disk_refuses_for_free_and_is_over_when_there_is_room() -> anyhow::Resu
         let key = made["key"].as_str().with_context(|| made.to_string())?;
         ensure!(gateway.ask(key, &question(1, false))?.status == 200, "a new key is good");
     }
-    let said = gateway.errors()?;
-    let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
-    ensure!(BEGINS.iter().chain(&ENDS).all(|words| lines(words) == 2), "once each time: {said}");
-    ensure!(lines("panicked") == 0, "{said}");
+    let output = gateway.errors()?;
+    let lines = |words: &str| output.lines().filter(|line| line.contains(words)).count();
+    ensure!(BEGINS.iter().chain(&ENDS).all(|words| lines(words) == 2), "once each time: {output}");
+    ensure!(lines("panicked") == 0, "{output}");
     ensure!(gateway.end_with("-TERM")?.success());
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Request heads: their maximum size, their required syntax, and the cost of unfinished ones.
 
-use crate::asking::pause;
 use crate::http2::Http2;
+use crate::requests::pause;
 use crate::running::{KEY, Running, send_to};
-use crate::strangers::memory;
+use crate::unauthenticated::memory;
 use anyhow::ensure;
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -95,7 +95,7 @@ fn unfinished_heads_take_no_more_than_they_may() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_head_that_others_could_read_otherwise_is_refused_and_its_connection_closed() -> anyhow::Result<()> {
+fn an_ambiguous_request_head_is_rejected_and_its_connection_closed() -> anyhow::Result<()> {
     let (model, gateway) = start("heads-framing")?;
     let body = "{\"model\":\"manga\",\"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
     let chunk = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());

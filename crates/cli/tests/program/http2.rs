@@ -1,6 +1,6 @@
 //! A low-level HTTP/2 client for misbehaviour that no library allows: unfinished, unread, idle.
 
-use crate::asking::pause;
+use crate::requests::pause;
 use anyhow::ensure;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

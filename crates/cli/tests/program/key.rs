@@ -1,6 +1,6 @@
-//! `seawall key`: on a state directory, through a running gateway, and for settings.
+//! `seawall key`: on a data directory, through a running gateway, and for settings.
 
-use crate::running::{Running, folder, seawall};
+use crate::running::{Running, scratch_dir, seawall};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
@@ -9,10 +9,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-/// The output of `seawall key` with these arguments on this state directory.
-fn key(folder: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
-    let folder = folder.to_string_lossy();
-    Ok(seawall(&[&["key"], arguments, &["--data-dir", &folder]].concat()).output()?)
+/// The output of `seawall key` with these arguments on this data directory.
+fn key(directory: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
+    let directory = directory.to_string_lossy();
+    Ok(seawall(&[&["key"], arguments, &["--data-dir", &directory]].concat()).output()?)
 }
 
 fn json_of(output: &Output) -> anyhow::Result<Value> {
@@ -25,34 +25,34 @@ fn said(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_key_is_made_listed_and_revoked() -> anyhow::Result<()> {
-    let folder = folder("key-made")?;
-    let made = json_of(&key(&folder, &["create", "the shop", "--tier", "prime", "--json"])?)?;
+fn a_key_is_created_listed_and_revoked() -> anyhow::Result<()> {
+    let directory = scratch_dir("key-made")?;
+    let made = json_of(&key(&directory, &["create", "the shop", "--tier", "prime", "--json"])?)?;
     let plain = made["key"].as_str().context("no key")?;
     assert!(plain.starts_with("sw_") && plain.len() == 72, "{plain}");
     let id = made["id"].as_str().context("no id")?;
 
-    let shown = key(&folder, &["create", "sdk", "--tier", "standard", "--aws"])?;
+    let shown = key(&directory, &["create", "sdk", "--tier", "standard", "--aws"])?;
     let text = String::from_utf8(shown.stdout)?;
     assert!(text.contains("AWS_ACCESS_KEY_ID=SWAK") && text.contains("AWS_SECRET_ACCESS_KEY="), "{text}");
-    let secret = folder.join("master-secret");
+    let secret = directory.join("master-secret");
     assert_eq!(std::fs::metadata(&secret)?.permissions().mode() & 0o777, 0o600);
 
-    let twice = said(&key(&folder, &["create", "sdk", "--tier", "guest"])?);
-    let taken = "seawall: there is a key \"sdk\" already: revoke it, or choose another name\n";
+    let twice = said(&key(&directory, &["create", "sdk", "--tier", "guest"])?);
+    let taken = "seawall: a key named \"sdk\" already exists: revoke it, or choose another name\n";
     assert_eq!(twice, (Some(2), taken.to_owned()));
 
-    let list = json_of(&key(&folder, &["list", "--json"])?)?;
+    let list = json_of(&key(&directory, &["list", "--json"])?)?;
     let names: Vec<_> = list["keys"].as_array().context("no list")?.iter().map(|key| &key["name"]).collect();
     assert_eq!(names, ["the shop", "sdk"]);
     assert_eq!((&list["keys"][0]["id"], &list["keys"][0]["tier"]), (&json!(id), &json!("prime")));
     assert!(!list.to_string().contains(plain) && list["keys"][0]["revoked"].is_null());
 
-    assert!(key(&folder, &["revoke", "sdk"])?.status.success());
-    assert!(key(&folder, &["revoke", id])?.status.success());
-    let gone = said(&key(&folder, &["revoke", "sdk"])?);
-    assert_eq!(gone, (Some(2), "seawall: there is no key \"sdk\"\n".to_owned()));
-    let table = String::from_utf8(key(&folder, &["list"])?.stdout)?;
+    assert!(key(&directory, &["revoke", "sdk"])?.status.success());
+    assert!(key(&directory, &["revoke", id])?.status.success());
+    let gone = said(&key(&directory, &["revoke", "sdk"])?);
+    assert_eq!(gone, (Some(2), "seawall: no key has the name or id \"sdk\"\n".to_owned()));
+    let table = String::from_utf8(key(&directory, &["list"])?.stdout)?;
     assert_eq!(table.lines().count(), 3);
     assert!(
         table.lines().skip(1).all(|line| line.contains("Z  20")),
@@ -62,16 +62,16 @@ fn a_key_is_made_listed_and_revoked() -> anyhow::Result<()> {
 }
 
 #[test]
-fn nothing_is_made_to_be_looked_into() -> anyhow::Result<()> {
-    let folder = folder("key-nowhere")?;
+fn listing_keys_creates_no_state_directory() -> anyhow::Result<()> {
+    let directory = scratch_dir("key-nowhere")?;
     for arguments in [&["list"][..], &["revoke", "shop"]] {
-        let (code, text) = said(&key(&folder, arguments)?);
+        let (code, text) = said(&key(&directory, arguments)?);
         assert_eq!(code, Some(2));
-        assert!(text.contains("there is no state here"), "{text}");
+        assert!(text.contains("the data directory does not exist"), "{text}");
     }
-    assert!(!folder.exists());
-    let (code, text) = said(&key(&folder, &["create", "a\nb", "--tier", "prime"])?);
-    assert_eq!((code, text.as_str()), (Some(2), "seawall: a name has 1 to 64 printable characters\n"));
+    assert!(!directory.exists());
+    let (code, text) = said(&key(&directory, &["create", "a\nb", "--tier", "prime"])?);
+    assert_eq!((code, text.as_str()), (Some(2), "seawall: key name: must be 1 to 64 printable characters\n"));
     Ok(())
 }
 
@@ -81,14 +81,17 @@ fn free_port() -> anyhow::Result<u16> {
 }
 
 #[test]
-fn while_a_gateway_has_the_folder_its_operator_is_told_so() -> anyhow::Result<()> {
-    let folder = folder("key-in-use")?;
-    let path = folder.to_string_lossy();
+fn a_state_directory_in_use_is_reported() -> anyhow::Result<()> {
+    let directory = scratch_dir("key-in-use")?;
+    let path = directory.to_string_lossy();
     let _gateway = Running::start(&["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir", &path])?;
     let admin = format!("admin.listen=127.0.0.1:{}", free_port()?);
-    let (code, text) = said(&key(&folder, &["create", "shop", "--tier", "prime", "--set", &admin])?);
+    let (code, text) = said(&key(&directory, &["create", "shop", "--tier", "prime", "--set", &admin])?);
     assert_eq!(code, Some(1));
-    assert!(text.contains("a gateway is using this folder") && text.contains("cannot reach"), "{text}");
+    assert!(
+        text.contains("the data directory is in use by a running gateway") && text.contains("cannot reach"),
+        "{text}"
+    );
     assert!(text.contains("stop the gateway"), "{text}");
     Ok(())
 }
@@ -128,7 +131,7 @@ fn asked(port: u16, arguments: &[&str]) -> anyhow::Result<Output> {
 }
 
 #[test]
-fn a_running_gateway_is_asked_with_the_operators_credential() -> anyhow::Result<()> {
+fn a_running_gateway_is_called_with_the_admin_credential() -> anyhow::Result<()> {
     let issued = json!({ "id": "0123456789abcdef", "name": "shop", "tier": "prime", "key": "sw_x" });
     let (port, thread) = admin("201 Created", &issued)?;
     let output = asked(port, &["create", "shop", "--tier", "prime", "--json"])?;
@@ -154,17 +157,17 @@ fn a_running_gateway_is_asked_with_the_operators_credential() -> anyhow::Result<
 }
 
 #[test]
-fn what_a_running_gateway_refuses_is_told() -> anyhow::Result<()> {
+fn an_error_of_a_running_gateway_is_reported() -> anyhow::Result<()> {
     for (status, body, code, told) in [
         (
             "409 Conflict",
-            json!({ "error": { "kind": "taken", "message": "there is a key \"shop\" already" } }),
+            json!({ "error": { "kind": "conflict", "message": "a key named \"shop\" already exists" } }),
             2,
-            "says: there is a key \"shop\" already",
+            "returned an error: a key named \"shop\" already exists",
         ),
-        ("401 Unauthorized", json!({}), 2, "admin.credential is not the right one"),
-        ("503 Busy", json!({}), 1, "says: status 503"),
-        ("200 OK", json!({ "other": 1 }), 1, "not about keys"),
+        ("401 Unauthorized", json!({}), 2, "admin.credential was rejected"),
+        ("503 Busy", json!({}), 1, "returned an error: status 503"),
+        ("200 OK", json!({ "other": 1 }), 1, "not a list of keys or a key"),
     ] {
         let (port, thread) = admin(status, &body)?;
         let (seen, text) = said(&asked(port, &["create", "shop", "--tier", "prime"])?);
@@ -200,11 +203,11 @@ fn a_key_from_elsewhere_is_hashed_for_settings() -> anyhow::Result<()> {
     let json = json_of(&hashed(b"sk-0123456789abcdef", &["--json"])?)?;
     assert_eq!(json, json!({ "name": "NAME", "hash": listed, "tier": "standard" }));
     for (text, told) in [
-        (&b"fifteen-letters"[..], "could be guessed"),
-        (b"", "could be guessed"),
-        (b"0123456789 abcdef", "holds what a header cannot"),
-        (b"0123456789abcdef\n\n", "holds what a header cannot"),
-        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "is not text"),
+        (&b"fifteen-letters"[..], "is too short"),
+        (b"", "is too short"),
+        (b"0123456789 abcdef", "contains characters that are invalid in a header"),
+        (b"0123456789abcdef\n\n", "contains characters that are invalid in a header"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "is not valid UTF-8"),
     ] {
         let (code, said) = said(&hashed(text, &[])?);
         assert_eq!(code, Some(2));

@@ -1,8 +1,6 @@
 //! End-to-end tests of the `seawall` program: the real program on real ports, and the vendors' own clients.
 
 #[cfg(test)]
-mod asking;
-#[cfg(test)]
 mod bad_identity;
 #[cfg(test)]
 mod bad_input;
@@ -29,6 +27,8 @@ mod demo;
 #[cfg(test)]
 mod diagnostics;
 #[cfg(test)]
+mod documentation;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod floods;
@@ -45,12 +45,15 @@ mod key;
 mod memory;
 #[cfg(test)]
 mod model;
-#[cfg(test)]
-mod page;
+mod rejection_details;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
-mod reload_oddities;
+mod reload_edge_cases;
+#[cfg(test)]
+mod requests;
+#[cfg(test)]
+mod response_headers;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
@@ -67,15 +70,12 @@ mod scenarios_retry;
 mod serve;
 mod signing;
 #[cfg(test)]
-mod stopping;
+mod stalled_responses;
 #[cfg(test)]
-mod strangers;
+mod stopping;
 #[cfg(test)]
 mod through;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
-mod told;
-mod told_why;
-#[cfg(test)]
-mod unread_answers;
+mod unauthenticated;

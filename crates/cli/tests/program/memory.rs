@@ -1,6 +1,6 @@
 //! Memory of a burst of large requests is returned to the operating system.
 
-use crate::asking::{now, pause};
+use crate::requests::{now, pause};
 use crate::running::{KEY, Running};
 use anyhow::{Context as _, ensure};
 use std::fs;

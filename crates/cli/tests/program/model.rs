@@ -14,7 +14,7 @@ fn a_signal_ends_it_with_success() -> anyhow::Result<()> {
 }
 
 #[test]
-fn input_that_makes_no_sense_is_refused_with_exit_code_two() -> anyhow::Result<()> {
+fn invalid_input_is_refused_with_exit_code_two() -> anyhow::Result<()> {
     let broken = file("broken-faults.json", r#"[{"every":0,"fault":{"kind":"reset"}}]"#)?;
     for (arguments, expected) in [
         (&["model", "--pace", "slow"][..], "possible values: real, instant"),
@@ -32,7 +32,7 @@ fn input_that_makes_no_sense_is_refused_with_exit_code_two() -> anyhow::Result<(
 }
 
 #[test]
-fn an_address_that_is_taken_is_a_failure_of_its_own() -> anyhow::Result<()> {
+fn an_address_in_use_is_a_failure_and_not_invalid_input() -> anyhow::Result<()> {
     let model = Running::model("taken", NO_FAULTS)?;
     let address = model.url.trim_start_matches("http://");
     let output = seawall(&["model", "--listen", address]).output()?;

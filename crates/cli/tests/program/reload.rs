@@ -29,11 +29,11 @@ pub(crate) fn reload(gateway: &Running, text: &str, expected: &str) -> anyhow::R
 pub(crate) fn wait_for(gateway: &Running, before: usize, expected: &str) -> anyhow::Result<String> {
     let until = now() + Duration::from_secs(20);
     loop {
-        let said = gateway.errors()?[before..].to_owned();
-        if said.contains(expected) {
-            return Ok(said);
+        let output = gateway.errors()?[before..].to_owned();
+        if output.contains(expected) {
+            return Ok(output);
         }
-        ensure!(now() < until, "never said {expected:?}, but {said:?}");
+        ensure!(now() < until, "never printed {expected:?}, but {output:?}");
         std::thread::yield_now();
     }
 }
@@ -74,9 +74,9 @@ fn settings_change_under_load_and_no_request_is_lost() -> anyhow::Result<()> {
                 round % 9,
                 crate::running::caller("another", &format!("sk-another-caller-{round}")),
             );
-            let places = format!("region = \"none\", concurrency = {}", 100 + round);
-            let text = settings(&model.url, targets).replace("region = \"none\"", &places) + &more;
-            reload(&gateway, &text, "settings changed")?;
+            let concurrency = format!("region = \"none\", concurrency = {}", 100 + round);
+            let text = settings(&model.url, targets).replace("region = \"none\"", &concurrency) + &more;
+            reload(&gateway, &text, "settings reloaded: changed")?;
             // Some requests are served under these settings before the next change.
             let before = answered.load(Ordering::Relaxed);
             while answered.load(Ordering::Relaxed) < before + 10 && asking.iter().any(|one| !one.is_finished()) {
@@ -89,7 +89,7 @@ fn settings_change_under_load_and_no_request_is_lost() -> anyhow::Result<()> {
         changed?;
         let mut wrong = Vec::new();
         for thread in asking {
-            wrong.extend(thread.join().map_err(|_| anyhow::anyhow!("a caller broke"))??);
+            wrong.extend(thread.join().map_err(|_| anyhow::anyhow!("a client thread panicked"))??);
         }
         Ok(wrong)
     })?;
@@ -108,49 +108,49 @@ fn a_limit_that_becomes_tighter_counts_what_was_used_before() -> anyhow::Result<
         assert!(ask(&gateway, false)?.contains(" 200 "));
     }
     let tight = "limits.tiers.prime = { minute = \"3/min\", burst = 1 }\n";
-    let said = reload(&gateway, &(base.clone() + tight), "settings changed")?;
-    assert!(said.contains("limits.tiers.prime.minute") && said.contains("kept"), "{said}");
+    let output = reload(&gateway, &(base.clone() + tight), "settings reloaded: changed")?;
+    assert!(output.contains("limits.tiers.prime.minute") && output.contains("kept"), "{output}");
     let refused = ask(&gateway, false)?;
     assert!(refused.contains(" 429 ") && refused.contains("minute"), "{refused}");
     // A fifth request is admitted when the limit is five.
     let wider = "limits.tiers.prime = { minute = \"4/min\", burst = 1 }\n";
-    reload(&gateway, &(base + wider), "settings changed")?;
+    reload(&gateway, &(base + wider), "settings reloaded: changed")?;
     assert!(ask(&gateway, false)?.contains(" 200 "));
     assert!(ask(&gateway, false)?.contains(" 429 "));
     Ok(())
 }
 
 #[test]
-fn settings_that_are_refused_change_nothing_and_say_where_they_are_wrong() -> anyhow::Result<()> {
+fn invalid_settings_change_nothing_and_report_their_locations() -> anyhow::Result<()> {
     let model = Running::model("reload-refused", "[]")?;
     let base = settings(&model.url, ["instant", "instant"]);
     let gateway = Running::gateway("reload-refused", &model, ["instant", "instant"], "")?;
     let two = "limits.tiers.prime.minute = 3\nroutes.manga.targets = [\"opus\"]\n";
-    let said = reload(&gateway, &(base.clone() + two), "2 errors")?;
-    assert!(said.contains("settings not changed"), "{said}");
-    assert!(said.contains("write \"3/min\"") && said.contains("opus"), "{said}");
+    let output = reload(&gateway, &(base.clone() + two), "2 errors")?;
+    assert!(output.contains("settings rejected, nothing changed"), "{output}");
+    assert!(output.contains("did you mean \"3/min\"?") && output.contains("opus"), "{output}");
     assert!(ask(&gateway, false)?.contains(" 200 "), "the old settings hold");
     // A missing secret is noticed only when it is read, and changes nothing either.
     let secret = base.replace("env:PATH", "env:SEAWALL_TEST_NOT_SET");
-    let said = reload(&gateway, &secret, "this variable is not set")?;
-    assert!(said.contains("settings not changed"), "{said}");
-    assert!(said.contains("env:SEAWALL_TEST_NOT_SET: this variable is not set"), "{said}");
+    let output = reload(&gateway, &secret, "the environment variable is not set")?;
+    assert!(output.contains("settings rejected, nothing changed"), "{output}");
+    assert!(output.contains("env:SEAWALL_TEST_NOT_SET: the environment variable is not set"), "{output}");
     assert!(ask(&gateway, false)?.contains(" 200 "));
     // A change that needs a restart is reported.
     let restart = base.replace("server.cores = 2", "server.cores = 1");
-    let said = reload(&gateway, &restart, "needs a restart: server.cores\n")?;
-    assert!(said.contains("needs a restart: server.cores\n"), "{said}");
+    let output = reload(&gateway, &restart, "restart required: server.cores\n")?;
+    assert!(output.contains("restart required: server.cores\n"), "{output}");
     assert!(ask(&gateway, false)?.contains(" 200 "));
     Ok(())
 }
 
 #[test]
-fn a_file_that_changes_is_followed_without_a_signal() -> anyhow::Result<()> {
+fn a_changed_file_is_reloaded_without_a_signal() -> anyhow::Result<()> {
     let model = Running::model("reload-file", "[]")?;
     let base = settings(&model.url, ["instant", "instant"]);
     let gateway = Running::gateway("reload-file", &model, ["instant", "instant"], "")?;
     gateway.write_settings(&(base + "limits.tiers.prime = { minute = \"1/min\", burst = 0 }\n"))?;
-    wait_for(&gateway, 0, "settings changed")?;
+    wait_for(&gateway, 0, "settings reloaded: changed")?;
     assert!(ask(&gateway, false)?.contains(" 200 "));
     assert!(ask(&gateway, false)?.contains(" 429 "));
     Ok(())

@@ -1,15 +1,15 @@
 //! State that survives a restart of the gateway.
 
-use crate::running::{KEY, Running, folder, seawall};
+use crate::running::{KEY, Running, scratch_dir, seawall};
 use anyhow::Context as _;
 use std::fs;
 use std::io::Read as _;
 
-const ASK: &str =
+const REQUEST: &str =
     r#"{"model":"manga","max_tokens":100,"messages":[{"role":"user","content":"次は何を読もう？"}]}"#;
 
-fn in_folder(folder: &std::path::Path) -> String {
-    format!("store.folder = '{}'\n", folder.display())
+fn data_dir_setting(data_dir: &std::path::Path) -> String {
+    format!("store.data_dir = '{}'\n", data_dir.display())
 }
 
 fn start(test: &str, model: &Running, models: [&str; 2], more: &str) -> anyhow::Result<Running> {
@@ -24,7 +24,7 @@ fn start(test: &str, model: &Running, models: [&str; 2], more: &str) -> anyhow::
 
 fn ask(gateway: &Running) -> anyhow::Result<String> {
     let mut answer = String::new();
-    gateway.post(KEY, ASK)?.read_to_string(&mut answer)?;
+    gateway.post(KEY, REQUEST)?.read_to_string(&mut answer)?;
     Ok(answer)
 }
 
@@ -34,8 +34,8 @@ fn posted(gateway: &Running) -> anyhow::Result<u64> {
 
 #[test]
 fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::Result<()> {
-    let (model, folder) = (Running::model("restart-spent", "[]")?, folder("restart-spent-state")?);
-    let more = in_folder(&folder) + "budget = { day = \"$0.20/day\", caller_day = \"$0.10/day\" }\n";
+    let (model, data_dir) = (Running::model("restart-spent", "[]")?, scratch_dir("restart-spent-state")?);
+    let more = data_dir_setting(&data_dir) + "budget = { day = \"$0.20/day\", caller_day = \"$0.10/day\" }\n";
     let mut spent = 0;
     for (round, signal) in ["-TERM", "-KILL", "-TERM", "-KILL"].into_iter().enumerate() {
         let gateway = start("restart-spent", &model, ["instant", "instant"], &more)?;
@@ -54,7 +54,8 @@ fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::R
     let billed = model.bill("instant")?["nano_dollars"].as_u64();
     assert_eq!(Some(spent), billed, "to the nano-dollar what the model has billed");
     // An exhausted budget stays exhausted.
-    let tight = in_folder(&folder) + "budget = { day = \"$0.004/day\", caller_day = \"$0.002/day\" }\n";
+    let tight =
+        data_dir_setting(&data_dir) + "budget = { day = \"$0.004/day\", caller_day = \"$0.002/day\" }\n";
     let gateway = start("restart-spent", &model, ["instant", "instant"], &tight)?;
     let answer = ask(&gateway)?;
     assert!(answer.contains(" 429 ") && answer.contains("budget"), "{answer}");
@@ -63,10 +64,10 @@ fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::R
 }
 
 #[test]
-fn a_call_that_a_kill_cut_off_is_charged_at_its_worst_once() -> anyhow::Result<()> {
-    let (model, folder) = (Running::model("restart-killed", "[]")?, folder("restart-killed-state")?);
-    let gateway = start("restart-killed", &model, ["haiku", "haiku"], &in_folder(&folder))?;
-    let stream = ASK.replace("\"max_tokens\":100", "\"max_tokens\":1000,\"stream\":true");
+fn a_call_interrupted_by_a_kill_is_charged_once_at_maximum_cost() -> anyhow::Result<()> {
+    let (model, data_dir) = (Running::model("restart-killed", "[]")?, scratch_dir("restart-killed-state")?);
+    let gateway = start("restart-killed", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
+    let stream = REQUEST.replace("\"max_tokens\":100", "\"max_tokens\":1000,\"stream\":true");
     let mut connection = gateway.post(KEY, &stream)?;
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains("content_block_delta") {
@@ -79,7 +80,7 @@ fn a_call_that_a_kill_cut_off_is_charged_at_its_worst_once() -> anyhow::Result<(
     assert!(held > 0 && posted(&gateway)? == 0);
     gateway.end_with("-KILL")?;
     for _ in 0..2 {
-        let gateway = start("restart-killed", &model, ["haiku", "haiku"], &in_folder(&folder))?;
+        let gateway = start("restart-killed", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
         assert_eq!((posted(&gateway)?, gateway.counter("seawall_budget_held_nanodollars")?), (held, 0));
         gateway.end_with("-KILL")?;
     }
@@ -89,41 +90,41 @@ fn a_call_that_a_kill_cut_off_is_charged_at_its_worst_once() -> anyhow::Result<(
 }
 
 #[test]
-fn a_folder_has_one_gateway_and_what_is_not_ours_is_left_alone() -> anyhow::Result<()> {
-    let (model, folder) = (Running::model("restart-folder", "[]")?, folder("restart-folder-state")?);
-    let first = start("restart-folder", &model, ["instant", "instant"], &in_folder(&folder))?;
-    let data = folder.to_string_lossy().into_owned();
+fn a_state_directory_is_exclusive_and_foreign_files_are_not_touched() -> anyhow::Result<()> {
+    let (model, data_dir) = (Running::model("restart-folder", "[]")?, scratch_dir("restart-folder-state")?);
+    let first = start("restart-folder", &model, ["instant", "instant"], &data_dir_setting(&data_dir))?;
+    let data = data_dir.to_string_lossy().into_owned();
     let second = seawall(&["serve", "--listen", "127.0.0.1:0", "--data-dir", &data]).output()?;
-    let complaint = String::from_utf8_lossy(&second.stderr);
-    assert_eq!(second.status.code(), Some(1), "{complaint}");
-    assert!(complaint.contains(&data) && complaint.contains("another process"), "{complaint}");
+    let stderr = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains(&data) && stderr.contains("another process"), "{stderr}");
     first.end_with("-TERM")?;
-    let books = folder.join("books.redb");
-    fs::write(&books, b"\x89PNG\r\n\x1a\n")?;
+    let database = data_dir.join("state.redb");
+    fs::write(&database, b"\x89PNG\r\n\x1a\n")?;
     let third = seawall(&["serve", "--listen", "127.0.0.1:0", "--data-dir", &data]).output()?;
-    let complaint = String::from_utf8_lossy(&third.stderr);
-    assert_eq!(third.status.code(), Some(1), "{complaint}");
-    assert!(complaint.contains("books.redb"), "{complaint}");
-    assert_eq!(fs::read(&books)?, b"\x89PNG\r\n\x1a\n", "never overwritten");
+    let stderr = String::from_utf8_lossy(&third.stderr);
+    assert_eq!(third.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("state.redb"), "{stderr}");
+    assert_eq!(fs::read(&database)?, b"\x89PNG\r\n\x1a\n", "never overwritten");
     Ok(())
 }
 
 /// Sends a request with an idempotency key. Returns the status and the whole response.
-fn ask_named(gateway: &Running, name: &str) -> anyhow::Result<(u16, String)> {
+fn ask_with_key(gateway: &Running, name: &str) -> anyhow::Result<(u16, String)> {
     let headers = format!("x-api-key: {KEY}\r\nidempotency-key: {name}\r\n");
-    let answer = gateway.send("POST", "/v1/messages", &headers, ASK.as_bytes())?;
+    let answer = gateway.send("POST", "/v1/messages", &headers, REQUEST.as_bytes())?;
     Ok((answer.status, answer.head + &String::from_utf8_lossy(&answer.body)))
 }
 
 #[test]
 fn a_limit_holds_however_often_the_gateway_is_killed() -> anyhow::Result<()> {
-    let (model, folder) = (Running::model("restart-limits", "[]")?, folder("restart-limits-state")?);
+    let (model, data_dir) = (Running::model("restart-limits", "[]")?, scratch_dir("restart-limits-state")?);
     let start = || {
         Running::gateway_with(
             "restart-limits",
             &model.url,
             ["instant", "instant"],
-            &in_folder(&folder),
+            &data_dir_setting(&data_dir),
             |text| {
                 text.replace("store.kind = \"memory\"", "store.kind = \"embedded\"")
                     .replace("tier = \"prime\"", "tier = \"standard\"")
@@ -149,21 +150,21 @@ fn a_limit_holds_however_often_the_gateway_is_killed() -> anyhow::Result<()> {
     // Thirty a minute and a burst of five: requests admitted before a kill count after it.
     let minutes = 1 + now().duration_since(began).as_secs() / 60;
     assert!(admitted <= 35 * minutes, "{admitted} in {minutes} minutes, {refused} refused");
-    assert!(admitted >= 35, "nobody is refused for what nobody knows: {admitted}");
+    assert!(admitted >= 35, "requests that were not counted are not refused: {admitted}");
     Ok(())
 }
 
 #[test]
 fn a_request_of_the_same_name_is_not_done_again_by_the_next_process() -> anyhow::Result<()> {
-    let (model, folder) = (Running::model("restart-names", "[]")?, folder("restart-names-state")?);
-    let gateway = start("restart-names", &model, ["instant", "instant"], &in_folder(&folder))?;
-    assert_eq!(ask_named(&gateway, "order-1")?.0, 200);
+    let (model, data_dir) = (Running::model("restart-names", "[]")?, scratch_dir("restart-names-state")?);
+    let gateway = start("restart-names", &model, ["instant", "instant"], &data_dir_setting(&data_dir))?;
+    assert_eq!(ask_with_key(&gateway, "order-1")?.0, 200);
     gateway.end_with("-TERM")?;
     let billed = model.bill("instant")?["nano_dollars"].as_u64();
     for signal in ["-KILL", "-TERM", "-TERM"] {
-        let gateway = start("restart-names", &model, ["instant", "instant"], &in_folder(&folder))?;
-        let (status, answer) = ask_named(&gateway, "order-1")?;
-        assert!(status == 409 && answer.contains("has been answered"), "{answer}");
+        let gateway = start("restart-names", &model, ["instant", "instant"], &data_dir_setting(&data_dir))?;
+        let (status, answer) = ask_with_key(&gateway, "order-1")?;
+        assert!(status == 409 && answer.contains("has already been answered"), "{answer}");
         gateway.end_with(signal)?;
     }
     assert_eq!(model.bill("instant")?["nano_dollars"].as_u64(), billed, "no model was asked again");
@@ -172,19 +173,19 @@ fn a_request_of_the_same_name_is_not_done_again_by_the_next_process() -> anyhow:
 
 #[test]
 fn a_request_that_was_under_way_when_the_gateway_was_killed_has_an_unknown_outcome() -> anyhow::Result<()> {
-    let (model, folder) = (Running::model("restart-unknown", "[]")?, folder("restart-unknown-state")?);
-    let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &in_folder(&folder))?;
+    let (model, data_dir) = (Running::model("restart-unknown", "[]")?, scratch_dir("restart-unknown-state")?);
+    let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
     let mut connection = std::net::TcpStream::connect(gateway.url.trim_start_matches("http://"))?;
     let head = format!(
         "POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {KEY}\r\nidempotency-key: order-2\r\n\
-         content-length: {}\r\n\r\n{ASK}",
-        ASK.len()
+         content-length: {}\r\n\r\n{REQUEST}",
+        REQUEST.len()
     );
     std::io::Write::write_all(&mut connection, head.as_bytes())?;
     while gateway.counter("seawall_budget_held_nanodollars")? == 0 {}
     gateway.end_with("-KILL")?;
-    let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &in_folder(&folder))?;
-    let (status, answer) = ask_named(&gateway, "order-2")?;
+    let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
+    let (status, answer) = ask_with_key(&gateway, "order-2")?;
     assert!(status == 409 && answer.contains("outcome_unknown"), "{answer}");
     assert!(answer.to_lowercase().contains("x-should-retry: false"), "{answer}");
     Ok(())

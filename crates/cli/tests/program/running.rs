@@ -37,7 +37,7 @@ pub(crate) fn file(name: &str, text: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// A path for a directory of this name that does not exist yet.
-pub(crate) fn folder(name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn scratch_dir(name: &str) -> anyhow::Result<PathBuf> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
         fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -52,7 +52,7 @@ pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
     let target = |model: &str| {
         format!(
-            r#"{{ provider = "anthropic", url = "{url}", model = "{model}", region = "none", key = "env:PATH" }}"#
+            r#"{{ provider = "anthropic", base_url = "{url}", model = "{model}", region = "none", api_key = "env:PATH" }}"#
         )
     };
     format!(
@@ -60,7 +60,7 @@ pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
         server.listen = "127.0.0.1:0"
         admin.listen = "127.0.0.1:0"
         server.cores = 2
-        server.drain_time = "120s"
+        server.drain_timeout = "120s"
         telemetry.access_log = "none"
         store.kind = "memory"
         models.instant = {{ input = "$3/M", output = "$15/M" }}
@@ -234,7 +234,7 @@ impl Running {
     }
 
     /// A metric of the gateway: the sum over all series of this name with these labels, such as
-    /// `seawall_requests_total{verdict="abandoned"}`. A missing series counts as zero.
+    /// `seawall_requests_total{outcome="abandoned"}`. A missing series counts as zero.
     pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
         let text = get_from(&self.admin, "/metrics")?;
         let (family, labels) = name.split_once('{').unwrap_or((name, ""));

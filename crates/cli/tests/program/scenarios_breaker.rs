@@ -1,6 +1,6 @@
 //! Breakers end to end: what opens one, what closes it, and what does neither.
 
-use crate::asking::{BY_DAY, NO_LIMITS, at_once, now, pause, question, wait_until};
+use crate::requests::{BY_DAY, NO_LIMITS, at_once, now, pause, question, wait_until};
 use crate::running::{KEY, Running};
 use serde_json::{Value, json};
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// strong target's breaker stays open for `open_for`.
 fn start(test: &str, open_for: &str, more: &str) -> anyhow::Result<(Running, Running)> {
     let model = Running::model(test, "[]")?;
-    let quick = format!("retry.most_retries = 0\nbreakers.sonnet.open_for = \"{open_for}\"\n");
+    let quick = format!("retry.max_retries = 0\nbreakers.sonnet.open_for = \"{open_for}\"\n");
     let more = format!("{NO_LIMITS}{BY_DAY}{quick}{more}");
     let gateway = Running::gateway(test, &model, ["instant", "haiku"], &more)?;
     Ok((model, gateway))
@@ -34,7 +34,7 @@ fn fail(gateway: &Running, times: usize) -> anyhow::Result<()> {
 /// Waits until a probe would be admitted.
 fn wait_for_trial(gateway: &Running) -> anyhow::Result<()> {
     wait_until("a probe is let through", || {
-        Ok(gateway.target("sonnet")?["breaker"]["blocks_because"].is_null())
+        Ok(gateway.target("sonnet")?["breaker"]["reject_reason"].is_null())
     })
 }
 
@@ -60,7 +60,7 @@ fn five_failures_in_a_row_open_it_and_the_fast_model_serves_everybody() -> anyho
     fail(&gateway, 20)?;
     assert_eq!((model.calls_of("instant")?, model.calls_of("haiku")?), (5, 25));
     assert_eq!(gateway.phase("haiku")?, "closed");
-    assert_eq!(gateway.counter("seawall_requests_total{verdict=\"answered\"}")?, 25);
+    assert_eq!(gateway.counter("seawall_requests_total{outcome=\"answered\"}")?, 25);
     Ok(())
 }
 
@@ -102,7 +102,7 @@ fn few_failures_never_open_it_and_more_than_half_soon_do() -> anyhow::Result<()>
 }
 
 #[test]
-fn a_caller_s_mistakes_say_nothing_about_a_model() -> anyhow::Result<()> {
+fn client_errors_do_not_count_against_a_target() -> anyhow::Result<()> {
     let (model, gateway) = start("breaker-mistakes", "1s", "")?;
     model.set_faults(&json!([{ "fault": { "kind": "status", "status": 400 } }]))?;
     for _ in 0..20 {
@@ -118,7 +118,7 @@ fn a_caller_s_mistakes_say_nothing_about_a_model() -> anyhow::Result<()> {
 }
 
 #[test]
-fn one_then_three_then_ten_are_let_through_and_looking_takes_no_probe() -> anyhow::Result<()> {
+fn one_then_three_then_ten_probes_are_admitted_and_status_reads_use_none() -> anyhow::Result<()> {
     let (model, gateway) = start("breaker-stages", "1s", "")?;
     model.set_faults(&down())?;
     fail(&gateway, 5)?;
@@ -165,7 +165,7 @@ fn a_failure_in_the_second_stage_opens_it_for_its_whole_time() -> anyhow::Result
 
 #[test]
 fn a_prober_that_goes_away_or_gets_no_answer_leaves_the_probe_to_the_next() -> anyhow::Result<()> {
-    let (model, gateway) = start("breaker-prober", "1s", "routes.manga.start_time = \"500ms\"\n")?;
+    let (model, gateway) = start("breaker-prober", "1s", "routes.manga.start_timeout = \"500ms\"\n")?;
     model.set_faults(&down())?;
     fail(&gateway, 5)?;
     let hangs = json!([{ "model": "instant", "fault": { "kind": "hang", "after": 0 } }]);
@@ -193,7 +193,7 @@ fn a_prober_that_goes_away_or_gets_no_answer_leaves_the_probe_to_the_next() -> a
 }
 
 #[test]
-fn a_call_from_before_is_no_probe() -> anyhow::Result<()> {
+fn a_call_from_before_the_trip_does_not_count_as_a_probe() -> anyhow::Result<()> {
     let (model, gateway) = start("breaker-before", "1s", "")?;
     // A stream that lasts over everything that follows.
     model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "drip", "every": "150ms" } }]))?;

@@ -1,6 +1,6 @@
 //! Our own chat face end to end: what is cached, for which callers, and single flight.
 
-use crate::asking::{BY_DAY, NO_LIMITS, at_once, pause};
+use crate::requests::{BY_DAY, NO_LIMITS, at_once, pause};
 use crate::running::{KEY, Running, caller};
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const OTHER_KEY: &str = "sk-test-other-0123456789";
 
 fn start(test: &str, more: &str) -> anyhow::Result<(Running, Running)> {
     let model = Running::model(test, "[]")?;
-    let more = format!("{NO_LIMITS}{BY_DAY}retry.most_retries = 0\n{}{more}", caller("other", OTHER_KEY));
+    let more = format!("{NO_LIMITS}{BY_DAY}retry.max_retries = 0\n{}{more}", caller("other", OTHER_KEY));
     let gateway = Running::gateway(test, &model, ["instant", "haiku"], &more)?;
     Ok((model, gateway))
 }
@@ -21,7 +21,7 @@ fn down(models: &[&str]) -> Value {
 }
 
 #[test]
-fn nobody_sees_what_was_answered_to_somebody_else() -> anyhow::Result<()> {
+fn no_caller_receives_an_answer_meant_for_another() -> anyhow::Result<()> {
     let (model, gateway) = start("chat-others", "")?;
     let order = json!({ "message": "where is my order" });
     let own = gateway.chat(KEY, &order)?;
@@ -39,8 +39,8 @@ fn nobody_sees_what_was_answered_to_somebody_else() -> anyhow::Result<()> {
 }
 
 #[test]
-fn an_old_answer_is_served_as_such_while_models_fail_and_never_as_fresh() -> anyhow::Result<()> {
-    let (model, gateway) = start("chat-stale", "cache.fresh_for = \"1s\"\n")?;
+fn a_stale_answer_is_served_as_stale_while_models_fail() -> anyhow::Result<()> {
+    let (model, gateway) = start("chat-stale", "cache.max_age = \"1s\"\n")?;
     let order = json!({ "message": "where is my order" });
     let fresh = gateway.chat(KEY, &order)?;
     assert_eq!(fresh["rung"], "strong_model");
@@ -59,11 +59,12 @@ fn an_old_answer_is_served_as_such_while_models_fail_and_never_as_fresh() -> any
 }
 
 #[test]
-fn a_lesser_answer_replaces_no_better_one_and_half_an_answer_is_not_kept() -> anyhow::Result<()> {
+fn a_lower_grade_answer_does_not_replace_a_cached_one_and_partial_answers_are_not_cached()
+-> anyhow::Result<()> {
     let strong_model = Running::model("chat-grades", "[]")?;
     // It has another seed, so that its texts differ.
     let fast_model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--seed", "77"])?;
-    let more = format!("{NO_LIMITS}{BY_DAY}retry.most_retries = 0\n");
+    let more = format!("{NO_LIMITS}{BY_DAY}retry.max_retries = 0\n");
     let gateway =
         Running::gateway_with("chat-grades", &strong_model.url, ["instant", "haiku"], &more, |settings| {
             let (before, after) = settings.split_once("targets.haiku").unwrap_or_default();
@@ -90,7 +91,7 @@ fn a_lesser_answer_replaces_no_better_one_and_half_an_answer_is_not_kept() -> an
 }
 
 #[test]
-fn five_hundred_who_ask_the_same_at_once_make_one_call() -> anyhow::Result<()> {
+fn five_hundred_identical_concurrent_requests_make_one_call() -> anyhow::Result<()> {
     let (model, gateway) = start("chat-same", "")?;
     // So that all of them are in flight before the first is answered.
     model.set_faults(&json!([{ "fault": { "kind": "slow", "by": "1s" } }]))?;
@@ -111,7 +112,7 @@ fn a_request_of_the_same_name_is_answered_once() -> anyhow::Result<()> {
         gateway.send("POST", path, &headers, body.to_string().as_bytes())
     };
     let chat = json!({ "message": "what next?", "request_id": "r-1" });
-    let messages = crate::asking::question(5, false);
+    let messages = crate::requests::question(5, false);
     for (path, headers, body) in
         [("/chat", "", &chat), ("/v1/messages", "idempotency-key: k-1\r\n", &messages)]
     {
@@ -126,7 +127,7 @@ fn a_request_of_the_same_name_is_answered_once() -> anyhow::Result<()> {
         other["max_tokens"] = 6.into();
         let refused = ask(path, headers, &other)?;
         assert_eq!(refused.status, 409);
-        assert!(String::from_utf8_lossy(&refused.body).contains("another request"), "{path}");
+        assert!(String::from_utf8_lossy(&refused.body).contains("different request"), "{path}");
         assert_eq!(model.calls()?.len(), asked + 1);
     }
     // Idempotency keys are scoped to their caller.
@@ -154,7 +155,7 @@ fn a_long_history_is_trimmed_and_a_message_that_is_too_long_is_refused_for_nothi
 }
 
 #[test]
-fn a_caller_whose_day_is_nearly_spent_cannot_pass_it_by_asking_often_at_once() -> anyhow::Result<()> {
+fn concurrent_requests_cannot_exceed_the_daily_budget_of_a_caller() -> anyhow::Result<()> {
     let model = Running::model("chat-budget", "[]")?;
     let other = caller("other", OTHER_KEY);
     let more = format!("{NO_LIMITS}{BY_DAY}{other}budget.caller_day = \"$0.10/day\"\n");

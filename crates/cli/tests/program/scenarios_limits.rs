@@ -1,6 +1,6 @@
 //! Rate limits and the ledger end to end.
 
-use crate::asking::{NO_LIMITS, at_once, question, wait_until};
+use crate::requests::{NO_LIMITS, at_once, question, wait_until};
 use crate::running::{Answer, KEY, Running};
 use anyhow::Context as _;
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn remaining(gateway: &Running, caller: &str, tier: &str) -> anyhow::Result<Valu
 }
 
 #[test]
-fn a_guest_who_asks_without_end_uses_up_what_is_let_through_and_no_more() -> anyhow::Result<()> {
+fn a_flooding_guest_gets_no_more_than_its_limit() -> anyhow::Result<()> {
     let (model, gateway) = start("limits-guest", ["instant", "instant"], "")?;
     let first = ask_as_guest(&gateway, "")?;
     assert_eq!(first.status, 200);
@@ -58,7 +58,7 @@ fn a_guest_who_asks_without_end_uses_up_what_is_let_through_and_no_more() -> any
 }
 
 #[test]
-fn dropping_the_cookie_wins_five_guests_worth_at_most() -> anyhow::Result<()> {
+fn discarding_the_cookie_gains_at_most_the_limits_of_five_guests() -> anyhow::Result<()> {
     let (model, gateway) = start("limits-cookie", ["instant", "instant"], "")?;
     let statuses = at_once(10, |_| {
         (0..20).map(|_| Ok(ask_as_guest(&gateway, "")?.status)).collect::<anyhow::Result<Vec<_>>>()
@@ -69,7 +69,7 @@ fn dropping_the_cookie_wins_five_guests_worth_at_most() -> anyhow::Result<()> {
 }
 
 #[test]
-fn nothing_in_a_request_makes_a_guest_more_than_that() -> anyhow::Result<()> {
+fn no_request_field_raises_the_tier_of_a_guest() -> anyhow::Result<()> {
     let (_model, gateway) = start("limits-tier", ["instant", "instant"], "")?;
     let claims =
         "x-user-tier: prime\r\nx-seawall-tier: prime\r\nx-user-id: test\r\nx-forwarded-for: 10.0.0.1\r\n";
@@ -88,7 +88,7 @@ fn nothing_in_a_request_makes_a_guest_more_than_that() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_thousand_settlements_at_once_are_all_in_the_books() -> anyhow::Result<()> {
+fn a_thousand_concurrent_settlements_are_all_in_the_ledger() -> anyhow::Result<()> {
     let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", "instant"])?;
     let more = format!("{NO_LIMITS}budget.caller_day = \"$1,000/day\"\n");
     let gateway = Running::gateway("limits-books", &model, ["sonnet", "haiku"], &more)?;
@@ -110,7 +110,7 @@ fn a_thousand_settlements_at_once_are_all_in_the_books() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_books_say_what_the_bill_says_with_answers_left_and_asked_for_twice() -> anyhow::Result<()> {
+fn the_ledger_matches_the_bill_with_abandoned_and_retried_requests() -> anyhow::Result<()> {
     let throttled = r#"[{"every":10,"fault":{"kind":"status","status":429}}]"#;
     let model = Running::model("limits-bill", throttled)?;
     let more = format!("{NO_LIMITS}budget.caller_day = \"$1,000/day\"\n");
@@ -140,7 +140,7 @@ fn the_books_say_what_the_bill_says_with_answers_left_and_asked_for_twice() -> a
         ended.filter_map(|call| call["nano_dollars"].as_u64()).sum()
     };
     let records = gateway.requests(100)?;
-    let of = |verdict: &'static str| records.iter().filter(move |record| record["verdict"] == verdict);
+    let of = |verdict: &'static str| records.iter().filter(move |record| record["outcome"] == verdict);
     let posted =
         |verdict: &'static str| of(verdict).filter_map(|record| record["cost_nanos"].as_u64()).sum::<u64>();
     assert_eq!((of("answered").count(), of("abandoned").count()), (50, 10));

@@ -1,6 +1,6 @@
 //! Retries and deadlines end to end.
 
-use crate::asking::{BY_DAY, NO_LIMITS, at_once, now, question, wait_until};
+use crate::requests::{BY_DAY, NO_LIMITS, at_once, now, question, wait_until};
 use crate::running::{KEY, Running, seawall};
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ const NO_BREAKERS: &str = "breakers.sonnet = { failure_threshold = 100000, min_c
                            breakers.haiku = { failure_threshold = 100000, min_calls = 100000 }\n";
 
 #[test]
-fn a_model_that_throttles_twice_is_asked_three_times_with_pauses() -> anyhow::Result<()> {
+fn a_model_that_throttles_twice_is_called_three_times_with_backoff() -> anyhow::Result<()> {
     let (model, gateway) = start("retry-twice", "")?;
     let throttles = |every: u32| json!({ "every_nth": every, "fault": { "kind": "status", "status": 429 } });
     // The first call is throttled, and the fifth and the sixth are.
@@ -48,7 +48,7 @@ fn a_model_that_throttles_twice_is_asked_three_times_with_pauses() -> anyhow::Re
 }
 
 #[test]
-fn a_strong_model_that_hangs_is_left_and_the_fast_one_speaks_in_time() -> anyhow::Result<()> {
+fn a_hanging_strong_model_is_replaced_by_the_fast_one_in_time() -> anyhow::Result<()> {
     let (model, gateway) = start("retry-hangs", "")?;
     model.set_faults(&json!([{ "model": "sonnet", "fault": { "kind": "hang", "after": 0 } }]))?;
     for stream in [false, true] {
@@ -90,15 +90,15 @@ fn with_every_model_hanging_all_are_answered_in_time() -> anyhow::Result<()> {
     }
     // By the gateway's own clock: starting so many threads takes this machine a while.
     for record in gateway.requests(300)? {
-        let took = Duration::from_micros(record["took_us"].as_u64().context("no time")?);
+        let took = Duration::from_micros(record["duration_us"].as_u64().context("no time")?);
         assert!(took <= Duration::from_secs(3) + SLACK, "{record}");
     }
-    assert_eq!(gateway.counter("seawall_requests_total{verdict=\"answered\"}")?, 300);
+    assert_eq!(gateway.counter("seawall_requests_total{outcome=\"answered\"}")?, 300);
     wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_nanodollars")? == 0))
 }
 
 #[test]
-fn with_everything_failing_nobody_multiplies_the_load() -> anyhow::Result<()> {
+fn retries_do_not_multiply_the_load_while_everything_fails() -> anyhow::Result<()> {
     // Neither breakers nor pressure interfere, so that only the retry rules apply.
     let more = format!(
         "{NO_BREAKERS}pressure = {{ high = \"99%\", high_exit = \"98%\", sustained = \"99%\", min_calls = 200 }}\n"
@@ -123,7 +123,7 @@ fn with_everything_failing_nobody_multiplies_the_load() -> anyhow::Result<()> {
 
 #[test]
 fn pressure_that_rises_meanwhile_ends_the_retries_of_a_request() -> anyhow::Result<()> {
-    let more = format!("{NO_BREAKERS}retry.base = \"1s\"\nretry.budget.always = 1000\n");
+    let more = format!("{NO_BREAKERS}retry.base_delay = \"1s\"\nretry.budget.min_concurrency = 1000\n");
     let (model, gateway) = start("retry-pressure", &more)?;
     model.set_faults(&json!([{ "fault": { "kind": "status", "status": 429 } }]))?;
     let (first, _) = std::thread::scope(|scope| -> anyhow::Result<_> {
@@ -153,8 +153,7 @@ fn times_that_do_not_fit_into_each_other_are_refused_at_the_start() -> anyhow::R
 }
 
 #[test]
-fn what_breaks_after_the_first_words_says_what_was_delivered_and_nobody_speaks_after_it() -> anyhow::Result<()>
-{
+fn a_stream_that_fails_after_the_first_text_reports_what_was_delivered() -> anyhow::Result<()> {
     // At real pace: a broken answer that arrives in one piece is replaced before the caller sees any of it.
     let model = Running::model("retry-broken", r#"[{"fault":{"kind":"cut","after":4}}]"#)?;
     let gateway =

@@ -13,7 +13,7 @@ pub(crate) fn body(max_tokens: u32, stream: bool) -> String {
 }
 
 #[test]
-fn every_client_is_answered_whole_and_in_pieces() -> anyhow::Result<()> {
+fn every_client_receives_whole_and_streamed_responses() -> anyhow::Result<()> {
     let model = Running::model("serve-answer", "[]")?;
     let gateway = Running::gateway("serve-answer", &model, ["instant", "instant"], "")?;
     for client in Client::ANTHROPIC {
@@ -36,7 +36,7 @@ fn every_client_is_answered_whole_and_in_pieces() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_throttled_model_is_asked_again_and_the_client_never_knows() -> anyhow::Result<()> {
+fn a_throttled_call_is_retried_transparently() -> anyhow::Result<()> {
     let throttled = r#"[{"every":2,"fault":{"kind":"status","status":429}}]"#;
     let model = Running::model("serve-throttled", throttled)?;
     let gateway = Running::gateway("serve-throttled", &model, ["instant", "instant"], "")?;
@@ -78,13 +78,13 @@ fn a_stream_that_breaks_off_raises_in_every_client_however_it_does() -> anyhow::
                 "{fault}, {client:?}: {seen}"
             );
         }
-        assert_eq!(gateway.counter("seawall_requests_total{verdict=\"interrupted\"}")?, 3, "{fault}");
+        assert_eq!(gateway.counter("seawall_requests_total{outcome=\"interrupted\"}")?, 3, "{fault}");
     }
     Ok(())
 }
 
 #[test]
-fn a_caller_who_goes_away_closes_the_way_to_the_model_and_pays() -> anyhow::Result<()> {
+fn a_client_disconnect_closes_the_upstream_connection_and_is_charged() -> anyhow::Result<()> {
     let model = Running::model("serve-gone", "[]")?;
     let gateway = Running::gateway("serve-gone", &model, ["haiku", "haiku"], "")?;
     let mut connection = gateway.post(KEY, &body(4_000, true))?;
@@ -98,7 +98,7 @@ fn a_caller_who_goes_away_closes_the_way_to_the_model_and_pays() -> anyhow::Resu
     }
     drop(connection);
     let gone = now();
-    while gateway.counter("seawall_requests_total{verdict=\"abandoned\"}")? == 0 {
+    while gateway.counter("seawall_requests_total{outcome=\"abandoned\"}")? == 0 {
         assert!(now() - gone < Duration::from_millis(500), "still held");
     }
     // Once the connection is closed the model delivers no more, though it had thousands of tokens to go.
@@ -155,7 +155,7 @@ fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> 
 }
 
 #[test]
-fn refusals_are_in_the_vendors_words_and_cost_nothing() -> anyhow::Result<()> {
+fn rejections_use_the_vendors_error_format_and_cost_nothing() -> anyhow::Result<()> {
     let model = Running::model("serve-refusals", "[]")?;
     let gateway = Running::gateway("serve-refusals", &model, ["instant", "instant"], "")?;
     let ask = |key: &str, body: &str| -> anyhow::Result<String> {
@@ -186,13 +186,13 @@ fn refusals_are_in_the_vendors_words_and_cost_nothing() -> anyhow::Result<()> {
 }
 
 #[test]
-fn told_to_stop_it_lets_a_stream_end_and_exits_with_success() -> anyhow::Result<()> {
+fn a_shutdown_signal_lets_a_stream_finish_and_exits_with_success() -> anyhow::Result<()> {
     let model = Running::model("serve-drain", "[]")?;
     ends_in_good_order(Running::gateway("serve-drain", &model, ["haiku", "haiku"], "")?)
 }
 
 #[test]
-fn with_its_own_simulated_models_it_stops_no_less_well() -> anyhow::Result<()> {
+fn a_gateway_with_simulated_models_shuts_down_cleanly() -> anyhow::Result<()> {
     let quiet =
         "profile = \"demo\"\nserver.cores = 2\nstore.kind = \"memory\"\ntelemetry.access_log = \"none\"\n";
     let file = file("serve-alone.toml", &(quiet.to_owned() + &caller("test", KEY)))?;
@@ -228,7 +228,7 @@ fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
 }
 
 #[test]
-fn told_twice_to_stop_it_ends_at_once() -> anyhow::Result<()> {
+fn a_second_signal_exits_immediately() -> anyhow::Result<()> {
     let model = Running::model("serve-twice", r#"[{"fault":{"kind":"hang","after":0}}]"#)?;
     let gateway = Running::gateway("serve-twice", &model, ["haiku", "haiku"], "")?;
     let _waits = gateway.post(KEY, &body(100, false))?;
@@ -241,27 +241,27 @@ fn told_twice_to_stop_it_ends_at_once() -> anyhow::Result<()> {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused_with_exit_code_two() -> anyhow::Result<()> {
+fn invalid_options_are_refused_with_exit_code_two() -> anyhow::Result<()> {
     for (arguments, expected) in [
         (&["serve", "--set", "budget.day"][..], "must be KEY=VALUE"),
-        (&["serve", "--set", "budget.day=100"], "write \"$100/day\""),
+        (&["serve", "--set", "budget.day=100"], "did you mean \"$100/day\"?"),
         (&["serve", "--set", "budgt.day=$100/day"], "did you mean \"budget\""),
         (&["serve", "--profile", "production"], "production"),
         (&["serve", "--config", "no-such-file.toml"], "no-such-file.toml"),
         (
-            &["serve", "--profile", "mangaassist", "--set", "targets.sonnet.role=harbour"],
-            "is no ARN of a role",
+            &["serve", "--profile", "mangaassist", "--set", "targets.sonnet.role_arn=harbour"],
+            "is not the ARN of a role",
         ),
-        (&["serve", "--set", "targets.sonnet.url=http://169.254.169.254"], "metadata"),
+        (&["serve", "--set", "targets.sonnet.base_url=http://169.254.169.254"], "metadata"),
         (
             &[
                 "serve",
                 "--set",
                 "targets.sonnet.provider=anthropic",
                 "--set",
-                "targets.sonnet.key=env:NOT_SET",
+                "targets.sonnet.api_key=env:NOT_SET",
             ],
-            "env:NOT_SET: this variable is not set",
+            "env:NOT_SET: the environment variable is not set",
         ),
     ] {
         let output = seawall(arguments).output()?;

@@ -29,7 +29,7 @@ fn ask(gateway: &Running, protocol: &str, stream: bool) -> anyhow::Result<std::p
 }
 
 #[test]
-fn what_is_not_over_in_time_is_told_so_over_every_protocol() -> anyhow::Result<()> {
+fn requests_that_outlive_the_drain_timeout_receive_an_error_over_every_protocol() -> anyhow::Result<()> {
     for (name, protocol) in [("stop-http1", "--http1.1"), ("stop-http2", "--http2-prior-knowledge")] {
         let (model, gateway) = gateway(name, 3)?;
         let mut stream = ask(&gateway, protocol, true)?;
@@ -44,7 +44,7 @@ fn what_is_not_over_in_time_is_told_so_over_every_protocol() -> anyhow::Result<(
         let mut rest = String::new();
         out.read_to_string(&mut rest)?;
         stream.wait()?;
-        ensure!(rest.contains("event: error") && rest.contains("is being restarted"), "{protocol}: {rest}");
+        ensure!(rest.contains("event: error") && rest.contains("is shutting down"), "{protocol}: {rest}");
         let whole = String::from_utf8(whole.wait_with_output()?.stdout)?;
         ensure!(whole.contains("status 503") || whole.contains("status 529"), "{protocol}: {whole}");
     }
@@ -52,10 +52,10 @@ fn what_is_not_over_in_time_is_told_so_over_every_protocol() -> anyhow::Result<(
 }
 
 #[test]
-fn a_connection_that_never_asks_is_closed() -> anyhow::Result<()> {
+fn a_connection_without_requests_is_closed() -> anyhow::Result<()> {
     let model = Running::model("stop-silent", "[]")?;
     let gateway =
-        Running::gateway("stop-silent", &model, ["haiku", "haiku"], "server.header_time = \"1s\"\n")?;
+        Running::gateway("stop-silent", &model, ["haiku", "haiku"], "server.header_timeout = \"1s\"\n")?;
     let address = gateway.url.trim_start_matches("http://");
     let mut silent = TcpStream::connect(address)?;
     silent.set_read_timeout(Some(Duration::from_secs(10)))?;

@@ -46,7 +46,7 @@ fn a_japanese_text_is_estimated_by_the_tokenizer_of_its_model() -> anyhow::Resul
 }
 
 #[test]
-fn an_english_file_is_told_as_a_plain_table() -> anyhow::Result<()> {
+fn an_english_file_is_reported_as_a_plain_table() -> anyhow::Result<()> {
     let path = file("tokens-english.txt", ENGLISH)?;
     let output = seawall(&["tokens", &path.to_string_lossy()]).output()?;
     let table = String::from_utf8(output.stdout)?;
@@ -74,12 +74,12 @@ fn nothing_has_no_tokens() -> anyhow::Result<()> {
 }
 
 #[test]
-fn what_cannot_be_read_as_text_is_refused_with_exit_code_two() -> anyhow::Result<()> {
+fn input_that_is_not_utf8_is_refused_with_exit_code_two() -> anyhow::Result<()> {
     let output = told(b"ab\xff", &[])?;
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         (output.status.code(), complaint.as_str()),
-        (Some(2), "seawall: the input is not UTF-8: byte 2 begins no character\n")
+        (Some(2), "seawall: standard input is not valid UTF-8: invalid byte at offset 2\n")
     );
     let output = seawall(&["tokens", "no-such-file"]).output()?;
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -149,7 +149,7 @@ fn no_text_grows_beyond_the_upper_bound_when_it_is_brought_into_its_compatibilit
     assert!(grown.len() > 900, "{}", grown.len());
     for entry in grown {
         let (text, bytes) = (entry[0].as_str().context("no text")?, entry[1].as_u64().context("no length")?);
-        let most = seawall_core::tokens::ClassCounts::of(text).most_bytes();
+        let most = seawall_core::tokens::TextCounts::of(text).max_bytes();
         assert!(most >= bytes, "{text:?}: {most} is below {bytes}");
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Checks of callers and their credentials.
 
 use super::Checker;
-use crate::kind::{Algorithm, KeySetValue, quoted};
-use crate::problem::{Code, Problem};
-use crate::raw::{self, Raw};
+use crate::kind::{JwksSource, JwtAlgorithm, quoted};
+use crate::problem::{Problem, ProblemCode};
+use crate::raw::{self, RootSection};
 use crate::settings::{CallerSettings, IssuerKeys, IssuerSettings, KeySettings};
 use crate::suggest;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 /// Maximum leeway. A clock that is off by more than this is wrong, and a larger leeway would only extend expired
 /// tokens.
-const MOST_LEEWAY: Duration = Duration::from_secs(300);
+const MAX_LEEWAY: Duration = Duration::from_secs(300);
 
 /// What `sha256sum` prints if a variable was not set: the hashes of an empty text and of a line end.
-const HASHES_OF_NOTHING: [[u8; 32]; 2] = [
+const EMPTY_KEY_HASHES: [[u8; 32]; 2] = [
     [
         0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
         0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
@@ -25,33 +25,35 @@ const HASHES_OF_NOTHING: [[u8; 32]; 2] = [
     ],
 ];
 
-pub(super) fn callers(raw: &Raw, checker: &mut Checker<'_>) -> Option<CallerSettings> {
+pub(super) fn callers(raw: &RootSection, checker: &mut Checker<'_>) -> Option<CallerSettings> {
     let callers = &raw.callers;
-    checker.positive(callers, "directory_time", &callers.directory_time);
+    checker.check_positive(callers, "directory_timeout", &callers.directory_timeout);
     if !callers.guests.value && callers.keys.is_empty() && callers.issuers.is_empty() {
-        let message = "callers: there are no keys, no issuers and no guests, so that nobody may ask";
-        let help = "write a key under [callers.keys.NAME], or guests = true";
-        checker.add(Problem::error(Code::NobodyMayAsk, message, callers.guests.origin).help(help));
-    }
-    for key in callers.keys.values().filter(|key| HASHES_OF_NOTHING.contains(&key.hash.value)) {
         let message =
-            format!("{}.hash: this is the hash of nothing, so that everybody would have the key", key.path);
-        let help = "the key was empty when it was hashed: printf %s \"$KEY\" | sha256sum, with a KEY";
-        checker.add(Problem::error(Code::Impossible, message, key.hash.origin).help(help));
+            "callers: no keys, no issuers and no guests are configured, so every request would be rejected";
+        let help = "add a key under [callers.keys.NAME], or set guests = true";
+        checker.add(Problem::error(ProblemCode::NoCallers, message, callers.guests.origin).help(help));
     }
-    let mut seen: BTreeMap<[u8; 32], &raw::ApiKey> = BTreeMap::new();
+    for key in callers.keys.values().filter(|key| EMPTY_KEY_HASHES.contains(&key.hash.value)) {
+        let message = format!("{}.hash: this is the hash of an empty key", key.path);
+        let help = "the key was empty when it was hashed: set KEY and run printf %s \"$KEY\" | sha256sum";
+        checker.add(Problem::error(ProblemCode::InvalidValue, message, key.hash.origin).help(help));
+    }
+    let mut seen: BTreeMap<[u8; 32], &raw::ApiKeySection> = BTreeMap::new();
     for key in callers.keys.values() {
         if let Some(first) = seen.insert(key.hash.value, key) {
             let message = format!("{} has the same key as {}", key.path, first.path);
-            let problem = Problem::error(Code::SameKeyTwice, message, key.hash.origin);
-            let problem = problem.also(first.hash.origin, "first given here");
-            checker.add(problem.help("one key has one tier: make another key, or take one of them out"));
+            let problem = Problem::error(ProblemCode::DuplicateApiKey, message, key.hash.origin);
+            let problem = problem.also_at(first.hash.origin, "first used here");
+            checker.add(
+                problem.help("a key can have only one tier: create another key, or remove one of the two"),
+            );
         }
         for route in key.routes.iter().flat_map(|routes| &routes.value) {
             if !raw.routes.contains_key(&route.value) {
-                let message = format!("{}.routes: there is no route {}", key.path, quoted(&route.value));
-                let help = existing("route", &route.value, raw.routes.keys());
-                checker.add(Problem::error(Code::UnknownRoute, message, route.origin).help(help));
+                let message = format!("{}.routes: unknown route {}", key.path, quoted(&route.value));
+                let help = suggest_name("route", &route.value, raw.routes.keys());
+                checker.add(Problem::error(ProblemCode::UnknownRoute, message, route.origin).help(help));
             }
         }
     }
@@ -68,15 +70,15 @@ pub(super) fn callers(raw: &Raw, checker: &mut Checker<'_>) -> Option<CallerSett
         guests: callers.guests.value,
         master_secret: callers.master_secret.as_ref().map(|secret| secret.value.clone()),
         guest_secret: callers.guest_secret.as_ref().map(|secret| secret.value.clone()),
-        tier_cache: callers.tier_cache.value,
-        directory_time: callers.directory_time.value,
+        tier_cache_ttl: callers.tier_cache_ttl.value,
+        directory_timeout: callers.directory_timeout.value,
         keys,
         issuers,
     })
 }
 
 /// Help for an unknown name: the nearest existing one, or a list of all.
-pub(super) fn existing<'a>(
+pub(super) fn suggest_name<'a>(
     what: &str,
     name: &str,
     known: impl Iterator<Item = &'a String> + Clone,
@@ -86,59 +88,67 @@ pub(super) fn existing<'a>(
     }
     let list: Vec<String> = known.map(|name| quoted(name)).collect();
     if list.is_empty() {
-        format!("there is no {what} at all")
+        format!("no {what} is configured")
     } else {
-        format!("there are {}", list.join(", "))
+        format!("configured {what}s: {}", list.join(", "))
     }
 }
 
-fn issuer(issuer: &raw::Issuer, checker: &mut Checker<'_>) -> Option<IssuerSettings> {
+fn issuer(issuer: &raw::IssuerSection, checker: &mut Checker<'_>) -> Option<IssuerSettings> {
     let path = &issuer.path;
     if issuer.audience.value.is_empty() {
-        let message = format!("{path} has no audience, so that it would accept what was meant for others");
-        let help = "write audience = [\"NAME\"] with the name that the issuer gives to this service";
-        checker.add(Problem::error(Code::NoAudience, message, issuer.audience.origin).help(help));
+        let message =
+            format!("{path}: audience is empty, so tokens issued for other services would be accepted");
+        let help = "write audience = [\"NAME\"] with the identifier that the issuer uses for this service";
+        checker.add(Problem::error(ProblemCode::NoAudience, message, issuer.audience.origin).help(help));
     }
     if issuer.algorithms.value.is_empty() {
-        let message = format!("{path}.algorithms: the list is empty, so that no token could be checked");
-        let problem = Problem::error(Code::NoIssuerKeys, message, issuer.algorithms.origin);
-        checker.add(problem.help("write algorithms = [\"RS256\"] or whatever the issuer signs with"));
+        let message = format!("{path}.algorithms: the list is empty, so no token could be verified");
+        let problem = Problem::error(ProblemCode::NoIssuerKeys, message, issuer.algorithms.origin);
+        checker.add(problem.help("write algorithms = [\"RS256\"], or the algorithms that the issuer uses"));
     }
-    if issuer.leeway.value > MOST_LEEWAY {
-        checker.impossible(issuer, "leeway", &issuer.leeway, "must be at most 5m");
+    if issuer.leeway.value > MAX_LEEWAY {
+        checker.report_invalid(issuer, "leeway", &issuer.leeway, "must be at most 5m");
     }
-    let shared = issuer.algorithms.value.iter().find(|algorithm| algorithm.value == Algorithm::Hs256);
-    let public = issuer.algorithms.value.iter().find(|algorithm| algorithm.value != Algorithm::Hs256);
+    let shared = issuer.algorithms.value.iter().find(|algorithm| algorithm.value == JwtAlgorithm::Hs256);
+    let public = issuer.algorithms.value.iter().find(|algorithm| algorithm.value != JwtAlgorithm::Hs256);
     if let (Some(shared), Some(public)) = (shared, public) {
         let message =
-            format!("{path}.algorithms: HS256 needs a shared secret and {} a public key", public.value);
-        let problem = Problem::error(Code::MixedAlgorithms, message, shared.origin).also(public.origin, "");
-        checker.add(problem.help("a public key could pass for the secret: write an issuer for each"));
+            format!("{path}.algorithms: HS256 uses a shared secret and {} a public key", public.value);
+        let problem =
+            Problem::error(ProblemCode::MixedAlgorithms, message, shared.origin).also_at(public.origin, "");
+        checker.add(
+            problem.help(
+                "a public key could be used as the shared secret: configure a separate issuer for each",
+            ),
+        );
         return None;
     }
-    let keys = match (shared, public, &issuer.secret, &issuer.keys) {
+    let keys = match (shared, public, &issuer.secret, &issuer.jwks) {
         (Some(_), _, Some(secret), _) => IssuerKeys::Shared(secret.value.clone()),
         (Some(shared), _, None, _) => {
-            let message = format!("{path}: HS256 needs a secret, and there is none");
-            let problem = Problem::error(Code::NoIssuerKeys, message, shared.origin);
+            let message = format!("{path}: HS256 requires a secret");
+            let problem = Problem::error(ProblemCode::NoIssuerKeys, message, shared.origin);
             checker.add(problem.help("write secret = \"env:NAME\""));
             return None;
         }
         (None, _, _, Some(keys)) => IssuerKeys::Public(keys.value.clone()),
         (None, public, _, None) => {
-            let name = public.map_or("a signature", |public| public.value.name());
-            let message = format!("{path}: {name} needs public keys, and nothing says where they are");
-            let help = "write keys = \"https://HOST/jwks.json\" or keys = \"file:PATH\"";
-            checker.add(Problem::error(Code::NoIssuerKeys, message, issuer.origin).help(help));
+            let name = public.map_or("signature verification", |public| public.value.name());
+            let message = format!("{path}: {name} requires public keys, but jwks is not set");
+            let help = "write jwks = \"https://HOST/jwks.json\" or jwks = \"file:PATH\"";
+            checker.add(Problem::error(ProblemCode::NoIssuerKeys, message, issuer.origin).help(help));
             return None;
         }
     };
-    if let (IssuerKeys::Public(KeySetValue::Url(url)), Some(written)) = (&keys, &issuer.keys)
+    if let (IssuerKeys::Public(JwksSource::Url(url)), Some(written)) = (&keys, &issuer.jwks)
         && !url.starts_with("https://")
         && !crate::check::models::is_local(url)
     {
-        let message = format!("{path}.keys: public keys that come unencrypted could be anybody's");
-        checker.add(Problem::error(Code::UnencryptedUrl, message, written.origin).help("write an https URL"));
+        let message = format!("{path}.jwks: public keys must not be fetched over an unencrypted connection");
+        checker.add(
+            Problem::error(ProblemCode::UnencryptedUrl, message, written.origin).help("use an https URL"),
+        );
     }
     Some(IssuerSettings {
         issuer: issuer.issuer.value.clone(),

@@ -1,14 +1,14 @@
 //! Checks of rate limits and concurrency shares.
 
 use super::Checker;
-use crate::field::Keyed;
-use crate::kind::{Per, RateValue};
-use crate::problem::{Code, Problem};
+use crate::field::KeyOrigins;
+use crate::kind::{RatePeriod, RateValue};
+use crate::problem::{Problem, ProblemCode};
 use crate::raw;
 use crate::settings::LimitSettings;
 use crate::source::Located;
 use seawall_core::in_flight::SlotShares;
-use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
+use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, QuotaUnit, RetryAfterPolicy};
 use seawall_core::setting::{Ratio, SettingError};
 use seawall_core::untracked::{InputFeature, UntrackedRules};
 use std::time::Duration;
@@ -19,25 +19,31 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Checker<'_> {
     /// The limit of a rate whose period must be this one.
-    fn rate(&mut self, section: &dyn Keyed, key: &str, rate: &Located<RateValue>, per: Per) -> u32 {
+    fn check_rate(
+        &mut self,
+        section: &dyn KeyOrigins,
+        key: &str,
+        rate: &Located<RateValue>,
+        per: RatePeriod,
+    ) -> u32 {
         if rate.value.per != per {
             let message = format!(
-                "{}.{key}: {} is per {}, and this limit is per {per}",
+                "{}.{key}: {} is a rate per {}, but this limit is per {per}",
                 section.path(),
                 rate.value,
                 rate.value.per
             );
-            let problem = Problem::error(Code::WrongPeriod, message, rate.origin);
+            let problem = Problem::error(ProblemCode::WrongPeriod, message, rate.origin);
             let right = RateValue { limit: rate.value.limit, per };
-            self.add(problem.help(format!("write \"{right}\", or whatever is right for that period")));
+            self.add(problem.help(format!("write \"{right}\", or the limit that you want per {per}")));
         }
         rate.value.limit
     }
 
-    /// A quota that `core` accepted, or `None` after a complaint at one of these keys.
-    fn quota(
+    /// A quota that `core` accepted, or `None` after a problem was reported at one of these keys.
+    fn check_quota(
         &mut self,
-        section: &dyn Keyed,
+        section: &dyn KeyOrigins,
         (limit, burst): (&str, &str),
         quota: Result<Quota, SettingError>,
     ) -> Option<Quota> {
@@ -48,89 +54,103 @@ impl Checker<'_> {
         let key = if error.setting() == "burst" { burst } else { limit };
         let origin = section.origin_of(key).unwrap_or_else(|| section.origin());
         let message = format!("{}.{key}: {}", section.path(), error.problem());
-        self.add(Problem::error(Code::Impossible, message, origin));
+        self.add(Problem::error(ProblemCode::InvalidValue, message, origin));
         None
     }
 
-    fn group(&mut self, section: &dyn Keyed, name: &str, quotas: Vec<Quota>) -> Option<QuotaGroup> {
+    fn group(&mut self, section: &dyn KeyOrigins, name: &str, quotas: Vec<Quota>) -> Option<QuotaGroup> {
         let group = QuotaGroup::new(name, quotas);
         self.checked(&[section], group)
     }
 
     /// A smooth rate per second with a burst.
-    fn smooth(
+    fn rate_group(
         &mut self,
-        section: &dyn Keyed,
+        section: &dyn KeyOrigins,
         (name, burst_key): (&str, &str),
         rate: &Located<RateValue>,
         burst: u32,
     ) -> Option<QuotaGroup> {
-        let limit = self.rate(section, name, rate, Per::Second);
-        let quota = Quota::rate(name, Unit::Request, limit, SECOND, burst);
-        let quota = self.quota(section, (name, burst_key), quota)?;
+        let limit = self.check_rate(section, name, rate, RatePeriod::Second);
+        let quota = Quota::rate(name, QuotaUnit::Request, limit, SECOND, burst);
+        let quota = self.check_quota(section, (name, burst_key), quota)?;
         self.group(section, name, vec![quota])
     }
 }
 
 /// The limits of one caller of a tier, each multiplied by a factor.
-fn tier(name: &str, tier: &raw::TierLimits, factor: u32, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
+fn tier(
+    name: &str,
+    tier: &raw::TierLimitsSection,
+    factor: u32,
+    checker: &mut Checker<'_>,
+) -> Option<QuotaGroup> {
     let times = |limit: u32| limit.saturating_mul(factor);
-    let minute = times(checker.rate(tier, "minute", &tier.minute, Per::Minute));
-    let hour = times(checker.rate(tier, "hour", &tier.hour, Per::Hour));
-    let day = times(checker.rate(tier, "day", &tier.day, Per::Day));
-    let minute = Quota::sliding("minute", Unit::Request, minute, MINUTE, times(tier.burst.value));
-    let hour = Quota::sliding("hour", Unit::Request, hour, HOUR, 0);
-    let day = Quota::calendar("day", Unit::Request, day, CalendarPeriod::Day);
+    let minute = times(checker.check_rate(tier, "minute", &tier.minute, RatePeriod::Minute));
+    let hour = times(checker.check_rate(tier, "hour", &tier.hour, RatePeriod::Hour));
+    let day = times(checker.check_rate(tier, "day", &tier.day, RatePeriod::Day));
+    let minute = Quota::sliding("minute", QuotaUnit::Request, minute, MINUTE, times(tier.burst.value));
+    let hour = Quota::sliding("hour", QuotaUnit::Request, hour, HOUR, 0);
+    let day = Quota::calendar("day", QuotaUnit::Request, day, CalendarPeriod::Day);
     let quotas = [
-        checker.quota(tier, ("minute", "burst"), minute),
-        checker.quota(tier, ("hour", "hour"), hour),
-        checker.quota(tier, ("day", "day"), day),
+        checker.check_quota(tier, ("minute", "burst"), minute),
+        checker.check_quota(tier, ("hour", "hour"), hour),
+        checker.check_quota(tier, ("day", "day"), day),
     ];
     let quotas = quotas.into_iter().collect::<Option<Vec<Quota>>>()?;
     checker.group(tier, name, quotas)
 }
 
-fn everybody(everybody: &raw::Everybody, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
-    let minute = checker.rate(everybody, "minute", &everybody.minute, Per::Minute);
-    let second = checker.rate(everybody, "second", &everybody.second, Per::Second);
-    let month = checker.rate(everybody, "month", &everybody.month, Per::Month);
-    let minute = Quota::sliding("minute", Unit::Request, minute, MINUTE, 0);
-    let second = Quota::rate("second", Unit::Request, second, SECOND, everybody.second_burst.value);
-    let month = Quota::calendar("month", Unit::Request, month, CalendarPeriod::Month);
+fn global(global: &raw::GlobalLimitsSection, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
+    let minute = checker.check_rate(global, "minute", &global.minute, RatePeriod::Minute);
+    let second = checker.check_rate(global, "second", &global.second, RatePeriod::Second);
+    let month = checker.check_rate(global, "month", &global.month, RatePeriod::Month);
+    let minute = Quota::sliding("minute", QuotaUnit::Request, minute, MINUTE, 0);
+    let second = Quota::rate("second", QuotaUnit::Request, second, SECOND, global.second_burst.value);
+    let month = Quota::calendar("month", QuotaUnit::Request, month, CalendarPeriod::Month);
     let quotas = [
-        checker.quota(everybody, ("minute", "minute"), minute),
-        checker.quota(everybody, ("second", "second_burst"), second),
-        checker.quota(everybody, ("month", "month"), month),
+        checker.check_quota(global, ("minute", "minute"), minute),
+        checker.check_quota(global, ("second", "second_burst"), second),
+        checker.check_quota(global, ("month", "month"), month),
     ];
     let quotas = quotas.into_iter().collect::<Option<Vec<Quota>>>()?;
-    checker.group(everybody, "everybody", quotas)
+    checker.group(global, "global", quotas)
 }
 
-pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<LimitSettings> {
-    let raw::Limits { tiers, edge, guests_by_address, concurrency, hint, untracked_input: untracked, .. } =
-        limits;
+pub(super) fn limits(limits: &raw::LimitsSection, checker: &mut Checker<'_>) -> Option<LimitSettings> {
+    let raw::LimitsSection {
+        tiers,
+        edge,
+        guests_by_address,
+        concurrency,
+        retry_after,
+        untracked_input: untracked,
+        ..
+    } = limits;
     let prime = tier("prime", &tiers.prime, 1, checker);
     let standard = tier("standard", &tiers.standard, 1, checker);
     let guest = tier("guest", &tiers.guest, 1, checker);
-    let everybody = everybody(&limits.everybody, checker);
-    let account = checker.smooth(edge, ("account", "account"), &edge.account, edge.account.value.limit);
-    let stage = checker.smooth(edge, ("stage", "stage_burst"), &edge.stage, edge.stage_burst.value);
-    let connect = checker.smooth(edge, ("connect", "connect_burst"), &edge.connect, edge.connect_burst.value);
-    let message = checker.smooth(edge, ("message", "message_burst"), &edge.message, edge.message_burst.value);
+    let all_callers = global(&limits.global, checker);
+    let account = checker.rate_group(edge, ("account", "account"), &edge.account, edge.account.value.limit);
+    let stage = checker.rate_group(edge, ("stage", "stage_burst"), &edge.stage, edge.stage_burst.value);
+    let connect =
+        checker.rate_group(edge, ("connect", "connect_burst"), &edge.connect, edge.connect_burst.value);
+    let message =
+        checker.rate_group(edge, ("message", "message_burst"), &edge.message, edge.message_burst.value);
     let factor = &guests_by_address.factor;
     if factor.value == 0 {
-        checker.impossible(guests_by_address, "factor", factor, "must be at least 1");
+        checker.report_invalid(guests_by_address, "factor", factor, "must be at least 1");
     }
     let by_address = tier("guests_by_address", &tiers.guest, factor.value.max(1), checker);
     let prefix = &guests_by_address.ipv6_prefix;
     let bits = u8::try_from(prefix.value).ok().filter(|bits| (16..=128).contains(bits));
     if bits.is_none() {
-        checker.impossible(guests_by_address, "ipv6_prefix", prefix, "must be between 16 and 128 bits");
+        checker.report_invalid(guests_by_address, "ipv6_prefix", prefix, "must be between 16 and 128 bits");
     }
     let concurrency = slot_shares(concurrency, checker);
     Some(LimitSettings {
         tiers: [prime?, standard?, guest?],
-        everybody: everybody?,
+        global: all_callers?,
         account: account?,
         stage: stage?,
         connect: connect?,
@@ -138,10 +158,10 @@ pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<
         guests_by_address: by_address?,
         ipv6_prefix: bits?,
         concurrency: concurrency?,
-        come_back: ComeBackRule {
-            least: hint.least.value,
-            spread: hint.spread.value,
-            longest_worth_waiting: hint.no_retry_above.value,
+        retry_after: RetryAfterPolicy {
+            min: retry_after.min.value,
+            jitter: retry_after.jitter.value,
+            no_retry_above: retry_after.no_retry_above.value,
         },
         untracked_input: UntrackedRules::new(InputFeature::ALL.map(|feature| match feature {
             InputFeature::Image => untracked.image.value,
@@ -154,7 +174,7 @@ pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<
 }
 
 /// The shares of a target's concurrency.
-fn slot_shares(shares: &raw::Concurrency, checker: &mut Checker<'_>) -> Option<SlotShares> {
+fn slot_shares(shares: &raw::ConcurrencySection, checker: &mut Checker<'_>) -> Option<SlotShares> {
     let mut share =
         |key, percent: &Located<f64>| checker.checked(&[shares], Ratio::percent(key, percent.value));
     let per_caller = share("per_caller", &shares.per_caller);
@@ -172,23 +192,27 @@ fn slot_shares(shares: &raw::Concurrency, checker: &mut Checker<'_>) -> Option<S
 }
 
 /// The limits of a route, if it has any.
-pub(super) fn route_quotas(name: &str, route: &raw::Route, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
+pub(super) fn route_quotas(
+    name: &str,
+    route: &raw::RouteSection,
+    checker: &mut Checker<'_>,
+) -> Option<QuotaGroup> {
     let one = |key: &'static str, unit, rate: &Located<RateValue>| {
         let RateValue { limit, per } = rate.value;
         match per {
-            Per::Second => Quota::rate(key, unit, limit, SECOND, limit),
-            Per::Minute => Quota::sliding(key, unit, limit, MINUTE, 0),
-            Per::Hour => Quota::sliding(key, unit, limit, HOUR, 0),
-            Per::Day => Quota::calendar(key, unit, limit, CalendarPeriod::Day),
-            Per::Month => Quota::calendar(key, unit, limit, CalendarPeriod::Month),
+            RatePeriod::Second => Quota::rate(key, unit, limit, SECOND, limit),
+            RatePeriod::Minute => Quota::sliding(key, unit, limit, MINUTE, 0),
+            RatePeriod::Hour => Quota::sliding(key, unit, limit, HOUR, 0),
+            RatePeriod::Day => Quota::calendar(key, unit, limit, CalendarPeriod::Day),
+            RatePeriod::Month => Quota::calendar(key, unit, limit, CalendarPeriod::Month),
         }
     };
     let mut quotas = Vec::new();
     for (key, unit, rate) in
-        [("requests", Unit::Request, &route.requests), ("tokens", Unit::Token, &route.tokens)]
+        [("requests", QuotaUnit::Request, &route.requests), ("tokens", QuotaUnit::Token, &route.tokens)]
     {
         if let Some(rate) = rate {
-            quotas.extend(checker.quota(route, (key, key), one(key, unit, rate)));
+            quotas.extend(checker.check_quota(route, (key, key), one(key, unit, rate)));
         }
     }
     if quotas.is_empty() { None } else { checker.group(route, name, quotas) }

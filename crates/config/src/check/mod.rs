@@ -12,11 +12,11 @@ mod server;
 mod service;
 mod spending;
 
-use crate::field::Keyed;
-use crate::problem::{Code, Problem, Problems};
-use crate::raw::Raw;
+use crate::field::KeyOrigins;
+use crate::problem::{Problem, ProblemCode, Problems};
+use crate::raw::RootSection;
 use crate::settings::Settings;
-use crate::source::{Located, Origin};
+use crate::source::{Located, SettingOrigin};
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
 
@@ -24,19 +24,19 @@ use seawall_core::time::UtcTime;
 pub(crate) struct Checker<'a> {
     problems: &'a mut Problems,
     /// Origins of placeholders for values that could not be parsed. No problems are reported about these.
-    stand_ins: Vec<Origin>,
+    placeholders: Vec<SettingOrigin>,
     today: UtcTime,
 }
 
 impl Checker<'_> {
     fn add(&mut self, problem: Problem) {
-        if !problem.places.iter().any(|place| self.stand_ins.contains(&place.origin)) {
+        if !problem.locations.iter().any(|location| self.placeholders.contains(&location.origin)) {
             self.problems.add(problem);
         }
     }
 
     /// Reports an error of a `core` type at the key that caused it.
-    fn refused(&mut self, sections: &[&dyn Keyed], code: Code, error: &SettingError) {
+    fn report_core_error(&mut self, sections: &[&dyn KeyOrigins], code: ProblemCode, error: &SettingError) {
         let name = error.setting();
         let short = name.strip_suffix("_percent").unwrap_or(name);
         let rate = format!("{short}_rate");
@@ -58,33 +58,33 @@ impl Checker<'_> {
         }
     }
 
-    /// A checked value, or `None` after a complaint.
-    fn checked<T>(&mut self, sections: &[&dyn Keyed], result: Result<T, SettingError>) -> Option<T> {
-        result.map_err(|error| self.refused(sections, Code::Impossible, &error)).ok()
+    /// A checked value, or `None` after a problem was reported.
+    fn checked<T>(&mut self, sections: &[&dyn KeyOrigins], result: Result<T, SettingError>) -> Option<T> {
+        result.map_err(|error| self.report_core_error(sections, ProblemCode::InvalidValue, &error)).ok()
     }
 
     /// Reports a value that is not valid here.
-    fn impossible<T>(&mut self, section: &dyn Keyed, key: &str, value: &Located<T>, problem: &str) {
+    fn report_invalid<T>(&mut self, section: &dyn KeyOrigins, key: &str, value: &Located<T>, problem: &str) {
         let message = format!("{}.{key}: {problem}", section.path());
-        self.add(Problem::error(Code::Impossible, message, value.origin));
+        self.add(Problem::error(ProblemCode::InvalidValue, message, value.origin));
     }
 
     /// Reports a duration of zero.
-    fn positive(&mut self, section: &dyn Keyed, key: &str, span: &Located<std::time::Duration>) {
+    fn check_positive(&mut self, section: &dyn KeyOrigins, key: &str, span: &Located<std::time::Duration>) {
         if span.value.is_zero() {
-            self.impossible(section, key, span, "must be longer than 0s");
+            self.report_invalid(section, key, span, "must be longer than 0s");
         }
     }
 }
 
 /// The checked settings, unless there are errors. All errors are reported.
 pub(crate) fn all(
-    raw: &Raw,
-    stand_ins: Vec<Origin>,
+    raw: &RootSection,
+    placeholders: Vec<SettingOrigin>,
     today: UtcTime,
     problems: &mut Problems,
 ) -> Option<Settings> {
-    let mut checker = Checker { problems, stand_ins, today };
+    let mut checker = Checker { problems, placeholders, today };
     let checker = &mut checker;
     // Run every check so that all problems are reported; only then test whether all parts are valid.
     let server = server::server(&raw.server, checker);

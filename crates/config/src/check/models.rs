@@ -1,39 +1,42 @@
 //! Checks of models, targets and routes.
 
 use super::Checker;
-use super::callers::existing;
+use super::callers::suggest_name;
 use super::limits::route_quotas;
 use super::operation::denied;
-use crate::kind::{Date, Kind as _, Provider, quoted};
-use crate::problem::{Code, Problem};
-use crate::raw::{self, Raw};
+use crate::kind::{DateKind, Provider, ValueKind as _, quoted};
+use crate::problem::{Problem, ProblemCode};
+use crate::raw::{self, RootSection};
 use crate::settings::{ModelSettings, RouteSettings, TargetSettings};
-use seawall_core::money::{ModelPriceOptions, Money, PriceList, Rate, Surcharge};
+use seawall_core::money::{ModelPriceOptions, Money, PriceList, PriceMultiplier, Surcharge};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::OutputLimitField;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A model that retires within this time causes a warning.
-const NOTICE: Duration = Duration::from_secs(90 * 86_400);
+const RETIREMENT_NOTICE: Duration = Duration::from_secs(90 * 86_400);
 
-pub(super) fn models(models: &BTreeMap<String, raw::Model>, checker: &mut Checker<'_>) -> ModelSettings {
+pub(super) fn models(
+    models: &BTreeMap<String, raw::ModelSection>,
+    checker: &mut Checker<'_>,
+) -> ModelSettings {
     let mut settings = ModelSettings::default();
     for (id, model) in models {
-        if let Some(window) = &model.window {
+        if let Some(window) = &model.context_window {
             if window.value == 0 {
-                checker.impossible(model, "window", window, "must be at least 1");
+                checker.report_invalid(model, "context_window", window, "must be at least 1");
             }
-            settings.windows.insert(id.clone(), window.value);
+            settings.context_windows.insert(id.clone(), window.value);
         }
         if let Some(max_output) = &model.max_output {
             if max_output.value == 0 {
-                checker.impossible(model, "max_output", max_output, "must be at least 1");
+                checker.report_invalid(model, "max_output", max_output, "must be at least 1");
             }
             settings.max_outputs.insert(id.clone(), max_output.value);
         }
-        if let Some(most) = &model.image_tokens {
-            settings.image_tokens.insert(id.clone(), most.value);
+        if let Some(image_tokens) = &model.image_tokens {
+            settings.image_tokens.insert(id.clone(), image_tokens.value);
         }
         let Some(options) = price(id, model, checker) else { continue };
         match PriceList::new(std::slice::from_ref(&options)) {
@@ -43,43 +46,50 @@ pub(super) fn models(models: &BTreeMap<String, raw::Model>, checker: &mut Checke
                 let key = ["output", "cache_read", "cache_write_1h", "cache_write", "input"]
                     .into_iter()
                     .find(|key| problem.contains(key));
-                let origin = key.and_then(|key| crate::field::Keyed::origin_of(model, key));
+                let origin = key.and_then(|key| crate::field::KeyOrigins::origin_of(model, key));
                 let message = format!("{}: {problem}", model.path);
-                checker.add(Problem::error(Code::WrongPrice, message, origin.unwrap_or(model.origin)));
+                checker.add(Problem::error(
+                    ProblemCode::InvalidPrice,
+                    message,
+                    origin.unwrap_or(model.origin),
+                ));
             }
         }
     }
     settings
 }
 
-fn price(id: &str, model: &raw::Model, checker: &mut Checker<'_>) -> Option<ModelPriceOptions> {
+fn price(id: &str, model: &raw::ModelSection, checker: &mut Checker<'_>) -> Option<ModelPriceOptions> {
     let is_free = model.free.value;
     for (key, price) in [("input", &model.input), ("output", &model.output)] {
         if price.is_none() && !is_free {
             let message =
-                format!("{} has no price for {key}, and a model without a price is never called", model.path);
-            let help = format!("write {key} = \"$3/M\", or free = true if it costs nothing");
-            checker.add(Problem::error(Code::UnpricedModel, message, model.origin).help(help));
+                format!("{}: no price for {key}; a model without a price is never called", model.path);
+            let help = format!("write {key} = \"$3/M\", or free = true if the model is free of charge");
+            checker.add(Problem::error(ProblemCode::UnpricedModel, message, model.origin).help(help));
         }
     }
-    let of = |price: &Option<crate::source::Located<Money>>| match price {
+    let required = |price: &Option<crate::source::Located<Money>>| match price {
         Some(price) => Some(price.value),
         None => is_free.then_some(Money::ZERO),
     };
     let optional = |price: &Option<crate::source::Located<Money>>| price.as_ref().map(|price| price.value);
     Some(ModelPriceOptions {
         model: id.to_owned(),
-        input: of(&model.input)?,
-        output: of(&model.output)?,
+        input: required(&model.input)?,
+        output: required(&model.output)?,
         cache_read: optional(&model.cache_read),
         cache_write: optional(&model.cache_write),
         cache_write_1h: optional(&model.cache_write_1h),
         tool_use: optional(&model.server_tool_use),
-        rates: rates(model, checker),
+        multipliers: multipliers(model, checker),
         long_context: model.long_context.as_ref().map(|long| {
             (
                 long.above.value,
-                Rate { input: thousandths(long.input.value), output: thousandths(long.output.value) },
+                PriceMultiplier {
+                    input: thousandths(long.input.value),
+                    output: thousandths(long.output.value),
+                },
             )
         }),
         free: is_free,
@@ -87,34 +97,34 @@ fn price(id: &str, model: &raw::Model, checker: &mut Checker<'_>) -> Option<Mode
     })
 }
 
-fn rates(model: &raw::Model, checker: &mut Checker<'_>) -> Vec<(Surcharge, Rate)> {
-    let mut rates = Vec::new();
+fn multipliers(model: &raw::ModelSection, checker: &mut Checker<'_>) -> Vec<(Surcharge, PriceMultiplier)> {
+    let mut multipliers = Vec::new();
     for (name, rate) in &model.surcharges {
         match Surcharge::parse(name) {
             Ok(surcharge) => {
                 let (input, output) = (thousandths(rate.input.value), thousandths(rate.output.value));
-                rates.push((surcharge, Rate { input, output }));
+                multipliers.push((surcharge, PriceMultiplier { input, output }));
             }
             Err(error) => {
                 let message = format!("{}: {}", rate.path, error.problem());
-                checker.add(Problem::error(Code::UnknownKey, message, rate.origin));
+                checker.add(Problem::error(ProblemCode::UnknownKey, message, rate.origin));
             }
         }
     }
-    rates
+    multipliers
 }
 
 /// A percentage in thousandths, rounded up: a rate is never underestimated.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "held to what the type has room for"
+    reason = "clamped to the range of the type"
 )]
 fn thousandths(percent: f64) -> u32 {
     (percent * 10.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
-pub(super) fn targets(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, TargetSettings> {
+pub(super) fn targets(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<String, TargetSettings> {
     let used: BTreeSet<&String> =
         raw.routes.values().flat_map(|route| &route.targets.value).map(|target| &target.value).collect();
     let mut targets = BTreeMap::new();
@@ -122,28 +132,28 @@ pub(super) fn targets(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, 
         let path = &target.path;
         match raw.models.get(&target.model.value) {
             None => {
-                let message = format!("{path}.model: the model {} has no price", quoted(&target.model.value));
-                let near = existing("model", &target.model.value, raw.models.keys());
-                let help = format!(
-                    "{near}\notherwise write [models.{}] with its prices",
-                    quoted(&target.model.value)
-                );
-                checker.add(Problem::error(Code::UnknownModel, message, target.model.origin).help(help));
+                let message = format!("{path}.model: model {} has no price", quoted(&target.model.value));
+                let near = suggest_name("model", &target.model.value, raw.models.keys());
+                let help =
+                    format!("{near}\notherwise add [models.{}] with its prices", quoted(&target.model.value));
+                checker
+                    .add(Problem::error(ProblemCode::UnknownModel, message, target.model.origin).help(help));
             }
             Some(model) => retirement(target, model, checker),
         }
         if !raw.breakers.contains_key(&target.breaker.value) {
-            let message = format!("{path}.breaker: there is no breaker {}", quoted(&target.breaker.value));
-            let help = existing("breaker", &target.breaker.value, raw.breakers.keys());
-            checker.add(Problem::error(Code::UnknownBreaker, message, target.breaker.origin).help(help));
+            let message = format!("{path}.breaker: unknown breaker {}", quoted(&target.breaker.value));
+            let help = suggest_name("breaker", &target.breaker.value, raw.breakers.keys());
+            checker
+                .add(Problem::error(ProblemCode::UnknownBreaker, message, target.breaker.origin).help(help));
         }
         if target.concurrency.value == 0 {
-            checker.impossible(target, "concurrency", &target.concurrency, "must be at least 1");
+            checker.report_invalid(target, "concurrency", &target.concurrency, "must be at least 1");
         }
         if !used.contains(name) {
-            let message = format!("{path} is used by no route");
-            let help = format!("name it in a route, or take it out with targets.{name} = \"none\"");
-            checker.add(Problem::warning(Code::UnusedTarget, message, target.origin).help(help));
+            let message = format!("{path} is not used by any route");
+            let help = format!("add it to a route, or remove it with targets.{name} = \"none\"");
+            checker.add(Problem::warning(ProblemCode::UnusedTarget, message, target.origin).help(help));
         }
         provider(target, checker);
         targets.insert(name.clone(), settings(target));
@@ -151,69 +161,70 @@ pub(super) fn targets(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, 
     targets
 }
 
-fn retirement(target: &raw::Target, model: &raw::Model, checker: &mut Checker<'_>) {
+fn retirement(target: &raw::TargetSection, model: &raw::ModelSection, checker: &mut Checker<'_>) {
     let Some(retires) = &model.retires else { return };
-    let day = Date::show(&retires.value);
+    let day = DateKind::to_toml(&retires.value);
     let left =
         Duration::from_secs(retires.value.day().saturating_sub(checker.today.day()).saturating_mul(86_400));
     let is_over = retires.value <= UtcTime::start_of_day(checker.today.day());
-    let help = "use another model in its place";
+    let help = "replace it with another model";
     if is_over {
-        let message = format!("{}.model: its vendor no longer serves this model since {day}", target.path);
-        let problem = Problem::error(Code::RetiredModel, message, target.model.origin);
-        checker.add(problem.also(retires.origin, "retired here").help(help));
-    } else if left <= NOTICE {
-        let message = format!("{}.model: its vendor stops serving this model on {day}", target.path);
-        let problem = Problem::warning(Code::RetiringModel, message, target.model.origin);
-        checker.add(problem.also(retires.origin, "retires here").help(help));
+        let message = format!("{}.model: the vendor retired this model on {day}", target.path);
+        let problem = Problem::error(ProblemCode::RetiredModel, message, target.model.origin);
+        checker.add(problem.also_at(retires.origin, "retirement date").help(help));
+    } else if left <= RETIREMENT_NOTICE {
+        let message = format!("{}.model: the vendor will retire this model on {day}", target.path);
+        let problem = Problem::warning(ProblemCode::RetiringModel, message, target.model.origin);
+        checker.add(problem.also_at(retires.origin, "retirement date").help(help));
     }
 }
 
 /// Checks the keys that a provider requires, and those that it does not use.
-fn provider(target: &raw::Target, checker: &mut Checker<'_>) {
+fn provider(target: &raw::TargetSection, checker: &mut Checker<'_>) {
     let name = target.provider.value;
-    let needs = match name {
+    let missing = match name {
         Provider::Anthropic | Provider::OpenAi => {
             // A self-hosted server may need no key; the vendor always does.
-            let is_ours = target.url.as_ref().is_some_and(|url| !is_vendors(&url.value));
-            (target.key.is_none() && !is_ours).then_some(("key", "key = \"env:NAME\""))
+            let is_self_hosted = target.base_url.as_ref().is_some_and(|url| !is_vendor_api(&url.value));
+            (target.api_key.is_none() && !is_self_hosted).then_some(("api_key", "api_key = \"env:NAME\""))
         }
         Provider::Bedrock => target.region.is_none().then_some(("region", "region = \"ap-northeast-1\"")),
         Provider::Simulated => None,
     };
-    if let Some((key, help)) = needs {
-        let message = format!("{}: the provider {name} needs a {key}", target.path);
-        let problem = Problem::error(Code::IncompleteTarget, message, target.provider.origin);
+    if let Some((key, help)) = missing {
+        let message = format!("{}: provider {name} requires {key}", target.path);
+        let problem = Problem::error(ProblemCode::IncompleteTarget, message, target.provider.origin);
         checker.add(problem.help(format!("write {help}")));
     }
     let bedrock = [
         ("region", target.region.as_ref().map(|text| text.origin)),
-        ("role", target.role.as_ref().map(|text| text.origin)),
+        ("role_arn", target.role_arn.as_ref().map(|text| text.origin)),
         ("external_id", target.external_id.as_ref().map(|text| text.origin)),
     ];
-    let key = [("key", target.key.as_ref().map(|secret| secret.origin))];
+    let key = [("api_key", target.api_key.as_ref().map(|secret| secret.origin))];
     let limit_field = [("output_limit_field", target.output_limit_field.as_ref().map(|field| field.origin))];
-    let url = [("url", target.url.as_ref().map(|url| url.origin))];
-    let useless: Vec<_> = match name {
+    let url = [("base_url", target.base_url.as_ref().map(|url| url.origin))];
+    let unused: Vec<_> = match name {
         Provider::OpenAi => bedrock.to_vec(),
         Provider::Anthropic => bedrock.into_iter().chain(limit_field).collect(),
         Provider::Bedrock => key.into_iter().chain(limit_field).collect(),
         Provider::Simulated => bedrock.into_iter().chain(key).chain(limit_field).chain(url).collect(),
     };
-    for (key, origin) in useless {
+    for (key, origin) in unused {
         if let Some(origin) = origin {
-            let message = format!("{}.{key}: the provider {name} has no use for it", target.path);
-            let help = format!("take it out, or write {key} = \"none\" if a profile has it");
-            checker.add(Problem::warning(Code::UselessKey, message, origin).help(help));
+            let message = format!("{}.{key}: provider {name} does not use this key", target.path);
+            let help = format!("remove it, or write {key} = \"none\" if it comes from a profile");
+            checker.add(Problem::warning(ProblemCode::UnusedKey, message, origin).help(help));
         }
     }
-    if let Some(url) = &target.url {
+    if let Some(url) = &target.base_url {
         if !url.value.starts_with("http://") && !url.value.starts_with("https://") {
-            checker.impossible(target, "url", url, "must begin with https:// or http://");
-        } else if target.key.is_some() && url.value.starts_with("http://") && !is_local(&url.value) {
-            let message = format!("{}.url: our key would be sent unencrypted", target.path);
-            checker
-                .add(Problem::warning(Code::UnencryptedUrl, message, url.origin).help("write an https URL"));
+            checker.report_invalid(target, "base_url", url, "must start with https:// or http://");
+        } else if target.api_key.is_some() && url.value.starts_with("http://") && !is_local(&url.value) {
+            let message = format!("{}.base_url: the API key would be sent unencrypted", target.path);
+            checker.add(
+                Problem::warning(ProblemCode::UnencryptedUrl, message, url.origin).help("use an https URL"),
+            );
         }
     }
 }
@@ -225,7 +236,7 @@ pub(super) fn is_local(url: &str) -> bool {
 }
 
 /// Whether a URL is a vendor's own.
-fn is_vendors(url: &str) -> bool {
+fn is_vendor_api(url: &str) -> bool {
     ["api.anthropic.com", "api.openai.com"].contains(&host(url))
 }
 
@@ -237,16 +248,16 @@ fn host(url: &str) -> &str {
     }
 }
 
-fn settings(target: &raw::Target) -> TargetSettings {
+fn settings(target: &raw::TargetSection) -> TargetSettings {
     let text = |text: &Option<crate::source::Located<String>>| text.as_ref().map(|text| text.value.clone());
     TargetSettings {
         provider: target.provider.value,
         model: target.model.value.clone(),
         grade: target.grade.value,
         region: text(&target.region),
-        url: text(&target.url),
-        key: target.key.as_ref().map(|secret| secret.value.clone()),
-        role: text(&target.role),
+        base_url: text(&target.base_url),
+        api_key: target.api_key.as_ref().map(|secret| secret.value.clone()),
+        role_arn: text(&target.role_arn),
         external_id: text(&target.external_id),
         output_limit_field: output_limit_field(target),
         concurrency: target.concurrency.value,
@@ -256,20 +267,20 @@ fn settings(target: &raw::Target) -> TargetSettings {
 
 /// The field in the settings; otherwise the one that the server is known to accept. Servers that are only compatible
 /// with OpenAI seldom support the newer of the two fields.
-fn output_limit_field(target: &raw::Target) -> OutputLimitField {
+fn output_limit_field(target: &raw::TargetSection) -> OutputLimitField {
     let is_known = |url: &str| {
         let host = host(url);
         host == "api.openai.com"
             || [".openai.azure.com", ".cognitiveservices.azure.com"].iter().any(|end| host.ends_with(end))
     };
-    match (&target.output_limit_field, &target.url) {
+    match (&target.output_limit_field, &target.base_url) {
         (Some(field), _) => field.value,
         (None, Some(url)) if !is_known(&url.value) => OutputLimitField::MaxTokens,
         (None, _) => OutputLimitField::MaxCompletionTokens,
     }
 }
 
-pub(super) fn routes(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, RouteSettings> {
+pub(super) fn routes(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<String, RouteSettings> {
     let mut routes = BTreeMap::new();
     for (name, route) in &raw.routes {
         let path = &route.path;
@@ -278,33 +289,35 @@ pub(super) fn routes(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, R
             ("faces", route.faces.value.is_empty(), route.faces.origin, "[\"anthropic\"]"),
         ] {
             if is_empty {
-                let message = format!("{path}.{key}: the list is empty, so that nothing could be answered");
+                let message =
+                    format!("{path}.{key}: the list is empty, so the route could not serve any request");
                 let help =
-                    format!("write {key} = {example}, or take the route out with routes.{name} = \"none\"");
-                checker.add(Problem::error(Code::NoTargets, message, origin).help(help));
+                    format!("write {key} = {example}, or remove the route with routes.{name} = \"none\"");
+                checker.add(Problem::error(ProblemCode::NoTargets, message, origin).help(help));
             }
         }
         let mut seen = BTreeMap::new();
         for target in &route.targets.value {
             if !raw.targets.contains_key(&target.value) {
-                let message = format!("{path}.targets: there is no target {}", quoted(&target.value));
-                let help = existing("target", &target.value, raw.targets.keys());
-                checker.add(Problem::error(Code::UnknownTarget, message, target.origin).help(help));
+                let message = format!("{path}.targets: unknown target {}", quoted(&target.value));
+                let help = suggest_name("target", &target.value, raw.targets.keys());
+                checker.add(Problem::error(ProblemCode::UnknownTarget, message, target.origin).help(help));
             }
             if let Some(first) = seen.insert(&target.value, target.origin) {
-                let message = format!("{path}.targets: {} is there twice", quoted(&target.value));
+                let message = format!("{path}.targets: {} is listed twice", quoted(&target.value));
                 checker.add(
-                    Problem::error(Code::NamedTwice, message, target.origin).also(first, "first given here"),
+                    Problem::error(ProblemCode::Duplicate, message, target.origin)
+                        .also_at(first, "first listed here"),
                 );
             }
         }
-        checker.positive(route, "start_time", &route.start_time);
+        checker.check_positive(route, "start_timeout", &route.start_timeout);
         let quotas = route_quotas(name, route, checker);
         let settings = RouteSettings {
             targets: route.targets.value.iter().map(|target| target.value.clone()).collect(),
             faces: route.faces.value.iter().map(|face| face.value).collect(),
             guest_faces: route.guest_faces.value.iter().map(|face| face.value).collect(),
-            start_time: route.start_time.value,
+            start_timeout: route.start_timeout.value,
             fallback: route.fallback.value,
             deny: denied(&format!("{path}.deny"), &route.deny.value, checker),
             requests: route.requests.as_ref().map(|rate| rate.value),
@@ -314,9 +327,9 @@ pub(super) fn routes(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, R
         routes.insert(name.clone(), settings);
     }
     if raw.routes.is_empty() {
-        let message = "there is no route, so that nobody could ask for anything";
-        let help = "write [routes.NAME] with its targets";
-        checker.add(Problem::error(Code::NoTargets, message, raw.origin).help(help));
+        let message = "no routes are configured, so no request could be served";
+        let help = "add [routes.NAME] with its targets";
+        checker.add(Problem::error(ProblemCode::NoTargets, message, raw.origin).help(help));
     }
     routes
 }

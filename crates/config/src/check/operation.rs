@@ -1,9 +1,9 @@
 //! Checks of the assistant, the store, protections and telemetry.
 
 use super::Checker;
-use crate::field::Keyed as _;
+use crate::field::KeyOrigins as _;
 use crate::kind::StoreKind;
-use crate::problem::{Code, Problem};
+use crate::problem::{Problem, ProblemCode};
 use crate::raw;
 use crate::settings::{AssistantSettings, RedisSettings, RolloutSettings, StoreSettings, TelemetrySettings};
 use crate::source::Located;
@@ -16,34 +16,34 @@ fn text(text: &Option<Located<String>>) -> Option<String> {
 }
 
 /// Maximum length of a denied text, in characters: a streamed answer is held back while it could still become one.
-const LONGEST_DENIED: usize = 1_000;
+const MAX_DENIED_CHARACTERS: usize = 1_000;
 
 /// Texts that no request may contain.
 pub(super) fn denied(key: &str, texts: &[Located<String>], checker: &mut Checker<'_>) -> Vec<String> {
     for text in texts {
-        let (wrong, help) = if text.value.trim().is_empty() {
-            ("an empty text is part of every question", "take it out of the list")
-        } else if text.value.chars().count() > LONGEST_DENIED {
-            ("a text has more than 1000 characters", "write the part of it that tells it from others")
+        let (problem, help) = if text.value.trim().is_empty() {
+            ("an empty text would match every request", "remove it from the list")
+        } else if text.value.chars().count() > MAX_DENIED_CHARACTERS {
+            ("a text has more than 1000 characters", "shorten it to its distinctive part")
         } else {
             continue;
         };
-        let message = format!("{key}: {wrong}");
-        checker.add(Problem::error(Code::EmptyPattern, message, text.origin).help(help));
+        let message = format!("{key}: {problem}");
+        checker.add(Problem::error(ProblemCode::EmptyPattern, message, text.origin).help(help));
     }
     texts.iter().map(|text| text.value.clone()).collect()
 }
 
-pub(super) fn assistant(raw: &raw::Assistant, checker: &mut Checker<'_>) -> AssistantSettings {
+pub(super) fn assistant(raw: &raw::AssistantSection, checker: &mut Checker<'_>) -> AssistantSettings {
     for (key, prompt) in [("ja", &raw.prompts.ja), ("en", &raw.prompts.en)] {
         if prompt.value.trim().is_empty() {
-            checker.impossible(&raw.prompts, key, prompt, "the instructions are empty");
+            checker.report_invalid(&raw.prompts, key, prompt, "the prompt is empty");
         }
     }
     if !(0.0..=1.0).contains(&raw.temperature.value) {
-        checker.impossible(raw, "temperature", &raw.temperature, "must be between 0 and 1");
+        checker.report_invalid(raw, "temperature", &raw.temperature, "must be between 0 and 1");
     }
-    checker.positive(raw, "retrieval_time", &raw.retrieval_time);
+    checker.check_positive(raw, "retrieval_timeout", &raw.retrieval_timeout);
     AssistantSettings {
         locale: raw.locale.value.clone(),
         prompt_ja: raw.prompts.ja.value.clone(),
@@ -56,74 +56,74 @@ pub(super) fn assistant(raw: &raw::Assistant, checker: &mut Checker<'_>) -> Assi
         intents: text(&raw.intents),
         deny: denied("assistant.deny", &raw.deny.value, checker),
         temperature: raw.temperature.value,
-        retrieved_items: raw.retrieved_items.value,
-        retrieved_characters: raw.retrieved_characters.value,
-        retrieval_time: raw.retrieval_time.value,
+        max_retrieved_items: raw.max_retrieved_items.value,
+        max_retrieved_characters: raw.max_retrieved_characters.value,
+        retrieval_timeout: raw.retrieval_timeout.value,
     }
 }
 
-pub(super) fn store(store: &raw::Store, checker: &mut Checker<'_>) -> StoreSettings {
+pub(super) fn store(store: &raw::StoreSection, checker: &mut Checker<'_>) -> StoreSettings {
     if store.kind.value == StoreKind::Redis && store.redis.as_ref().is_none_or(|redis| redis.url.is_none()) {
-        let message = "store.kind: redis needs a URL, and there is none";
+        let message = "store.kind: redis requires store.redis.url";
         let help = "write url = \"redis://HOST:6379\" under [store.redis]";
-        checker.add(Problem::error(Code::IncompleteStore, message, store.kind.origin).help(help));
+        checker.add(Problem::error(ProblemCode::IncompleteStore, message, store.kind.origin).help(help));
     }
     let redis = store.redis.as_ref().and_then(|redis| {
-        checker.positive(redis, "operation_time", &redis.operation_time);
+        checker.check_positive(redis, "operation_timeout", &redis.operation_timeout);
         let url = redis.url.as_ref()?;
         check_redis(redis, url, checker);
         Some(RedisSettings {
             url: url.value.clone(),
             ca_file: text(&redis.ca_file),
             password: redis.password.as_ref().map(|secret| secret.value.clone()),
-            operation_time: redis.operation_time.value,
+            operation_timeout: redis.operation_timeout.value,
             cluster: redis.cluster.value,
             prefix: redis.prefix.value.clone(),
             fleet_size: redis.fleet_size.as_ref().map(|size| size.value),
         })
     });
-    if store.session.turns.value == 0 {
-        checker.impossible(&store.session, "turns", &store.session.turns, "must be at least 1");
+    if store.session.max_turns.value == 0 {
+        checker.report_invalid(&store.session, "max_turns", &store.session.max_turns, "must be at least 1");
     }
-    checker.positive(&store.session, "keep_for", &store.session.keep_for);
+    checker.check_positive(&store.session, "ttl", &store.session.ttl);
     StoreSettings {
         kind: store.kind.value,
-        folder: store.folder.value.clone(),
+        data_dir: store.data_dir.value.clone(),
         redis,
-        session_turns: store.session.turns.value,
-        session_keep_for: store.session.keep_for.value,
+        session_max_turns: store.session.max_turns.value,
+        session_ttl: store.session.ttl.value,
     }
 }
 
 /// Reports what the Redis client would refuse at startup.
-fn check_redis(redis: &raw::Redis, url: &Located<String>, checker: &mut Checker<'_>) {
+fn check_redis(redis: &raw::RedisSection, url: &Located<String>, checker: &mut Checker<'_>) {
     let rest = url.value.strip_prefix("redis://").or_else(|| url.value.strip_prefix("rediss://"));
     let Some(rest) = rest else {
-        return checker.impossible(redis, "url", url, "must begin with redis:// or rediss://");
+        return checker.report_invalid(redis, "url", url, "must start with redis:// or rediss://");
     };
     // A path is a database number, and a cluster has only database 0.
     match rest.split_once('/').map(|(_, database)| database).filter(|database| !database.is_empty()) {
         Some(database) if !is_database(database) => {
-            checker.impossible(
-                redis,
-                "url",
-                url,
-                "what follows the host must be the number of a database, such as /0",
-            );
+            checker.report_invalid(redis, "url", url, "the path must be a database number, such as /0");
         }
         Some(database) if redis.cluster.value && database.bytes().any(|digit| digit != b'0') => {
-            checker.impossible(redis, "url", url, "a cluster has no database but 0");
+            checker.report_invalid(redis, "url", url, "a cluster supports only database 0");
         }
         _ => {}
     }
     if let Some(ca_file) = redis.ca_file.as_ref().filter(|_| !url.value.starts_with("rediss://")) {
-        checker.impossible(redis, "ca_file", ca_file, "is only used with a rediss:// URL");
+        checker.report_invalid(redis, "ca_file", ca_file, "requires a rediss:// URL");
     }
     if redis.prefix.value.contains(['{', '}']) || redis.prefix.value.chars().any(char::is_control) {
-        checker.impossible(redis, "prefix", &redis.prefix, "must hold no braces and no control characters");
+        checker.report_invalid(
+            redis,
+            "prefix",
+            &redis.prefix,
+            "must not contain braces or control characters",
+        );
     }
     if let Some(size) = redis.fleet_size.as_ref().filter(|size| size.value == 0) {
-        checker.impossible(redis, "fleet_size", size, "must be at least 1");
+        checker.report_invalid(redis, "fleet_size", size, "must be at least 1");
     }
 }
 
@@ -132,8 +132,8 @@ fn is_database(text: &str) -> bool {
 }
 
 pub(super) fn protections(
-    switches: &raw::Switches,
-    modes: &raw::Modes,
+    switches: &raw::SwitchesSection,
+    modes: &raw::ModesSection,
     checker: &mut Checker<'_>,
 ) -> Protections {
     let switch = |switch: Switch| match switch {
@@ -153,14 +153,14 @@ pub(super) fn protections(
     };
     let mut protections = Protections::default();
     for one in Switch::ALL {
-        protections.throw(one, switch(one).value);
+        protections.set_switch(one, switch(one).value);
     }
     for protection in Protection::ALL {
         let (mode, switch) = (mode(protection), switch(protection.switch()));
         if mode.value == Mode::Observe && !switch.value {
-            let message = format!("modes.{protection}: it cannot be tried while its switch is off");
-            let problem = Problem::warning(Code::SwitchedOff, message, mode.origin);
-            checker.add(problem.also(switch.origin, "switched off here"));
+            let message = format!("modes.{protection}: observe has no effect while its switch is off");
+            let problem = Problem::warning(ProblemCode::SwitchedOff, message, mode.origin);
+            checker.add(problem.also_at(switch.origin, "switched off here"));
         }
         protections.set_mode(protection, mode.value);
     }
@@ -172,13 +172,13 @@ fn ramp(ramp: &Option<raw::RampSection>, checker: &mut Checker<'_>) -> Option<Op
     let options = RampOptions {
         from: section.from.value,
         to: section.to.value,
-        starts: section.starts.value,
-        lasts: section.lasts.value,
+        start_date: section.start_date.value,
+        duration: section.duration.value,
     };
     checker.checked(&[section], options.check()).map(Some)
 }
 
-pub(super) fn rollout(rollout: &raw::Rollout, checker: &mut Checker<'_>) -> Option<RolloutSettings> {
+pub(super) fn rollout(rollout: &raw::RolloutSection, checker: &mut Checker<'_>) -> Option<RolloutSettings> {
     let limits = ramp(&rollout.limits, checker);
     let budget = ramp(&rollout.budget, checker);
     let guest_lite = match &rollout.guest_lite {
@@ -188,7 +188,7 @@ pub(super) fn rollout(rollout: &raw::Rollout, checker: &mut Checker<'_>) -> Opti
             Err(error) => {
                 let origin = rollout.origin_of("guest_lite").unwrap_or(rollout.origin);
                 let message = format!("rollout.guest_lite: {}", error.problem());
-                checker.add(Problem::error(Code::Impossible, message, origin));
+                checker.add(Problem::error(ProblemCode::InvalidValue, message, origin));
                 None
             }
         },
@@ -196,21 +196,21 @@ pub(super) fn rollout(rollout: &raw::Rollout, checker: &mut Checker<'_>) -> Opti
     Some(RolloutSettings { limits: limits?, budget: budget?, guest_lite: guest_lite? })
 }
 
-pub(super) fn telemetry(telemetry: &raw::Telemetry, checker: &mut Checker<'_>) -> TelemetrySettings {
-    if telemetry.sampling.value > 100.0 {
-        checker.impossible(telemetry, "sampling", &telemetry.sampling, "must be at most 100%");
+pub(super) fn telemetry(telemetry: &raw::TelemetrySection, checker: &mut Checker<'_>) -> TelemetrySettings {
+    if telemetry.sampling_rate.value > 100.0 {
+        checker.report_invalid(telemetry, "sampling_rate", &telemetry.sampling_rate, "must be at most 100%");
     }
-    if let Some(url) = &telemetry.otlp
+    if let Some(url) = &telemetry.otlp_endpoint
         && !url.value.starts_with("http://")
         && !url.value.starts_with("https://")
     {
-        checker.impossible(telemetry, "otlp", url, "must begin with https:// or http://");
+        checker.report_invalid(telemetry, "otlp_endpoint", url, "must start with https:// or http://");
     }
     TelemetrySettings {
         access_log: telemetry.access_log.value.clone(),
-        otlp: text(&telemetry.otlp),
-        sampling: telemetry.sampling.value,
-        sampled_per_second: telemetry.sampled_per_second.value,
+        otlp_endpoint: text(&telemetry.otlp_endpoint),
+        sampling_rate: telemetry.sampling_rate.value,
+        min_traces_per_second: telemetry.min_traces_per_second.value,
         salt: telemetry.salt.as_ref().map(|secret| secret.value.clone()),
         metrics: telemetry.metrics.value,
         public_metrics: telemetry.public_metrics.value,

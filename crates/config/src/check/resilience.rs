@@ -1,67 +1,70 @@
 //! Checks of retries, breakers, deadlines and the queue.
 
 use super::Checker;
-use crate::field::Keyed;
-use crate::kind::{Per, RetryCosts as Costs};
-use crate::problem::{Code, Problem};
+use crate::field::KeyOrigins;
+use crate::kind::{RatePeriod, RetryCosts as Costs};
+use crate::problem::{Problem, ProblemCode};
 use crate::raw;
 use crate::settings::{DeadlineSettings, RetrySettings};
 use seawall_core::breaker::{BreakerOptions, BreakerSettings};
 use seawall_core::credit::{BucketOptions, CreditCosts, RatioOptions, RetryBudget, RetryBudgetOptions};
-use seawall_core::deadline::{Phases, Reserve, Reserves, TimeLimitError, TimeLimitOptions, TimeLimits};
+use seawall_core::deadline::{
+    Phases, RungReserve, RungReserves, TimeLimitError, TimeLimitOptions, TimeLimits,
+};
 use seawall_core::pressure::{PressureOptions, PressureSettings};
 use seawall_core::queue::{QueueOptions, QueueSettings};
 use seawall_core::retry::{
-    BackoffOptions, HedgeOptions, HedgePolicy, HintOptions, RetryLimits, RetryOptions,
+    BackoffOptions, HedgeOptions, HedgePolicy, RetryAfterOptions, RetryLimits, RetryOptions,
 };
+use seawall_core::setting::SettingError;
 use seawall_core::strategy::StrategyOptions;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The keys that the interactive and the background section have in common.
 macro_rules! retry_options {
-    ($section:expr, $hint:expr) => {
+    ($section:expr, $retry_after:expr) => {
         RetryOptions {
             backoff: BackoffOptions {
-                base: $section.base.value,
-                cap: $section.cap.value,
+                base_delay: $section.base_delay.value,
+                max_delay: $section.max_delay.value,
                 jitter: $section.jitter.value,
             },
-            most_retries: $section.most_retries.value,
+            max_retries: $section.max_retries.value,
             limits: RetryLimits {
                 throttled: $section.throttled.value,
                 timed_out: $section.timed_out.value,
                 transient: $section.transient.value,
                 quota_exhausted: $section.quota_exhausted.value,
             },
-            hint: HintOptions {
-                most_extra: $hint.most_extra.value,
-                ignore_above: $hint.ignore_above.value,
-                spread_percent: $hint.spread.as_ref().map(|spread| spread.value),
+            retry_after: RetryAfterOptions {
+                max_extra: $retry_after.max_extra.value,
+                ignore_above: $retry_after.ignore_above.value,
+                jitter_percent: $retry_after.jitter.as_ref().map(|jitter| jitter.value),
             },
-            least_attempt: $section.least_attempt.value,
+            min_attempt_time: $section.min_attempt_time.value,
         }
     };
 }
 
-pub(super) fn retry(retry: &raw::Retry, checker: &mut Checker<'_>) -> Option<RetrySettings> {
-    let interactive_options = retry_options!(retry, retry.hint);
-    let background_options = retry_options!(retry.background, retry.hint);
-    let interactive = checker.checked(&[retry, &retry.hint], interactive_options.check());
-    let background = checker.checked(&[&retry.background, &retry.hint], background_options.check());
+pub(super) fn retry(retry: &raw::RetrySection, checker: &mut Checker<'_>) -> Option<RetrySettings> {
+    let interactive_options = retry_options!(retry, retry.retry_after);
+    let background_options = retry_options!(retry.background, retry.retry_after);
+    let interactive = retry_policy(retry, &retry.retry_after, interactive_options.check(), checker);
+    let background = retry_policy(&retry.background, &retry.retry_after, background_options.check(), checker);
     let budget = retry_budget(&retry.budget, checker);
     let hedge = HedgeOptions {
         enabled: retry.hedge.enabled.value,
-        extra_percent: retry.hedge.extra.value,
-        least_wait: retry.hedge.least_wait.value,
+        percent: retry.hedge.percent.value,
+        min_delay: retry.hedge.min_delay.value,
     };
     // The share is built from a ratio, whose error does not name the key of the percentage.
     let checked = HedgePolicy::new(hedge).map(drop);
     let checked = match checked {
         Ok(()) => Some(()),
         Err(error) => {
-            let message = format!("{}.extra: {}", retry.hedge.path, error.problem());
-            checker.add(Problem::error(Code::Impossible, message, retry.hedge.extra.origin));
+            let message = format!("{}.percent: {}", retry.hedge.path, error.problem());
+            checker.add(Problem::error(ProblemCode::InvalidValue, message, retry.hedge.percent.origin));
             None
         }
     };
@@ -76,48 +79,63 @@ pub(super) fn retry(retry: &raw::Retry, checker: &mut Checker<'_>) -> Option<Ret
     })
 }
 
-fn retry_budget(budget: &raw::RetryBudget, checker: &mut Checker<'_>) -> Option<RetryBudgetOptions> {
-    let rate_cap = budget.most.as_ref().map(|most| {
-        let per = match most.value.per {
-            Per::Second => Duration::from_secs(1),
-            Per::Minute => Duration::from_secs(60),
-            Per::Hour | Per::Day | Per::Month => Duration::from_secs(3_600),
-        };
-        if matches!(most.value.per, Per::Day | Per::Month) {
-            let problem = format!("{} is over too long a time for retries", most.value);
-            checker.impossible(budget, "most", most, &problem);
+fn retry_policy<T>(
+    section: &dyn KeyOrigins,
+    retry_after: &dyn KeyOrigins,
+    policy: Result<T, SettingError>,
+    checker: &mut Checker<'_>,
+) -> Option<T> {
+    match policy {
+        // Both sections have a key named jitter.
+        Err(error) if error.setting() == "retry_after_jitter_percent" => {
+            checker.checked(&[retry_after], Err(SettingError::new("jitter", error.problem())))
         }
-        (most.value.limit, per)
+        other => checker.checked(&[section, retry_after], other),
+    }
+}
+
+fn retry_budget(budget: &raw::RetryBudgetSection, checker: &mut Checker<'_>) -> Option<RetryBudgetOptions> {
+    let rate_cap = budget.max_rate.as_ref().map(|max_rate| {
+        let per = match max_rate.value.per {
+            RatePeriod::Second => Duration::from_secs(1),
+            RatePeriod::Minute => Duration::from_secs(60),
+            RatePeriod::Hour | RatePeriod::Day | RatePeriod::Month => Duration::from_secs(3_600),
+        };
+        if matches!(max_rate.value.per, RatePeriod::Day | RatePeriod::Month) {
+            let problem = format!("{}: the period must be a second, a minute or an hour", max_rate.value);
+            checker.report_invalid(budget, "max_rate", max_rate, &problem);
+        }
+        (max_rate.value.limit, per)
     });
     let options = RetryBudgetOptions {
         ratio: Some(RatioOptions {
-            percent: budget.share.value,
+            percent: budget.percent.value,
             window: budget.window.value,
-            floor_in_flight: budget.always.value,
-            reserve_per_second: budget.reserve_per_second.value,
+            min_concurrency: budget.min_concurrency.value,
+            min_per_second: budget.min_per_second.value,
         }),
         rate_cap,
-        bucket: budget.bucket.as_ref().map(|capacity| BucketOptions { capacity: capacity.value }),
-        costs: match budget.costs.value {
+        bucket: budget.bucket_capacity.as_ref().map(|capacity| BucketOptions { capacity: capacity.value }),
+        costs: match budget.bucket_costs.value {
             Costs::Classic => CreditCosts::CLASSIC,
             Costs::Current => CreditCosts::CURRENT,
         },
     };
     let Err(error) = RetryBudget::new(options.clone()) else { return Some(options) };
     let key = match error.setting() {
-        "limit" | "per" | "burst" => "most",
-        "capacity" => "bucket",
+        "limit" | "per" | "burst" => "max_rate",
+        "capacity" => "bucket_capacity",
         "window" => "window",
-        _ => "share",
+        _ => "percent",
     };
     let origin = budget.origin_of(key).unwrap_or(budget.origin);
     let message = format!("{}.{key}: {}", budget.path, error.problem());
-    checker.add(Problem::error(Code::Impossible, message, origin));
+    checker.add(Problem::error(ProblemCode::InvalidValue, message, origin));
     None
 }
 
 pub(super) fn breakers(
-    breakers: &BTreeMap<String, raw::Breaker>,
+    breakers: &BTreeMap<String, raw::BreakerSection>,
     checker: &mut Checker<'_>,
 ) -> BTreeMap<String, BreakerSettings> {
     let mut settings = BTreeMap::new();
@@ -126,13 +144,13 @@ pub(super) fn breakers(
             failure_threshold: breaker.failure_threshold.value,
             failure_percent: breaker.failure_rate.value,
             slow_percent: breaker.slow_rate.value,
-            slow_after: breaker.slow_after.value,
+            slow_threshold: breaker.slow_threshold.value,
             min_calls: breaker.min_calls.as_ref().map(|calls| calls.value),
             window: breaker.window.value,
             open_for: breaker.open_for.value,
-            open_growth: breaker.open_growth.value,
-            open_cap: breaker.open_cap.value,
-            stages: breaker.stages.value.iter().map(|stage| stage.value).collect(),
+            open_multiplier: breaker.open_multiplier.value,
+            max_open_for: breaker.max_open_for.value,
+            half_open_stages: breaker.half_open_stages.value.iter().map(|stage| stage.value).collect(),
         };
         if let Some(checked) = checker.checked(&[breaker], options.check()) {
             settings.insert(name.clone(), checked);
@@ -141,7 +159,10 @@ pub(super) fn breakers(
     settings
 }
 
-pub(super) fn pressure(pressure: &raw::Pressure, checker: &mut Checker<'_>) -> Option<PressureSettings> {
+pub(super) fn pressure(
+    pressure: &raw::PressureSection,
+    checker: &mut Checker<'_>,
+) -> Option<PressureSettings> {
     let options = PressureOptions {
         window: pressure.window.value,
         slight_percent: pressure.slight.value,
@@ -157,28 +178,26 @@ pub(super) fn pressure(pressure: &raw::Pressure, checker: &mut Checker<'_>) -> O
     checker.checked(&[pressure], options.check())
 }
 
-pub(super) fn deadlines(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Option<DeadlineSettings> {
+pub(super) fn deadlines(raw: &raw::DeadlinesSection, checker: &mut Checker<'_>) -> Option<DeadlineSettings> {
     let limits = time_limits(raw, checker);
-    let kept = vec![
-        Reserve::new("fast_model", raw.fast_model.value),
-        Reserve::new("cache", raw.cache.value),
-        Reserve::new("last_words", raw.last_words.value),
-        Reserve::new("relay", raw.relay.value),
+    let rung_reserves = vec![
+        RungReserve::new("fast_model", raw.fast_model.value),
+        RungReserve::new("cache", raw.cache.value),
+        RungReserve::new("canned_answer", raw.canned_answer.value),
+        RungReserve::new("relay", raw.relay.value),
     ];
-    let reserves = match Reserves::new(raw.first_text.value, kept) {
+    let reserves = match RungReserves::new(raw.first_text.value, rung_reserves) {
         // The time limits refuse a zero, too, and report it under its own key.
         Err(error) if error.setting() == "total" => None,
         Err(error) if error.setting() == "reserves" => {
             let message = format!("deadlines.first_text: {}", error.problem());
-            let problem = Problem::error(Code::PartsExceedWhole, message, raw.first_text.origin);
-            checker.add(
-                problem.help("make it longer, or one of fast_model, cache, last_words and relay shorter"),
-            );
+            let problem = Problem::error(ProblemCode::SumExceedsTotal, message, raw.first_text.origin);
+            checker.add(problem.help("increase it, or decrease fast_model, cache, canned_answer or relay"));
             None
         }
         other => checker.checked(&[raw], other),
     };
-    let options = StrategyOptions { least_for_fast: raw.least_for_fast.value, cache_within: raw.cache.value };
+    let options = StrategyOptions { min_for_fast: raw.min_for_fast.value, cache_timeout: raw.cache.value };
     // An error here has already been reported for the reserve of the cache.
     let strategy = options.check().ok();
     let phases = Phases::new(
@@ -186,13 +205,13 @@ pub(super) fn deadlines(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Opti
         raw.prompt.value,
         raw.save.value,
         raw.after_model.value,
-        raw.model_minimum.value,
+        raw.min_model_time.value,
     );
     let phases = checker.checked(&[raw], phases);
     Some(DeadlineSettings { limits: limits?, reserves: reserves?, strategy: strategy?, phases: phases? })
 }
 
-fn time_limits(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Option<TimeLimits> {
+fn time_limits(raw: &raw::DeadlinesSection, checker: &mut Checker<'_>) -> Option<TimeLimits> {
     let options = TimeLimitOptions {
         api: raw.api.value,
         edge: raw.edge.value,
@@ -212,33 +231,34 @@ fn time_limits(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Option<TimeLi
         let origin = |key: &str| raw.origin_of(key).unwrap_or(raw.origin);
         checker.add(match &error {
             TimeLimitError::Zero { limit } => {
-                Problem::error(Code::Impossible, format!("deadlines.{error}"), origin(limit))
+                Problem::error(ProblemCode::InvalidValue, format!("deadlines.{error}"), origin(limit))
             }
             TimeLimitError::Nested { child, parent, .. } => {
-                let problem = Problem::error(Code::TimeOrder, format!("deadlines.{error}"), origin(child));
-                let help = format!("make {child} shorter or {parent} longer");
-                problem.also(origin(parent), "the one around it").help(help)
+                let problem =
+                    Problem::error(ProblemCode::TimeoutOrder, format!("deadlines.{error}"), origin(child));
+                let help = format!("decrease {child} or increase {parent}");
+                problem.also_at(origin(parent), "the enclosing limit").help(help)
             }
         });
     }
     None
 }
 
-pub(super) fn queue(queue: &raw::Queue, checker: &mut Checker<'_>) -> Option<QueueSettings> {
+pub(super) fn queue(queue: &raw::QueueSection, checker: &mut Checker<'_>) -> Option<QueueSettings> {
     let capacity = usize::try_from(queue.capacity.value).unwrap_or(usize::MAX);
     if capacity > 1_000_000 {
-        checker.impossible(
+        checker.report_invalid(
             queue,
             "capacity",
             &queue.capacity,
-            "must be at most 1000000: who waits is held in memory",
+            "must be at most 1000000, because queued requests are held in memory",
         );
         return None;
     }
     let options = QueueOptions {
         capacity,
-        time_to_live: queue.time_to_live.value,
-        promotion_percent: queue.promotion.value,
+        ttl: queue.ttl.value,
+        promote_after_percent: queue.promote_after.value,
         quantum: queue.quantum.value,
     };
     checker.checked(&[queue], options.check())

@@ -1,8 +1,8 @@
 //! Checks of budgets and token limits.
 
 use super::Checker;
-use crate::kind::{Date, Kind as _, StoreKind};
-use crate::problem::{Code, Problem};
+use crate::kind::{DateKind, StoreKind, ValueKind as _};
+use crate::problem::{Problem, ProblemCode};
 use crate::raw;
 use crate::settings::{BudgetSettings, TokenSettings};
 use seawall_core::budget::{BudgetLimits, BudgetOptions, CostOptions, EventBudget, LeaseSizeOptions};
@@ -10,25 +10,25 @@ use seawall_core::history::TokenLimitsOptions;
 use seawall_core::money::Money;
 use seawall_core::tokens::OverheadOptions;
 
-pub(super) fn budget(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<BudgetSettings> {
+pub(super) fn budget(budget: &raw::BudgetSection, checker: &mut Checker<'_>) -> Option<BudgetSettings> {
     let limits = limits(budget, checker);
-    let raw::Cost { warning, calm, calm_for, stuck_after, .. } = &budget.cost;
+    let raw::CostSection { warning, recovery_threshold, recovery_for, renotify_after, .. } = &budget.cost;
     let cost = CostOptions {
         warning: warning.value,
-        calm: calm.value,
-        calm_for: calm_for.value,
-        stuck_after: stuck_after.value,
+        recovery_threshold: recovery_threshold.value,
+        recovery_for: recovery_for.value,
+        renotify_after: renotify_after.value,
         velocity: budget.cost.velocity.value,
-        usual_days: budget.cost.usual_days.value,
-        doubtful_after: budget.cost.doubtful_after.value,
-        blind_after: budget.cost.blind_after.value,
+        min_baseline_days: budget.cost.min_baseline_days.value,
+        stale_after: budget.cost.stale_after.value,
+        expired_after: budget.cost.expired_after.value,
     };
     let cost = checker.checked(&[&budget.cost], cost.check());
     let lease = LeaseSizeOptions {
-        span: budget.lease.span.value,
+        forecast: budget.lease.forecast.value,
         requests: budget.lease.requests.value,
-        before_midnight: budget.lease.before_midnight.value,
-        margin: budget.lease.margin.value,
+        prefetch: budget.lease.prefetch.value,
+        expiry_margin: budget.lease.expiry_margin.value,
     };
     let lease = checker.checked(&[&budget.lease], lease.check());
     let per_node = budget.per_node.value;
@@ -37,28 +37,29 @@ pub(super) fn budget(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<
 
 /// Nodes that share limits through Redis do not share the daily budget. The operator of several nodes must have
 /// accepted that each of them may spend all of it.
-pub(super) fn fleet_budget(raw: &raw::Raw, checker: &mut Checker<'_>) {
+pub(super) fn fleet_budget(raw: &raw::RootSection, checker: &mut Checker<'_>) {
     if raw.store.kind.value != StoreKind::Redis || raw.budget.per_node.value {
         return;
     }
-    let message = "store.kind: nodes that share Redis do not share budget.day, so that N nodes may spend N times as much";
+    let message =
+        "store.kind: nodes that share Redis do not share budget.day: N nodes may spend N times as much";
     let help = "divide budget.day by the number of nodes and set budget.per_node = true, \
                 or run one node with store.kind = \"embedded\"";
-    let problem = Problem::error(Code::BudgetPerNode, message, raw.store.kind.origin);
-    checker.add(problem.also(raw.budget.day.origin, "the budget of each node").help(help));
+    let problem = Problem::error(ProblemCode::BudgetPerNode, message, raw.store.kind.origin);
+    checker.add(problem.also_at(raw.budget.day.origin, "the budget of each node").help(help));
 }
 
-fn limits(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<BudgetLimits> {
+fn limits(budget: &raw::BudgetSection, checker: &mut Checker<'_>) -> Option<BudgetLimits> {
     let shares = [&budget.shares.prime, &budget.shares.standard, &budget.shares.guest];
-    let mut is_wrong = false;
+    let mut is_invalid = false;
     for (name, share) in ["prime", "standard", "guest"].into_iter().zip(shares) {
         if share.value <= 0.0 || share.value > 100.0 {
-            checker.impossible(&budget.shares, name, share, "must be more than 0% and at most 100%");
-            is_wrong = true;
+            checker.report_invalid(&budget.shares, name, share, "must be more than 0% and at most 100%");
+            is_invalid = true;
         }
     }
-    is_wrong |= events_are_wrong(budget, checker);
-    if is_wrong {
+    is_invalid |= has_invalid_events(budget, checker);
+    if is_invalid {
         return None;
     }
     let options = BudgetOptions {
@@ -67,7 +68,7 @@ fn limits(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<BudgetLimit
         caller_day: budget.caller_day.value,
         day: budget.day.value,
         shares: shares.map(|share| share.value),
-        single_source: budget.single_source.value,
+        single_source_alarm: budget.single_source_alarm.value,
         events: budget.events.values().map(event).collect(),
     };
     let error = match options.check() {
@@ -78,67 +79,68 @@ fn limits(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<BudgetLimit
         "shares" => {
             let message = format!("budget.shares: {}", error.problem());
             let [prime, standard, guest] = shares.map(|share| share.origin);
-            let problem = Problem::error(Code::PartsExceedWhole, message, prime);
-            checker.add(problem.also(standard, "").also(guest, "").help("lower one of them"));
+            let problem = Problem::error(ProblemCode::SumExceedsTotal, message, prime);
+            checker.add(problem.also_at(standard, "").also_at(guest, "").help("reduce one of the shares"));
         }
         "caller_day" if budget.caller_day.value > budget.day.value => {
             let message = format!("budget.caller_day: {}", error.problem());
-            let problem = Problem::error(Code::PartsExceedWhole, message, budget.caller_day.origin);
-            checker.add(problem.also(budget.day.origin, "the whole"));
+            let problem = Problem::error(ProblemCode::SumExceedsTotal, message, budget.caller_day.origin);
+            checker.add(problem.also_at(budget.day.origin, "the daily budget"));
         }
-        _ => checker.refused(&[budget], Code::Impossible, &error),
+        _ => checker.report_core_error(&[budget], ProblemCode::InvalidValue, &error),
     }
     None
 }
 
-fn event(event: &raw::Event) -> EventBudget {
-    EventBudget { first: event.first.value, last: event.last.value, day: event.day.value }
+fn event(event: &raw::BudgetEventSection) -> EventBudget {
+    EventBudget { first_day: event.first_day.value, last_day: event.last_day.value, day: event.day.value }
 }
 
 /// Reports events in the wrong order, without money, or with two caps.
-fn events_are_wrong(budget: &raw::Budget, checker: &mut Checker<'_>) -> bool {
-    let mut is_wrong = false;
-    let mut events: Vec<&raw::Event> = budget.events.values().collect();
-    events.sort_by_key(|event| event.first.value);
+fn has_invalid_events(budget: &raw::BudgetSection, checker: &mut Checker<'_>) -> bool {
+    let mut is_invalid = false;
+    let mut events: Vec<&raw::BudgetEventSection> = budget.events.values().collect();
+    events.sort_by_key(|event| event.first_day.value);
     for event in &events {
-        let (first, last) = (&event.first, &event.last);
+        let (first, last) = (&event.first_day, &event.last_day);
         if first.value > last.value {
-            let message = format!("{}.last: {} is before its first day", event.path, Date::show(&last.value));
-            let problem = Problem::error(Code::Impossible, message, last.origin);
-            checker.add(problem.also(first.origin, "the first day"));
-            is_wrong = true;
+            let message =
+                format!("{}.last_day: {} is before first_day", event.path, DateKind::to_toml(&last.value));
+            let problem = Problem::error(ProblemCode::InvalidValue, message, last.origin);
+            checker.add(problem.also_at(first.origin, "first day"));
+            is_invalid = true;
         }
         if event.day.value == Money::ZERO {
-            checker.impossible(*event, "day", &event.day, "must be more than $0");
-            is_wrong = true;
+            checker.report_invalid(*event, "day", &event.day, "must be more than $0");
+            is_invalid = true;
         }
     }
     for pair in events.windows(2) {
         let [earlier, later] = pair else { continue };
-        if later.first.value <= earlier.last.value {
-            let day = Date::show(&later.first.value);
-            let message = format!("{} and {} both have a cap for {day}", earlier.path, later.path);
-            let problem = Problem::error(Code::OverlappingEvents, message, later.first.origin);
-            checker.add(problem.also(earlier.last.origin, "the other one ends here"));
-            is_wrong = true;
+        if later.first_day.value <= earlier.last_day.value {
+            let day = DateKind::to_toml(&later.first_day.value);
+            let message = format!("{} and {} overlap on {day}", earlier.path, later.path);
+            let problem = Problem::error(ProblemCode::OverlappingEvents, message, later.first_day.origin);
+            checker.add(problem.also_at(earlier.last_day.origin, "the other event ends here"));
+            is_invalid = true;
         }
     }
-    is_wrong
+    is_invalid
 }
 
-pub(super) fn tokens(tokens: &raw::Tokens, checker: &mut Checker<'_>) -> Option<TokenSettings> {
+pub(super) fn tokens(tokens: &raw::TokensSection, checker: &mut Checker<'_>) -> Option<TokenSettings> {
     let options = TokenLimitsOptions {
-        request_input: tokens.request_input.value,
-        request_output: tokens.request_output.value,
-        window: tokens.window.value,
+        max_input: tokens.max_input.value,
+        max_output: tokens.max_output.value,
+        context_window: tokens.context_window.value,
         overhead: tokens.overhead.value,
-        safety: tokens.safety.value,
+        safety_margin: tokens.safety_margin.value,
     };
     let limits = checker.checked(&[tokens], options.check())?;
     let overhead = OverheadOptions {
         request: tokens.per_request.value,
         message: tokens.per_message.value,
-        reserve: tokens.reserve.value,
+        reserve: tokens.reservation_margin.value,
     };
     Some(TokenSettings { limits, overhead })
 }

@@ -1,36 +1,43 @@
 //! Dates, times of day, and UTC offsets.
 
-use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
-use crate::problem::Code;
-use crate::tree::Value;
+use super::{ValueError, ValueFormat, ValueKind, expect_text, quoted, text_error};
+use crate::problem::ProblemCode;
+use crate::tree::TomlValue;
 use seawall_core::time::UtcTime;
 
 /// A calendar day in UTC: `2026-11-27`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Date;
+pub(crate) struct DateKind;
 
-impl Kind for Date {
+impl ValueKind for DateKind {
     type Value = UtcTime;
 
-    fn form() -> Form {
-        Form { examples: vec!["2026-11-27".into(), "2027-01-01".into()], ..Form::text("a date", &[]) }
-            .pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+    fn format() -> ValueFormat {
+        ValueFormat {
+            examples: vec!["2026-11-27".into(), "2027-01-01".into()],
+            ..ValueFormat::text("a date", &[])
+        }
+        .pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
     }
 
-    fn read(value: &Value) -> Result<UtcTime, Misread> {
-        let form = Self::form();
+    fn read(value: &TomlValue) -> Result<UtcTime, ValueError> {
+        let format = Self::format();
         let text = match value {
-            Value::Date(text) | Value::Text(text) => text,
-            other => return Err(form.wrong_type(other)),
+            TomlValue::Date(text) | TomlValue::Text(text) => text,
+            other => return Err(format.wrong_type(other)),
         };
         parse_date(text).ok_or_else(|| {
-            let message = format!("{text} is not a day from 1970 to 2553");
-            Misread::new(Code::Unreadable, message, "write a date such as 2026-11-27, without a time")
+            let message = format!("{text} is not a date between 1970 and 2553");
+            ValueError::new(
+                ProblemCode::ParseError,
+                message,
+                "write a date such as 2026-11-27, without a time",
+            )
         })
     }
 
-    fn show(value: &UtcTime) -> String {
-        shown_date(*value)
+    fn to_toml(value: &UtcTime) -> String {
+        format_date(*value)
     }
 }
 
@@ -46,39 +53,43 @@ fn parse_date(text: &str) -> Option<UtcTime> {
     (parts.next().is_none() && date.civil() == (year.into(), month, day)).then_some(date)
 }
 
-pub(crate) fn shown_date(date: UtcTime) -> String {
+pub(crate) fn format_date(date: UtcTime) -> String {
     let (year, month, day) = date.civil();
     format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// A time of day, such as `23:00`, in minutes. `24:00` is the midnight that ends the day.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClockTime;
+pub(crate) struct TimeOfDayKind;
 
-impl Kind for ClockTime {
+impl ValueKind for TimeOfDayKind {
     type Value = u32;
 
-    fn form() -> Form {
-        Form::text("a time of day", &["23:00", "08:30", "00:00"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a time of day", &["23:00", "08:30", "00:00"])
             .pattern("^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$")
     }
 
-    fn read(value: &Value) -> Result<u32, Misread> {
-        let form = Self::form();
-        if let Value::Date(text) = value {
+    fn read(value: &TomlValue) -> Result<u32, ValueError> {
+        let format = Self::format();
+        if let TomlValue::Date(text) = value {
             let shown = text.get(..5).unwrap_or("23:00");
             let message = "expected a time of day in quotes";
-            return Err(Misread::new(Code::WrongType, message, format!("write {}", quoted(shown))));
+            return Err(ValueError::new(ProblemCode::WrongType, message, format!("write {}", quoted(shown))));
         }
-        if let Value::Integer(hour @ 0..=24) = value {
+        if let TomlValue::Integer(hour @ 0..=24) = value {
             let message = format!("{hour} is not a time of day");
-            return Err(Misread::new(Code::MissingUnit, message, format!("write \"{hour:02}:00\"")));
+            return Err(ValueError::new(
+                ProblemCode::MissingUnit,
+                message,
+                format!("write \"{hour:02}:00\""),
+            ));
         }
-        let text = expect_text(value, Self::form)?;
-        parse_clock(text).ok_or_else(|| refuse_text(text, &form))
+        let text = expect_text(value, Self::format)?;
+        parse_clock(text).ok_or_else(|| text_error(text, &format))
     }
 
-    fn show(value: &u32) -> String {
+    fn to_toml(value: &u32) -> String {
         quoted(&format!("{:02}:{:02}", value / 60, value % 60))
     }
 }
@@ -96,27 +107,27 @@ pub(super) fn parse_clock(text: &str) -> Option<u32> {
 
 /// A UTC offset, such as `+09:00`, in minutes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UtcOffset;
+pub(crate) struct UtcOffsetKind;
 
-impl Kind for UtcOffset {
+impl ValueKind for UtcOffsetKind {
     type Value = i32;
 
-    fn form() -> Form {
-        Form::text("an offset from UTC", &["+09:00", "-05:00", "+00:00"]).pattern("^[+-][0-9]{2}:[0-9]{2}$")
+    fn format() -> ValueFormat {
+        ValueFormat::text("a UTC offset", &["+09:00", "-05:00", "+00:00"]).pattern("^[+-][0-9]{2}:[0-9]{2}$")
     }
 
-    fn read(value: &Value) -> Result<i32, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<i32, ValueError> {
+        let text = expect_text(value, Self::format)?;
         let parsed =
             text.strip_prefix('-').map(|rest| (-1, rest)).or(text.strip_prefix('+').map(|rest| (1, rest)));
         let minutes = parsed.and_then(|(sign, rest)| {
             let minutes = i32::try_from(parse_clock(rest)?).ok()?;
             Some(sign * minutes)
         });
-        minutes.ok_or_else(|| refuse_text(text, &Self::form()))
+        minutes.ok_or_else(|| text_error(text, &Self::format()))
     }
 
-    fn show(value: &i32) -> String {
+    fn to_toml(value: &i32) -> String {
         let sign = if *value < 0 { '-' } else { '+' };
         let minutes = value.unsigned_abs();
         quoted(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60))
@@ -125,13 +136,13 @@ impl Kind for UtcOffset {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, UtcOffset, parse_clock, parse_date, shown_date};
-    use crate::tree::Value;
+    use super::{UtcOffsetKind, ValueKind, format_date, parse_clock, parse_date};
+    use crate::tree::TomlValue;
 
     #[test]
     fn only_days_that_exist_are_dates() {
         for good in ["2026-11-27", "2024-02-29", "1970-01-01"] {
-            assert_eq!(parse_date(good).map(shown_date).as_deref(), Some(good));
+            assert_eq!(parse_date(good).map(format_date).as_deref(), Some(good));
         }
         for bad in [
             "2026-02-29",
@@ -157,8 +168,8 @@ mod tests {
 
     #[test]
     fn offsets_have_a_sign() {
-        let read = |text: &str| UtcOffset::read(&Value::Text(text.to_owned())).ok();
+        let read = |text: &str| UtcOffsetKind::read(&TomlValue::Text(text.to_owned())).ok();
         assert_eq!(["+09:00", "-05:30", "09:00", "+9"].map(read), [Some(540), Some(-330), None, None]);
-        assert_eq!([540, -330].map(|offset| UtcOffset::show(&offset)), ["\"+09:00\"", "\"-05:30\""]);
+        assert_eq!([540, -330].map(|offset| UtcOffsetKind::to_toml(&offset)), ["\"+09:00\"", "\"-05:30\""]);
     }
 }

@@ -1,51 +1,53 @@
-//! The kinds of values that keys have, such as a time span or an amount of money.
+//! The kinds of values that keys have, such as a duration or an amount of money.
 //!
-//! A kind parses a value, formats it canonically and describes its form. It refuses an invalid value with advice on
+//! A kind parses a value, formats it canonically and describes its format. It refuses an invalid value with advice on
 //! what to write instead. **What it does not do.** It does not judge whether a value makes sense for its key.
 
 mod calendar;
+mod choice;
 mod money;
 mod network;
 mod number;
 mod range;
+#[cfg(test)]
+mod range_tests;
 mod secret;
 mod text;
 mod time;
-#[cfg(test)]
-mod too_large;
-mod words;
 
-pub(crate) use calendar::{ClockTime, Date, UtcOffset};
-pub(crate) use money::{Amount, DayAmount, TokenPrice};
-pub(crate) use network::{Address, KeySet, Url};
-pub use network::{KeySetValue, is_metadata_host};
-pub(crate) use number::{Bytes, Cores, Count, Flag, Number, Percent, Rate, Small};
-pub use number::{CoresValue, Per, RateValue};
+pub(crate) use calendar::{DateKind, TimeOfDayKind, UtcOffsetKind};
+pub use choice::{FaceName, JwtAlgorithm, Provider, RetryCosts, RuntimeLayout, StoreKind};
+pub(crate) use choice::{JitterKind, UntrackedRuleKind};
+pub(crate) use money::{AmountKind, DailyAmountKind, TokenPriceKind};
+pub(crate) use network::{JwksKind, ListenAddressKind, UrlKind};
+pub use network::{JwksSource, is_metadata_host};
+pub(crate) use number::{
+    BooleanKind, BytesKind, CoresKind, CountKind, NumberKind, PercentKind, RateKind, SmallCountKind,
+};
+pub use number::{CoreCount, RatePeriod, RateValue};
 pub use range::AddressRange;
-pub(crate) use range::Range;
+pub(crate) use range::AddressRangeKind;
 pub use secret::SecretReference;
-pub(crate) use secret::{Hash, Secret};
-pub use text::LogPlaceValue;
-pub(crate) use text::{FilePath, Locale, LogPlace, Text, quoted};
-pub(crate) use time::Span;
-pub use time::shown_span;
-pub use words::{Algorithm, FaceName, Provider, RetryCosts, Runtime, StoreKind};
-pub(crate) use words::{JitterText, UntrackedText};
+pub(crate) use secret::{KeyHashKind, SecretKind};
+pub use text::LogDestination;
+pub(crate) use text::{LocaleKind, LogDestinationKind, PathKind, TextKind, quoted};
+pub(crate) use time::DurationKind;
+pub use time::format_duration;
 
-use crate::problem::Code;
-use crate::tree::Value;
+use crate::problem::ProblemCode;
+use crate::tree::TomlValue;
 use std::fmt::Debug;
 
 /// Why a value was refused.
 #[derive(Clone, Debug)]
-pub(crate) struct Misread {
-    pub(crate) code: Code,
+pub(crate) struct ValueError {
+    pub(crate) code: ProblemCode,
     pub(crate) message: String,
     pub(crate) help: String,
 }
 
-impl Misread {
-    pub(crate) fn new(code: Code, message: impl Into<String>, help: impl Into<String>) -> Self {
+impl ValueError {
+    pub(crate) fn new(code: ProblemCode, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: help.into() }
     }
 }
@@ -65,30 +67,30 @@ pub enum JsonType {
     TextOrInteger,
 }
 
-/// The form of the values of a kind.
+/// The format of the values of a kind.
 #[derive(Clone, Debug)]
-pub struct Form {
-    /// The name with its article: `a time span`.
+pub struct ValueFormat {
+    /// The name with its article: `a duration`.
     pub name: &'static str,
     /// Examples as TOML. The first is the one shown in messages.
     pub examples: Vec<String>,
     /// A regular expression that every value matches.
     pub pattern: Option<&'static str>,
-    /// The allowed words, if there is a fixed list.
-    pub words: Vec<&'static str>,
+    /// The allowed values, if there is a fixed list.
+    pub choices: Vec<&'static str>,
     /// The JSON type.
     pub json: JsonType,
     /// The advice for a bare number: braces stand for the number.
     pub bare_number: Option<&'static str>,
 }
 
-impl Form {
+impl ValueFormat {
     pub(crate) fn text(name: &'static str, examples: &[&str]) -> Self {
         Self {
             name,
             examples: examples.iter().map(|example| quoted(example)).collect(),
             pattern: None,
-            words: Vec::new(),
+            choices: Vec::new(),
             json: JsonType::Text,
             bare_number: None,
         }
@@ -111,106 +113,102 @@ impl Form {
 
     /// Advice on what to write.
     pub(crate) fn advice(&self) -> String {
-        if self.words.is_empty() {
+        if self.choices.is_empty() {
             format!("write {} such as {}", self.name, self.examples.first().map_or("", String::as_str))
         } else {
-            format!("write one of {}", self.words.join(", "))
+            format!("write one of {}", self.choices.join(", "))
         }
     }
 
     /// The error for a value of another type.
-    pub(crate) fn wrong_type(&self, value: &Value) -> Misread {
-        let message = format!("expected {}, found {}", self.name, value.noun());
-        Misread::new(Code::WrongType, message, self.advice())
+    pub(crate) fn wrong_type(&self, value: &TomlValue) -> ValueError {
+        let message = format!("expected {}, found {}", self.name, value.type_name());
+        ValueError::new(ProblemCode::WrongType, message, self.advice())
     }
 }
 
 /// A kind of value.
-pub(crate) trait Kind {
+pub(crate) trait ValueKind {
     /// The parsed type.
     type Value: Clone + Debug + PartialEq;
 
-    /// The form of its values.
-    fn form() -> Form;
+    /// The format of its values.
+    fn format() -> ValueFormat;
 
     /// Parses a value.
-    fn read(value: &Value) -> Result<Self::Value, Misread>;
+    fn read(value: &TomlValue) -> Result<Self::Value, ValueError>;
 
     /// Formats a value as canonical TOML.
-    fn show(value: &Self::Value) -> String;
+    fn to_toml(value: &Self::Value) -> String;
 
     /// Whether an invalid value must be redacted in messages.
-    fn is_covered(_value: &Value) -> bool {
+    fn is_redacted(_value: &TomlValue) -> bool {
         false
     }
 }
 
 /// The text of a value that must be one. For a bare number the error names the missing unit.
-pub(crate) fn expect_text(value: &Value, form: fn() -> Form) -> Result<&str, Misread> {
+pub(crate) fn expect_text(value: &TomlValue, format: fn() -> ValueFormat) -> Result<&str, ValueError> {
     let number = match value {
-        Value::Text(text) => return Ok(text),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) if number.is_finite() => number.to_string(),
-        other => return Err(form().wrong_type(other)),
+        TomlValue::Text(text) => return Ok(text),
+        TomlValue::Integer(number) => number.to_string(),
+        TomlValue::Float(number) if number.is_finite() => number.to_string(),
+        other => return Err(format().wrong_type(other)),
     };
-    let form = form();
-    match form.bare_number {
-        None => Err(form.wrong_type(value)),
+    let format = format();
+    match format.bare_number {
+        None => Err(format.wrong_type(value)),
         Some(shown) => {
             let written = shown.replace("{}", &number);
-            let message = format!("{number} has no unit: expected {}", form.name);
-            Err(Misread::new(
-                Code::MissingUnit,
-                message,
-                format!("write {written}, if that is what you mean"),
-            ))
+            let message = format!("{number} has no unit: expected {}", format.name);
+            Err(ValueError::new(ProblemCode::MissingUnit, message, format!("did you mean {written}?")))
         }
     }
 }
 
 /// The error for a text; it names the kind that the text does fit, if any.
-pub(crate) fn refuse_text(text: &str, form: &Form) -> Misread {
-    match other_kind(text, form.name) {
+pub(crate) fn text_error(text: &str, format: &ValueFormat) -> ValueError {
+    match matching_kind(text, format.name) {
         Some(other) => {
-            let message = format!("{} is {other}, not {}", quoted(text), form.name);
-            Misread::new(Code::WrongUnit, message, form.advice())
+            let message = format!("{} is {other}, not {}", quoted(text), format.name);
+            ValueError::new(ProblemCode::WrongUnit, message, format.advice())
         }
         None => {
-            let message = format!("{} is not {}", quoted(text), form.name);
-            Misread::new(Code::Unreadable, message, form.advice())
+            let message = format!("{} is not {}", quoted(text), format.name);
+            ValueError::new(ProblemCode::ParseError, message, format.advice())
         }
     }
 }
 
-/// The error for a text whose number is out of range; other texts as in [`refuse_text`]. `largest` is the maximum.
-pub(crate) fn refuse_number<T>(
+/// The error for a text whose number is out of range; other texts as in [`text_error`]. `largest` is the maximum.
+pub(crate) fn number_error<T>(
     text: &str,
-    form: &Form,
+    format: &ValueFormat,
     largest: &str,
     parse: impl Fn(&str) -> Option<T>,
-) -> Misread {
+) -> ValueError {
     let is_part = |character: char| character.is_ascii_digit() || character == ',';
     let start = text.find(is_part).unwrap_or(text.len());
     let (before, rest) = text.split_at(start);
     let (number, after) = rest.split_at(rest.find(|character| !is_part(character)).unwrap_or(rest.len()));
     // The text is valid with a smaller number in its place: so only the number is wrong.
-    if number::is_written_well(number) && parse(&format!("{before}1{after}")).is_some() {
-        let message = format!("{} is too large: at most {largest} can be set", quoted(text));
-        return Misread::new(Code::Impossible, message, form.advice());
+    if number::is_well_formed(number) && parse(&format!("{before}1{after}")).is_some() {
+        let message = format!("{} is too large: the maximum is {largest}", quoted(text));
+        return ValueError::new(ProblemCode::InvalidValue, message, format.advice());
     }
-    refuse_text(text, form)
+    text_error(text, format)
 }
 
 /// Another kind that a text with a unit fits.
-fn other_kind(text: &str, expected: &str) -> Option<&'static str> {
+fn matching_kind(text: &str, expected: &str) -> Option<&'static str> {
     let probes: [fn(&str) -> Option<&'static str>; 8] = [
-        |text| parses(time::parse_span(text), "a time span"),
+        |text| parses(time::parse_duration(text), "a duration"),
         |text| parses(number::parse_percent(text), "a percentage"),
-        |text| parses(number::parse_bytes(text), "a size"),
+        |text| parses(number::parse_bytes(text), "a byte size"),
         |text| parses(number::parse_rate(text), "a rate"),
-        |text| parses(money::parse_price(text), "a price of a million tokens"),
-        |text| parses(money::parse_day_amount(text), "an amount a day"),
-        |text| text.starts_with('$').then(|| parses(money::parse_amount(text), "an amount of money"))?,
+        |text| parses(money::parse_price(text), "a price per million tokens"),
+        |text| parses(money::parse_day_amount(text), "a daily amount"),
+        |text| text.starts_with('$').then(|| parses(money::parse_amount(text), "an amount"))?,
         |text| parses(calendar::parse_clock(text), "a time of day"),
     ];
     probes.iter().filter_map(|probe| probe(text)).find(|found| *found != expected)

@@ -1,19 +1,19 @@
 //! Amounts of money, exact to the nano-dollar.
 
 use super::number::{whole, with_commas};
-use super::{Form, Kind, Misread, expect_text, quoted, refuse_number};
-use crate::tree::Value;
+use super::{ValueError, ValueFormat, ValueKind, expect_text, number_error, quoted};
+use crate::tree::TomlValue;
 use seawall_core::money::Money;
 
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
 
 /// An amount per day, such as `$5,000/day`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DayAmount;
+pub(crate) struct DailyAmountKind;
 
 /// A price per million tokens, such as `$3/M`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenPrice;
+pub(crate) struct TokenPriceKind;
 
 /// Dollars with at most nine decimals and optional commas between thousands; the dollar sign is optional.
 pub(super) fn parse_amount(text: &str) -> Option<Money> {
@@ -51,64 +51,64 @@ fn largest(unit: &str) -> String {
     format!("{}{unit}", shown(Money::from_dollars(u64::MAX / NANOS_PER_DOLLAR)))
 }
 
-impl Kind for DayAmount {
+impl ValueKind for DailyAmountKind {
     type Value = Money;
 
-    fn form() -> Form {
-        Form::text("an amount a day", &["$5,000/day", "$5/day", "$0.50/day"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a daily amount", &["$5,000/day", "$5/day", "$0.50/day"])
             .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?/(day|d)$")
             .bare_number("\"${}/day\"")
     }
 
-    fn read(value: &Value) -> Result<Money, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<Money, ValueError> {
+        let text = expect_text(value, Self::format)?;
         parse_day_amount(text)
-            .ok_or_else(|| refuse_number(text, &Self::form(), &largest("/day"), parse_day_amount))
+            .ok_or_else(|| number_error(text, &Self::format(), &largest("/day"), parse_day_amount))
     }
 
-    fn show(value: &Money) -> String {
+    fn to_toml(value: &Money) -> String {
         quoted(&format!("{}/day", shown(*value)))
     }
 }
 
 /// A single amount, such as `$0.01`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Amount;
+pub(crate) struct AmountKind;
 
-impl Kind for Amount {
+impl ValueKind for AmountKind {
     type Value = Money;
 
-    fn form() -> Form {
-        Form::text("an amount", &["$0.01", "$0.025", "$1"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("an amount", &["$0.01", "$0.025", "$1"])
             .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?$")
             .bare_number("\"${}\"")
     }
 
-    fn read(value: &Value) -> Result<Money, Misread> {
-        let text = expect_text(value, Self::form)?;
-        parse_amount(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest(""), parse_amount))
+    fn read(value: &TomlValue) -> Result<Money, ValueError> {
+        let text = expect_text(value, Self::format)?;
+        parse_amount(text).ok_or_else(|| number_error(text, &Self::format(), &largest(""), parse_amount))
     }
 
-    fn show(value: &Money) -> String {
+    fn to_toml(value: &Money) -> String {
         quoted(&shown(*value))
     }
 }
 
-impl Kind for TokenPrice {
+impl ValueKind for TokenPriceKind {
     type Value = Money;
 
-    fn form() -> Form {
-        Form::text("a price of a million tokens", &["$3/M", "$0.25/M", "$15/M"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a price per million tokens", &["$3/M", "$0.25/M", "$15/M"])
             .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?/M$")
             .bare_number("\"${}/M\"")
     }
 
-    fn read(value: &Value) -> Result<Money, Misread> {
-        let text = expect_text(value, Self::form)?;
-        parse_price(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest("/M"), parse_price))
+    fn read(value: &TomlValue) -> Result<Money, ValueError> {
+        let text = expect_text(value, Self::format)?;
+        parse_price(text).ok_or_else(|| number_error(text, &Self::format(), &largest("/M"), parse_price))
     }
 
-    fn show(value: &Money) -> String {
+    fn to_toml(value: &Money) -> String {
         quoted(&format!("{}/M", shown(*value)))
     }
 }
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_as_the_same(nanos in any::<u64>()) {
+        fn a_formatted_amount_parses_as_the_same(nanos in any::<u64>()) {
             let amount = Money::from_nanos(nanos);
             prop_assert_eq!(parse_amount(&shown(amount)), Some(amount));
         }

@@ -1,100 +1,108 @@
 //! Listen addresses and URLs.
 
-use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
-use crate::problem::Code;
-use crate::tree::Value;
+use super::{ValueError, ValueFormat, ValueKind, expect_text, quoted, text_error};
+use crate::problem::ProblemCode;
+use crate::tree::TomlValue;
 use std::net::{IpAddr, SocketAddr};
 
 /// An address and a port to listen on, such as `127.0.0.1:7700`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Address;
+pub(crate) struct ListenAddressKind;
 
-impl Kind for Address {
+impl ValueKind for ListenAddressKind {
     type Value = SocketAddr;
 
-    fn form() -> Form {
-        Form::text("an address with a port", &["127.0.0.1:7700", "0.0.0.0:443", "[::1]:7700"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a socket address", &["127.0.0.1:7700", "0.0.0.0:443", "[::1]:7700"])
             .pattern("^([0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$")
     }
 
-    fn read(value: &Value) -> Result<SocketAddr, Misread> {
-        let form = Self::form();
-        if let Value::Integer(port @ 0..=65_535) = value {
-            let message = format!("{port} is only a port");
-            let help = format!("write \"127.0.0.1:{port}\", or \"0.0.0.0:{port}\" to be reached by others");
-            return Err(Misread::new(Code::WrongType, message, help));
+    fn read(value: &TomlValue) -> Result<SocketAddr, ValueError> {
+        let format = Self::format();
+        if let TomlValue::Integer(port @ 0..=65_535) = value {
+            let message = format!("{port} is a port without an address");
+            let help =
+                format!("write \"127.0.0.1:{port}\", or \"0.0.0.0:{port}\" to listen on all interfaces");
+            return Err(ValueError::new(ProblemCode::WrongType, message, help));
         }
-        let text = expect_text(value, Self::form)?;
+        let text = expect_text(value, Self::format)?;
         if let Some(port) = text.strip_prefix("localhost:") {
-            let message = format!("{} is a name, not an address", quoted(text));
-            return Err(Misread::new(Code::Unreadable, message, format!("write \"127.0.0.1:{port}\"")));
+            let message = format!("{} is a host name, not an IP address", quoted(text));
+            return Err(ValueError::new(
+                ProblemCode::ParseError,
+                message,
+                format!("write \"127.0.0.1:{port}\""),
+            ));
         }
-        text.parse().map_err(|_| refuse_text(text, &form))
+        text.parse().map_err(|_| text_error(text, &format))
     }
 
-    fn show(value: &SocketAddr) -> String {
+    fn to_toml(value: &SocketAddr) -> String {
         quoted(&value.to_string())
     }
 }
 
 /// The URL of another server, such as `https://api.anthropic.com`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Url;
+pub(crate) struct UrlKind;
 
-impl Kind for Url {
+impl ValueKind for UrlKind {
     type Value = String;
 
-    fn form() -> Form {
-        Form::text("a URL", &["https://example.com/v1", "http://127.0.0.1:7710", "redis://127.0.0.1:6379"])
-            .pattern("^[a-z][a-z0-9+.-]*://[^\\s@?#/]+(/[^\\s?#]*)?$")
+    fn format() -> ValueFormat {
+        ValueFormat::text(
+            "a URL",
+            &["https://example.com/v1", "http://127.0.0.1:7710", "redis://127.0.0.1:6379"],
+        )
+        .pattern("^[a-z][a-z0-9+.-]*://[^\\s@?#/]+(/[^\\s?#]*)?$")
     }
 
-    fn read(value: &Value) -> Result<String, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<String, ValueError> {
+        let text = expect_text(value, Self::format)?;
         let refuse = |code, problem: &str, help: &str| {
             // The invalid part may be a password, so only the problem is named.
-            Err(Misread::new(code, format!("this URL {problem}"), help))
+            Err(ValueError::new(code, format!("the URL {problem}"), help))
         };
         let Some(parts) = UrlParts::of(text) else {
-            return Err(Misread::new(Code::Unreadable, "this is not a URL", Self::form().advice()));
+            return Err(ValueError::new(ProblemCode::ParseError, "invalid URL", Self::format().advice()));
         };
         if parts.has_user {
             return refuse(
-                Code::CredentialInUrl,
-                "has a user name or a password in it",
-                "take it out; a secret belongs into a key of its own, as env:NAME or file:PATH",
+                ProblemCode::CredentialInUrl,
+                "contains a user name or a password",
+                "remove it and set the secret under its own key, as env:NAME or file:PATH",
             );
         }
         if parts.has_query {
             return refuse(
-                Code::CredentialInUrl,
-                "has a query or a fragment in it",
-                "take out what follows ? or #",
+                ProblemCode::CredentialInUrl,
+                "contains a query or a fragment",
+                "remove the part from ? or #",
             );
         }
         if is_metadata_host(parts.host) {
             return refuse(
-                Code::MetadataAddress,
-                "leads to where a cloud hands out the credentials of this machine",
+                ProblemCode::MetadataAddress,
+                "points to a cloud metadata service, which hands out the credentials of this machine",
                 "write the address of the service itself",
             );
         }
         Ok(text.to_owned())
     }
 
-    fn show(value: &String) -> String {
+    fn to_toml(value: &String) -> String {
         quoted(value)
     }
 
-    fn is_covered(value: &Value) -> bool {
+    fn is_redacted(value: &TomlValue) -> bool {
         // There may be a password before the @ and a key after the question mark.
-        !matches!(value, Value::Text(text) if !text.contains(['@', '?', '#']))
+        !matches!(value, TomlValue::Text(text) if !text.contains(['@', '?', '#']))
     }
 }
 
 /// The source of public keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySetValue {
+pub enum JwksSource {
     /// A URL.
     Url(String),
     /// A file.
@@ -103,34 +111,38 @@ pub enum KeySetValue {
 
 /// The source of public keys: a URL, or `file:` and a path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeySet;
+pub(crate) struct JwksKind;
 
-impl Kind for KeySet {
-    type Value = KeySetValue;
+impl ValueKind for JwksKind {
+    type Value = JwksSource;
 
-    fn form() -> Form {
-        Form::text("a URL or file:PATH", &["https://example.com/jwks.json", "file:keys/jwks.json"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a URL or file:PATH", &["https://example.com/jwks.json", "file:keys/jwks.json"])
             .pattern("^(file:.+|https?://[^\\s@?#/]+(/[^\\s?#]*)?)$")
     }
 
-    fn read(value: &Value) -> Result<KeySetValue, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<JwksSource, ValueError> {
+        let text = expect_text(value, Self::format)?;
         match text.strip_prefix("file:") {
-            Some(path) if !path.is_empty() && !path.contains('\0') => Ok(KeySetValue::File(path.to_owned())),
-            Some(_) => Err(Misread::new(Code::Unreadable, "file: needs a path", Self::form().advice())),
-            None => Url::read(value).map(KeySetValue::Url),
+            Some(path) if !path.is_empty() && !path.contains('\0') => Ok(JwksSource::File(path.to_owned())),
+            Some(_) => Err(ValueError::new(
+                ProblemCode::ParseError,
+                "file: must be followed by a path",
+                Self::format().advice(),
+            )),
+            None => UrlKind::read(value).map(JwksSource::Url),
         }
     }
 
-    fn show(value: &KeySetValue) -> String {
+    fn to_toml(value: &JwksSource) -> String {
         match value {
-            KeySetValue::Url(url) => quoted(url),
-            KeySetValue::File(path) => quoted(&format!("file:{path}")),
+            JwksSource::Url(url) => quoted(url),
+            JwksSource::File(path) => quoted(&format!("file:{path}")),
         }
     }
 
-    fn is_covered(value: &Value) -> bool {
-        Url::is_covered(value)
+    fn is_redacted(value: &TomlValue) -> bool {
+        UrlKind::is_redacted(value)
     }
 }
 
@@ -221,12 +233,12 @@ fn inet_aton(host: &str) -> Option<std::net::Ipv4Addr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Url, is_metadata_host};
-    use crate::problem::Code;
-    use crate::tree::Value;
+    use super::{UrlKind, ValueKind, is_metadata_host};
+    use crate::problem::ProblemCode;
+    use crate::tree::TomlValue;
 
-    fn read(text: &str) -> Result<String, Code> {
-        Url::read(&Value::Text(text.to_owned())).map_err(|misread| misread.code)
+    fn read(text: &str) -> Result<String, ProblemCode> {
+        UrlKind::read(&TomlValue::Text(text.to_owned())).map_err(|misread| misread.code)
     }
 
     #[test]
@@ -258,12 +270,12 @@ mod tests {
             "http://h/漫",
             "http://h/\u{7f}",
         ] {
-            assert_eq!(read(bad), Err(Code::Unreadable), "{bad}");
+            assert_eq!(read(bad), Err(ProblemCode::ParseError), "{bad}");
         }
         for bad in ["https://user@h", "https://u:p@h", "https://h?key=1", "https://h/#x"] {
-            assert_eq!(read(bad), Err(Code::CredentialInUrl), "{bad}");
+            assert_eq!(read(bad), Err(ProblemCode::CredentialInUrl), "{bad}");
         }
-        assert_eq!(read("http://169.254.169.254/latest"), Err(Code::MetadataAddress));
+        assert_eq!(read("http://169.254.169.254/latest"), Err(ProblemCode::MetadataAddress));
     }
 
     #[test]

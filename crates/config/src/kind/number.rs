@@ -1,17 +1,17 @@
 //! Counts, percentages, sizes, rates.
 
-use super::{Form, JsonType, Kind, Misread, expect_text, quoted, refuse_number, refuse_text};
-use crate::problem::Code;
-use crate::tree::Value;
+use super::{JsonType, ValueError, ValueFormat, ValueKind, expect_text, number_error, quoted, text_error};
+use crate::problem::ProblemCode;
+use crate::tree::TomlValue;
 use std::fmt;
 
 /// A whole number with optional commas between thousands.
 pub(super) fn whole(text: &str) -> Option<u64> {
-    is_written_well(text).then(|| text.replace(',', "").parse().ok())?
+    is_well_formed(text).then(|| text.replace(',', "").parse().ok())?
 }
 
 /// Whether these are digits with correct or no commas between thousands, of any length.
-pub(super) fn is_written_well(text: &str) -> bool {
+pub(super) fn is_well_formed(text: &str) -> bool {
     let digits = |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
     let mut groups = text.split(',');
     let Some(first) = groups.next() else { return false };
@@ -54,132 +54,134 @@ pub(super) fn with_commas(number: u64) -> String {
     out
 }
 
-fn integer(value: &Value, form: &Form) -> Result<u64, Misread> {
+fn integer(value: &TomlValue, format: &ValueFormat) -> Result<u64, ValueError> {
     match value {
-        Value::Integer(number) => u64::try_from(*number).map_err(|_| {
-            Misread::new(Code::Impossible, format!("{number} is less than nothing"), form.advice())
+        TomlValue::Integer(number) => u64::try_from(*number).map_err(|_| {
+            ValueError::new(ProblemCode::InvalidValue, format!("{number} is negative"), format.advice())
         }),
-        Value::Text(text) => Err(match whole(text) {
-            Some(number) => Misread::new(
-                Code::WrongType,
-                format!("expected {}, found a text", form.name),
+        TomlValue::Text(text) => Err(match whole(text) {
+            Some(number) => ValueError::new(
+                ProblemCode::WrongType,
+                format!("expected {}, found a string", format.name),
                 format!("write {number} without quotes"),
             ),
-            None => refuse_number(text, form, &with_commas(u64::MAX), whole),
+            None => number_error(text, format, &with_commas(u64::MAX), whole),
         }),
-        other => Err(form.wrong_type(other)),
+        other => Err(format.wrong_type(other)),
     }
 }
 
 /// A count from zero to 9.2e18 (the maximum of `i64`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Count;
+pub(crate) struct CountKind;
 
-impl Kind for Count {
+impl ValueKind for CountKind {
     type Value = u64;
 
-    fn form() -> Form {
-        Form::number("a whole number", &["10", "1", "0", "5_000"], JsonType::Integer)
+    fn format() -> ValueFormat {
+        ValueFormat::number("an integer", &["10", "1", "0", "5_000"], JsonType::Integer)
     }
 
-    fn read(value: &Value) -> Result<u64, Misread> {
-        integer(value, &Self::form())
+    fn read(value: &TomlValue) -> Result<u64, ValueError> {
+        integer(value, &Self::format())
     }
 
-    fn show(value: &u64) -> String {
+    fn to_toml(value: &u64) -> String {
         value.to_string()
     }
 }
 
 /// A count up to 4.3e9 (the maximum of `u32`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Small;
+pub(crate) struct SmallCountKind;
 
-impl Kind for Small {
+impl ValueKind for SmallCountKind {
     type Value = u32;
 
-    fn form() -> Form {
-        Form::number("a whole number", &["10", "1", "0", "3"], JsonType::Integer)
+    fn format() -> ValueFormat {
+        ValueFormat::number("an integer", &["10", "1", "0", "3"], JsonType::Integer)
     }
 
-    fn read(value: &Value) -> Result<u32, Misread> {
-        let form = Self::form();
-        let number = integer(value, &form)?;
+    fn read(value: &TomlValue) -> Result<u32, ValueError> {
+        let format = Self::format();
+        let number = integer(value, &format)?;
         u32::try_from(number).map_err(|_| {
-            Misread::new(
-                Code::Impossible,
-                format!("{number} is too large: at most {} can be set", u32::MAX),
-                form.advice(),
+            ValueError::new(
+                ProblemCode::InvalidValue,
+                format!("{number} is too large: the maximum is {}", u32::MAX),
+                format.advice(),
             )
         })
     }
 
-    fn show(value: &u32) -> String {
+    fn to_toml(value: &u32) -> String {
         value.to_string()
     }
 }
 
 /// True or false.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flag;
+pub(crate) struct BooleanKind;
 
-impl Kind for Flag {
+impl ValueKind for BooleanKind {
     type Value = bool;
 
-    fn form() -> Form {
-        Form::number("true or false", &["true", "false"], JsonType::Boolean)
+    fn format() -> ValueFormat {
+        ValueFormat::number("a boolean", &["true", "false"], JsonType::Boolean)
     }
 
-    fn read(value: &Value) -> Result<bool, Misread> {
+    fn read(value: &TomlValue) -> Result<bool, ValueError> {
         match value {
-            Value::Boolean(flag) => Ok(*flag),
-            Value::Text(text) => {
-                let message = format!("{} is not true or false", quoted(text));
-                Err(Misread::new(Code::WrongType, message, "write true or false, without quotes"))
+            TomlValue::Boolean(flag) => Ok(*flag),
+            TomlValue::Text(text) => {
+                let message = format!("{} is not a boolean", quoted(text));
+                Err(ValueError::new(ProblemCode::WrongType, message, "write true or false, without quotes"))
             }
-            other => Err(Misread::new(
-                Code::WrongType,
-                format!("expected true or false, found {}", other.noun()),
+            other => Err(ValueError::new(
+                ProblemCode::WrongType,
+                format!("expected a boolean, found {}", other.type_name()),
                 "write true or false, without quotes",
             )),
         }
     }
 
-    fn show(value: &bool) -> String {
+    fn to_toml(value: &bool) -> String {
         value.to_string()
     }
 }
 
 /// A number with optional decimals, such as a factor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number;
+pub(crate) struct NumberKind;
 
-impl Kind for Number {
+impl ValueKind for NumberKind {
     type Value = f64;
 
-    fn form() -> Form {
-        Form::number("a number", &["1.5", "1.0", "2"], JsonType::Number)
+    fn format() -> ValueFormat {
+        ValueFormat::number("a number", &["1.5", "1.0", "2"], JsonType::Number)
     }
 
-    fn read(value: &Value) -> Result<f64, Misread> {
-        let form = Self::form();
+    fn read(value: &TomlValue) -> Result<f64, ValueError> {
+        let format = Self::format();
         match value {
-            Value::Float(number) if number.is_finite() => Ok(*number),
-            Value::Float(number) => {
-                Err(Misread::new(Code::Impossible, format!("{number} is not a number"), form.advice()))
-            }
-            Value::Integer(number) => Ok(*number as f64),
-            Value::Text(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => Err(Misread::new(
-                Code::WrongType,
-                "expected a number, found a text",
+            TomlValue::Float(number) if number.is_finite() => Ok(*number),
+            TomlValue::Float(number) => Err(ValueError::new(
+                ProblemCode::InvalidValue,
+                format!("{number} is not a number"),
+                format.advice(),
+            )),
+            TomlValue::Integer(number) => Ok(*number as f64),
+            TomlValue::Text(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => Err(ValueError::new(
+                ProblemCode::WrongType,
+                "expected a number, found a string",
                 format!("write {text} without quotes"),
             )),
-            Value::Text(text) => Err(refuse_text(text, &form)),
-            other => Err(form.wrong_type(other)),
+            TomlValue::Text(text) => Err(text_error(text, &format)),
+            other => Err(format.wrong_type(other)),
         }
     }
 
-    fn show(value: &f64) -> String {
+    fn to_toml(value: &f64) -> String {
         // Always with a decimal point, so that TOML parses the same type again.
         format!("{value:?}")
     }
@@ -187,24 +189,24 @@ impl Kind for Number {
 
 /// A percentage.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Percent;
+pub(crate) struct PercentKind;
 
-impl Kind for Percent {
+impl ValueKind for PercentKind {
     type Value = f64;
 
-    fn form() -> Form {
-        Form::text("a percentage", &["80%", "0.5%", "100%", "33.25%"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a percentage", &["80%", "0.5%", "100%", "33.25%"])
             .pattern("^[0-9][0-9,]*(\\.[0-9]+)?%$")
             .bare_number("\"{}%\"")
     }
 
-    fn read(value: &Value) -> Result<f64, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<f64, ValueError> {
+        let text = expect_text(value, Self::format)?;
         let largest = format!("{}%", with_commas(u64::MAX / 10_000));
-        parse_percent(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_percent))
+        parse_percent(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_percent))
     }
 
-    fn show(value: &f64) -> String {
+    fn to_toml(value: &f64) -> String {
         quoted(&format!("{value}%"))
     }
 }
@@ -217,7 +219,7 @@ pub(super) fn parse_percent(text: &str) -> Option<f64> {
 
 /// A size in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes;
+pub(crate) struct BytesKind;
 
 const SIZES: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
@@ -229,22 +231,22 @@ const SIZES: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-impl Kind for Bytes {
+impl ValueKind for BytesKind {
     type Value = u64;
 
-    fn form() -> Form {
-        Form::text("a size", &["128KiB", "1MiB", "512B", "64kB"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a byte size", &["128KiB", "1MiB", "512B", "64kB"])
             .pattern("^[0-9][0-9,]*(\\.[0-9]+)?(GiB|MiB|KiB|GB|MB|kB|B)$")
             .bare_number("\"{}B\"")
     }
 
-    fn read(value: &Value) -> Result<u64, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<u64, ValueError> {
+        let text = expect_text(value, Self::format)?;
         let largest = format!("{}B", with_commas(u64::MAX));
-        parse_bytes(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_bytes))
+        parse_bytes(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_bytes))
     }
 
-    fn show(value: &u64) -> String {
+    fn to_toml(value: &u64) -> String {
         let unit = SIZES.iter().take(3).find(|(_, size)| *value > 0 && value.is_multiple_of(*size));
         let (name, size) = unit.copied().unwrap_or(("B", 1));
         quoted(&format!("{}{name}", value / size))
@@ -262,12 +264,12 @@ pub struct RateValue {
     /// The number of events.
     pub limit: u32,
     /// The period.
-    pub per: Per,
+    pub per: RatePeriod,
 }
 
 /// The period of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Per {
+pub enum RatePeriod {
     /// Every second.
     Second,
     /// Any minute (sliding).
@@ -280,7 +282,7 @@ pub enum Per {
     Month,
 }
 
-impl Per {
+impl RatePeriod {
     const NAMES: [(&'static str, Self); 10] = [
         ("s", Self::Second),
         ("min", Self::Minute),
@@ -295,7 +297,7 @@ impl Per {
     ];
 }
 
-impl fmt::Display for Per {
+impl fmt::Display for RatePeriod {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::NAMES.iter().find(|(_, per)| per == self);
         formatter.write_str(name.map_or("", |(name, _)| name))
@@ -310,74 +312,74 @@ impl fmt::Display for RateValue {
 
 /// A rate, such as `60/min`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate;
+pub(crate) struct RateKind;
 
-impl Kind for Rate {
+impl ValueKind for RateKind {
     type Value = RateValue;
 
-    fn form() -> Form {
-        Form::text("a rate", &["60/min", "10,000/s", "500/h", "15,000/day", "50,000,000/month"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a rate", &["60/min", "10,000/s", "500/h", "15,000/day", "50,000,000/month"])
             .pattern("^[0-9][0-9,]*/(s|second|m|min|minute|h|hour|d|day|month)$")
             .bare_number("\"{}/min\"")
     }
 
-    fn read(value: &Value) -> Result<RateValue, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<RateValue, ValueError> {
+        let text = expect_text(value, Self::format)?;
         let largest = with_commas(u32::MAX.into());
-        parse_rate(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_rate))
+        parse_rate(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_rate))
     }
 
-    fn show(value: &RateValue) -> String {
+    fn to_toml(value: &RateValue) -> String {
         quoted(&value.to_string())
     }
 }
 
 pub(super) fn parse_rate(text: &str) -> Option<RateValue> {
     let (limit, period) = text.split_once('/')?;
-    let (_, per) = Per::NAMES.into_iter().find(|(name, _)| *name == period)?;
+    let (_, per) = RatePeriod::NAMES.into_iter().find(|(name, _)| *name == period)?;
     Some(RateValue { limit: u32::try_from(whole(limit)?).ok()?, per })
 }
 
 /// The number of cores to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CoresValue {
+pub enum CoreCount {
     /// All cores.
     All,
     /// This many.
-    Some(u32),
+    Fixed(u32),
 }
 
 /// The number of cores to use: `all` or a number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cores;
+pub(crate) struct CoresKind;
 
-impl Kind for Cores {
-    type Value = CoresValue;
+impl ValueKind for CoresKind {
+    type Value = CoreCount;
 
-    fn form() -> Form {
-        Form::number("\"all\" or a number of cores", &["\"all\"", "4", "1"], JsonType::TextOrInteger)
+    fn format() -> ValueFormat {
+        ValueFormat::number("\"all\" or a number of cores", &["\"all\"", "4", "1"], JsonType::TextOrInteger)
     }
 
-    fn read(value: &Value) -> Result<CoresValue, Misread> {
+    fn read(value: &TomlValue) -> Result<CoreCount, ValueError> {
         match value {
-            Value::Text(text) if text == "all" => Ok(CoresValue::All),
-            Value::Integer(number @ 1..=1_024) => {
-                Ok(u32::try_from(*number).map_or(CoresValue::All, CoresValue::Some))
+            TomlValue::Text(text) if text == "all" => Ok(CoreCount::All),
+            TomlValue::Integer(number @ 1..=1_024) => {
+                Ok(u32::try_from(*number).map_or(CoreCount::All, CoreCount::Fixed))
             }
-            Value::Integer(number) => Err(Misread::new(
-                Code::Impossible,
-                format!("{number} cores is not between 1 and 1024"),
-                Self::form().advice(),
+            TomlValue::Integer(number) => Err(ValueError::new(
+                ProblemCode::InvalidValue,
+                format!("{number} is not between 1 and 1024 cores"),
+                Self::format().advice(),
             )),
-            Value::Text(text) => Err(refuse_text(text, &Self::form())),
-            other => Err(Self::form().wrong_type(other)),
+            TomlValue::Text(text) => Err(text_error(text, &Self::format())),
+            other => Err(Self::format().wrong_type(other)),
         }
     }
 
-    fn show(value: &CoresValue) -> String {
+    fn to_toml(value: &CoreCount) -> String {
         match value {
-            CoresValue::All => quoted("all"),
-            CoresValue::Some(cores) => cores.to_string(),
+            CoreCount::All => quoted("all"),
+            CoreCount::Fixed(cores) => cores.to_string(),
         }
     }
 }

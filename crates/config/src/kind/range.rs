@@ -1,8 +1,8 @@
 //! Address ranges (CIDR).
 
-use super::{Form, Kind, Misread, expect_text, quoted};
-use crate::problem::Code;
-use crate::tree::Value;
+use super::{ValueError, ValueFormat, ValueKind, expect_text, quoted};
+use crate::problem::ProblemCode;
+use crate::tree::TomlValue;
 use seawall_core::setting::SettingError;
 use std::fmt;
 use std::net::IpAddr;
@@ -22,39 +22,39 @@ impl AddressRange {
     /// use seawall_config::AddressRange;
     ///
     /// let range = AddressRange::parse("10.0.0.0/8").unwrap();
-    /// assert!(range.holds("10.255.0.1".parse().unwrap()) && !range.holds("11.0.0.1".parse().unwrap()));
+    /// assert!(range.contains("10.255.0.1".parse().unwrap()) && !range.contains("11.0.0.1".parse().unwrap()));
     /// assert!(AddressRange::parse("10.0.0.1/8").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self, SettingError> {
         let wrong = |problem: &str| SettingError::new("address range", format!("{text:?} {problem}"));
         let (address, fixed) =
             text.split_once('/').map_or((text, None), |(address, fixed)| (address, Some(fixed)));
-        let start: IpAddr = address.parse().map_err(|_| wrong("is not a range such as 10.0.0.0/8"))?;
+        let start: IpAddr = address.parse().map_err(|_| wrong("is not a CIDR range such as 10.0.0.0/8"))?;
         if start != start.to_canonical() {
-            return Err(wrong("is an IPv4 address written as IPv6"));
+            return Err(wrong("is an IPv4-mapped IPv6 address"));
         }
         let width = if start.is_ipv4() { 32 } else { 128 };
         let fixed = match fixed {
             None => width,
             Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
-                digits.parse().map_err(|_| wrong("is not a range such as 10.0.0.0/8"))?
+                digits.parse().map_err(|_| wrong("is not a CIDR range such as 10.0.0.0/8"))?
             }
-            Some(_) => return Err(wrong("is not a range such as 10.0.0.0/8")),
+            Some(_) => return Err(wrong("is not a CIDR range such as 10.0.0.0/8")),
         };
         if fixed > width {
-            return Err(wrong("fixes more bits than an address has"));
+            return Err(wrong("has a prefix that is longer than the address"));
         }
         let range = Self { start, fixed };
         // A bit beyond the prefix is a mistake: a smaller range was meant.
         if bits(start) & !range.mask() != 0 {
-            return Err(wrong("has bits beyond those it fixes"));
+            return Err(wrong("has host bits set"));
         }
         Ok(range)
     }
 
     /// Whether this address is in the range. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
-    pub fn holds(self, address: IpAddr) -> bool {
+    pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.start.is_ipv4() && bits(address) & self.mask() == bits(self.start)
     }
@@ -81,32 +81,32 @@ impl fmt::Display for AddressRange {
 
 /// A CIDR range such as `10.0.0.0/8`, or a single address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Range;
+pub(crate) struct AddressRangeKind;
 
-impl Kind for Range {
+impl ValueKind for AddressRangeKind {
     type Value = AddressRange;
 
-    fn form() -> Form {
-        Form::text("a range of addresses", &["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a CIDR range", &["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"])
             .pattern("^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$")
     }
 
-    fn read(value: &Value) -> Result<AddressRange, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<AddressRange, ValueError> {
+        let text = expect_text(value, Self::format)?;
         AddressRange::parse(text).map_err(|error| {
-            Misread::new(Code::Unreadable, error.problem().to_owned(), Self::form().advice())
+            ValueError::new(ProblemCode::ParseError, error.problem().to_owned(), Self::format().advice())
         })
     }
 
-    fn show(value: &AddressRange) -> String {
+    fn to_toml(value: &AddressRange) -> String {
         quoted(&value.to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AddressRange, Kind as _, Range};
-    use crate::tree::Value;
+    use super::{AddressRange, AddressRangeKind, ValueKind as _};
+    use crate::tree::TomlValue;
     use std::net::IpAddr;
 
     fn address(text: &str) -> IpAddr {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_ends_where_its_fixed_bits_say() {
+    fn a_range_contains_exactly_the_addresses_with_its_prefix() {
         for (range, inside, outside) in [
             ("10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0"]),
             ("192.0.2.7", ["192.0.2.7", "::ffff:192.0.2.7"], ["192.0.2.6", "192.0.2.8"]),
@@ -124,24 +124,24 @@ mod tests {
             ("::/0", ["::1", "ffff::"], ["1.2.3.4", "::ffff:1.2.3.4"]),
         ] {
             let range = AddressRange::parse(range).unwrap();
-            assert!(inside.iter().all(|text| range.holds(address(text))), "{range:?}");
-            assert!(!outside.iter().any(|text| range.holds(address(text))), "{range:?}");
+            assert!(inside.iter().all(|text| range.contains(address(text))), "{range:?}");
+            assert!(!outside.iter().any(|text| range.contains(address(text))), "{range:?}");
         }
     }
 
     #[test]
-    fn a_range_that_means_something_else_is_refused() {
+    fn an_invalid_or_ambiguous_range_is_refused() {
         for (text, problem) in [
-            ("", "is not a range such as 10.0.0.0/8"),
-            ("10.0.0.0/", "is not a range such as 10.0.0.0/8"),
-            ("10.0.0.0/+8", "is not a range such as 10.0.0.0/8"),
-            ("10.0.0/8", "is not a range such as 10.0.0.0/8"),
-            ("10.0.0.0/99999999999", "is not a range such as 10.0.0.0/8"),
-            ("10.0.0.0/33", "fixes more bits than an address has"),
-            ("::/129", "fixes more bits than an address has"),
-            ("10.0.0.1/8", "has bits beyond those it fixes"),
-            ("2001:db8::1/127", "has bits beyond those it fixes"),
-            ("::ffff:10.0.0.0/104", "is an IPv4 address written as IPv6"),
+            ("", "is not a CIDR range such as 10.0.0.0/8"),
+            ("10.0.0.0/", "is not a CIDR range such as 10.0.0.0/8"),
+            ("10.0.0.0/+8", "is not a CIDR range such as 10.0.0.0/8"),
+            ("10.0.0/8", "is not a CIDR range such as 10.0.0.0/8"),
+            ("10.0.0.0/99999999999", "is not a CIDR range such as 10.0.0.0/8"),
+            ("10.0.0.0/33", "has a prefix that is longer than the address"),
+            ("::/129", "has a prefix that is longer than the address"),
+            ("10.0.0.1/8", "has host bits set"),
+            ("2001:db8::1/127", "has host bits set"),
+            ("::ffff:10.0.0.0/104", "is an IPv4-mapped IPv6 address"),
         ] {
             let error = AddressRange::parse(text).unwrap_err().to_string();
             assert_eq!(error, format!("address range: {text:?} {problem}"));
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_shown_so_that_it_reads_as_the_same() {
+    fn a_range_is_formatted_so_that_it_parses_as_the_same() {
         for (text, shown) in [("10.0.0.0/8", "10.0.0.0/8"), ("192.0.2.7", "192.0.2.7/32"), ("::1", "::1/128")]
         {
-            let range = Range::read(&Value::Text(text.to_owned())).unwrap();
-            assert_eq!(Range::show(&range), format!("\"{shown}\""));
+            let range = AddressRangeKind::read(&TomlValue::Text(text.to_owned())).unwrap();
+            assert_eq!(AddressRangeKind::to_toml(&range), format!("\"{shown}\""));
             assert_eq!(AddressRange::parse(shown), Ok(range));
         }
-        let wrong = Range::read(&Value::Text("10.0.0.1/8".to_owned())).unwrap_err();
-        assert_eq!(wrong.message, "\"10.0.0.1/8\" has bits beyond those it fixes");
+        let wrong = AddressRangeKind::read(&TomlValue::Text("10.0.0.1/8".to_owned())).unwrap_err();
+        assert_eq!(wrong.message, "\"10.0.0.1/8\" has host bits set");
     }
 }

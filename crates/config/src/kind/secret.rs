@@ -1,9 +1,9 @@
 //! References to secrets. A secret itself is never part of settings.
 
-use super::{Form, Kind, Misread, expect_text, quoted};
-use crate::cover::marked_secrets;
-use crate::problem::Code;
-use crate::tree::Value;
+use super::{ValueError, ValueFormat, ValueKind, expect_text, quoted};
+use crate::problem::ProblemCode;
+use crate::redact::find_secrets;
+use crate::tree::TomlValue;
 use std::fmt;
 
 /// The source of a secret.
@@ -26,53 +26,59 @@ impl fmt::Display for SecretReference {
 
 /// A reference to a secret: `env:NAME` or `file:PATH`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Secret;
+pub(crate) struct SecretKind;
 
-impl Kind for Secret {
+impl ValueKind for SecretKind {
     type Value = SecretReference;
 
-    fn form() -> Form {
-        Form::text("where a secret is found", &["env:SEAWALL_SECRET", "file:secrets/key"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a secret reference", &["env:SEAWALL_SECRET", "file:secrets/key"])
             .pattern("^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")
     }
 
-    fn read(value: &Value) -> Result<SecretReference, Misread> {
-        let form = Self::form();
-        let help = "write \"env:NAME\" to take it from a variable or \"file:PATH\" to read it from a file";
+    fn read(value: &TomlValue) -> Result<SecretReference, ValueError> {
+        let format = Self::format();
+        let help = "write \"env:NAME\" to read it from an environment variable, or \"file:PATH\" to read it from a file";
         // Both a number and a text may be a secret, so the message repeats nothing of them.
-        let literal = || Misread::new(Code::LiteralSecret, "a secret must not be written here", help);
+        let literal = || {
+            ValueError::new(ProblemCode::LiteralSecret, "a secret must not be written in the settings", help)
+        };
         let text = match value {
-            Value::Text(_) => expect_text(value, Self::form)?,
-            Value::Table(_) | Value::Boolean(_) => return Err(form.wrong_type(value)),
+            TomlValue::Text(_) => expect_text(value, Self::format)?,
+            TomlValue::Table(_) | TomlValue::Boolean(_) => return Err(format.wrong_type(value)),
             _ => return Err(literal()),
         };
-        if !marked_secrets(text).is_empty() {
+        if !find_secrets(text).is_empty() {
             return Err(literal());
         }
         if let Some(name) = text.strip_prefix("env:") {
             return if is_variable(name) {
                 Ok(SecretReference::Variable(name.to_owned()))
             } else {
-                let message = "what follows env: is not the name of an environment variable";
-                Err(Misread::new(
-                    Code::Unreadable,
+                let message = "env: must be followed by the name of an environment variable";
+                Err(ValueError::new(
+                    ProblemCode::ParseError,
                     message,
-                    "write letters, digits and _ such as env:SHOP_KEY",
+                    "use letters, digits and _, such as env:SHOP_KEY",
                 ))
             };
         }
         match text.strip_prefix("file:") {
-            Some("") => Err(Misread::new(Code::Unreadable, "file: needs a path", form.advice())),
+            Some("") => Err(ValueError::new(
+                ProblemCode::ParseError,
+                "file: must be followed by a path",
+                format.advice(),
+            )),
             Some(path) if !path.contains('\0') => Ok(SecretReference::File(path.to_owned())),
             _ => Err(literal()),
         }
     }
 
-    fn show(value: &SecretReference) -> String {
+    fn to_toml(value: &SecretReference) -> String {
         quoted(&value.to_string())
     }
 
-    fn is_covered(_value: &Value) -> bool {
+    fn is_redacted(_value: &TomlValue) -> bool {
         true
     }
 }
@@ -84,28 +90,31 @@ fn is_variable(name: &str) -> bool {
 
 /// The SHA-256 of an API key, such as `sha256:9f86...`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hash;
+pub(crate) struct KeyHashKind;
 
-impl Kind for Hash {
+impl ValueKind for KeyHashKind {
     type Value = [u8; 32];
 
-    fn form() -> Form {
+    fn format() -> ValueFormat {
         let example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-        Form::text("the SHA-256 of an API key", &[example]).pattern("^sha256:[0-9a-f]{64}$")
+        ValueFormat::text("a SHA-256 hash", &[example]).pattern("^sha256:[0-9a-f]{64}$")
     }
 
-    fn read(value: &Value) -> Result<[u8; 32], Misread> {
-        let form = Self::form();
-        let Value::Text(text) = value else { return Err(form.wrong_type(value)) };
-        let help = "write sha256: and the 64 hexadecimal digits of the key's SHA-256; never the key itself";
+    fn read(value: &TomlValue) -> Result<[u8; 32], ValueError> {
+        let format = Self::format();
+        let TomlValue::Text(text) = value else { return Err(format.wrong_type(value)) };
+        let help =
+            "write sha256: followed by the 64 hexadecimal digits of the key's SHA-256, never the key itself";
         let Some(digits) = text.strip_prefix("sha256:") else {
-            let message = "this is not the hash of a key, and may be the key itself";
-            return Err(Misread::new(Code::LiteralSecret, message, help));
+            let message = "not a key hash; this may be the key itself";
+            return Err(ValueError::new(ProblemCode::LiteralSecret, message, help));
         };
         let wrong = || {
-            let message =
-                format!("sha256: needs 64 hexadecimal digits, found {} characters", digits.chars().count());
-            Misread::new(Code::Unreadable, message, help)
+            let message = format!(
+                "sha256: must be followed by 64 hexadecimal digits, found {} characters",
+                digits.chars().count()
+            );
+            ValueError::new(ProblemCode::ParseError, message, help)
         };
         if digits.len() != 64 || !digits.is_ascii() {
             return Err(wrong());
@@ -121,12 +130,12 @@ impl Kind for Hash {
         Ok(hash)
     }
 
-    fn show(value: &[u8; 32]) -> String {
+    fn to_toml(value: &[u8; 32]) -> String {
         let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
         quoted(&format!("sha256:{digits}"))
     }
 
-    fn is_covered(_value: &Value) -> bool {
+    fn is_redacted(_value: &TomlValue) -> bool {
         // The key itself may have been written here, with any prefix.
         true
     }

@@ -1,7 +1,7 @@
 //! Plain texts, paths, locales.
 
-use super::{Form, Kind, Misread, expect_text, refuse_text};
-use crate::tree::Value;
+use super::{ValueError, ValueFormat, ValueKind, expect_text, text_error};
+use crate::tree::TomlValue;
 use std::fmt::Write as _;
 
 /// A text as a TOML string.
@@ -27,66 +27,66 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Any text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Text;
+pub(crate) struct TextKind;
 
-impl Kind for Text {
+impl ValueKind for TextKind {
     type Value = String;
 
-    fn form() -> Form {
-        Form::text("a text", &["example", "別の例", "two\nlines"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a string", &["example", "別の例", "two\nlines"])
     }
 
-    fn read(value: &Value) -> Result<String, Misread> {
-        expect_text(value, Self::form).map(str::to_owned)
+    fn read(value: &TomlValue) -> Result<String, ValueError> {
+        expect_text(value, Self::format).map(str::to_owned)
     }
 
-    fn show(value: &String) -> String {
+    fn to_toml(value: &String) -> String {
         quoted(value)
     }
 }
 
 /// The path of a file or a directory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FilePath;
+pub(crate) struct PathKind;
 
-impl Kind for FilePath {
+impl ValueKind for PathKind {
     type Value = String;
 
-    fn form() -> Form {
-        Form::text("a path", &["folder/file.toml", "file"]).pattern("^[^\\u0000]+$")
+    fn format() -> ValueFormat {
+        ValueFormat::text("a path", &["directory/file.toml", "file"]).pattern("^[^\\u0000]+$")
     }
 
-    fn read(value: &Value) -> Result<String, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<String, ValueError> {
+        let text = expect_text(value, Self::format)?;
         if text.is_empty() || text.contains('\0') {
-            return Err(refuse_text(text, &Self::form()));
+            return Err(text_error(text, &Self::format()));
         }
         Ok(text.to_owned())
     }
 
-    fn show(value: &String) -> String {
+    fn to_toml(value: &String) -> String {
         quoted(value)
     }
 }
 
 /// A language and a region, in the notation of BCP 47.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Locale;
+pub(crate) struct LocaleKind;
 
-impl Kind for Locale {
+impl ValueKind for LocaleKind {
     type Value = String;
 
-    fn form() -> Form {
-        Form::text("a locale", &["ja-JP", "en", "zh-Hant-TW"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a locale", &["ja-JP", "en", "zh-Hant-TW"])
             .pattern("^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?$")
     }
 
-    fn read(value: &Value) -> Result<String, Misread> {
-        let text = expect_text(value, Self::form)?;
-        if is_locale(text) { Ok(text.to_owned()) } else { Err(refuse_text(text, &Self::form())) }
+    fn read(value: &TomlValue) -> Result<String, ValueError> {
+        let text = expect_text(value, Self::format)?;
+        if is_locale(text) { Ok(text.to_owned()) } else { Err(text_error(text, &Self::format())) }
     }
 
-    fn show(value: &String) -> String {
+    fn to_toml(value: &String) -> String {
         quoted(value)
     }
 }
@@ -105,9 +105,9 @@ fn is_locale(text: &str) -> bool {
 
 /// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogPlaceValue {
+pub enum LogDestination {
     /// No log.
-    Nowhere,
+    None,
     /// Standard output.
     Stdout,
     /// A file, to which lines are appended.
@@ -116,31 +116,31 @@ pub enum LogPlaceValue {
 
 /// The destination of a log: `stdout`, `none`, or a path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LogPlace;
+pub(crate) struct LogDestinationKind;
 
-impl Kind for LogPlace {
-    type Value = LogPlaceValue;
+impl ValueKind for LogDestinationKind {
+    type Value = LogDestination;
 
-    fn form() -> Form {
-        Form::text("`stdout`, `none` or a path", &["stdout", "none", "logs/access.log"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("`stdout`, `none` or a path", &["stdout", "none", "logs/access.log"])
             .pattern("^[^\\u0000]+$")
     }
 
-    fn read(value: &Value) -> Result<LogPlaceValue, Misread> {
-        let form = Self::form();
-        match expect_text(value, Self::form)? {
-            "none" => Ok(LogPlaceValue::Nowhere),
-            "stdout" => Ok(LogPlaceValue::Stdout),
-            text if text.is_empty() || text.contains('\0') => Err(refuse_text(text, &form)),
-            path => Ok(LogPlaceValue::File(path.to_owned())),
+    fn read(value: &TomlValue) -> Result<LogDestination, ValueError> {
+        let format = Self::format();
+        match expect_text(value, Self::format)? {
+            "none" => Ok(LogDestination::None),
+            "stdout" => Ok(LogDestination::Stdout),
+            text if text.is_empty() || text.contains('\0') => Err(text_error(text, &format)),
+            path => Ok(LogDestination::File(path.to_owned())),
         }
     }
 
-    fn show(value: &LogPlaceValue) -> String {
+    fn to_toml(value: &LogDestination) -> String {
         match value {
-            LogPlaceValue::Nowhere => quoted("none"),
-            LogPlaceValue::Stdout => quoted("stdout"),
-            LogPlaceValue::File(path) => quoted(path),
+            LogDestination::None => quoted("none"),
+            LogDestination::Stdout => quoted("stdout"),
+            LogDestination::File(path) => quoted(path),
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::{is_locale, quoted};
 
     #[test]
-    fn texts_are_written_as_toml_reads_them() {
+    fn texts_are_quoted_as_toml_strings() {
         assert_eq!(quoted("a\"b\\c\n\t\r\u{1}\u{7f}漫"), "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u007f漫\"");
     }
 

@@ -1,8 +1,8 @@
 //! Durations.
 
 use super::number::decimal;
-use super::{Form, Kind, Misread, expect_text, quoted, refuse_number};
-use crate::tree::Value;
+use super::{ValueError, ValueFormat, ValueKind, expect_text, number_error, quoted};
+use crate::tree::TomlValue;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -20,30 +20,30 @@ const UNITS: [(&str, u64); 8] = [
 
 /// A duration, such as `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span;
+pub(crate) struct DurationKind;
 
-impl Kind for Span {
+impl ValueKind for DurationKind {
     type Value = Duration;
 
-    fn form() -> Form {
-        Form::text("a time span", &["30s", "250ms", "1h30m", "1.5s", "2d", "5s", "10ms", "0s"])
+    fn format() -> ValueFormat {
+        ValueFormat::text("a duration", &["30s", "250ms", "1h30m", "1.5s", "2d", "5s", "10ms", "0s"])
             .pattern("^([0-9][0-9,]*(\\.[0-9]+)?(d|h|min|m|s|ms|us|ns))+$")
             .bare_number("\"{}s\"")
     }
 
-    fn read(value: &Value) -> Result<Duration, Misread> {
-        let text = expect_text(value, Self::form)?;
+    fn read(value: &TomlValue) -> Result<Duration, ValueError> {
+        let text = expect_text(value, Self::format)?;
         let largest = format!("{}d", u64::MAX / 86_400_000_000_000);
-        parse_span(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_span))
+        parse_duration(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_duration))
     }
 
-    fn show(value: &Duration) -> String {
-        quoted(&shown_span(*value))
+    fn to_toml(value: &Duration) -> String {
+        quoted(&format_duration(*value))
     }
 }
 
 /// Numbers with units, each unit shorter than the one before.
-pub(super) fn parse_span(text: &str) -> Option<Duration> {
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let (mut sum, mut shorter_than) = (0_u64, u64::MAX);
     loop {
@@ -65,7 +65,7 @@ pub(super) fn parse_span(text: &str) -> Option<Duration> {
 
 /// A duration in the fewest whole units: `1h30m`, `1900ms`, `0s`.
 #[must_use]
-pub fn shown_span(span: Duration) -> String {
+pub fn format_duration(span: Duration) -> String {
     let mut rest = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     if rest == 0 {
         return "0s".to_owned();
@@ -88,12 +88,12 @@ pub fn shown_span(span: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_span, shown_span};
+    use super::{format_duration, parse_duration};
     use proptest::prelude::{prop_assert_eq, proptest};
     use std::time::Duration;
 
     #[test]
-    fn spans_are_read_exactly_or_not_at_all() {
+    fn durations_are_parsed_exactly_or_refused() {
         for (text, nanos) in [
             ("30s", 30_000_000_000),
             ("250ms", 250_000_000),
@@ -106,7 +106,7 @@ mod tests {
             ("0s", 0),
             ("5us", 5_000),
         ] {
-            assert_eq!(parse_span(text), Some(Duration::from_nanos(nanos)), "{text}");
+            assert_eq!(parse_duration(text), Some(Duration::from_nanos(nanos)), "{text}");
         }
         for wrong in [
             "",
@@ -125,13 +125,13 @@ mod tests {
             "３s",
             "1e3s",
         ] {
-            assert_eq!(parse_span(wrong), None, "{wrong}");
+            assert_eq!(parse_duration(wrong), None, "{wrong}");
         }
     }
 
     #[test]
-    fn spans_are_written_in_the_fewest_units() {
-        let shown = |millis| shown_span(Duration::from_millis(millis));
+    fn durations_are_formatted_in_the_fewest_units() {
+        let shown = |millis| format_duration(Duration::from_millis(millis));
         assert_eq!([0, 250, 1_900, 30_000, 90_000].map(shown), ["0s", "250ms", "1900ms", "30s", "1m30s"]);
         assert_eq!([5_400_000, 86_400_000, 60_000, 9_000].map(shown), ["1h30m", "1d", "1m", "9s"]);
         assert_eq!(shown(75_500), "1m15s500ms");
@@ -139,9 +139,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_as_the_same(nanos: u64, digits in 0_u32..20) {
+        fn a_formatted_duration_parses_as_the_same(nanos: u64, digits in 0_u32..20) {
             let span = Duration::from_nanos(nanos / 10_u64.pow(digits.min(19)));
-            prop_assert_eq!(parse_span(&shown_span(span)), Some(span));
+            prop_assert_eq!(parse_duration(&format_duration(span)), Some(span));
         }
     }
 }

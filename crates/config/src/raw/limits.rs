@@ -1,139 +1,143 @@
-//! How often who may ask.
+//! Rate limits and concurrency shares.
 
-use crate::kind::{Percent, Rate, Small, Span, UntrackedText};
+use crate::kind::{DurationKind, PercentKind, RateKind, SmallCountKind, UntrackedRuleKind};
 use crate::section::section;
 
 section! {
-    /// How often who may ask.
-    pub(crate) struct Limits {
-        /// What one caller may do, by tier.
-        tiers: Tiers,
-        /// What all callers together may do.
-        everybody: Everybody,
-        /// What the door takes, before anybody is known.
-        edge: Edge,
-        /// What guests from one address share.
-        guests_by_address: GuestsByAddress,
-        /// How many of a target's concurrent calls whose may be.
-        concurrency: Concurrency,
-        /// What a refused caller is told.
-        hint: Hint,
-        /// What is reserved for input that a request only names, so that its bytes do not bound its tokens.
-        untracked_input: UntrackedInput,
+    /// Rate limits and concurrency shares.
+    pub(crate) struct LimitsSection {
+        /// Limits per caller, by tier.
+        tiers: TiersSection,
+        /// Limits of all callers together.
+        global: GlobalLimitsSection,
+        /// Limits at the edge, before authentication.
+        edge: EdgeLimitsSection,
+        /// Shared limits of guests from one address.
+        guests_by_address: GuestsByAddressSection,
+        /// Shares of a target's concurrency.
+        concurrency: ConcurrencySection,
+        /// The `retry-after` of a rejected request.
+        retry_after: LimitRetryAfterSection,
+        /// Reservations for input by reference, whose tokens cannot be counted from the request body.
+        untracked_input: UntrackedInputSection,
     }
 }
 
 section! {
-    /// What is reserved for input that a request only names: `reserve` (the tightest bound that is known), `reserve N tokens`
-    /// for each, `allow` (nothing is reserved, and a budget can be passed), or `refuse`.
-    pub(crate) struct UntrackedInput {
-        /// Pictures by URL, file id or place in a bucket. Bound: the most tokens of a picture at the model.
-        image: UntrackedText = "\"reserve\"",
-        /// Documents and files by URL, id or place in a bucket. Bound: the model's window.
-        document: UntrackedText = "\"reserve\"",
-        /// Answers and conversations that the vendor keeps. Bound: the model's window.
-        previous_response: UntrackedText = "\"reserve\"",
-        /// Context that the vendor keeps by name. Bound: the model's window.
-        cached_context: UntrackedText = "\"reserve\"",
-        /// Tools that the vendor runs: web search, code execution, connectors. Bound: the model's window once more than the
-        /// uses that the request allows, or than five.
-        server_tool: UntrackedText = "\"reserve\"",
+    /// Reservations for input by reference, whose tokens cannot be counted from the request body. Values: `reserve` (the
+    /// tightest known upper bound), `reserve N tokens` per item, `allow` (reserve nothing, so that a budget can be
+    /// exceeded), or `refuse`.
+    pub(crate) struct UntrackedInputSection {
+        /// Images by URL, file id or bucket location. Bound: the model's maximum tokens per image.
+        image: UntrackedRuleKind = "\"reserve\"",
+        /// Documents and files by URL, id or bucket location. Bound: the model's context window.
+        document: UntrackedRuleKind = "\"reserve\"",
+        /// Responses and conversations stored by the vendor. Bound: the model's context window.
+        previous_response: UntrackedRuleKind = "\"reserve\"",
+        /// Context cached by the vendor under a name. Bound: the model's context window.
+        cached_context: UntrackedRuleKind = "\"reserve\"",
+        /// Tools that the vendor runs, such as web search, code execution and connectors. Bound: one context window more
+        /// than the uses that the request allows, or than five if it sets no limit.
+        server_tool: UntrackedRuleKind = "\"reserve\"",
     }
 }
 
 section! {
-    /// What one caller may do, by tier.
-    pub(crate) struct Tiers as "tier" or UnknownTier {
-        /// Prime callers.
-        prime: TierLimits,
-        /// Callers we know.
-        standard: TierLimits,
-        /// Guests.
-        guest: TierLimits,
+    /// Limits per caller, by tier.
+    pub(crate) struct TiersSection as "tier" or UnknownTier {
+        /// Tier `prime`.
+        prime: TierLimitsSection,
+        /// Tier `standard`.
+        standard: TierLimitsSection,
+        /// Tier `guest`.
+        guest: TierLimitsSection,
     }
 }
 
 section! {
-    /// The limits of one caller.
-    pub(crate) struct TierLimits {
-        /// Requests in any minute.
-        minute: Rate,
-        /// How many more there may be in a minute now and then.
-        burst: Small,
-        /// Requests in any hour.
-        hour: Rate,
-        /// Requests on a day, UTC.
-        day: Rate,
+    /// Limits of one caller of this tier.
+    pub(crate) struct TierLimitsSection {
+        /// Requests per minute (sliding window).
+        minute: RateKind,
+        /// Additional requests that a minute may contain as a burst.
+        burst: SmallCountKind,
+        /// Requests per hour (sliding window).
+        hour: RateKind,
+        /// Requests per calendar day, UTC.
+        day: RateKind,
     }
 }
 
 section! {
-    /// The limits of all callers together.
-    pub(crate) struct Everybody {
-        /// Requests in any minute.
-        minute: Rate,
-        /// Requests a second, evenly.
-        second: Rate,
-        /// How many may come at once.
-        second_burst: Small,
-        /// Requests in a month, UTC.
-        month: Rate,
+    /// Limits of all callers together.
+    pub(crate) struct GlobalLimitsSection {
+        /// Requests per minute (sliding window).
+        minute: RateKind,
+        /// Sustained requests per second.
+        second: RateKind,
+        /// Burst size of `second`.
+        second_burst: SmallCountKind,
+        /// Requests per calendar month, UTC.
+        month: RateKind,
     }
 }
 
 section! {
-    /// What the door takes, before anybody is known.
-    pub(crate) struct Edge {
-        /// Requests a second of all kinds.
-        account: Rate,
-        /// Requests a second that are let in.
-        stage: Rate,
-        /// How many of them may come at once.
-        stage_burst: Small,
-        /// New connections a second.
-        connect: Rate,
-        /// How many of them may come at once.
-        connect_burst: Small,
-        /// Messages a second on connections that stay.
-        message: Rate,
-        /// How many of them may come at once.
-        message_burst: Small,
+    /// Limits at the edge, before authentication.
+    pub(crate) struct EdgeLimitsSection {
+        /// Requests of all kinds per second.
+        account: RateKind,
+        /// Admitted requests per second.
+        stage: RateKind,
+        /// Burst size of `stage`.
+        stage_burst: SmallCountKind,
+        /// New connections per second.
+        connect: RateKind,
+        /// Burst size of `connect`.
+        connect_burst: SmallCountKind,
+        /// Messages per second on long-lived connections.
+        message: RateKind,
+        /// Burst size of `message`.
+        message_burst: SmallCountKind,
     }
 }
 
 section! {
-    /// What guests from one address share, so that dropping a cookie wins nothing.
-    pub(crate) struct GuestsByAddress {
-        /// How many guests' worth of requests one address has.
-        factor: Small,
-        /// How many bits of an IPv6 address stand for one guest's network. Beyond eight networks of one /48 that were active within an hour, the others of that /48 count as one address.
-        ipv6_prefix: Small,
+    /// Shared limits of guests from one address, so that discarding a cookie does not reset a guest's limits.
+    pub(crate) struct GuestsByAddressSection {
+        /// Limits of one address, as a multiple of the limits of one guest.
+        factor: SmallCountKind,
+        /// Prefix length that identifies the network of an IPv6 guest. If more than eight networks of one /48 were active
+        /// within an hour, the others of that /48 count as one address.
+        ipv6_prefix: SmallCountKind,
     }
 }
 
 section! {
-    /// Shares of `targets.NAME.concurrency`, so that no caller takes all calls that a target has room for. A share is at
-    /// least one call.
-    pub(crate) struct Concurrency {
-        /// What one caller may have in flight at a target.
-        per_caller: Percent,
-        /// What the guests of one address may have in flight at a target.
-        per_address: Percent,
-        /// What all guests together may have in flight at a target.
-        guests: Percent,
-        /// What is left for callers that have nothing in flight there. Targets with fewer than four calls reserve none.
-        reserved: Percent,
+    /// Shares of `targets.NAME.concurrency`, so that no caller can occupy all slots of a target. A share is at least one
+    /// slot.
+    pub(crate) struct ConcurrencySection {
+        /// Maximum share of one caller in the concurrent calls of a target.
+        per_caller: PercentKind,
+        /// Maximum share of the guests from one address.
+        per_address: PercentKind,
+        /// Maximum share of all guests together.
+        guests: PercentKind,
+        /// Share that is reserved for callers without a call in flight at the target. Targets with fewer than four slots
+        /// reserve none.
+        reserved: PercentKind,
     }
 }
 
 section! {
-    /// What a refused caller is told about coming back.
-    pub(crate) struct Hint {
-        /// Waits are spread over this, so that those refused together do not come back together.
-        spread: Span,
-        /// The shortest wait that is told.
-        least: Span,
-        /// A client that would wait longer is told not to try again by itself.
-        no_retry_above: Span,
+    /// The `retry-after` of a request that a limit rejects.
+    pub(crate) struct LimitRetryAfterSection {
+        /// Random delay added to `retry-after`, from zero to this duration, so that rejected clients do not return at the
+        /// same time.
+        jitter: DurationKind,
+        /// Minimum `retry-after`.
+        min: DurationKind,
+        /// If the wait is longer than this, the response asks the SDK not to retry (`x-should-retry: false`).
+        no_retry_above: DurationKind,
     }
 }

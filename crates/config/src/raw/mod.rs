@@ -1,4 +1,4 @@
-//! Settings as they were read: every key of every section, with its place, before anything was checked together.
+//! The parsed sections: every key with its origin, before the settings are checked as a whole.
 
 mod limits;
 mod models;
@@ -8,82 +8,92 @@ mod server;
 mod service;
 mod spending;
 
-pub(crate) use limits::{Concurrency, Everybody, Limits, TierLimits};
-pub(crate) use models::{Model, Route, Target};
-pub(crate) use operation::{Assistant, Modes, RampSection, Redis, Rollout, Store, Switches, Telemetry};
-pub(crate) use resilience::{Breaker, Deadlines, Pressure, Queue, Retry, RetryBudget};
-pub(crate) use server::{Admin, ApiKey, Callers, Issuer, Server, Tls};
-pub(crate) use service::{Cache, Classifier, Degradation, EveningPeak, Framing, OffPeak, Router};
-pub(crate) use spending::{Budget, Cost, Event, Tokens};
+pub(crate) use limits::{ConcurrencySection, GlobalLimitsSection, LimitsSection, TierLimitsSection};
+pub(crate) use models::{ModelSection, RouteSection, TargetSection};
+pub(crate) use operation::{
+    AssistantSection, ModesSection, RampSection, RedisSection, RolloutSection, StoreSection, SwitchesSection,
+    TelemetrySection,
+};
+pub(crate) use resilience::{
+    BreakerSection, DeadlinesSection, PressureSection, QueueSection, RetryBudgetSection, RetrySection,
+};
+pub(crate) use server::{
+    AdminSection, ApiKeySection, CallersSection, IssuerSection, ServerSection, TlsSection,
+};
+pub(crate) use service::{
+    CacheSection, ClassifierSection, DegradationSection, EveningPeakSection, FramingSection, OffPeakSection,
+    RouterSection,
+};
+pub(crate) use spending::{BudgetEventSection, BudgetSection, CostSection, TokensSection};
 
-use crate::field::{Named, Section as _};
+use crate::field::{NamedSections, SettingSection as _};
 use crate::section::section;
-use crate::shape::{SectionShape, Shape};
+use crate::shape::{SectionShape, ValueShape};
 use std::sync::OnceLock;
 
 section! {
-    /// Everything that can be set.
-    pub(crate) struct Raw {
-        /// Where Seawall listens and what it takes from a connection.
-        server: Server,
-        /// Where operators reach Seawall.
-        admin: Admin,
-        /// Who may ask.
-        callers: Callers,
-        /// How often who may ask.
-        limits: Limits,
-        /// Models by their exact id, and what a million of their tokens cost.
-        models: Named<Model>,
-        /// Places where models are served.
-        targets: Named<Target>,
-        /// Names that callers use for a model, and what stands behind them.
-        routes: Named<Route>,
-        /// How often and when to try again.
-        retry: Retry,
-        /// When calls to something are stopped because it fails.
-        breakers: Named<Breaker>,
-        /// How hard a target struggles, and so how gently to try again.
-        pressure: Pressure,
-        /// Time limits. Each must be shorter than the one around it.
-        deadlines: Deadlines,
-        /// Who waits for a place at a model, and how long.
-        queue: Queue,
-        /// How much may be spent, by whom, and on which day.
-        budget: Budget,
-        /// How many tokens a request of the chat may have.
-        tokens: Tokens,
-        /// When and how far to step down under load.
-        degradation: Degradation,
-        /// When the classifier of intents is not relied on.
-        classifier: Classifier,
-        /// The night, when nobody gets more than a fast model.
-        off_peak: OffPeak,
-        /// What a request is worth.
-        router: Router,
-        /// Which answers are kept, and how long.
-        cache: Cache,
-        /// How a streamed answer of the chat is sent.
-        framing: Framing,
-        /// What the shop's assistant is told and what it knows.
-        assistant: Assistant,
-        /// Where state is kept.
-        store: Store,
-        /// What an operator can switch off.
-        switches: Switches,
-        /// Whether a protection acts, is only tried, or rests.
-        modes: Modes,
-        /// Bringing protections in by degrees.
-        rollout: Rollout,
-        /// What is told of requests, and to whom.
-        telemetry: Telemetry,
+    /// All settings.
+    pub(crate) struct RootSection {
+        /// The callers' listener and its connection limits.
+        server: ServerSection,
+        /// The admin listener.
+        admin: AdminSection,
+        /// Callers and their credentials.
+        callers: CallersSection,
+        /// Rate limits and concurrency shares.
+        limits: LimitsSection,
+        /// Models by their exact id, with their prices.
+        models: NamedSections<ModelSection>,
+        /// Targets: one model at one provider, account and region each.
+        targets: NamedSections<TargetSection>,
+        /// Routes: aliases that callers use as model names, with their candidate targets.
+        routes: NamedSections<RouteSection>,
+        /// Retries, the retry budget and hedging.
+        retry: RetrySection,
+        /// Circuit breakers.
+        breakers: NamedSections<BreakerSection>,
+        /// Pressure detection of targets, which determines how aggressively calls are retried.
+        pressure: PressureSection,
+        /// Deadlines and timeouts. Each must be shorter than the one that encloses it.
+        deadlines: DeadlinesSection,
+        /// The queue for concurrency slots of a target.
+        queue: QueueSection,
+        /// Budgets.
+        budget: BudgetSection,
+        /// Token limits of chat requests.
+        tokens: TokensSection,
+        /// The degradation ladder: thresholds of its levels.
+        degradation: DegradationSection,
+        /// Health of the intent classifier.
+        classifier: ClassifierSection,
+        /// Off-peak hours, in which the ceiling is `fast`.
+        off_peak: OffPeakSection,
+        /// Prioritisation of requests.
+        router: RouterSection,
+        /// The answer cache.
+        cache: CacheSection,
+        /// Framing of streamed chat answers.
+        framing: FramingSection,
+        /// The assistant of the chat face.
+        assistant: AssistantSection,
+        /// The store of state.
+        store: StoreSection,
+        /// Kill switches.
+        switches: SwitchesSection,
+        /// Modes of protections: `enforce`, `observe` or `off`.
+        modes: ModesSection,
+        /// Gradual rollout of protections.
+        rollout: RolloutSection,
+        /// Logs, traces and metrics.
+        telemetry: TelemetrySection,
     }
 }
 
-/// What everything looks like.
+/// The shape of all settings.
 #[must_use]
 pub fn shape() -> &'static SectionShape {
     static SHAPE: OnceLock<SectionShape> = OnceLock::new();
-    SHAPE.get_or_init(Raw::section_shape)
+    SHAPE.get_or_init(RootSection::section_shape)
 }
 
 /// The sections that have a key of this name.
@@ -96,9 +106,9 @@ pub(crate) fn sections_with(key: &str) -> Vec<String> {
             let joined =
                 if path.is_empty() { inner.name.to_owned() } else { format!("{path}.{}", inner.name) };
             match &inner.shape {
-                Shape::Section(section) => walk(section, &joined, key, found),
-                Shape::Named(section) => walk(section, &format!("{joined}.NAME"), key, found),
-                Shape::Leaf(_) | Shape::List(_) => {}
+                ValueShape::Section(section) => walk(section, &joined, key, found),
+                ValueShape::Named(section) => walk(section, &format!("{joined}.NAME"), key, found),
+                ValueShape::Scalar(_) | ValueShape::List(_) => {}
             }
         }
     }
@@ -109,30 +119,30 @@ pub(crate) fn sections_with(key: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SectionShape, Shape, sections_with, shape};
-    use crate::shape::Leaf;
-    use crate::tree::{Value, parse_value};
+    use super::{SectionShape, ValueShape, sections_with, shape};
+    use crate::shape::ScalarShape;
+    use crate::tree::{TomlValue, parse_value};
 
-    /// Gets the path of a leaf, the leaf, whether it is a list, and its default.
-    type Each<'a> = dyn FnMut(&str, &Leaf, bool, Option<&'static str>) + 'a;
+    /// Called with the path of a scalar, its shape, whether it is a list, and its default.
+    type Each<'a> = dyn FnMut(&str, &ScalarShape, bool, Option<&'static str>) + 'a;
 
-    fn leaves(shape: &SectionShape, path: &str, each: &mut Each<'_>) {
+    fn scalars(shape: &SectionShape, path: &str, each: &mut Each<'_>) {
         for key in &shape.keys {
             let path = format!("{path}.{}", key.name);
             match &key.shape {
-                Shape::Leaf(leaf) => each(&path, leaf, false, key.default),
-                Shape::List(leaf) => each(&path, leaf, true, key.default),
-                Shape::Section(section) | Shape::Named(section) => leaves(section, &path, each),
+                ValueShape::Scalar(scalar) => each(&path, scalar, false, key.default),
+                ValueShape::List(scalar) => each(&path, scalar, true, key.default),
+                ValueShape::Section(section) | ValueShape::Named(section) => scalars(section, &path, each),
             }
         }
     }
 
     #[test]
-    fn every_example_can_be_read_and_is_written_in_one_way() {
-        leaves(shape(), "", &mut |path, leaf, _, _| {
-            assert!(!leaf.form.examples.is_empty(), "{path}");
-            for example in &leaf.form.examples {
-                let shown = |text: &str| (leaf.canonical)(&parse_value(text, 0, 0)?.value);
+    fn every_example_parses_and_has_one_canonical_form() {
+        scalars(shape(), "", &mut |path, scalar, _, _| {
+            assert!(!scalar.format.examples.is_empty(), "{path}");
+            for example in &scalar.format.examples {
+                let shown = |text: &str| (scalar.canonical)(&parse_value(text, 0, 0)?.value);
                 let once = shown(example).unwrap_or_else(|| panic!("{path}: {example}"));
                 assert_eq!(shown(&once).as_ref(), Some(&once), "{path}: {example}");
             }
@@ -140,28 +150,28 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_already_written_in_that_way() {
-        leaves(shape(), "", &mut |path, leaf, is_list, default| {
+    fn every_default_is_in_canonical_form() {
+        scalars(shape(), "", &mut |path, scalar, is_list, default| {
             let Some(default) = default else { return };
             let node = parse_value(default, 0, 0).unwrap();
             let shown = match &node.value {
-                Value::List(items) if is_list => {
-                    let items = items.iter().map(|item| (leaf.canonical)(&item.value).unwrap());
+                TomlValue::List(items) if is_list => {
+                    let items = items.iter().map(|item| (scalar.canonical)(&item.value).unwrap());
                     format!("[{}]", items.collect::<Vec<_>>().join(", "))
                 }
-                value => (leaf.canonical)(value).unwrap(),
+                value => (scalar.canonical)(value).unwrap(),
             };
             assert_eq!(shown, default, "{path}");
         });
     }
 
     #[test]
-    fn every_section_and_key_says_what_it_means() {
+    fn every_section_and_key_has_a_description() {
         fn walk(shape: &SectionShape) {
             assert!(shape.doc.ends_with('.'), "{}", shape.doc);
             for key in &shape.keys {
                 assert!(key.doc.ends_with('.') && !key.doc.contains("  "), "{}: {}", key.name, key.doc);
-                if let Shape::Section(section) | Shape::Named(section) = &key.shape {
+                if let ValueShape::Section(section) | ValueShape::Named(section) = &key.shape {
                     walk(section);
                 }
             }

@@ -1,120 +1,120 @@
-//! Models, where they are served, and the routes that lead to them.
+//! Models, targets and routes.
 
-use crate::field::{List, Named};
+use crate::field::{ListField, NamedSections};
 use crate::kind::{
-    Amount, Count, Date, FaceName, Flag, Percent, Provider, Rate, Secret, Small, Span, Text, TokenPrice, Url,
+    AmountKind, BooleanKind, CountKind, DateKind, DurationKind, FaceName, PercentKind, Provider, RateKind,
+    SecretKind, SmallCountKind, TextKind, TokenPriceKind, UrlKind,
 };
 use crate::section::section;
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 
 section! {
-    /// A model by its exact id, and what a million of its tokens cost. A model without a price is never called.
-    pub(crate) struct Model {
-        /// A million tokens of input.
-        input: Option<TokenPrice>,
-        /// A million tokens of output.
-        output: Option<TokenPrice>,
-        /// A million tokens read from the vendor's cache; as other input where nothing is said.
-        cache_read: Option<TokenPrice>,
-        /// A million tokens written to the vendor's cache; as other input where nothing is said.
-        cache_write: Option<TokenPrice>,
-        /// A million tokens written to the vendor's cache for an hour. A request that asks for it is refused where nothing
-        /// is said.
-        cache_write_1h: Option<TokenPrice>,
-        /// One use of a tool that the vendor runs, such as a web search.
-        server_tool_use: Option<Amount>,
-        /// What changes all prices of a call, by the value of `service_tier`, `speed`, `inference_geo` or `latency`:
-        /// `priority`, `fast`, `us` and so on. A request with a value that costs more and is not here is refused.
-        surcharges: Named<Surcharge>,
-        /// What changes all prices of a call with a long prompt.
-        long_context: Option<LongContext>,
-        /// Whether it costs nothing, and is meant to.
-        free: Flag = "false",
-        /// The first day on which the vendor no longer serves it.
-        retires: Option<Date>,
-        /// Tokens that it can hold, in and out together.
-        window: Option<Count>,
-        /// The maximum number of tokens in one of its answers. It is what a request reserves that names no limit of its own.
-        /// Without it, such a request is sent with a limit of 4,096. InvokeModel with another body than Anthropic's needs it, and
-        /// `window`, under a budget.
-        max_output: Option<Count>,
-        /// The most tokens that it counts a picture as. Without it, what its vendor publishes.
-        image_tokens: Option<Count>,
+    /// A model by its exact id, with its prices per million tokens. A model without a price is never called.
+    pub(crate) struct ModelSection {
+        /// Price of input tokens.
+        input: Option<TokenPriceKind>,
+        /// Price of output tokens.
+        output: Option<TokenPriceKind>,
+        /// Price of tokens read from the vendor's prompt cache. Default: the price of input.
+        cache_read: Option<TokenPriceKind>,
+        /// Price of tokens written to the vendor's prompt cache. Default: the price of input.
+        cache_write: Option<TokenPriceKind>,
+        /// Price of tokens written to the vendor's prompt cache with a lifetime of one hour. Without it, requests that use
+        /// this lifetime are refused.
+        cache_write_1h: Option<TokenPriceKind>,
+        /// Price of one use of a tool that the vendor runs, such as a web search.
+        server_tool_use: Option<AmountKind>,
+        /// Price multipliers by the value of `service_tier`, `speed`, `inference_geo` or `latency` in a request, such as
+        /// `priority`, `fast` or `us`. A request with a value that costs more and is not listed here is refused.
+        surcharges: NamedSections<SurchargeSection>,
+        /// Price multipliers for calls with a long prompt.
+        long_context: Option<LongContextSection>,
+        /// Whether the model is free of charge. It then needs no prices.
+        free: BooleanKind = "false",
+        /// First day on which the vendor no longer serves the model.
+        retires: Option<DateKind>,
+        /// Context window in tokens, input and output together.
+        context_window: Option<CountKind>,
+        /// Maximum output tokens of one response. A request without its own limit reserves this number. Default: such a
+        /// request is sent with a limit of 4,096. Under a budget, InvokeModel with a body in another format than Anthropic's
+        /// requires it, together with `context_window`.
+        max_output: Option<CountKind>,
+        /// Maximum number of tokens that an image counts as. Default: the number published by the vendor.
+        image_tokens: Option<CountKind>,
     }
 }
 
 section! {
-    /// A rate on the prices of a model.
-    pub(crate) struct Surcharge {
-        /// On all input, in percent of the usual price.
-        input: Percent,
-        /// On output.
-        output: Percent,
+    /// Price multipliers of a model.
+    pub(crate) struct SurchargeSection {
+        /// Multiplier of all input prices, in percent of the normal price.
+        input: PercentKind,
+        /// Multiplier of the output price, in percent of the normal price.
+        output: PercentKind,
     }
 }
 
 section! {
-    /// A rate on the prices of a model for long prompts.
-    pub(crate) struct LongContext {
-        /// It holds for every token of a call whose prompt has more tokens than this.
-        above: Count,
-        /// On all input, in percent of the usual price.
-        input: Percent,
-        /// On output.
-        output: Percent,
+    /// Price multipliers of a model for calls with a long prompt.
+    pub(crate) struct LongContextSection {
+        /// Prompt length in tokens above which the multipliers apply, to all tokens of the call.
+        above: CountKind,
+        /// Multiplier of all input prices, in percent of the normal price.
+        input: PercentKind,
+        /// Multiplier of the output price, in percent of the normal price.
+        output: PercentKind,
     }
 }
 
 section! {
-    /// One place where a model is served.
-    pub(crate) struct Target {
-        /// Who serves it.
+    /// A target: one model at one provider, account and region.
+    pub(crate) struct TargetSection {
+        /// Provider of the model.
         provider: Provider,
-        /// The id of the model; it needs a price under `models`. At Bedrock, callers of InvokeModel and of Converse are passed
-        /// on as they ask; for all others Anthropic's models are asked by InvokeModel and other vendors' by Converse.
-        model: Text,
-        /// How strong it is.
+        /// Model id; it must have a price under `models`. On Bedrock, requests to InvokeModel and Converse are forwarded to the
+        /// same operation; for other callers, Anthropic models are called with InvokeModel and all others with Converse.
+        model: TextKind,
+        /// Grade of the model.
         grade: Grade,
-        /// The region, for Bedrock.
-        region: Option<Text>,
-        /// Where it is reached, if not where the provider usually is; with its path, such as `http://localhost:11434/v1`.
-        url: Option<Url>,
-        /// Where our key there is found, for Anthropic and OpenAI.
-        key: Option<Secret>,
-        /// The role to take on, for Bedrock, with the keys that are found where the vendor's own programs look for them.
-        role: Option<Text>,
-        /// What the owner of the role wants to hear, for Bedrock.
-        external_id: Option<Text>,
-        /// The field in which it takes the limit of output, if it speaks as OpenAI does and a request has no limit or
-        /// two. Without it, `max_completion_tokens` at OpenAI and Azure, and `max_tokens` elsewhere.
+        /// AWS region, for Bedrock.
+        region: Option<TextKind>,
+        /// Base URL including the path, such as `http://localhost:11434/v1`. Default: the provider's public endpoint.
+        base_url: Option<UrlKind>,
+        /// Reference to the API key, for Anthropic and OpenAI.
+        api_key: Option<SecretKind>,
+        /// ARN of the IAM role to assume, for Bedrock. Credentials come from the default AWS credential provider chain.
+        role_arn: Option<TextKind>,
+        /// External id that the role's trust policy requires, for Bedrock.
+        external_id: Option<TextKind>,
+        /// Request field for the output token limit of an OpenAI-compatible server; it is used if a request has neither field
+        /// or both. Default: `max_completion_tokens` for OpenAI and Azure, `max_tokens` for other servers.
         output_limit_field: Option<OutputLimitField>,
-        /// Calls that may be under way at once.
-        concurrency: Small = "100",
-        /// The name of its breaker under `breakers`.
-        breaker: Text,
+        /// Maximum number of concurrent calls.
+        concurrency: SmallCountKind = "100",
+        /// Name of the circuit breaker under `breakers`.
+        breaker: TextKind,
     }
 }
 
 section! {
-    /// A name that callers use for a model, and what stands behind it.
-    pub(crate) struct Route {
-        /// The targets, in the order in which they are tried.
-        targets: List<Text>,
-        /// Where its requests may come in.
-        faces: List<FaceName>,
-        /// The faces at which guests may use it, where `callers.guests` is on. Vendors' dialects are for callers with a
-        /// credential unless they are listed here.
-        guest_faces: List<FaceName> = "[\"chat\"]",
-        /// How long an answer may take to begin, for callers of an API.
-        start_time: Span = "\"30s\"",
-        /// Whether callers of an API also get answers from the cache, the FAQ and so on.
-        fallback: Flag = "false",
-        /// Texts that no request of the route may hold, at any face; they are looked for however they are spelled. The
-        /// chat's route also has those of `assistant.deny`.
-        deny: List<Text> = "[]",
-        /// Requests that all callers of the route together may make.
-        requests: Option<Rate>,
-        /// Model tokens that all callers of the route together may use.
-        tokens: Option<Rate>,
+    /// A route: an alias that callers use as the model name, with its candidate targets.
+    pub(crate) struct RouteSection {
+        /// Targets in order of preference.
+        targets: ListField<TextKind>,
+        /// Faces (caller-facing protocols) that serve the route.
+        faces: ListField<FaceName>,
+        /// Faces on which guests may use the route if `callers.guests` is on. On all other faces callers need a credential.
+        guest_faces: ListField<FaceName> = "[\"chat\"]",
+        /// Timeout for the beginning of a response, for API callers.
+        start_timeout: DurationKind = "\"30s\"",
+        /// Whether API callers also receive answers from lower rungs, such as the cache and the FAQ.
+        fallback: BooleanKind = "false",
+        /// Texts that requests on this route must not contain, on any face; spelling variants are matched as well. The chat
+        /// route also applies `assistant.deny`.
+        deny: ListField<TextKind> = "[]",
+        /// Request rate limit of all callers of the route together.
+        requests: Option<RateKind>,
+        /// Token rate limit of all callers of the route together.
+        tokens: Option<RateKind>,
     }
 }

@@ -1,176 +1,178 @@
-//! What the assistant says, where state is kept, switches, and what is measured.
+//! The assistant, the store, switches, rollout and telemetry.
 
-use crate::field::List;
+use crate::field::ListField;
 use crate::kind::{
-    Count, Date, FilePath, Flag, Locale, LogPlace, Number, Percent, Secret, Small, Span, StoreKind, Text, Url,
+    BooleanKind, CountKind, DateKind, DurationKind, LocaleKind, LogDestinationKind, NumberKind, PathKind,
+    PercentKind, SecretKind, SmallCountKind, StoreKind, TextKind, UrlKind,
 };
 use crate::section::section;
 use seawall_core::vocabulary::Mode;
 
 section! {
-    /// What the shop's assistant is told and what it knows.
-    pub(crate) struct Assistant {
-        /// The language of who says nothing of theirs.
-        locale: Locale,
-        /// The instructions, by language.
-        prompts: Prompts,
-        /// Another version forgets every kept answer.
-        prompt_version: Text,
-        /// The file with the products.
-        catalogue: Option<FilePath>,
-        /// Another version forgets every kept answer.
-        catalogue_version: Text,
-        /// The file with frequent questions and their answers.
-        faq: Option<FilePath>,
-        /// The file with prepared answers.
-        templates: Option<FilePath>,
-        /// The file that says what questions of each kind look like.
-        intents: Option<FilePath>,
-        /// Texts that no request of the chat's route may hold, and no answer of the chat; they are looked for however they are
-        /// spelled. Other routes have `routes.NAME.deny`.
-        deny: List<Text>,
-        /// How freely the model words its answers.
-        temperature: Number,
-        /// How many found items go into a prompt.
-        retrieved_items: Small,
-        /// How many characters of each.
-        retrieved_characters: Small,
-        /// How long looking things up may take.
-        retrieval_time: Span,
+    /// The assistant of the chat face.
+    pub(crate) struct AssistantSection {
+        /// Default locale of callers that send none.
+        locale: LocaleKind,
+        /// System prompts by language.
+        prompts: PromptsSection,
+        /// Version of the prompts. A change invalidates all cached answers.
+        prompt_version: TextKind,
+        /// Product catalogue file.
+        catalogue: Option<PathKind>,
+        /// Version of the catalogue. A change invalidates all cached answers.
+        catalogue_version: TextKind,
+        /// FAQ file.
+        faq: Option<PathKind>,
+        /// File with template answers.
+        templates: Option<PathKind>,
+        /// File with the patterns of each intent.
+        intents: Option<PathKind>,
+        /// Texts that requests on the chat route and chat answers must not contain; spelling variants are matched as well.
+        /// For other routes see `routes.NAME.deny`.
+        deny: ListField<TextKind>,
+        /// Sampling temperature of the model, from 0 to 1.
+        temperature: NumberKind,
+        /// Maximum number of retrieved items in a prompt.
+        max_retrieved_items: SmallCountKind,
+        /// Maximum characters of a retrieved item.
+        max_retrieved_characters: SmallCountKind,
+        /// Timeout of retrieval.
+        retrieval_timeout: DurationKind,
     }
 }
 
 section! {
-    /// The instructions of the assistant, by language.
-    pub(crate) struct Prompts {
-        /// In Japanese.
-        ja: Text,
-        /// In English.
-        en: Text,
+    /// System prompts of the assistant by language.
+    pub(crate) struct PromptsSection {
+        /// Japanese system prompt.
+        ja: TextKind,
+        /// English system prompt.
+        en: TextKind,
     }
 }
 
 section! {
-    /// Where state is kept.
-    pub(crate) struct Store {
-        /// What keeps it.
+    /// The store of state.
+    pub(crate) struct StoreSection {
+        /// Storage backend.
         kind: StoreKind [restart],
-        /// The folder of an embedded store.
-        folder: FilePath [restart],
-        /// The Redis of a fleet.
-        redis: Option<Redis>,
-        /// What is kept of conversations.
-        session: Session,
+        /// Data directory of the embedded store.
+        data_dir: PathKind [restart],
+        /// Redis connection of a fleet.
+        redis: Option<RedisSection>,
+        /// Storage of conversations.
+        session: SessionSection,
     }
 }
 
 section! {
-    /// The Redis of a fleet.
-    pub(crate) struct Redis {
-        /// Where it is reached, such as `redis://cache:6379`, or `rediss://cache:6379` for TLS.
-        url: Option<Url> [restart],
-        /// The file with the authorities that may vouch for it by TLS, in PEM; without it those of the machine.
-        ca_file: Option<FilePath> [restart],
-        /// Its password.
-        password: Option<Secret> [restart],
-        /// How long one operation may take.
-        operation_time: Span = "\"25ms\"",
-        /// Whether it is a cluster.
-        cluster: Flag [restart] = "false",
-        /// What every key begins with.
-        prefix: Text [restart] = "\"seawall\"",
-        /// The least number of nodes that share its limits. A node that has never reached Redis decides by its part of every
-        /// limit; without this setting it knows only the fleet size that it last saw, kept in `store.folder`, or itself.
-        fleet_size: Option<Small> [restart],
+    /// Redis connection of a fleet.
+    pub(crate) struct RedisSection {
+        /// URL, such as `redis://cache:6379`, or `rediss://cache:6379` for TLS.
+        url: Option<UrlKind> [restart],
+        /// File with the CA certificates for TLS, in PEM. Default: the system's trust store.
+        ca_file: Option<PathKind> [restart],
+        /// Reference to the password.
+        password: Option<SecretKind> [restart],
+        /// Timeout of one operation.
+        operation_timeout: DurationKind = "\"25ms\"",
+        /// Whether the server is a Redis cluster.
+        cluster: BooleanKind [restart] = "false",
+        /// Prefix of all keys.
+        prefix: TextKind [restart] = "\"seawall\"",
+        /// Minimum number of nodes that share the limits. A node that has never reached Redis enforces its part of every
+        /// limit. Default: the fleet size that the node last saw, stored in `store.data_dir`, or 1.
+        fleet_size: Option<SmallCountKind> [restart],
     }
 }
 
 section! {
-    /// What is kept of conversations.
-    pub(crate) struct Session {
-        /// Turns that are kept.
-        turns: Small,
-        /// How long a conversation is kept after its last turn.
-        keep_for: Span,
+    /// Storage of conversations.
+    pub(crate) struct SessionSection {
+        /// Maximum number of stored turns.
+        max_turns: SmallCountKind,
+        /// Time to live of a conversation after its last turn.
+        ttl: DurationKind,
     }
 }
 
 section! {
-    /// What an operator can switch off. All are on unless somebody has a reason.
-    pub(crate) struct Switches as "switch" or UnknownSwitch {
-        /// Limits by caller and by route.
-        rate_limit_enabled: Flag,
-        /// What a warning or a spent day mean for models.
-        cost_circuit_breaker_enabled: Flag,
-        /// What the level means for models.
-        degradation_controller_enabled: Flag,
-        /// The smaller service for guests.
-        guest_lite_pipeline_enabled: Flag,
-        /// The ceiling of the night.
-        off_peak_tier_ceiling_enabled: Flag,
-        /// Models as a whole. Off, none is called, whoever asks.
-        model_invocation_enabled: Flag,
+    /// Kill switches. All are on by default.
+    pub(crate) struct SwitchesSection as "switch" or UnknownSwitch {
+        /// Rate limits of callers and routes.
+        rate_limit_enabled: BooleanKind,
+        /// Restriction of models in the warning state and after the daily budget is exhausted.
+        cost_circuit_breaker_enabled: BooleanKind,
+        /// Restriction of models by the degradation level.
+        degradation_controller_enabled: BooleanKind,
+        /// Reduced pipeline for guests.
+        guest_lite_pipeline_enabled: BooleanKind,
+        /// Ceiling in the off-peak hours.
+        off_peak_tier_ceiling_enabled: BooleanKind,
+        /// Calls to models. If off, no model is called for any caller.
+        model_invocation_enabled: BooleanKind,
     }
 }
 
 section! {
-    /// Whether a protection acts, is only tried, or rests.
-    pub(crate) struct Modes as "protection" or UnknownProtection {
-        /// Limits by caller and by route.
+    /// Modes of protections: `enforce`, `observe` (decide and report, but do not act) or `off`.
+    pub(crate) struct ModesSection as "protection" or UnknownProtection {
+        /// Rate limits of callers and routes.
         rate_limit: Mode,
-        /// What a warning or a spent day mean for models.
+        /// Restriction of models in the warning state and after the daily budget is exhausted.
         cost_circuit_breaker: Mode,
-        /// What the level means for models.
+        /// Restriction of models by the degradation level.
         degradation_controller: Mode,
-        /// The smaller service for guests.
+        /// Reduced pipeline for guests.
         guest_lite_pipeline: Mode,
-        /// The ceiling of the night.
+        /// Ceiling in the off-peak hours.
         off_peak_tier_ceiling: Mode,
     }
 }
 
 section! {
-    /// Bringing protections in by degrees.
-    pub(crate) struct Rollout {
-        /// A factor on every limit that changes over time.
+    /// Gradual rollout of protections.
+    pub(crate) struct RolloutSection {
+        /// Factor on every rate limit, which changes over time.
         limits: Option<RampSection>,
-        /// A factor on the day's money that changes over time.
+        /// Factor on the daily budget, which changes over time.
         budget: Option<RampSection>,
-        /// The share of guests who get the smaller service; all of them where nothing is said.
-        guest_lite: Option<Percent>,
+        /// Share of guests that are served by the reduced pipeline. Default: all.
+        guest_lite: Option<PercentKind>,
     }
 }
 
 section! {
-    /// A factor that changes evenly over time.
+    /// A factor that changes linearly over time.
     pub(crate) struct RampSection {
-        /// The factor at first.
-        from: Number,
-        /// The factor in the end.
-        to: Number,
-        /// The day on which it begins to change.
-        starts: Date,
-        /// How long it changes.
-        lasts: Span,
+        /// Initial factor.
+        from: NumberKind,
+        /// Final factor.
+        to: NumberKind,
+        /// Day on which the change begins.
+        start_date: DateKind,
+        /// Duration of the change.
+        duration: DurationKind,
     }
 }
 
 section! {
-    /// What is told of requests, and to whom.
-    pub(crate) struct Telemetry {
-        /// Where a line for each request goes.
-        access_log: LogPlace [restart],
-        /// Where traces are sent, by OTLP.
-        otlp: Option<Url> [restart],
-        /// The share of ordinary requests whose traces are kept; those of failures always are.
-        sampling: Percent,
-        /// Traces a second that are kept whatever the share says.
-        sampled_per_second: Count,
-        /// What callers' pseudonyms in logs are made with. Without it that is derived from the master secret, which is kept in the state directory and new at each start where state is kept in memory.
-        salt: Option<Secret>,
+    /// Logs, traces and metrics.
+    pub(crate) struct TelemetrySection {
+        /// Destination of the access log, which has one line per request.
+        access_log: LogDestinationKind [restart],
+        /// OTLP endpoint for traces.
+        otlp_endpoint: Option<UrlKind> [restart],
+        /// Sampling rate of traces of successful requests. Traces of failures are always sampled.
+        sampling_rate: PercentKind,
+        /// Number of traces per second that are sampled regardless of `sampling_rate`.
+        min_traces_per_second: CountKind,
+        /// Secret salt of the pseudonyms of callers in logs. Default: derived from the master secret, which is stored in the
+        /// data directory; with an in-memory store it changes at each start.
+        salt: Option<SecretKind>,
         /// Whether the admin listener serves `/metrics`.
-        metrics: Flag,
-        /// Whether the callers' listener serves `/metrics`, too. The page needs no credential there and shows spend by tier.
-        public_metrics: Flag = "false",
+        metrics: BooleanKind,
+        /// Whether the callers' listener also serves `/metrics`. It requires no credential there and exposes spend by tier.
+        public_metrics: BooleanKind = "false",
     }
 }

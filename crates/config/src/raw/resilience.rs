@@ -1,216 +1,225 @@
-//! Trying again, breakers, time limits, and who waits.
+//! Retries, circuit breakers, deadlines and the queue.
 
-use crate::field::List;
-use crate::kind::{Count, Flag, JitterText, Number, Percent, Rate, RetryCosts, Small, Span};
+use crate::field::ListField;
+use crate::kind::{
+    BooleanKind, CountKind, DurationKind, JitterKind, NumberKind, PercentKind, RateKind, RetryCosts,
+    SmallCountKind,
+};
 use crate::section::section;
 
 section! {
-    /// How often and when to try again, for somebody who waits.
-    pub(crate) struct Retry {
-        /// The first wait, before it is spread.
-        base: Span,
-        /// The longest wait.
-        cap: Span,
-        /// How waits are spread.
-        jitter: JitterText,
-        /// Retries on one target, whatever went wrong.
-        most_retries: Small,
-        /// Retries after the vendor limited our rate or had no room.
-        throttled: Small,
-        /// Retries after the vendor took too long.
-        timed_out: Small,
-        /// Retries after the vendor failed or could not be reached.
-        transient: Small,
-        /// Retries after a quota was used up that comes back in time.
-        quota_exhausted: Small,
-        /// An attempt that has less time than this is not worth making.
-        least_attempt: Span,
-        /// What a server's word about when to come back is worth.
-        hint: RetryHint,
-        /// The same, for work that nobody waits for.
-        background: RetryBackground,
-        /// How many retries the node can afford.
-        budget: RetryBudget,
-        /// A second attempt beside one that is slow to begin.
-        hedge: Hedge,
+    /// Retries of interactive requests.
+    pub(crate) struct RetrySection {
+        /// Initial backoff delay, before jitter.
+        base_delay: DurationKind,
+        /// Maximum backoff delay.
+        max_delay: DurationKind,
+        /// Jitter of the backoff delay.
+        jitter: JitterKind,
+        /// Maximum number of retries on one target, over all failure classes.
+        max_retries: SmallCountKind,
+        /// Maximum number of retries after throttling or missing capacity.
+        throttled: SmallCountKind,
+        /// Maximum number of retries after a timeout.
+        timed_out: SmallCountKind,
+        /// Maximum number of retries after a server error or a connection failure.
+        transient: SmallCountKind,
+        /// Maximum number of retries after an exhausted quota that is replenished over time.
+        quota_exhausted: SmallCountKind,
+        /// Minimum remaining time for another attempt.
+        min_attempt_time: DurationKind,
+        /// Handling of the vendor's `retry-after`.
+        retry_after: VendorRetryAfterSection,
+        /// Retries of background work.
+        background: BackgroundRetrySection,
+        /// Retry budget of the node.
+        budget: RetryBudgetSection,
+        /// Hedging: a second attempt in parallel to a slow one.
+        hedge: HedgeSection,
     }
 }
 
 section! {
-    /// What a server's word about when to come back is worth.
-    pub(crate) struct RetryHint {
-        /// It may lengthen our own wait by at most this.
-        most_extra: Span,
-        /// A longer one is ignored.
-        ignore_above: Span,
-        /// It is lengthened by up to this share, so that those told the same do not return as one.
-        spread: Option<Percent>,
+    /// Handling of the vendor's `retry-after`.
+    pub(crate) struct VendorRetryAfterSection {
+        /// Maximum time by which `retry-after` may extend the backoff delay.
+        max_extra: DurationKind,
+        /// A longer `retry-after` is ignored.
+        ignore_above: DurationKind,
+        /// Random extension of `retry-after`, in percent, so that clients that received the same value do not return at the
+        /// same time.
+        jitter: Option<PercentKind>,
     }
 }
 
 section! {
-    /// How often and when to try again, for work that nobody waits for.
-    pub(crate) struct RetryBackground {
-        /// The first wait, before it is spread.
-        base: Span,
-        /// The longest wait, before it is spread.
-        cap: Span,
-        /// How waits are spread.
-        jitter: JitterText,
-        /// Retries on one target, whatever went wrong.
-        most_retries: Small,
-        /// Retries after the vendor limited our rate or had no room.
-        throttled: Small,
-        /// Retries after the vendor took too long.
-        timed_out: Small,
-        /// Retries after the vendor failed or could not be reached.
-        transient: Small,
-        /// Retries after a quota was used up that comes back in time.
-        quota_exhausted: Small,
-        /// An attempt that has less time than this is not worth making.
-        least_attempt: Span,
+    /// Retries of background work.
+    pub(crate) struct BackgroundRetrySection {
+        /// Initial backoff delay, before jitter.
+        base_delay: DurationKind,
+        /// Maximum backoff delay, before jitter.
+        max_delay: DurationKind,
+        /// Jitter of the backoff delay.
+        jitter: JitterKind,
+        /// Maximum number of retries on one target, over all failure classes.
+        max_retries: SmallCountKind,
+        /// Maximum number of retries after throttling or missing capacity.
+        throttled: SmallCountKind,
+        /// Maximum number of retries after a timeout.
+        timed_out: SmallCountKind,
+        /// Maximum number of retries after a server error or a connection failure.
+        transient: SmallCountKind,
+        /// Maximum number of retries after an exhausted quota that is replenished over time.
+        quota_exhausted: SmallCountKind,
+        /// Minimum remaining time for another attempt.
+        min_attempt_time: DurationKind,
     }
 }
 
 section! {
-    /// How many retries the node can afford. Every gate must agree.
-    pub(crate) struct RetryBudget {
-        /// Retries per first attempts.
-        share: Percent,
-        /// How far back both are counted.
-        window: Span,
-        /// This many may be under way whatever the share says, so that a node with few requests can retry at all. At such low rates the share bounds nothing: while every call fails and breakers are off, a request comes to 1.7 to 2.0 attempts.
-        always: Small,
-        /// Retries a second on top of the share.
-        reserve_per_second: Small,
-        /// The most retries of the fleet.
-        most: Option<Rate>,
-        /// Credits of a bucket that retries use up and successes refill.
-        bucket: Option<Small>,
-        /// What a retry costs of the bucket.
-        costs: RetryCosts,
+    /// Retry budget of the node. A retry needs the consent of every gate: the ratio, the rate cap and the token bucket.
+    pub(crate) struct RetryBudgetSection {
+        /// Maximum retries in percent of first attempts.
+        percent: PercentKind,
+        /// Sliding window in which retries and first attempts are counted.
+        window: DurationKind,
+        /// Number of concurrent retries that are allowed regardless of `percent`, so that a node with little traffic can
+        /// retry at all. At such low rates `percent` has no effect: while every call fails and breakers are off, a request
+        /// takes 1.7 to 2.0 attempts.
+        min_concurrency: SmallCountKind,
+        /// Retries per second that are allowed in addition to `percent`.
+        min_per_second: SmallCountKind,
+        /// Maximum retry rate of the fleet.
+        max_rate: Option<RateKind>,
+        /// Capacity of a token bucket that retries drain and successes refill. Default: no bucket.
+        bucket_capacity: Option<SmallCountKind>,
+        /// Cost table of the bucket: `classic` charges 5 per retry and 10 after a timeout, `current` charges 14 per retry and
+        /// 5 after throttling.
+        bucket_costs: RetryCosts,
     }
 }
 
 section! {
-    /// A second attempt beside one that is slow to begin. It costs money.
-    pub(crate) struct Hedge {
-        /// Whether to hedge at all.
-        enabled: Flag,
-        /// Hedges per first attempts.
-        extra: Percent,
-        /// No hedge sooner than this.
-        least_wait: Span,
+    /// Hedging: a second attempt in parallel to one that is slow to start. Hedges increase cost.
+    pub(crate) struct HedgeSection {
+        /// Whether hedging is on.
+        enabled: BooleanKind,
+        /// Maximum hedges in percent of first attempts.
+        percent: PercentKind,
+        /// Minimum delay before a hedge.
+        min_delay: DurationKind,
     }
 }
 
 section! {
-    /// When calls to something are stopped because it fails, and how they begin again.
-    pub(crate) struct Breaker {
-        /// Failures in a row that open it.
-        failure_threshold: Small,
-        /// The share of failed calls that opens it.
-        failure_rate: Percent,
-        /// The share of slow calls that opens it.
-        slow_rate: Percent,
-        /// A call whose first content comes later than this is slow.
-        slow_after: Span,
-        /// The shares count only from this many calls; ten, or twice the threshold, where nothing is said.
-        min_calls: Option<Small>,
-        /// How far back the shares look.
-        window: Span,
-        /// How long it stays open.
-        open_for: Span,
-        /// Each opening in a row lasts this many times as long as the one before.
-        open_growth: Number,
-        /// But never longer than this.
-        open_cap: Span,
-        /// How many probes each stage of a trial sends.
-        stages: List<Small>,
+    /// A circuit breaker: when it opens and how it recovers.
+    pub(crate) struct BreakerSection {
+        /// Consecutive failures that open the breaker.
+        failure_threshold: SmallCountKind,
+        /// Failure rate that opens the breaker.
+        failure_rate: PercentKind,
+        /// Rate of slow calls that opens the breaker.
+        slow_rate: PercentKind,
+        /// Time to first content above which a call counts as slow.
+        slow_threshold: DurationKind,
+        /// Minimum number of calls before the rates are evaluated. Default: ten, or twice `failure_threshold` if that is
+        /// more.
+        min_calls: Option<SmallCountKind>,
+        /// Sliding window of the rates.
+        window: DurationKind,
+        /// How long the breaker stays open before it becomes half-open.
+        open_for: DurationKind,
+        /// Multiplier of `open_for` for each consecutive opening.
+        open_multiplier: NumberKind,
+        /// Maximum time that the breaker stays open.
+        max_open_for: DurationKind,
+        /// Number of probes in each half-open stage.
+        half_open_stages: ListField<SmallCountKind>,
     }
 }
 
 section! {
-    /// How hard a target struggles, and so how gently to try again.
-    pub(crate) struct Pressure {
-        /// How far back it looks.
-        window: Span,
-        /// More than this share failed: slight.
-        slight: Percent,
-        /// More than this share failed: high.
-        high: Percent,
-        /// Less than this share failed: no longer high.
-        high_exit: Percent,
-        /// More than this share failed for long: the breaker should open.
-        sustained: Percent,
-        /// How long.
-        sustained_for: Span,
-        /// High and sustained count only from this many calls.
-        min_calls: Small,
-        /// High lasts at least this long.
-        high_dwell: Span,
-        /// Successes in a row that end slight.
-        slight_successes: Small,
-        /// Successes that end a recovery.
-        recovery_successes: Small,
+    /// Pressure detection of targets, which determines how aggressively calls are retried.
+    pub(crate) struct PressureSection {
+        /// Sliding window of the failure rate.
+        window: DurationKind,
+        /// Failure rate above which pressure is slight.
+        slight: PercentKind,
+        /// Failure rate above which pressure is high.
+        high: PercentKind,
+        /// Failure rate below which pressure is no longer high.
+        high_exit: PercentKind,
+        /// Failure rate that opens the breaker if it lasts for `sustained_for`.
+        sustained: PercentKind,
+        /// Duration for which `sustained` must be exceeded.
+        sustained_for: DurationKind,
+        /// Minimum number of calls before `high` and `sustained` are evaluated.
+        min_calls: SmallCountKind,
+        /// Minimum duration of high pressure.
+        high_dwell: DurationKind,
+        /// Consecutive successes that end slight pressure.
+        slight_successes: SmallCountKind,
+        /// Successes that end recovery.
+        recovery_successes: SmallCountKind,
     }
 }
 
 section! {
-    /// Time limits. Each must be shorter than the one around it.
-    pub(crate) struct Deadlines {
-        /// A request at an API face (Anthropic, OpenAI, Bedrock), streamed or whole, with all its attempts. Raise it for models
-        /// that think for longer. The limits below are the chat's, except for `connect`; `stream_gap` is shared.
-        api: Span,
-        /// What stands in front of Seawall gives up.
-        edge: Span,
-        /// A request that is answered in one piece.
-        request: Span,
-        /// The work on it.
-        worker: Span,
-        /// One attempt on one target.
-        attempt: Span,
-        /// Reaching the target.
-        connect: Span,
-        /// A streamed answer, to its end.
-        stream: Span,
-        /// Silence inside a streamed answer.
-        stream_gap: Span,
-        /// The first useful text of the chat.
-        first_text: Span,
-        /// What is kept of it for a fast model.
-        fast_model: Span,
-        /// What is kept of it for the cache.
-        cache: Span,
-        /// What is kept of it for the FAQ and the apology.
-        last_words: Span,
-        /// What is kept of it for the way to the caller.
-        relay: Span,
-        /// With less than this left, a model that took too long is not followed by another.
-        least_for_fast: Span,
-        /// Loading a session.
-        session: Span,
-        /// Building a prompt.
-        prompt: Span,
-        /// Saving a session.
-        save: Span,
-        /// What is kept back after the model.
-        after_model: Span,
-        /// The least time worth asking a model for.
-        model_minimum: Span,
+    /// Deadlines and timeouts. Each must be shorter than the one that encloses it.
+    pub(crate) struct DeadlinesSection {
+        /// Deadline of a request at an API face (Anthropic, OpenAI, Bedrock), streamed or not, including all attempts.
+        /// Increase it for models with long thinking. The other limits apply to the chat, except for `connect` and
+        /// `stream_gap`, which apply to both.
+        api: DurationKind,
+        /// Timeout of the load balancer or proxy in front of Seawall.
+        edge: DurationKind,
+        /// Deadline of a request that is answered without streaming.
+        request: DurationKind,
+        /// Timeout of the worker that processes a request.
+        worker: DurationKind,
+        /// Timeout of one attempt on one target.
+        attempt: DurationKind,
+        /// Timeout for connecting to a target.
+        connect: DurationKind,
+        /// Maximum duration of a streamed response.
+        stream: DurationKind,
+        /// Maximum gap between two events of a streamed response.
+        stream_gap: DurationKind,
+        /// Deadline for the first useful text of a chat answer.
+        first_text: DurationKind,
+        /// Time of `first_text` that is reserved for a fast model.
+        fast_model: DurationKind,
+        /// Time of `first_text` that is reserved for the cache.
+        cache: DurationKind,
+        /// Time of `first_text` that is reserved for the FAQ and the apology.
+        canned_answer: DurationKind,
+        /// Time of `first_text` that is reserved for delivery to the caller.
+        relay: DurationKind,
+        /// Minimum remaining time for a fast model after a strong model has timed out.
+        min_for_fast: DurationKind,
+        /// Timeout for loading a session.
+        session: DurationKind,
+        /// Timeout for building a prompt.
+        prompt: DurationKind,
+        /// Timeout for saving a session.
+        save: DurationKind,
+        /// Time that is reserved for the work after the model call.
+        after_model: DurationKind,
+        /// Minimum remaining time for a model call.
+        min_model_time: DurationKind,
     }
 }
 
 section! {
-    /// Who waits for a place at a model, and how long.
-    pub(crate) struct Queue {
-        /// How many may wait at once.
-        capacity: Count,
-        /// How long anybody may wait.
-        time_to_live: Span,
-        /// The share of that time after which somebody moves up by one class.
-        promotion: Percent,
-        /// How many requests one turn of a session is worth.
-        quantum: Count,
+    /// The queue for concurrency slots of a target.
+    pub(crate) struct QueueSection {
+        /// Maximum number of queued requests.
+        capacity: CountKind,
+        /// Maximum time in the queue.
+        ttl: DurationKind,
+        /// Share of `ttl` after which a request moves up by one priority class.
+        promote_after: PercentKind,
+        /// Number of requests that a session may send per round of the fair queue.
+        quantum: CountKind,
     }
 }

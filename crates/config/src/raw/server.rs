@@ -1,131 +1,132 @@
-//! Listeners, and who may ask.
+//! Listeners and callers.
 
-use crate::field::{List, Named};
+use crate::field::{ListField, NamedSections};
 use crate::kind::{
-    Address, Algorithm, Bytes, Cores, Count, FilePath, Flag, Hash, KeySet, Percent, Range, Runtime, Secret,
-    Span, Text, Url,
+    AddressRangeKind, BooleanKind, BytesKind, CoresKind, CountKind, DurationKind, JwksKind, JwtAlgorithm,
+    KeyHashKind, ListenAddressKind, PathKind, PercentKind, RuntimeLayout, SecretKind, TextKind, UrlKind,
 };
 use crate::section::section;
 use seawall_core::vocabulary::Tier;
 
 section! {
-    /// Where Seawall listens and what it takes from a connection.
-    pub(crate) struct Server {
-        /// The address and port that callers use. Port 0 takes a free one.
-        listen: Address [restart],
-        /// Whether each core has a runtime of its own or all share one.
-        runtime: Runtime [restart],
-        /// How many cores to use.
-        cores: Cores [restart],
-        /// The largest body of a request.
-        body_limit: Bytes,
-        /// The largest body of a guest's request.
-        guest_body_limit: Bytes,
-        /// How many bytes of request bodies may be in memory at once. Without it a quarter of the memory that the process
-        /// may have.
-        body_memory: Option<Bytes>,
-        /// The share of `body_memory` that the requests of one caller may take. It also bounds a single body.
-        body_memory_per_caller: Percent,
-        /// The share of `body_memory` that requests from one address may take. Trusted proxies have no such limit.
-        body_memory_per_address: Percent,
-        /// How deep objects and lists in a body may nest.
-        nesting: Count,
-        /// How many fields a body may have at its top.
-        fields: Count,
-        /// How many turns, tools or parts of one turn a body may have.
-        members: Count,
-        /// How long a connection may take to send the head of a request, the wait before it included.
-        header_time: Span,
-        /// How long the body of a request may take to arrive.
-        body_time: Span,
-        /// How many callers may be connected at once. Fewer where the system has fewer files: some are kept for targets,
-        /// the store and operators.
-        max_connections: Count,
-        /// How many connections one address may have, at most half of all. Trusted proxies have no such limit.
-        max_connections_per_address: Count,
-        /// How long an HTTP/2 connection may be open without a request under way. For HTTP/1.1 see `header_time`.
-        idle_timeout: Span,
-        /// How long an answer may wait for its caller to read on before it is given up.
-        send_timeout: Span,
-        /// How long requests under way may take to finish once it is told to stop.
-        drain_time: Span,
-        /// Proxies in front of us whose word on where a request came from is believed, as ranges of addresses.
-        trusted_proxies: List<Range>,
-        /// A certificate, to be reached by HTTPS.
-        tls: Option<Tls>,
+    /// The callers' listener and its connection limits.
+    pub(crate) struct ServerSection {
+        /// Listen address for callers. Port 0 selects a free port.
+        listen: ListenAddressKind [restart],
+        /// Thread layout: one runtime per core, or one runtime shared by all cores.
+        runtime: RuntimeLayout [restart],
+        /// Number of cores to use.
+        cores: CoresKind [restart],
+        /// Maximum size of a request body.
+        max_body_size: BytesKind,
+        /// Maximum size of a guest's request body.
+        max_guest_body_size: BytesKind,
+        /// Maximum memory for all request bodies together. Default: a quarter of the memory available to the process.
+        body_memory: Option<BytesKind>,
+        /// Share of `body_memory` that the requests of one caller may use. It also limits the size of a single body.
+        body_memory_per_caller: PercentKind,
+        /// Share of `body_memory` that requests from one address may use. Trusted proxies are exempt.
+        body_memory_per_address: PercentKind,
+        /// Maximum nesting depth of a JSON body.
+        max_depth: CountKind,
+        /// Maximum number of top-level fields of a JSON body.
+        max_fields: CountKind,
+        /// Maximum number of messages, of tools, and of content parts per message.
+        max_items: CountKind,
+        /// Timeout for receiving the head of a request, including the idle time before it.
+        header_timeout: DurationKind,
+        /// Timeout for receiving the body of a request.
+        body_timeout: DurationKind,
+        /// Maximum number of client connections. The effective limit is lower if the process may open fewer files: some
+        /// file descriptors are reserved for targets, the store and the admin listener.
+        max_connections: CountKind,
+        /// Maximum number of connections from one address; never more than half of `max_connections`. Trusted proxies are
+        /// exempt.
+        max_connections_per_address: CountKind,
+        /// Idle timeout of an HTTP/2 connection without requests in flight. For HTTP/1.1 see `header_timeout`.
+        idle_timeout: DurationKind,
+        /// How long a response may be blocked because the client does not read, before the connection is closed.
+        send_timeout: DurationKind,
+        /// How long requests in flight may take to finish after a shutdown signal.
+        drain_timeout: DurationKind,
+        /// Proxies whose `x-forwarded-for` header is trusted, as CIDR ranges.
+        trusted_proxies: ListField<AddressRangeKind>,
+        /// TLS certificate; with it the listener serves HTTPS.
+        tls: Option<TlsSection>,
     }
 }
 
 section! {
-    /// The certificate of a listener.
-    pub(crate) struct Tls {
-        /// The file with the chain of certificates, in PEM.
-        certificate: Option<FilePath>,
-        /// Where the private key is found, in PEM.
-        key: Option<Secret>,
+    /// TLS certificate of the callers' listener.
+    pub(crate) struct TlsSection {
+        /// File with the certificate chain, in PEM.
+        certificate: Option<PathKind>,
+        /// Reference to the private key, in PEM.
+        key: Option<SecretKind>,
     }
 }
 
 section! {
-    /// Where operators reach Seawall.
-    pub(crate) struct Admin {
-        /// The address and port for operators. One that others can reach needs a credential.
-        listen: Address [restart],
-        /// What operators must show.
-        credential: Option<Secret>,
+    /// The admin listener.
+    pub(crate) struct AdminSection {
+        /// Listen address of the admin API. An address other than loopback requires a credential.
+        listen: ListenAddressKind [restart],
+        /// Bearer token that requests to the admin API must present.
+        credential: Option<SecretKind>,
     }
 }
 
 section! {
-    /// Who may ask.
-    pub(crate) struct Callers {
-        /// Whether callers without a credential are served, as guests, at the faces that a route opens to them
+    /// Callers and their credentials.
+    pub(crate) struct CallersSection {
+        /// Whether requests without a credential are served as guests, on the faces that a route opens to guests
         /// (`routes.NAME.guest_faces`).
-        guests: Flag = "false",
-        /// What the secrets of keys that we issue for signing are derived from, and what else is not set. All nodes of a
-        /// fleet need the same. Without it one is made and kept in the folder of the state.
-        master_secret: Option<Secret>,
-        /// What the cookies of guests are signed with. Without it that is derived from the master secret.
-        guest_secret: Option<Secret>,
-        /// How long a caller's tier is believed before it is looked up again.
-        tier_cache: Span,
-        /// How long looking up a tier may take; a caller whose tier is not known by then is a guest.
-        directory_time: Span,
+        guests: BooleanKind = "false",
+        /// Secret from which the signing secrets of issued keys are derived, and also `guest_secret` and `telemetry.salt` if
+        /// they are not set. All nodes of a fleet need the same value. Default: a random secret that is stored in the state
+        /// directory.
+        master_secret: Option<SecretKind>,
+        /// Secret that signs guest cookies. Default: derived from `master_secret`.
+        guest_secret: Option<SecretKind>,
+        /// How long the tier of a caller is cached after a directory lookup.
+        tier_cache_ttl: DurationKind,
+        /// Timeout of a directory lookup. A caller whose tier is not known by then is served as a guest.
+        directory_timeout: DurationKind,
         /// API keys.
-        keys: Named<ApiKey>,
-        /// Who issues JSON Web Tokens.
-        issuers: Named<Issuer>,
+        keys: NamedSections<ApiKeySection>,
+        /// Issuers of JSON Web Tokens.
+        issuers: NamedSections<IssuerSection>,
     }
 }
 
 section! {
-    /// An API key, known by its hash alone.
-    pub(crate) struct ApiKey {
-        /// The SHA-256 of the key.
-        hash: Hash,
-        /// What its holder is entitled to.
+    /// An API key. Only its hash is stored.
+    pub(crate) struct ApiKeySection {
+        /// SHA-256 of the key.
+        hash: KeyHashKind,
+        /// Tier of callers that present the key.
         tier: Tier,
-        /// The routes it may use; all of them where nothing is said.
-        routes: Option<List<Text>>,
+        /// Routes that the key may use. Default: all routes.
+        routes: Option<ListField<TextKind>>,
     }
 }
 
 section! {
-    /// Somebody whose JSON Web Tokens are accepted.
-    pub(crate) struct Issuer {
-        /// What `iss` must be.
-        issuer: Url,
-        /// What `aud` must hold one of.
-        audience: List<Text> = "[]",
-        /// How tokens may be signed.
-        algorithms: List<Algorithm>,
-        /// Where the public keys are found, as a JWK set.
-        keys: Option<KeySet>,
-        /// The shared secret, for HS256.
-        secret: Option<Secret>,
-        /// How far clocks may differ.
-        leeway: Span = "\"0s\"",
-        /// What its callers are entitled to where the directory says nothing.
+    /// A trusted issuer of JSON Web Tokens.
+    pub(crate) struct IssuerSection {
+        /// Required value of the `iss` claim.
+        issuer: UrlKind,
+        /// Accepted values of the `aud` claim; a token must contain one of them.
+        audience: ListField<TextKind> = "[]",
+        /// Accepted signature algorithms.
+        algorithms: ListField<JwtAlgorithm>,
+        /// URL or file of the issuer's public keys (JWK set).
+        jwks: Option<JwksKind>,
+        /// Shared secret, for HS256.
+        secret: Option<SecretKind>,
+        /// Tolerated clock skew when `exp` and `nbf` are checked.
+        leeway: DurationKind = "\"0s\"",
+        /// Tier of callers that are not in the directory.
         tier: Tier = "\"standard\"",
     }
 }

@@ -1,190 +1,192 @@
-//! Stepping down, hours, the cache, and how answers are sent.
+//! Degradation, hours, the answer cache and framing.
 
-use crate::field::List;
-use crate::kind::{Bytes, ClockTime, Count, Percent, Small, Span, UtcOffset};
+use crate::field::ListField;
+use crate::kind::{
+    BytesKind, CountKind, DurationKind, PercentKind, SmallCountKind, TimeOfDayKind, UtcOffsetKind,
+};
 use crate::section::section;
 use seawall_core::vocabulary::{Priority, Tier};
 
 section! {
-    /// When and how far to step down under load.
-    pub(crate) struct Degradation {
-        /// Time to the first text above which a level is voted for; 99th percentile.
-        first_text: FirstTextLevels,
-        /// CPU above which a level is voted for.
-        cpu: CpuLevels,
-        /// The share of errors above which an emergency is voted for.
-        error_rate: Percent,
-        /// The share of throttles above which an emergency is voted for.
-        throttle_rate: Percent,
-        /// How often it is looked at.
-        interval: Span,
-        /// A reading older than this does not vote.
-        stale_after: Span,
-        /// How long all must be quiet before the level falls by one.
-        calm_for: Span,
-        /// Quiet is under this share of the threshold.
-        calm: Percent,
-        /// High load or above for longer than this raises an alarm.
-        alarm_after: Span,
-        /// How outcomes of attempts become readings.
-        window: SignalWindow,
+    /// The degradation ladder: thresholds of its levels.
+    pub(crate) struct DegradationSection {
+        /// Thresholds of the time to first text (p99).
+        first_text: FirstTextSection,
+        /// Thresholds of the CPU load.
+        cpu: CpuSection,
+        /// Error rate above which the signal votes for level 4 (emergency).
+        error_rate: PercentKind,
+        /// Throttle rate above which the signal votes for level 4 (emergency).
+        throttle_rate: PercentKind,
+        /// Evaluation interval.
+        interval: DurationKind,
+        /// Age from which a measurement no longer votes.
+        stale_after: DurationKind,
+        /// How long all signals must stay below `recovery_threshold` before the level is lowered by one.
+        recovery_for: DurationKind,
+        /// Share of a threshold below which a signal counts as recovered.
+        recovery_threshold: PercentKind,
+        /// Duration of high load or worse after which an alarm is raised.
+        alarm_after: DurationKind,
+        /// Sliding window of the signals.
+        window: SignalWindowSection,
     }
 }
 
 section! {
-    /// Time to the first text above which a level is voted for.
-    pub(crate) struct FirstTextLevels {
-        /// Pressure.
-        pressure: Span,
-        /// High load.
-        high_load: Span,
-        /// Overload.
-        overload: Span,
+    /// Time to first text (p99) above which the signal votes for a level.
+    pub(crate) struct FirstTextSection {
+        /// Threshold of level 1 (pressure).
+        pressure: DurationKind,
+        /// Threshold of level 2 (high load).
+        high_load: DurationKind,
+        /// Threshold of level 3 (overload).
+        overload: DurationKind,
     }
 }
 
 section! {
-    /// CPU above which a level is voted for.
-    pub(crate) struct CpuLevels {
-        /// Pressure.
-        pressure: Percent,
-        /// High load.
-        high_load: Percent,
-        /// Overload.
-        overload: Percent,
+    /// CPU load above which the signal votes for a level.
+    pub(crate) struct CpuSection {
+        /// Threshold of level 1 (pressure).
+        pressure: PercentKind,
+        /// Threshold of level 2 (high load).
+        high_load: PercentKind,
+        /// Threshold of level 3 (overload).
+        overload: PercentKind,
     }
 }
 
 section! {
-    /// How outcomes of attempts become readings.
-    pub(crate) struct SignalWindow {
-        /// How far back it looks.
-        window: Span,
-        /// Fewer attempts than this count as this many.
-        min_calls: Count,
-        /// An attempt that we cut before it had begun counts as longer than this to the first text.
-        cut_counts_as: Span,
+    /// Sliding window of the signals.
+    pub(crate) struct SignalWindowSection {
+        /// Length of the window.
+        window: DurationKind,
+        /// Minimum number of attempts; with fewer, rates are computed as if there were this many.
+        min_calls: CountKind,
+        /// Time to first text that is recorded for an attempt that timed out before its first text.
+        timed_out_counts_as: DurationKind,
     }
 }
 
 section! {
-    /// When the classifier of intents is not relied on.
-    pub(crate) struct Classifier {
-        /// How far back it looks.
-        window: Span,
-        /// More failures than this make it unavailable.
-        failure_rate: Percent,
-        /// Fewer calls than this count as this many.
-        min_calls: Count,
-        /// How long it may take.
-        time: Span,
+    /// Health of the intent classifier.
+    pub(crate) struct ClassifierSection {
+        /// Sliding window of the failure rate.
+        window: DurationKind,
+        /// Failure rate above which the classifier counts as unavailable.
+        failure_rate: PercentKind,
+        /// Minimum number of calls; with fewer, the rate is computed as if there were this many.
+        min_calls: CountKind,
+        /// Timeout of a classification.
+        timeout: DurationKind,
     }
 }
 
 section! {
-    /// The night, when nobody gets more than a fast model.
-    pub(crate) struct OffPeak {
-        /// The first minute of the night.
-        start: ClockTime,
-        /// The first minute of the day.
-        end: ClockTime,
-        /// How far the shop's clock is ahead of UTC.
-        utc_offset: UtcOffset,
-        /// Tiers to which the night means nothing.
-        exempt_tiers: List<Tier>,
-        /// Priorities to which the night means nothing.
-        exempt_priorities: List<Priority>,
+    /// Off-peak hours, in which the ceiling is `fast`.
+    pub(crate) struct OffPeakSection {
+        /// Start of the off-peak hours.
+        start: TimeOfDayKind,
+        /// End of the off-peak hours, exclusive.
+        end: TimeOfDayKind,
+        /// UTC offset of both times.
+        utc_offset: UtcOffsetKind,
+        /// Tiers that are exempt from the off-peak ceiling.
+        exempt_tiers: ListField<Tier>,
+        /// Priorities that are exempt from the off-peak ceiling.
+        exempt_priorities: ListField<Priority>,
     }
 }
 
 section! {
-    /// What a request is worth.
-    pub(crate) struct Router {
-        /// When strong models are kept for those who buy.
-        evening_peak: EveningPeak,
+    /// Prioritisation of requests.
+    pub(crate) struct RouterSection {
+        /// Peak hours, in which strong models are reserved for requests with a purchase intent.
+        evening_peak: EveningPeakSection,
     }
 }
 
 section! {
-    /// The hours in which most people shop.
-    pub(crate) struct EveningPeak {
-        /// Its first minute.
-        start: ClockTime,
-        /// The first minute after it.
-        end: ClockTime,
-        /// How far the shop's clock is ahead of UTC.
-        utc_offset: UtcOffset,
+    /// Peak hours in the evening.
+    pub(crate) struct EveningPeakSection {
+        /// Start of the peak hours.
+        start: TimeOfDayKind,
+        /// End of the peak hours, exclusive.
+        end: TimeOfDayKind,
+        /// UTC offset of both times.
+        utc_offset: UtcOffsetKind,
     }
 }
 
 section! {
-    /// Which answers are kept, and how long.
-    pub(crate) struct Cache {
-        /// Younger than this an answer is as good as new.
-        fresh_for: Span,
-        /// From this age on it is never served.
-        keep_for: Span,
-        /// How far the clocks of nodes may differ.
-        clock_skew: Span,
-        /// Longer answers are not kept.
-        largest_text: Bytes,
-        /// Who asks when many want the same.
-        flights: Flights,
+    /// The answer cache.
+    pub(crate) struct CacheSection {
+        /// Maximum age of a fresh answer.
+        max_age: DurationKind,
+        /// Maximum age of a stale answer. Older answers are never served.
+        max_stale_age: DurationKind,
+        /// Tolerated clock skew between nodes.
+        clock_skew: DurationKind,
+        /// Maximum size of a cached answer. Longer answers are not cached.
+        max_answer_size: BytesKind,
+        /// Single flight: one model call for concurrent identical requests.
+        single_flight: SingleFlightSection,
     }
 }
 
 section! {
-    /// Who asks when many want the same answer at once.
-    pub(crate) struct Flights {
-        /// The share of the time left that may be spent waiting for somebody else's answer.
-        wait: Percent,
-        /// No wait is longer than this.
-        most_wait: Span,
-        /// Who asks and says nothing for so long is taken for lost.
-        most_lead: Span,
-        /// How many may ask after one that failed.
-        most_promotions: Small,
-        /// How many may ask themselves after waiting in vain.
-        most_alone: Small,
-        /// Answers that are asked for at the same time.
-        most_flights: Count,
-        /// Requests that wait at the same time.
-        most_waiters: Count,
+    /// Single flight: one request (the leader) calls the model, concurrent identical requests wait for its answer.
+    pub(crate) struct SingleFlightSection {
+        /// Share of its remaining time that a request may wait for the leader.
+        wait_percent: PercentKind,
+        /// Maximum wait for the leader.
+        max_wait: DurationKind,
+        /// Time without progress after which a leader is considered lost.
+        leader_timeout: DurationKind,
+        /// Number of waiters that may become the leader after a failed one.
+        max_promotions: SmallCountKind,
+        /// Number of waiters per key that may call the model on their own after their wait has ended.
+        max_unshared: SmallCountKind,
+        /// Maximum number of keys with a call in flight.
+        max_flights: CountKind,
+        /// Maximum number of waiting requests.
+        max_waiters: CountKind,
     }
 }
 
 section! {
-    /// How a streamed answer of the chat is sent.
-    pub(crate) struct Framing {
-        /// Text waits at most this long for company, once the first has gone out.
-        flush_after: Span,
-        /// So much text does not wait at all.
-        flush_bytes: Bytes,
-        /// A frame is at most this long.
-        frame_bytes: Bytes,
-        /// The most that everything around the text of a frame takes.
-        envelope_bytes: Bytes,
-        /// A client that hears nothing for this long gets a heartbeat.
-        heartbeat_every: Span,
-        /// A stream lasts at most this long.
-        total: Span,
-        /// A model that has begun may be silent for this long.
-        upstream_gap: Span,
-        /// An answer has at most this many tokens.
-        output_tokens: Count,
-        /// A frame that could not be sent is offered again after this.
-        send_again_after: Span,
-        /// More sends than this may not fail in a row.
-        send_failures: Small,
-        /// With more unsent bytes than this no more is read from the model.
-        pause_above: Bytes,
-        /// With so few unsent bytes reading goes on.
-        resume_at: Bytes,
-        /// The most unsent bytes.
-        pending_bytes: Bytes,
-        /// The most that is kept of frames that were sent.
-        keep_bytes: Bytes,
-        /// How long they are kept after the end, for a client that comes back.
-        keep_for: Span,
+    /// Framing of streamed chat answers.
+    pub(crate) struct FramingSection {
+        /// Maximum time that text is buffered after the first frame.
+        flush_interval: DurationKind,
+        /// Buffered text of this size is sent immediately.
+        flush_bytes: BytesKind,
+        /// Maximum size of a frame.
+        max_frame_bytes: BytesKind,
+        /// Maximum size of a frame without its text.
+        envelope_bytes: BytesKind,
+        /// Interval of heartbeats while nothing else is sent.
+        heartbeat_interval: DurationKind,
+        /// Maximum duration of a stream.
+        max_duration: DurationKind,
+        /// Idle timeout of the upstream model after its first event.
+        idle_timeout: DurationKind,
+        /// Maximum output tokens of an answer.
+        max_output_tokens: CountKind,
+        /// Delay before a failed send is retried.
+        send_retry_delay: DurationKind,
+        /// Maximum number of consecutive failed sends.
+        max_send_failures: SmallCountKind,
+        /// Unsent bytes above which reading from the model is paused.
+        high_watermark: BytesKind,
+        /// Unsent bytes at which reading from the model is resumed.
+        low_watermark: BytesKind,
+        /// Maximum number of unsent bytes.
+        max_pending_bytes: BytesKind,
+        /// Maximum size of sent frames that are retained for replay.
+        replay_bytes: BytesKind,
+        /// How long frames are retained after the end of a stream, for clients that reconnect.
+        replay_for: DurationKind,
     }
 }

@@ -1,114 +1,114 @@
-//! Money and tokens.
+//! Budgets and token limits.
 
-use crate::field::Named;
-use crate::kind::{Count, Date, DayAmount, Flag, Number, Percent, Span};
+use crate::field::NamedSections;
+use crate::kind::{BooleanKind, CountKind, DailyAmountKind, DateKind, DurationKind, NumberKind, PercentKind};
 use crate::section::section;
 
 section! {
-    /// How much may be spent, by whom, and on which day.
-    pub(crate) struct Budget {
-        /// What all may spend on one day, UTC.
-        day: DayAmount,
-        /// Each tier's part of it.
-        shares: Shares,
-        /// What one caller may spend on one day.
-        caller_day: DayAmount,
-        /// Whether every node of a fleet enforces `day` and `shares` on its own: N nodes may then spend N times as much.
-        /// `store.kind = "redis"` needs `true`, because Redis never holds the only copy of money.
-        per_node: Flag,
-        /// Tokens of input that one session may use.
-        session_input: Count,
-        /// Tokens of output that one session may use.
-        session_output: Count,
-        /// From which part of the day's cap one caller's spend is worth an alarm.
-        single_source: Percent,
-        /// When to warn and when to be alarmed.
-        cost: Cost,
-        /// How much money a node of a fleet keeps in hand.
-        lease: Lease,
-        /// Days with a cap of their own.
-        events: Named<Event>,
+    /// Budgets.
+    pub(crate) struct BudgetSection {
+        /// Daily budget of all callers together, UTC.
+        day: DailyAmountKind,
+        /// Share of each tier in the daily budget.
+        shares: BudgetSharesSection,
+        /// Daily budget of one caller.
+        caller_day: DailyAmountKind,
+        /// Whether each node of a fleet enforces `day` and `shares` on its own, so that N nodes may spend N times as much.
+        /// `store.kind = "redis"` requires `true`, because Redis never holds the only copy of the ledger.
+        per_node: BooleanKind,
+        /// Maximum input tokens of one session.
+        session_input: CountKind,
+        /// Maximum output tokens of one session.
+        session_output: CountKind,
+        /// Share of the daily budget at which the spend of a single caller raises an alarm.
+        single_source_alarm: PercentKind,
+        /// Thresholds of cost warnings.
+        cost: CostSection,
+        /// Size of a node's lease on the daily budget of a fleet.
+        lease: BudgetLeaseSection,
+        /// Events with their own daily budget.
+        events: NamedSections<BudgetEventSection>,
     }
 }
 
 section! {
-    /// Each tier's part of the day's money.
-    pub(crate) struct Shares as "tier" or UnknownTier {
-        /// Prime callers.
-        prime: Percent,
-        /// Callers we know.
-        standard: Percent,
-        /// Guests.
-        guest: Percent,
+    /// Share of each tier in the daily budget.
+    pub(crate) struct BudgetSharesSection as "tier" or UnknownTier {
+        /// Share of tier `prime`.
+        prime: PercentKind,
+        /// Share of tier `standard`.
+        standard: PercentKind,
+        /// Share of tier `guest`.
+        guest: PercentKind,
     }
 }
 
 section! {
-    /// When the day's money is worth a warning.
-    pub(crate) struct Cost {
-        /// The part of the cap at which the warning begins.
-        warning: Percent,
-        /// The part of the cap under which the day must be going to end for the warning to end.
-        calm: Percent,
-        /// For how long it must be.
-        calm_for: Span,
-        /// After how long a spent day is told again.
-        stuck_after: Span,
-        /// How many times its usual cost an hour may cost.
-        velocity: Number,
-        /// From how many known days on an hour has a usual cost.
-        usual_days: Count,
-        /// From what age on figures are not believed to be good news.
-        doubtful_after: Span,
-        /// From what age on they are not believed at all.
-        blind_after: Span,
+    /// Thresholds of cost warnings.
+    pub(crate) struct CostSection {
+        /// Share of the daily budget at which the warning state begins.
+        warning: PercentKind,
+        /// The warning state ends once the projected spend of the day stays below this share of the daily budget.
+        recovery_threshold: PercentKind,
+        /// How long the projection must stay below `recovery_threshold`.
+        recovery_for: DurationKind,
+        /// Interval after which an exhausted daily budget is reported again.
+        renotify_after: DurationKind,
+        /// Multiple of its baseline cost above which an hour raises an alarm.
+        velocity: NumberKind,
+        /// Number of recorded days that the baseline of an hour requires.
+        min_baseline_days: CountKind,
+        /// Age from which cost figures can no longer end a warning.
+        stale_after: DurationKind,
+        /// Age from which cost figures are ignored.
+        expired_after: DurationKind,
     }
 }
 
 section! {
-    /// How much money a node of a fleet keeps in hand.
-    pub(crate) struct Lease {
-        /// Enough for this long at the present rate.
-        span: Span,
-        /// Enough for at least so many requests at their worst.
-        requests: Count,
-        /// The next day's first lease is taken within this time before midnight.
-        before_midnight: Span,
-        /// A node stops spending a lease this long before it ends.
-        margin: Span,
+    /// Size of a node's lease on the daily budget of a fleet.
+    pub(crate) struct BudgetLeaseSection {
+        /// Time that a lease must cover at the current rate of spend.
+        forecast: DurationKind,
+        /// Minimum number of requests that a lease must cover at their maximum cost.
+        requests: CountKind,
+        /// Time before midnight from which the first lease of the next day is acquired.
+        prefetch: DurationKind,
+        /// Time before its expiry at which a node stops spending a lease.
+        expiry_margin: DurationKind,
     }
 }
 
 section! {
-    /// Days with a cap of their own, such as a sale.
-    pub(crate) struct Event {
-        /// The first day.
-        first: Date,
-        /// The last day, which belongs to it.
-        last: Date,
-        /// The cap on each of these days.
-        day: DayAmount,
+    /// An event with its own daily budget, such as a sale.
+    pub(crate) struct BudgetEventSection {
+        /// First day of the event.
+        first_day: DateKind,
+        /// Last day of the event, inclusive.
+        last_day: DateKind,
+        /// Daily budget during the event.
+        day: DailyAmountKind,
     }
 }
 
 section! {
-    /// How many tokens a request of the chat may have.
-    pub(crate) struct Tokens {
-        /// Tokens that go in with one request.
-        request_input: Count,
-        /// Tokens that come out of one.
-        request_output: Count,
-        /// Tokens that a model can hold, in and out together.
-        window: Count,
-        /// Tokens of the window for what a vendor adds.
-        overhead: Count,
-        /// Tokens of the window that are never used, because estimates err.
-        safety: Count,
-        /// Tokens of a request before its first message, in an estimate.
-        per_request: Count,
-        /// Tokens around each message, in an estimate.
-        per_message: Count,
-        /// Tokens kept free in a reservation for what a vendor adds.
-        reserve: Count,
+    /// Token limits of chat requests.
+    pub(crate) struct TokensSection {
+        /// Maximum input tokens of one request.
+        max_input: CountKind,
+        /// Maximum output tokens of one request.
+        max_output: CountKind,
+        /// Context window of the model, input and output together.
+        context_window: CountKind,
+        /// Tokens of the context window that are reserved for vendor overhead.
+        overhead: CountKind,
+        /// Tokens of the context window that are kept free because token counts are estimates.
+        safety_margin: CountKind,
+        /// Estimated overhead per request, in tokens.
+        per_request: CountKind,
+        /// Estimated overhead per message, in tokens.
+        per_message: CountKind,
+        /// Tokens that are added to each reservation for vendor overhead.
+        reservation_margin: CountKind,
     }
 }

@@ -4,12 +4,12 @@
 //! are environment variables and those with `#!` are arguments.
 
 use super::reading::today;
-use seawall_config::{Code, Input, Problems, Source, load};
+use seawall_config::{ProblemCode, Problems, SettingSource, SettingsInput, load};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/settings/mistakes")
 }
 
@@ -20,19 +20,19 @@ fn assignments(text: &str, mark: &str) -> Vec<(String, String)> {
 
 fn files() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
-        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     files
 }
 
-fn said_about(path: &Path) -> (String, Problems) {
+fn report_of(path: &Path) -> (String, Problems) {
     let text = fs::read_to_string(path).unwrap();
     let name = path.file_name().unwrap().to_str().unwrap();
-    let input = Input {
+    let input = SettingsInput {
         environment: assignments(&text, "#$"),
         arguments: assignments(&text, "#!"),
-        file: Some(Source::file(name, text)),
+        file: Some(SettingSource::file(name, text)),
         today: today(),
     };
     let problems = match load(&input) {
@@ -43,16 +43,16 @@ fn said_about(path: &Path) -> (String, Problems) {
 }
 
 #[test]
-fn each_mistake_is_explained_as_it_was_last_approved() {
+fn each_problem_is_reported_as_approved() {
     let bless = std::env::var_os("SEAWALL_BLESS").is_some();
     let mut differing = Vec::new();
     for path in files() {
-        let (said, _) = said_about(&path);
+        let (report, _) = report_of(&path);
         let approved = path.with_extension("txt");
         if bless {
-            fs::write(&approved, &said).unwrap();
-        } else if fs::read_to_string(&approved).unwrap_or_default() != said {
-            differing.push(format!("{}:\n{said}", path.display()));
+            fs::write(&approved, &report).unwrap();
+        } else if fs::read_to_string(&approved).unwrap_or_default() != report {
+            differing.push(format!("{}:\n{report}", path.display()));
         }
     }
     assert!(differing.is_empty(), "{}", differing.join("\n"));
@@ -64,22 +64,24 @@ fn every_file_has_a_mistake_and_every_class_of_mistake_has_a_file() {
     let files = files();
     assert!(files.len() >= 35, "{}", files.len());
     for path in &files {
-        let (_, problems) = said_about(path);
+        let (_, problems) = report_of(path);
         assert!(!problems.is_empty(), "{} is fine", path.display());
         seen.extend(problems.list().iter().map(|problem| problem.code));
     }
     // These two concern whole files and are tested in the loader.
-    let elsewhere = [Code::TooLarge, Code::UnreadableFile];
-    let missing: Vec<Code> =
-        Code::ALL.into_iter().filter(|code| !seen.contains(code) && !elsewhere.contains(code)).collect();
+    let elsewhere = [ProblemCode::TooLarge, ProblemCode::UnreadableFile];
+    let missing: Vec<ProblemCode> = ProblemCode::ALL
+        .into_iter()
+        .filter(|code| !seen.contains(code) && !elsewhere.contains(code))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
 fn no_secret_is_ever_repeated() {
     for path in files() {
-        let (said, problems) = said_about(&path);
-        let text = [said, problems.render(true), problems.to_json().to_string()].concat();
+        let (report, problems) = report_of(&path);
+        let text = [report, problems.render(true), problems.to_json().to_string()].concat();
         assert!(!text.contains("hunter2"), "{}:\n{text}", path.display());
     }
 }
@@ -87,7 +89,7 @@ fn no_secret_is_ever_repeated() {
 #[test]
 fn colours_change_nothing_but_colours() {
     for path in files() {
-        let (plain, problems) = said_about(&path);
+        let (plain, problems) = report_of(&path);
         let mut coloured = problems.render(true);
         assert!(coloured.contains("\u{1b}["));
         while let Some(start) = coloured.find("\u{1b}[") {
@@ -100,13 +102,16 @@ fn colours_change_nothing_but_colours() {
 }
 
 #[test]
-fn programs_get_the_same_as_people() {
-    let (_, problems) = said_about(&folder().join("several.toml"));
+fn the_json_has_the_same_problems_as_the_text() {
+    let (_, problems) = report_of(&directory().join("several.toml"));
     let json = problems.to_json();
     assert_eq!(json.as_array().unwrap().len(), problems.list().len());
     assert_eq!(json[0]["severity"], "error");
     assert_eq!(json[0]["code"], "unknown-key");
-    assert_eq!(json[0]["places"][0]["source"], "several.toml");
-    assert_eq!((&json[0]["places"][0]["line"], &json[0]["places"][0]["column"]), (&3.into(), &1.into()));
+    assert_eq!(json[0]["locations"][0]["source"], "several.toml");
+    assert_eq!(
+        (&json[0]["locations"][0]["line"], &json[0]["locations"][0]["column"]),
+        (&3.into(), &1.into())
+    );
     assert_eq!(json[0]["help"], "did you mean \"listen\"?");
 }

@@ -2,14 +2,14 @@
 
 use super::reading::{accepted, read, today};
 use seawall_config::{
-    CoresValue, Input, LogPlaceValue, Per, Provider, RateValue, Runtime, SectionShape, Shape, StoreKind,
-    load, profile_names, profile_text, reference, schema, shape, show,
+    CoreCount, LogDestination, Provider, RatePeriod, RateValue, RuntimeLayout, SectionShape, SettingsInput,
+    StoreKind, ValueShape, load, profile_names, profile_text, reference, schema, shape, show,
 };
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::{BudgetOptions, CostOptions, LeaseSizeOptions};
-use seawall_core::cache_policy::{CacheAgeOptions, FlightOptions, StoreOptions};
+use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFlightOptions};
 use seawall_core::credit::RetryBudgetOptions;
-use seawall_core::deadline::{Phases, Reserves, TimeLimitOptions};
+use seawall_core::deadline::{Phases, RungReserves, TimeLimitOptions};
 use seawall_core::evaluator::{Protections, ShopHours};
 use seawall_core::framing::FramingOptions;
 use seawall_core::history::TokenLimitsOptions;
@@ -17,7 +17,7 @@ use seawall_core::ladder::{ClassifierOptions, LadderOptions, SignalWindowOptions
 use seawall_core::money::{ModelPriceOptions, Money};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
-use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
+use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, QuotaUnit, RetryAfterPolicy};
 use seawall_core::retry::{HedgeOptions, RetryOptions};
 use seawall_core::strategy::StrategyOptions;
 use seawall_core::tokens::OverheadOptions;
@@ -26,21 +26,21 @@ use serde_json::Value;
 use std::time::Duration;
 
 #[test]
-fn without_a_file_the_usual_profile_holds_and_nothing_is_wrong_with_it() {
-    let loaded = load(&Input { today: today(), ..Input::default() }).unwrap();
+fn without_a_file_the_default_profile_is_used_without_problems() {
+    let loaded = load(&SettingsInput { today: today(), ..SettingsInput::default() }).unwrap();
     assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     assert_eq!(loaded.settings, accepted("profile = \"mangaassist\"").settings);
     let demo = accepted("profile = \"demo\"");
     assert!(demo.warnings.is_empty(), "{}", demo.warnings);
     assert!(demo.settings.targets.values().all(|target| target.provider == Provider::Simulated));
     assert_eq!(
-        (demo.settings.store.kind, demo.settings.store.folder.as_str()),
+        (demo.settings.store.kind, demo.settings.store.data_dir.as_str()),
         (StoreKind::Embedded, "seawall-demo")
     );
 }
 
 #[test]
-fn the_usual_profile_writes_every_key_of_every_section_itself() {
+fn the_default_profile_sets_every_key_of_every_section() {
     let shown = show(&accepted(""), true);
     let mut header = "";
     for line in shown.lines() {
@@ -60,7 +60,7 @@ fn the_usual_profile_writes_every_key_of_every_section_itself() {
 }
 
 #[test]
-fn the_usual_profile_is_what_the_machines_are_by_themselves() {
+fn the_default_profile_equals_the_defaults_of_core() {
     let settings = accepted("").settings;
     for profile in BreakerProfile::ALL {
         assert_eq!(settings.breakers[profile.name()], profile.options().check().unwrap(), "{profile:?}");
@@ -74,12 +74,12 @@ fn the_usual_profile_is_what_the_machines_are_by_themselves() {
     assert_eq!(settings.retry.hedge, HedgeOptions::default());
     assert_eq!(settings.pressure, PressureOptions::default().check().unwrap());
     assert_eq!(settings.deadlines.limits, TimeLimitOptions::default().check().unwrap());
-    assert_eq!(settings.deadlines.reserves.total(), Reserves::chat().total());
+    assert_eq!(settings.deadlines.reserves.total(), RungReserves::chat().total());
     let whole =
         seawall_core::deadline::Deadline::after(seawall_core::time::Timestamp::ZERO, Duration::from_secs(3));
-    assert_eq!(settings.deadlines.reserves.first(whole), Reserves::chat().first(whole));
+    assert_eq!(settings.deadlines.reserves.first(whole), RungReserves::chat().first(whole));
     for rung in 0..5 {
-        assert_eq!(settings.deadlines.reserves.at(rung, whole), Reserves::chat().at(rung, whole));
+        assert_eq!(settings.deadlines.reserves.at(rung, whole), RungReserves::chat().at(rung, whole));
     }
     assert_eq!(settings.deadlines.strategy, StrategyOptions::default().check().unwrap());
     assert_eq!(settings.deadlines.phases, Phases::default());
@@ -92,12 +92,12 @@ fn the_usual_profile_is_what_the_machines_are_by_themselves() {
     assert_eq!(settings.degradation.ladder, LadderOptions::default().check().unwrap());
     assert_eq!(settings.degradation.window, SignalWindowOptions::default());
     assert_eq!(settings.classifier.watch, ClassifierOptions::default());
-    assert_eq!(settings.classifier.time, Duration::from_millis(20));
+    assert_eq!(settings.classifier.timeout, Duration::from_millis(20));
     assert_eq!(settings.hours, ShopHours::default());
     let ages = CacheAgeOptions::default().check().unwrap();
     assert_eq!(settings.cache.ages, ages);
-    assert_eq!(settings.cache.storing, StoreOptions::default().check(ages).unwrap());
-    assert_eq!(settings.cache.flights, FlightOptions::default());
+    assert_eq!(settings.cache.storage, CacheStoreOptions::default().check(ages).unwrap());
+    assert_eq!(settings.cache.single_flight, SingleFlightOptions::default());
     assert_eq!(*settings.framing.options(), FramingOptions::default());
     assert_eq!(settings.protections, Protections::default());
     assert_eq!(
@@ -108,20 +108,20 @@ fn the_usual_profile_is_what_the_machines_are_by_themselves() {
 
 fn tier(name: &str, [minute, burst, hour, day]: [u32; 4]) -> QuotaGroup {
     let quotas = vec![
-        Quota::sliding("minute", Unit::Request, minute, Duration::from_secs(60), burst).unwrap(),
-        Quota::sliding("hour", Unit::Request, hour, Duration::from_secs(3_600), 0).unwrap(),
-        Quota::calendar("day", Unit::Request, day, CalendarPeriod::Day).unwrap(),
+        Quota::sliding("minute", QuotaUnit::Request, minute, Duration::from_secs(60), burst).unwrap(),
+        Quota::sliding("hour", QuotaUnit::Request, hour, Duration::from_secs(3_600), 0).unwrap(),
+        Quota::calendar("day", QuotaUnit::Request, day, CalendarPeriod::Day).unwrap(),
     ];
     QuotaGroup::new(name, quotas).unwrap()
 }
 
 fn smooth(name: &str, limit: u32, burst: u32) -> QuotaGroup {
-    let quota = Quota::rate(name, Unit::Request, limit, Duration::from_secs(1), burst).unwrap();
+    let quota = Quota::rate(name, QuotaUnit::Request, limit, Duration::from_secs(1), burst).unwrap();
     QuotaGroup::new(name, vec![quota]).unwrap()
 }
 
 #[test]
-fn the_usual_limits_are_those_that_are_documented() {
+fn the_default_limits_are_as_documented() {
     let limits = accepted("").settings.limits;
     let tiers = [
         tier("prime", [60, 10, 500, 15_000]),
@@ -130,22 +130,22 @@ fn the_usual_limits_are_those_that_are_documented() {
     ];
     assert_eq!(limits.tiers, tiers);
     assert_eq!(limits.guests_by_address, tier("guests_by_address", [50, 10, 250, 25_000]));
-    let everybody = vec![
-        Quota::sliding("minute", Unit::Request, 50_000, Duration::from_secs(60), 0).unwrap(),
-        Quota::rate("second", Unit::Request, 5_000, Duration::from_secs(1), 7_500).unwrap(),
-        Quota::calendar("month", Unit::Request, 50_000_000, CalendarPeriod::Month).unwrap(),
+    let global = vec![
+        Quota::sliding("minute", QuotaUnit::Request, 50_000, Duration::from_secs(60), 0).unwrap(),
+        Quota::rate("second", QuotaUnit::Request, 5_000, Duration::from_secs(1), 7_500).unwrap(),
+        Quota::calendar("month", QuotaUnit::Request, 50_000_000, CalendarPeriod::Month).unwrap(),
     ];
-    assert_eq!(limits.everybody, QuotaGroup::new("everybody", everybody).unwrap());
+    assert_eq!(limits.global, QuotaGroup::new("global", global).unwrap());
     assert_eq!(limits.account, smooth("account", 10_000, 10_000));
     assert_eq!(limits.stage, smooth("stage", 5_000, 7_500));
     assert_eq!(limits.connect, smooth("connect", 500, 1_000));
     assert_eq!(limits.message, smooth("message", 2_000, 4_000));
     assert_eq!(limits.ipv6_prefix, 64);
-    assert_eq!(limits.come_back, ComeBackRule::default());
+    assert_eq!(limits.retry_after, RetryAfterPolicy::default());
 }
 
 #[test]
-fn the_usual_models_server_and_store_are_those_that_are_documented() {
+fn the_default_models_server_and_store_are_as_documented() {
     let settings = accepted("").settings;
     let dollars = Money::from_dollars;
     let sonnet = ModelPriceOptions::new("anthropic.claude-3-sonnet-20240229-v1:0", dollars(3), dollars(15));
@@ -153,51 +153,56 @@ fn the_usual_models_server_and_store_are_those_that_are_documented() {
     let haiku =
         ModelPriceOptions::new("anthropic.claude-3-haiku-20240307-v1:0", cents("0.25"), cents("1.25"));
     assert_eq!(settings.models.prices, [haiku, sonnet]);
-    assert!(settings.models.list().find("anthropic.claude-3-haiku-20240307-v1:0", today()).is_ok());
-    assert_eq!(settings.models.windows.values().collect::<Vec<_>>(), [&200_000, &200_000]);
+    assert!(settings.models.price_list().find("anthropic.claude-3-haiku-20240307-v1:0", today()).is_ok());
+    assert_eq!(settings.models.context_windows.values().collect::<Vec<_>>(), [&200_000, &200_000]);
     assert_eq!(settings.routes["manga"].targets, ["sonnet", "haiku"]);
-    assert_eq!(settings.routes["manga"].start_time, Duration::from_secs(30));
+    assert_eq!(settings.routes["manga"].start_timeout, Duration::from_secs(30));
     let server = &settings.server;
     assert_eq!(
         (server.listen.to_string(), server.runtime, server.cores),
-        ("127.0.0.1:7700".into(), Runtime::PerCore, CoresValue::All)
+        ("127.0.0.1:7700".into(), RuntimeLayout::PerCore, CoreCount::All)
     );
     assert_eq!(
-        [server.body_limit, server.nesting, server.fields, server.members],
+        [server.max_body_size, server.max_depth, server.max_fields, server.max_items],
         [32 << 20, 64, 64, 10_000]
     );
-    assert_eq!((server.guest_body_limit, server.body_memory), (256 << 10, None));
+    assert_eq!((server.max_guest_body_size, server.body_memory), (256 << 10, None));
     let shares = [server.body_memory_per_caller, server.body_memory_per_address];
     assert_eq!(shares.map(|share| share.of(100)), [50, 50]);
-    let times =
-        [server.header_time, server.body_time, server.idle_timeout, server.send_timeout, server.drain_time];
+    let times = [
+        server.header_timeout,
+        server.body_timeout,
+        server.idle_timeout,
+        server.send_timeout,
+        server.drain_timeout,
+    ];
     assert_eq!(times.map(|time| time.as_secs()), [60, 30, 60, 30, 120]);
     assert_eq!([server.max_connections, server.max_connections_per_address], [10_000, 1_000]);
-    assert_eq!((settings.store.kind, settings.store.session_turns), (StoreKind::Embedded, 10));
-    assert_eq!(settings.callers.tier_cache, Duration::from_secs(10));
-    assert_eq!(settings.callers.directory_time, Duration::from_millis(50));
-    assert_eq!(settings.telemetry.access_log, LogPlaceValue::Stdout);
+    assert_eq!((settings.store.kind, settings.store.session_max_turns), (StoreKind::Embedded, 10));
+    assert_eq!(settings.callers.tier_cache_ttl, Duration::from_secs(10));
+    assert_eq!(settings.callers.directory_timeout, Duration::from_millis(50));
+    assert_eq!(settings.telemetry.access_log, LogDestination::Stdout);
 }
 
 #[test]
-fn what_is_written_is_what_comes_out() {
+fn settings_are_parsed_as_written() {
     let settings = accepted(
         "[callers.keys.shop]\nhash = \"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"\ntier = \"prime\"\nroutes = [\"manga\"]\n\
          [routes.manga]\nrequests = \"1,000/min\"\ntokens = \"5,000,000/day\"\n\
          [budget]\nper_node = true\n\
          [store]\nkind = \"redis\"\nredis = { url = \"redis://cache:6379\", cluster = true }\n\
          [switches]\nguest_lite_pipeline_enabled = false\n\
-         [rollout]\nguest_lite = \"10%\"\nlimits = { from = 2.0, to = 1, starts = 2026-11-01, lasts = \"28d\" }\n",
+         [rollout]\nguest_lite = \"10%\"\nlimits = { from = 2.0, to = 1, start_date = 2026-11-01, duration = \"28d\" }\n",
     )
     .settings;
     let key = &settings.callers.keys["shop"];
     assert_eq!((key.hash[0], key.hash[31], key.tier), (0x9f, 0x08, Tier::Prime));
     let route = &settings.routes["manga"];
-    assert_eq!(route.requests, Some(RateValue { limit: 1_000, per: Per::Minute }));
+    assert_eq!(route.requests, Some(RateValue { limit: 1_000, per: RatePeriod::Minute }));
     assert_eq!(route.quotas.as_ref().unwrap().quotas().len(), 2);
     let redis = settings.store.redis.unwrap();
     assert_eq!(
-        (redis.operation_time, redis.cluster, redis.prefix.as_str()),
+        (redis.operation_timeout, redis.cluster, redis.prefix.as_str()),
         (Duration::from_millis(25), true, "seawall")
     );
     assert!(settings.rollout.limits.is_some() && settings.rollout.guest_lite.is_some());
@@ -205,7 +210,7 @@ fn what_is_written_is_what_comes_out() {
 }
 
 #[test]
-fn a_model_is_warned_of_ninety_days_before_it_retires() {
+fn a_model_causes_a_warning_ninety_days_before_it_retires() {
     let retiring = |day: &str| {
         let text = format!("[models.\"anthropic.claude-3-haiku-20240307-v1:0\"]\nretires = {day}");
         read(&text).map(|loaded| loaded.has_warnings())
@@ -319,14 +324,14 @@ fn every_object_of_the_schema_is_closed_and_every_key_is_described() {
 }
 
 #[test]
-fn the_reference_has_every_key_with_what_the_usual_profile_says() {
+fn the_reference_has_every_key_with_its_value_in_the_default_profile() {
     fn walk(shape: &SectionShape, page: &str) {
         for key in &shape.keys {
             match &key.shape {
-                Shape::Leaf(_) | Shape::List(_) => {
+                ValueShape::Scalar(_) | ValueShape::List(_) => {
                     assert!(page.contains(&format!("\n| `{}` |", key.name)), "{}", key.name);
                 }
-                Shape::Section(section) | Shape::Named(section) => walk(section, page),
+                ValueShape::Section(section) | ValueShape::Named(section) => walk(section, page),
             }
         }
     }
@@ -334,11 +339,11 @@ fn the_reference_has_every_key_with_what_the_usual_profile_says() {
     walk(shape(), &page);
     for line in [
         "## `[targets.NAME]`",
-        "| `day` | an amount a day | `\"$5,000/day\"` | What all may spend on one day, UTC. |",
-        "| `listen` | an address with a port | `\"127.0.0.1:7700\"` | The address and port that callers use. Port 0 takes a free one. *restart* |",
-        "| `credential` | where a secret is found | none | What operators must show. |",
-        "| `otlp` | a URL | none | Where traces are sent, by OTLP. *not yet* |",
-        "| `concurrency` | a whole number | `100` where left out | Calls that may be under way at once. |",
+        "| `day` | daily amount | `\"$5,000/day\"` | Daily budget of all callers together, UTC. |",
+        "| `listen` | socket address | `\"127.0.0.1:7700\"` | Listen address for callers. Port 0 selects a free port. *restart* |",
+        "| `credential` | secret reference | not set | Bearer token that requests to the admin API must present. |",
+        "| `otlp_endpoint` | URL | not set | OTLP endpoint for traces. *not implemented* |",
+        "| `concurrency` | integer | `100` by default | Maximum number of concurrent calls. |",
     ] {
         assert!(page.lines().any(|shown| shown == line), "{line}");
     }

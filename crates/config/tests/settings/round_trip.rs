@@ -3,10 +3,17 @@
 use super::reading::{accepted, read, today};
 use super::strategies::{choices, dotted, overlay, variable};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
-use seawall_config::{Input, Loaded, Needs, Problems, Source, diff, load, show, unfollowed};
+use seawall_config::{
+    Activation, LoadedSettings, Problems, SettingSource, SettingsInput, diff, load, show,
+    unimplemented_settings,
+};
 
-fn with_variable(name: String, value: &str) -> Result<Loaded, Problems> {
-    load(&Input { environment: vec![(name, value.to_owned())], today: today(), ..Input::default() })
+fn with_variable(name: String, value: &str) -> Result<LoadedSettings, Problems> {
+    load(&SettingsInput {
+        environment: vec![(name, value.to_owned())],
+        today: today(),
+        ..SettingsInput::default()
+    })
 }
 
 fn codes(problems: &Problems) -> Vec<&'static str> {
@@ -15,7 +22,11 @@ fn codes(problems: &Problems) -> Vec<&'static str> {
 
 /// Both are accepted and equal, or both are refused for the same reasons.
 #[track_caller]
-fn assert_same(left: &Result<Loaded, Problems>, right: &Result<Loaded, Problems>, what: &str) {
+fn assert_same(
+    left: &Result<LoadedSettings, Problems>,
+    right: &Result<LoadedSettings, Problems>,
+    what: &str,
+) {
     match (left, right) {
         (Ok(left), Ok(right)) => assert_eq!(left.settings, right.settings, "{what}"),
         (Err(left), Err(right)) => assert_eq!(codes(left), codes(right), "{what}\n{left}\n{right}"),
@@ -27,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_shown_is_read_as_the_same(text in overlay()) {
+    fn shown_settings_parse_as_the_same(text in overlay()) {
         let Ok(loaded) = read(&text) else { return Ok(()) };
         for with_origins in [false, true] {
             let shown = show(&loaded, with_origins);
@@ -42,7 +53,7 @@ proptest! {
 }
 
 #[test]
-fn most_single_changes_are_accepted_so_that_the_property_says_something() {
+fn most_single_changes_are_accepted_so_that_the_property_is_not_vacuous() {
     let (mut accepted, mut all) = (0, 0);
     for choice in choices() {
         for value in &choice.values {
@@ -54,7 +65,7 @@ fn most_single_changes_are_accepted_so_that_the_property_says_something() {
 }
 
 #[test]
-fn a_variable_says_the_same_as_a_line_of_a_file() {
+fn a_variable_is_equivalent_to_a_line_of_a_file() {
     for choice in choices() {
         // A new name that the environment cannot spell becomes another name.
         if choice.steps.iter().any(|step| step == "one two" || step == "新しい") {
@@ -72,16 +83,16 @@ fn a_variable_says_the_same_as_a_line_of_a_file() {
                 assert_same(&in_file, &with_variable(name.clone(), value.trim_matches('"')), &what);
             }
             let arguments = vec![(dotted(&choice.steps), value.clone())];
-            let argued = load(&Input { arguments, today: today(), ..Input::default() });
+            let argued = load(&SettingsInput { arguments, today: today(), ..SettingsInput::default() });
             assert_same(&in_file, &argued, &what);
         }
     }
 }
 
 #[test]
-fn later_layers_overrule_earlier_ones_and_each_value_knows_its_place() {
-    let input = Input {
-        file: Some(Source::file(
+fn later_layers_override_earlier_ones_and_each_value_knows_its_origin() {
+    let input = SettingsInput {
+        file: Some(SettingSource::file(
             "shop.toml",
             "profile = \"demo\"\n\n[budget]\nday = \"$1/day\"\ncaller_day = \"$1/day\"\n[queue]\ncapacity = 5\n",
         )),
@@ -99,7 +110,7 @@ fn later_layers_overrule_earlier_ones_and_each_value_knows_its_place() {
         "capacity = 7 # --set queue.capacity",
         "day = \"$2/day\" # SEAWALL__BUDGET__DAY",
         "caller_day = \"$1/day\" # shop.toml:5",
-        "folder = \"seawall-demo\" # profile demo",
+        "data_dir = \"seawall-demo\" # profile demo",
         "kind = \"embedded\" # profile mangaassist",
         "free = false # default",
     ] {
@@ -108,85 +119,95 @@ fn later_layers_overrule_earlier_ones_and_each_value_knows_its_place() {
 }
 
 #[test]
-fn the_word_none_takes_away_entries_and_optional_keys() {
+fn the_value_none_removes_entries_and_optional_keys() {
     let loaded = accepted(
-        "targets.sonnet = \"none\"\nroutes.manga.targets = [\"haiku\"]\nretry.budget.most = \"none\"",
+        "targets.sonnet = \"none\"\nroutes.manga.targets = [\"haiku\"]\nretry.budget.max_rate = \"none\"",
     );
     assert_eq!(loaded.settings.targets.keys().collect::<Vec<_>>(), ["haiku"]);
     assert_eq!(loaded.settings.retry.budget.rate_cap, None);
     assert!(!show(&loaded, false).contains("[targets.sonnet]"));
     // A higher layer can set again what a lower one removed.
-    let input = Input {
-        file: Some(Source::file("a.toml", "targets.sonnet = \"none\"\n")),
+    let input = SettingsInput {
+        file: Some(SettingSource::file("a.toml", "targets.sonnet = \"none\"\n")),
         environment: vec![("SEAWALL__TARGETS__SONNET".into(), "{ provider = 'simulated', model = 'anthropic.claude-3-haiku-20240307-v1:0', grade = 'fast', breaker = 'haiku' }".into())],
         today: today(),
-        ..Input::default()
+        ..SettingsInput::default()
     };
     let loaded = load(&input).unwrap();
     assert_eq!(loaded.settings.targets["sonnet"].region, None);
 }
 
 #[test]
-fn a_profile_can_be_chosen_by_every_layer_and_the_last_word_counts() {
-    let folder = |input: &Input| load(input).unwrap().settings.store.folder;
+fn every_layer_can_select_the_profile_and_the_last_one_wins() {
+    let folder = |input: &SettingsInput| load(input).unwrap().settings.store.data_dir;
     let variable = |name: &str| vec![("SEAWALL__PROFILE".to_owned(), name.to_owned())];
-    let file = Input::of_file("a.toml", "profile = \"demo\"", today());
+    let file = SettingsInput::from_file("a.toml", "profile = \"demo\"", today());
     assert_eq!(folder(&file), "seawall-demo");
-    let over = Input { environment: variable("mangaassist"), ..file };
+    let over = SettingsInput { environment: variable("mangaassist"), ..file };
     assert_eq!(folder(&over), "seawall-data");
     let arguments = vec![("profile".to_owned(), "demo".to_owned())];
-    assert_eq!(folder(&Input { arguments, ..over }), "seawall-demo");
+    assert_eq!(folder(&SettingsInput { arguments, ..over }), "seawall-demo");
 }
 
 #[test]
-fn a_difference_names_the_key_both_values_and_what_it_needs() {
+fn a_difference_names_the_key_both_values_and_its_activation() {
     let old = accepted("");
     let new = accepted(
-        "[server]\nlisten = \"127.0.0.1:9000\"\n[budget]\nday = \"$100/day\"\n[targets.sonnet]\nrole = \"r\"\n[retry.budget]\nmost = \"none\"",
+        "[server]\nlisten = \"127.0.0.1:9000\"\n[budget]\nday = \"$100/day\"\n[targets.sonnet]\nrole_arn = \"r\"\n[retry.budget]\nmax_rate = \"none\"",
     );
     let changes: Vec<String> = diff(&old, &new)
         .iter()
         .map(|change| {
             let shown = |text: &Option<String>| text.clone().unwrap_or("-".to_owned());
-            format!("{} {} {} {}", change.key, shown(&change.old), shown(&change.new), change.needs.name())
+            format!(
+                "{} {} {} {}",
+                change.key,
+                shown(&change.old),
+                shown(&change.new),
+                change.activation.name()
+            )
         })
         .collect();
     assert_eq!(
         changes,
         [
             "budget.day \"$5,000/day\" \"$100/day\" live",
-            "retry.budget.most \"100/min\" - live",
+            "retry.budget.max_rate \"100/min\" - live",
             "server.listen \"127.0.0.1:7700\" \"127.0.0.1:9000\" restart",
-            "targets.sonnet.role - \"r\" live",
+            "targets.sonnet.role_arn - \"r\" live",
         ]
     );
-    assert!(diff(&old, &accepted("queue.time_to_live = \"30000ms\"")).is_empty());
-    assert!(diff(&old, &new).iter().any(|change| change.needs == Needs::Restart));
+    assert!(diff(&old, &accepted("queue.ttl = \"30000ms\"")).is_empty());
+    assert!(diff(&old, &new).iter().any(|change| change.activation == Activation::Restart));
 }
 
 #[test]
-fn what_is_set_and_not_followed_is_known() {
+fn unimplemented_settings_are_reported() {
     let keys = |text: &str| -> Vec<String> {
-        unfollowed(&accepted(text)).into_iter().map(|change| change.key).collect()
+        unimplemented_settings(&accepted(text)).into_iter().map(|change| change.key).collect()
     };
     assert_eq!(keys(""), Vec::<String>::new());
     // A value equal to the profile's is not reported, and neither is one that takes effect.
-    assert_eq!(keys("framing.total = \"120s\"\nbudget.day = \"$100/day\""), Vec::<String>::new());
-    let text = "switches.degradation_controller_enabled = false\nmodels.\"a.b\" = { input = \"$1/M\", output = \"$2/M\", window = 9 }";
+    assert_eq!(keys("framing.max_duration = \"120s\"\nbudget.day = \"$100/day\""), Vec::<String>::new());
+    let text = "switches.degradation_controller_enabled = false\nmodels.\"a.b\" = { input = \"$1/M\", output = \"$2/M\", context_window = 9 }";
     let expected = ["switches.degradation_controller_enabled"];
     assert_eq!(keys(text), expected);
     // Settings that write every key are compared with the default profile.
     let shown = show(&accepted(text), false);
     assert_eq!(keys(&shown), expected);
-    let change = &diff(&accepted(""), &accepted("framing.flush_after = \"90ms\""))[0];
-    assert_eq!((change.key.as_str(), change.needs), ("framing.flush_after", Needs::NotYet));
+    let change = &diff(&accepted(""), &accepted("framing.flush_interval = \"90ms\""))[0];
+    assert_eq!(
+        (change.key.as_str(), change.activation),
+        ("framing.flush_interval", Activation::NotImplemented)
+    );
 }
 
 #[test]
 fn two_variables_for_one_key_are_refused_whatever_their_case() {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let environment = vec![pair("SEAWALL__BUDGET__DAY", "$10/day"), pair("seawall__Budget__day", "$20/day")];
-    let problems = load(&Input { environment, today: today(), ..Input::default() }).unwrap_err();
-    assert_eq!(codes(&problems), ["named-twice"], "{problems}");
+    let problems =
+        load(&SettingsInput { environment, today: today(), ..SettingsInput::default() }).unwrap_err();
+    assert_eq!(codes(&problems), ["duplicate"], "{problems}");
     assert!(problems.to_string().contains("environment variable SEAWALL__BUDGET__DAY"), "{problems}");
 }

@@ -1,7 +1,7 @@
 //! A secret that was written in the wrong place is never shown.
 
 use super::reading::{read, today};
-use seawall_config::{Input, load};
+use seawall_config::{SettingsInput, load};
 
 /// A secret without any recognisable prefix. It must not be shown.
 const PLAIN: &str = "hunter2-and-some-more";
@@ -14,7 +14,7 @@ const MARKED: [&str; 5] = [
     "AIzaSyHunter2Hunter2Hunter2Hunter2",
 ];
 
-fn said(input: &Input) -> String {
+fn said(input: &SettingsInput) -> String {
     let problems = match load(input) {
         Ok(loaded) => loaded.warnings,
         Err(problems) => problems,
@@ -24,11 +24,11 @@ fn said(input: &Input) -> String {
 }
 
 #[test]
-fn a_secret_is_covered_wherever_somebody_has_put_it() {
+fn a_secret_is_redacted_wherever_it_was_written() {
     for line in [
-        "targets.sonnet.key = { value = \"SECRET\" }",
-        "targets.sonnet.key = { values = [\"x\", { a = \"SECRET\" }] }",
-        "targets.sonnet.key.value = \"SECRET\"",
+        "targets.sonnet.api_key = { value = \"SECRET\" }",
+        "targets.sonnet.api_key = { values = [\"x\", { a = \"SECRET\" }] }",
+        "targets.sonnet.api_key.value = \"SECRET\"",
         "callers.keys.shop = { hash = { value = \"SECRET\" }, tier = \"prime\" }",
         "callers.keys.shop = { hash = \"sha256:SECRET\", tier = \"prime\" }",
         "callers.keys.shop = \"SECRET\"",
@@ -52,7 +52,7 @@ fn a_secret_is_covered_wherever_somebody_has_put_it() {
         "key \"SECRET\" = 1",
     ] {
         let text = line.replace("SECRET", PLAIN);
-        let said = said(&Input::of_file("seawall.toml", &text, today()));
+        let said = said(&SettingsInput::from_file("seawall.toml", &text, today()));
         assert!(!said.contains("hunter2"), "{line}\n{said}");
     }
 }
@@ -63,32 +63,33 @@ fn variables_and_arguments_keep_secrets_as_well_as_files_do() {
     for name in
         ["SEAWALL__CALLERS__KEYS__SHOP", "SEAWALL__CALLERS__KEYS", "SEAWALL__AUTH", "SEAWALL__TARGETS"]
     {
-        let said = said(&Input { environment: pair(name), today: today(), ..Input::default() });
+        let said =
+            said(&SettingsInput { environment: pair(name), today: today(), ..SettingsInput::default() });
         assert!(!said.contains("hunter2"), "{name}\n{said}");
     }
     for name in ["callers.keys.shop", "auth", "two words", "targets.sonnet"] {
-        let said = said(&Input { arguments: pair(name), today: today(), ..Input::default() });
+        let said = said(&SettingsInput { arguments: pair(name), today: today(), ..SettingsInput::default() });
         assert!(!said.contains("hunter2"), "{name}\n{said}");
     }
 }
 
 #[test]
-fn what_looks_like_a_secret_is_covered_even_where_no_secret_belongs() {
+fn text_that_looks_like_a_secret_is_redacted_everywhere() {
     for secret in MARKED {
         for line in [
             "server.listen = \"SECRET\"",
             "targets.sonnet.model = \"SECRET\"",
             "targets.sonnet.breaker = \"x SECRET\"",
-            "telemetry.otlp = \"https//x/SECRET\"",
+            "telemetry.otlp_endpoint = \"https//x/SECRET\"",
             "profile = \"SECRET\"",
             "routes.manga.targets = [\"SECRET\"]",
             "SECRET = 1",
             "[callers.keys.SECRET]\ntier = \"prime\"",
-            "targets.sonnet.key = \"file:SECRET\"",
+            "targets.sonnet.api_key = \"file:SECRET\"",
             "budget.day = SECRET",
         ] {
             let text = line.replace("SECRET", secret);
-            let said = said(&Input::of_file("seawall.toml", &text, today()));
+            let said = said(&SettingsInput::from_file("seawall.toml", &text, today()));
             let middle = &secret[8..16];
             assert!(!said.contains(middle), "{text}\n{said}");
         }
@@ -112,7 +113,7 @@ fn a_mistake_that_is_no_secret_is_still_shown() {
 }
 
 #[test]
-fn a_message_is_no_longer_than_somebody_reads() {
+fn a_message_is_truncated_to_the_maximum_length() {
     let long = "x".repeat(50_000);
     for text in
         [format!("server.listen = \"{long}\""), format!("{long} = 1"), format!("profile = \"{long}\"")]

@@ -3,7 +3,7 @@
 use proptest::collection::btree_map;
 use proptest::prelude::Strategy;
 use proptest::sample::select;
-use seawall_config::{SectionShape, Shape, shape};
+use seawall_config::{SectionShape, ValueShape, shape};
 use std::collections::BTreeMap;
 
 /// A key, by its steps, and possible values.
@@ -31,16 +31,16 @@ fn walk(shape: &SectionShape, steps: &[String], out: &mut Vec<Choice>) {
         let mut steps = steps.to_vec();
         steps.push(key.name.to_owned());
         let mut values: Vec<String> = match &key.shape {
-            Shape::Leaf(leaf) => leaf.form.examples.clone(),
-            Shape::List(leaf) => {
-                let examples = &leaf.form.examples;
+            ValueShape::Scalar(leaf) => leaf.format.examples.clone(),
+            ValueShape::List(leaf) => {
+                let examples = &leaf.format.examples;
                 vec![format!("[{}]", examples.join(", ")), format!("[{}]", examples[0]), "[]".to_owned()]
             }
-            Shape::Section(section) => {
+            ValueShape::Section(section) => {
                 walk(section, &steps, out);
                 Vec::new()
             }
-            Shape::Named(section) => {
+            ValueShape::Named(section) => {
                 for name in names(key.name) {
                     let mut steps = steps.clone();
                     steps.push((*name).to_owned());
@@ -50,7 +50,7 @@ fn walk(shape: &SectionShape, steps: &[String], out: &mut Vec<Choice>) {
                 Vec::new()
             }
         };
-        if key.is_optional && !matches!(key.shape, Shape::Named(_)) {
+        if key.is_optional && !matches!(key.shape, ValueShape::Named(_)) {
             values.push("\"none\"".to_owned());
         }
         if !values.is_empty() {

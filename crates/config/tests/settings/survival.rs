@@ -4,7 +4,7 @@ use super::reading::{read, today};
 use super::strategies::nonsense;
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use proptest::sample::Index;
-use seawall_config::{Code, Input, Problems, load, profile_text, read_file, show};
+use seawall_config::{ProblemCode, Problems, SettingsInput, load, profile_text, read_file, show};
 use std::fs;
 
 fn survives(text: &str) -> Result<(), String> {
@@ -19,7 +19,8 @@ fn survives(text: &str) -> Result<(), String> {
 
 fn has_places(problems: &Problems) -> Result<(), String> {
     let _ = (problems.render(true), problems.to_json());
-    let is_placed = problems.has_errors() && problems.list().iter().all(|problem| !problem.places.is_empty());
+    let is_placed =
+        problems.has_errors() && problems.list().iter().all(|problem| !problem.locations.is_empty());
     if is_placed { Ok(()) } else { Err(format!("{problems:?}")) }
 }
 
@@ -60,7 +61,7 @@ proptest! {
     #[test]
     fn any_variable(name in "(SEAWALL__)?[A-Z_]{0,20}", value in ".*", key in ".{0,20}") {
         let environment = vec![(name, value.clone()), ("SEAWALL__SERVER__LISTEN".to_owned(), value.clone())];
-        let input = Input { environment, arguments: vec![(key, value)], today: today(), ..Input::default() };
+        let input = SettingsInput { environment, arguments: vec![(key, value)], today: today(), ..SettingsInput::default() };
         if let Err(problems) = load(&input) {
             prop_assert!(has_places(&problems).is_ok(), "{:?}", problems);
         }
@@ -71,7 +72,7 @@ proptest! {
 fn a_text_that_is_too_long_is_refused_before_it_is_read() {
     let long = "#".repeat((16 << 20) + 1);
     let problems = read(&long).unwrap_err();
-    assert_eq!(problems.list()[0].code, Code::TooLarge);
+    assert_eq!(problems.list()[0].code, ProblemCode::TooLarge);
     assert!(read(&long[1..]).is_ok());
 }
 
@@ -90,13 +91,13 @@ fn deep_nesting_is_an_error_and_no_overflow() {
 fn a_file_that_cannot_be_read_is_a_problem_too() {
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let problems = read_file(&folder.join("there-is-no-such-file.toml")).unwrap_err();
-    assert_eq!(problems.list()[0].code, Code::UnreadableFile);
+    assert_eq!(problems.list()[0].code, ProblemCode::UnreadableFile);
     let path = folder.join("latin.toml");
     fs::write(&path, b"a = 1\nb = \"\xe9\"\n").unwrap();
     let problems = read_file(&path).unwrap_err();
-    assert!(problems.list()[0].message.ends_with("is not UTF-8 text: see line 2"), "{problems}");
+    assert!(problems.list()[0].message.ends_with("is not valid UTF-8: see line 2"), "{problems}");
     let endless = read_file(std::path::Path::new("/dev/zero")).unwrap_err();
-    assert!(endless.list()[0].message.ends_with("has more than 16777216 bytes"), "{endless}");
+    assert!(endless.list()[0].message.ends_with("is larger than 16777216 bytes"), "{endless}");
     fs::write(&path, "#".repeat(1 << 20)).unwrap();
     assert_eq!(read_file(&path).unwrap().text.len(), 1 << 20);
     fs::write(&path, "a = 1\n").unwrap();

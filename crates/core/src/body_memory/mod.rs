@@ -9,7 +9,7 @@
 //! bodies that arrive in several pieces ([`HeldBytes::add`]). The last eighth of the capacity is reserved for the
 //! former, so that a few large bodies never block small requests.
 //!
-//! **Responses.** A response that waits to be read counts against its caller's share ([`HeldBytes::add_answer`]), not
+//! **Responses.** A response that waits to be read counts against its caller's share ([`HeldBytes::add_response`]), not
 //! against the global limit: it exists already and cannot be refused. A caller whose unread responses exceed its share
 //! is refused further requests until it has read some.
 //!
@@ -66,12 +66,12 @@ pub enum BodyRefusal {
 
 /// The accounting of body memory. Clones share it.
 #[derive(Clone, Debug)]
-pub struct BodyMemory(Arc<Account>);
+pub struct BodyMemory(Arc<BodyMemoryState>);
 
 #[derive(Debug)]
-struct Account {
+struct BodyMemoryState {
     held: AtomicU64,
-    limits: Limits,
+    limits: BodyLimits,
     holders: [Mutex<BTreeMap<Holder, u64>>; SHARDS],
     /// Number of callers whose unread responses exceed their share. Nearly always zero, so that the check needs no
     /// lock.
@@ -80,7 +80,7 @@ struct Account {
 
 /// Updated one by one: each limit is valid by itself.
 #[derive(Debug)]
-struct Limits {
+struct BodyLimits {
     capacity: AtomicU64,
     caller: AtomicU64,
     address: AtomicU64,
@@ -105,16 +105,16 @@ impl BodyMemory {
     /// Starts with nothing held. Fails on a capacity of zero.
     pub fn new(options: BodyMemoryOptions) -> Result<Self, SettingError> {
         let [capacity, caller, address] = options.limits()?.map(AtomicU64::new);
-        Ok(Self(Arc::new(Account {
+        Ok(Self(Arc::new(BodyMemoryState {
             held: AtomicU64::new(0),
-            limits: Limits { capacity, caller, address },
+            limits: BodyLimits { capacity, caller, address },
             holders: std::array::from_fn(|_| Mutex::new(BTreeMap::new())),
             exceeded: AtomicUsize::new(0),
         })))
     }
 
     /// Replaces the limits; held bytes stay held.
-    pub fn change(&self, options: BodyMemoryOptions) -> Result<(), SettingError> {
+    pub fn set_options(&self, options: BodyMemoryOptions) -> Result<(), SettingError> {
         let [capacity, caller, address] = options.limits()?;
         let limits = &self.0.limits;
         limits.capacity.store(capacity, Ordering::Relaxed);
@@ -142,23 +142,24 @@ impl BodyMemory {
     }
 
     /// Holds a body that has arrived in one piece.
-    pub fn hold_whole(&self, of: BodyHolder, bytes: u64) -> Result<HeldBytes, BodyRefusal> {
+    pub fn hold_whole(&self, holder: BodyHolder, bytes: u64) -> Result<HeldBytes, BodyRefusal> {
         let account = &self.0;
         // Usually no caller exceeds its share, and then no lock is taken here.
-        if account.exceeded.load(Ordering::Relaxed) > 0 && account.is_exceeded(Holder::Caller(of.caller)) {
+        if account.exceeded.load(Ordering::Relaxed) > 0 && account.is_exceeded(Holder::Caller(holder.caller))
+        {
             return Err(BodyRefusal::CallerShare);
         }
         account.take(bytes, account.limits.capacity.load(Ordering::Relaxed))?;
-        Ok(HeldBytes { account: Arc::clone(account), of, bytes, shared: 0, answer: 0 })
+        Ok(HeldBytes { account: Arc::clone(account), holder, bytes, shared: 0, response: 0 })
     }
 
     /// Holds nothing yet, for a body that arrives in pieces or for a response.
-    pub fn hold_nothing(&self, of: BodyHolder) -> HeldBytes {
-        HeldBytes { account: Arc::clone(&self.0), of, bytes: 0, shared: 0, answer: 0 }
+    pub fn hold_empty(&self, holder: BodyHolder) -> HeldBytes {
+        HeldBytes { account: Arc::clone(&self.0), holder, bytes: 0, shared: 0, response: 0 }
     }
 }
 
-impl Account {
+impl BodyMemoryState {
     /// Takes all of the bytes from the capacity, or none.
     fn take(&self, bytes: u64, capacity: u64) -> Result<(), BodyRefusal> {
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);
@@ -207,7 +208,7 @@ impl Account {
         }
     }
 
-    fn give_back_share(&self, holder: Holder, bytes: u64, share: u64) {
+    fn release_share(&self, holder: Holder, bytes: u64, share: u64) {
         let mut holders = self.shard(holder);
         let Entry::Occupied(mut held) = holders.entry(holder) else { return };
         let before = *held.get();
@@ -235,14 +236,14 @@ impl Account {
 #[derive(Debug)]
 #[must_use = "dropping it gives the bytes back"]
 pub struct HeldBytes {
-    account: Arc<Account>,
-    of: BodyHolder,
+    account: Arc<BodyMemoryState>,
+    holder: BodyHolder,
     /// Bytes that count against the capacity.
     bytes: u64,
     /// The part of them that counts against shares.
     shared: u64,
     /// Bytes of responses, which count against the caller's share only.
-    answer: u64,
+    response: u64,
 }
 
 impl HeldBytes {
@@ -253,19 +254,19 @@ impl HeldBytes {
             (limits.caller.load(Ordering::Relaxed), limits.address.load(Ordering::Relaxed));
         let capacity = limits.capacity.load(Ordering::Relaxed);
         let for_pieces = capacity - capacity / 8;
-        let alone = self.of.address.map_or(caller, |_| caller.min(address)).min(for_pieces);
+        let alone = self.holder.address.map_or(caller, |_| caller.min(address)).min(for_pieces);
         if self.bytes.saturating_add(bytes) > alone {
             return Err(BodyRefusal::TooLarge(alone));
         }
         account.take(bytes, for_pieces)?;
-        if !account.take_share(Holder::Caller(self.of.caller), bytes, caller) {
+        if !account.take_share(Holder::Caller(self.holder.caller), bytes, caller) {
             account.held.fetch_sub(bytes, Ordering::Relaxed);
             return Err(BodyRefusal::CallerShare);
         }
-        if let Some(network) = self.of.address
+        if let Some(network) = self.holder.address
             && !account.take_share(Holder::Address(network), bytes, address)
         {
-            account.give_back_share(Holder::Caller(self.of.caller), bytes, caller);
+            account.release_share(Holder::Caller(self.holder.caller), bytes, caller);
             account.held.fetch_sub(bytes, Ordering::Relaxed);
             return Err(BodyRefusal::AddressShare);
         }
@@ -275,18 +276,18 @@ impl HeldBytes {
     }
 
     /// Releases the body, and counts the unread response to it instead.
-    pub fn into_answer(self, bytes: u64) -> Self {
+    pub fn into_response(self, bytes: u64) -> Self {
         let account = Arc::clone(&self.account);
-        let mut answer = Self { account, of: self.of, bytes: 0, shared: 0, answer: 0 };
-        answer.add_answer(bytes);
-        answer
+        let mut response = Self { account, holder: self.holder, bytes: 0, shared: 0, response: 0 };
+        response.add_response(bytes);
+        response
     }
 
     /// Counts a response that waits to be read.
-    pub fn add_answer(&mut self, bytes: u64) {
+    pub fn add_response(&mut self, bytes: u64) {
         let share = self.account.limits.caller.load(Ordering::Relaxed);
-        self.account.add_share(Holder::Caller(self.of.caller), bytes, share);
-        self.answer = self.answer.saturating_add(bytes);
+        self.account.add_share(Holder::Caller(self.holder.caller), bytes, share);
+        self.response = self.response.saturating_add(bytes);
     }
 }
 
@@ -296,14 +297,14 @@ impl Drop for HeldBytes {
         if self.bytes > 0 {
             account.held.fetch_sub(self.bytes, Ordering::Relaxed);
         }
-        let of_caller = self.shared.saturating_add(self.answer);
+        let of_caller = self.shared.saturating_add(self.response);
         if of_caller > 0 {
             let share = limits.caller.load(Ordering::Relaxed);
-            account.give_back_share(Holder::Caller(self.of.caller), of_caller, share);
+            account.release_share(Holder::Caller(self.holder.caller), of_caller, share);
         }
-        if let Some(network) = self.of.address.filter(|_| self.shared > 0) {
+        if let Some(network) = self.holder.address.filter(|_| self.shared > 0) {
             let share = limits.address.load(Ordering::Relaxed);
-            account.give_back_share(Holder::Address(network), self.shared, share);
+            account.release_share(Holder::Address(network), self.shared, share);
         }
     }
 }

@@ -16,14 +16,14 @@ fn of(caller: u64, address: u128) -> BodyHolder {
 #[test]
 fn a_caller_has_its_share_and_no_more_and_the_others_have_the_rest() {
     let memory = BodyMemory::new(options(1_600)).unwrap();
-    let mut first = memory.hold_nothing(of(1, 1));
+    let mut first = memory.hold_empty(of(1, 1));
     assert_eq!(first.add(800), Ok(()));
     assert_eq!(first.add(1), Err(BodyRefusal::TooLarge(800)), "it alone would be larger than the share");
-    let mut second = memory.hold_nothing(of(1, 2));
+    let mut second = memory.hold_empty(of(1, 2));
     assert_eq!(second.add(1), Err(BodyRefusal::CallerShare));
-    let mut third = memory.hold_nothing(of(2, 1));
+    let mut third = memory.hold_empty(of(2, 1));
     assert_eq!(third.add(1), Err(BodyRefusal::AddressShare));
-    let mut fourth = memory.hold_nothing(of(2, 2));
+    let mut fourth = memory.hold_empty(of(2, 2));
     assert_eq!(fourth.add(601), Err(BodyRefusal::Full), "the last eighth is for bodies of one piece");
     assert_eq!(fourth.add(600), Ok(()));
     let whole = memory.hold_whole(of(3, 3), 200).unwrap();
@@ -33,18 +33,18 @@ fn a_caller_has_its_share_and_no_more_and_the_others_have_the_rest() {
 }
 
 #[test]
-fn who_does_not_read_its_answers_asks_nothing_more() {
+fn a_caller_with_unread_responses_above_its_share_is_refused() {
     let memory = BodyMemory::new(options(1_600)).unwrap();
-    let mut unread = memory.hold_nothing(of(1, 1));
-    unread.add_answer(800);
+    let mut unread = memory.hold_empty(of(1, 1));
+    unread.add_response(800);
     assert!(memory.hold_whole(of(1, 1), 10).is_ok(), "its share is used up, and not exceeded");
-    unread.add_answer(1);
+    unread.add_response(1);
     assert_eq!(memory.hold_whole(of(1, 9), 10).unwrap_err(), BodyRefusal::CallerShare);
     assert!(memory.hold_whole(of(2, 1), 10).is_ok(), "others are not concerned");
     assert_eq!(memory.held(), 0, "answers are not of the account");
     drop(unread);
     let body = memory.hold_whole(of(1, 1), 10).unwrap();
-    let answer = body.into_answer(900);
+    let answer = body.into_response(900);
     assert_eq!((memory.held(), memory.hold_whole(of(1, 1), 10).err()), (0, Some(BodyRefusal::CallerShare)));
     drop(answer);
     assert!(memory.hold_whole(of(1, 1), 10).is_ok());
@@ -53,11 +53,11 @@ fn who_does_not_read_its_answers_asks_nothing_more() {
 #[test]
 fn other_limits_hold_from_the_next_byte_on() {
     let memory = BodyMemory::new(options(1_600)).unwrap();
-    let mut held = memory.hold_nothing(of(1, 1));
+    let mut held = memory.hold_empty(of(1, 1));
     held.add(500).unwrap();
-    memory.change(options(800)).unwrap();
+    memory.set_options(options(800)).unwrap();
     assert_eq!((held.add(1), memory.held(), memory.capacity()), (Err(BodyRefusal::TooLarge(400)), 500, 800));
-    assert!(memory.change(options(0)).is_err());
+    assert!(memory.set_options(options(0)).is_err());
     drop(held);
     assert_eq!(memory.held(), 0);
 }
@@ -137,7 +137,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn it_decides_as_one_who_adds_everything_up_anew(steps in vec(steps(), 0..60)) {
+    fn decisions_match_a_recomputed_sum(steps in vec(steps(), 0..60)) {
         let memory = BodyMemory::new(options(CAPACITY)).unwrap();
         let (mut naive, mut held) = (Naive::default(), Vec::<HeldBytes>::new());
         for step in steps {
@@ -153,7 +153,7 @@ proptest! {
                 }
                 Step::Open { caller, address } => {
                     let of = BodyHolder { caller, address };
-                    held.push(memory.hold_nothing(of));
+                    held.push(memory.hold_empty(of));
                     naive.0.push(Row { of, body: 0, shared: 0, answer: 0 });
                 }
                 Step::Add { which, bytes } => {
@@ -167,7 +167,7 @@ proptest! {
                 }
                 Step::Answer { which, bytes } => {
                     let Some(row) = naive.0.get_mut(which) else { continue };
-                    held[which].add_answer(bytes);
+                    held[which].add_response(bytes);
                     row.answer += bytes;
                 }
                 Step::Drop { which } if which < held.len() => {
@@ -186,7 +186,7 @@ proptest! {
 }
 
 #[test]
-fn threads_together_never_hold_more_than_the_account_or_a_share() {
+fn threads_together_never_exceed_the_capacity_or_a_share() {
     let memory = BodyMemory::new(options(CAPACITY)).unwrap();
     let (most, admitted) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -194,7 +194,7 @@ fn threads_together_never_hold_more_than_the_account_or_a_share() {
             let (memory, most, admitted) = (memory.clone(), &most, &admitted);
             scope.spawn(move || {
                 for round in 0..2_000_u64 {
-                    let mut held = memory.hold_nothing(of(round % 3, u128::from(thread % 2)));
+                    let mut held = memory.hold_empty(of(round % 3, u128::from(thread % 2)));
                     let sizes = [100, 300, 77];
                     let taken: u64 = sizes.into_iter().filter(|bytes| held.add(*bytes).is_ok()).sum();
                     let here = admitted.fetch_add(taken, Ordering::SeqCst) + taken;

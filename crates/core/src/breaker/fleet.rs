@@ -7,18 +7,18 @@
 //! another node's clock.
 
 use super::Breaker;
-use super::machine::{BreakerPhase, State, TripReason};
+use super::machine::{BreakerPhase, BreakerState, TripReason};
 use super::window::CallCounts;
-use crate::chance::Draw;
+use crate::random::Draw;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A report older than this is ignored: its node is gone.
-const REPORT_LIFE: Duration = Duration::from_secs(10);
+const REPORT_TTL: Duration = Duration::from_secs(10);
 
 /// A report whose episode is this far ahead is ignored as corrupt. Following it would leave no room for later episodes.
-const FURTHEST_EPISODE: u64 = 1 << 32;
+const MAX_EPISODE_LEAD: u64 = 1 << 32;
 
 /// The identifier of a node of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +81,7 @@ impl FleetView {
     pub fn insert(&mut self, node: NodeId, report: BreakerReport, received: Timestamp) {
         let entry = self.0.entry(node).or_insert((report, received));
         // A node that was silent for so long has restarted, and its sequence numbers start again.
-        let is_restarted = received - entry.1 > REPORT_LIFE;
+        let is_restarted = received - entry.1 > REPORT_TTL;
         if report.sequence > entry.0.sequence || is_restarted {
             *entry = (report, received);
         }
@@ -95,19 +95,19 @@ impl FleetView {
     }
 
     /// Removes nodes whose last report has expired.
-    pub fn forget_silent(&mut self, now: Timestamp) {
-        self.0.retain(|_, (_, received)| now - *received <= REPORT_LIFE);
+    pub fn remove_expired(&mut self, now: Timestamp) {
+        self.0.retain(|_, (_, received)| now - *received <= REPORT_TTL);
     }
 
     fn live(&self, now: Timestamp) -> impl Iterator<Item = &(BreakerReport, Timestamp)> {
-        self.0.values().filter(move |(_, received)| now - *received <= REPORT_LIFE)
+        self.0.values().filter(move |(_, received)| now - *received <= REPORT_TTL)
     }
 }
 
 /// Whether a node that cannot reach the shared store sends a stage's probes itself. Each node does with a probability
 /// of one in `fleet_size`, so that without the store one node of the fleet probes on average.
 #[must_use]
-pub fn probes_without_store(fleet_size: u64, draw: Draw) -> bool {
+pub fn should_probe_without_store(fleet_size: u64, draw: Draw) -> bool {
     draw.below(fleet_size.max(1)) == 0
 }
 
@@ -117,93 +117,93 @@ impl Breaker {
     #[must_use]
     pub fn report_to_fleet(&mut self, sequence: u64, now: Timestamp) -> Option<BreakerReport> {
         self.advance(now);
-        (!self.is_forced()).then(|| self.stand(sequence, now))
+        (!self.is_forced()).then(|| self.build_report(sequence, now))
     }
 
-    fn stand(&mut self, sequence: u64, now: Timestamp) -> BreakerReport {
+    fn build_report(&mut self, sequence: u64, now: Timestamp) -> BreakerReport {
         let phase = match &self.machine.state {
-            State::Open { until, .. } => ReportedPhase::Open { remaining: *until - now },
-            State::HalfOpen(trial) => {
+            BreakerState::Open { until, .. } => ReportedPhase::Open { remaining: *until - now },
+            BreakerState::HalfOpen(trial) => {
                 ReportedPhase::HalfOpen { stage: trial.stage, successes: trial.successes }
             }
-            State::Closed { .. } => ReportedPhase::Closed { counts: self.window.counts(now) },
+            BreakerState::Closed { .. } => ReportedPhase::Closed { counts: self.window.counts(now) },
             // The failures of one quarantined caller are no reason for peers to open.
-            State::Suspect { .. } => ReportedPhase::Closed { counts: CallCounts::default() },
+            BreakerState::Suspect { .. } => ReportedPhase::Closed { counts: CallCounts::default() },
         };
         BreakerReport { sequence, episode: self.machine.episode, phase }
     }
 
     /// Merges the reports of the fleet: adopts a later state, adds peers' successes in the same stage, and opens when
     /// the summed counts of all nodes reach a threshold that no single node reaches. A forced breaker does not change.
-    pub fn fold(&mut self, view: &FleetView, now: Timestamp) {
+    pub fn merge_fleet(&mut self, view: &FleetView, now: Timestamp) {
         self.advance(now);
         if self.is_forced() {
             return;
         }
-        let stages = self.settings.stages().len();
-        let own = self.stand(0, now).rank(stages);
+        let stages = self.settings.half_open_stages().len();
+        let own = self.build_report(0, now).rank(stages);
         let believable = |(report, _): &&(BreakerReport, Timestamp)| {
-            report.episode.saturating_sub(own.0) <= FURTHEST_EPISODE
+            report.episode.saturating_sub(own.0) <= MAX_EPISODE_LEAD
         };
         let latest = view.live(now).filter(believable).max_by_key(|(report, _)| report.rank(stages)).copied();
         if let Some((report, received)) = latest
             && report.rank(stages) > own
         {
-            self.follow(report, received, now);
+            self.adopt(report, received, now);
         }
         match self.machine.phase() {
             // The timer was adopted with the episode and only runs down. Taking the longer of two timers again and
             // again would let two nodes keep each other open forever.
             BreakerPhase::Open => {}
-            BreakerPhase::HalfOpen { stage } => self.fold_trial(view, stage, now),
-            BreakerPhase::Closed => self.fold_counts(view, now),
+            BreakerPhase::HalfOpen { stage } => self.merge_trial(view, stage, now),
+            BreakerPhase::Closed => self.merge_counts(view, now),
         }
         self.advance(now);
     }
 
-    fn follow(&mut self, report: BreakerReport, received: Timestamp, now: Timestamp) {
+    fn adopt(&mut self, report: BreakerReport, received: Timestamp, now: Timestamp) {
         let was_closed = self.machine.phase() == BreakerPhase::Closed;
         self.quarantine = None;
         self.machine.episode = report.episode;
         let transition = match report.phase {
             ReportedPhase::Open { remaining } => {
                 // Bounded by our own settings: a faulty peer must not keep us open for a year.
-                let until = received + remaining.min(self.settings.open_cap);
-                Some(self.machine.follow_open(report.episode, until, now))
+                let until = received + remaining.min(self.settings.max_open_for);
+                Some(self.machine.adopt_open(report.episode, until, now))
             }
             ReportedPhase::HalfOpen { stage, .. } => {
-                let last = self.settings.stages().len() - 1;
+                let last = self.settings.half_open_stages().len() - 1;
                 Some(self.machine.enter_stage(stage.min(last), now))
             }
             ReportedPhase::Closed { .. } if was_closed => None,
             ReportedPhase::Closed { .. } => Some(self.machine.close(now)),
         };
-        self.note(transition);
+        self.record_transition(transition);
     }
 
-    fn fold_trial(&mut self, view: &FleetView, at_stage: usize, now: Timestamp) {
+    fn merge_trial(&mut self, view: &FleetView, at_stage: usize, now: Timestamp) {
         let peers = self.peers_of_episode(view, now).map(|(report, _)| match report.phase {
             ReportedPhase::HalfOpen { stage, successes } if stage == at_stage => successes,
             ReportedPhase::HalfOpen { .. } | ReportedPhase::Open { .. } | ReportedPhase::Closed { .. } => 0,
         });
         let peer_successes = peers.fold(0_u32, u32::saturating_add);
-        if let State::HalfOpen(trial) = &mut self.machine.state {
+        if let BreakerState::HalfOpen(trial) = &mut self.machine.state {
             trial.peer_successes = peer_successes;
         }
-        let transition = self.machine.judge_stage(&self.settings, now);
-        self.note(transition);
+        let transition = self.machine.evaluate_stage(&self.settings, now);
+        self.record_transition(transition);
     }
 
-    fn fold_counts(&mut self, view: &FleetView, now: Timestamp) {
+    fn merge_counts(&mut self, view: &FleetView, now: Timestamp) {
         let mut counts = self.window.counts(now);
         for (report, _) in self.peers_of_episode(view, now) {
             if let ReportedPhase::Closed { counts: peer } = report.phase {
                 counts += peer;
             }
         }
-        if self.shares_reached(counts).is_some() {
+        if self.reached_rate(counts).is_some() {
             let transition = self.machine.open(&self.settings, TripReason::Fleet, now);
-            self.note(Some(transition));
+            self.record_transition(Some(transition));
         }
     }
 

@@ -9,10 +9,10 @@
 //! A panic call that fails counts like a failed probe: it ends a trial. `failure_threshold` such failures in a row turn
 //! the reason of an open breaker from slow into failing, and then no further panic call passes.
 
-use super::blame::CallerKey;
-use super::machine::{Probe, SINGLE_PROBE_EVERY, State, TripReason};
-use super::types::Role;
-use super::{AcquireDecision, Breaker, BreakerMode, BreakerPermit, PROBE_GRACE, RejectReason};
+use super::attribution::CallerKey;
+use super::machine::{BreakerState, Probe, SINGLE_PROBE_INTERVAL, TripReason};
+use super::types::PermitKind;
+use super::{Breaker, BreakerDecision, BreakerMode, BreakerPermit, PROBE_GRACE, RejectReason};
 use crate::deadline::Deadline;
 use crate::failure::Health;
 use crate::time::Timestamp;
@@ -33,7 +33,7 @@ impl RejectReason {
     pub const fn allows_panic(self) -> bool {
         match self {
             Self::Open(reason) => reason.is_slow_answers(),
-            Self::ProbesTaken => true,
+            Self::ProbesInFlight => true,
             Self::ForcedOpen => false,
         }
     }
@@ -47,24 +47,25 @@ impl Breaker {
         now: Timestamp,
         attempt: Deadline,
         allowed: LastResort,
-    ) -> AcquireDecision {
+    ) -> BreakerDecision {
         let decision = self.acquire_for(caller, now, attempt);
-        let AcquireDecision::Rejected { reason, retry_after } = decision else { return decision };
+        let BreakerDecision::Rejected { reason, retry_after } = decision else { return decision };
         if self.mode != BreakerMode::Automatic {
             return decision;
         }
         if allowed.single_probe
             && let Some(permit) = self.single_probe(caller, now, attempt)
         {
-            return AcquireDecision::Permitted(permit);
+            return BreakerDecision::Permitted(permit);
         }
         if allowed.panic && reason.allows_panic() {
             self.panic_calls = self.panic_calls.saturating_add(1);
-            return AcquireDecision::Permitted(self.new_permit(caller, Role::Panic));
+            return BreakerDecision::Permitted(self.new_permit(caller, PermitKind::Panic));
         }
         // The next single probe may pass before the breaker leaves the open state.
-        let sooner = |wait: Duration| if allowed.single_probe { wait.min(SINGLE_PROBE_EVERY) } else { wait };
-        AcquireDecision::Rejected { reason, retry_after: retry_after.map(sooner) }
+        let sooner =
+            |wait: Duration| if allowed.single_probe { wait.min(SINGLE_PROBE_INTERVAL) } else { wait };
+        BreakerDecision::Rejected { reason, retry_after: retry_after.map(sooner) }
     }
 
     /// The number of calls that passed a blocking breaker because the target was only slow and there was no other.
@@ -79,9 +80,11 @@ impl Breaker {
         now: Timestamp,
         attempt: Deadline,
     ) -> Option<BreakerPermit> {
-        let expires = attempt.within(now, self.settings.open_cap).moment() + PROBE_GRACE;
-        let permit = self.new_permit(caller, Role::SingleProbe);
-        let State::Open { opening, .. } = &mut self.machine_mut(permit.is_own).state else { return None };
+        let expires = attempt.within(now, self.settings.max_open_for).moment() + PROBE_GRACE;
+        let permit = self.new_permit(caller, PermitKind::SingleProbe);
+        let BreakerState::Open { opening, .. } = &mut self.machine_mut(permit.is_quarantined).state else {
+            return None;
+        };
         if opening.probe.is_some() || now < opening.next_probe {
             return None;
         }
@@ -89,53 +92,53 @@ impl Breaker {
         Some(permit)
     }
 
-    pub(super) fn judge_single_probe(&mut self, permit: &BreakerPermit, health: Health, now: Timestamp) {
+    pub(super) fn record_single_probe(&mut self, permit: &BreakerPermit, health: Health, now: Timestamp) {
         let settings = self.settings.clone();
-        let machine = self.machine_mut(permit.is_own);
-        let State::Open { opening, .. } = &mut machine.state else { return };
+        let machine = self.machine_mut(permit.is_quarantined);
+        let BreakerState::Open { opening, .. } = &mut machine.state else { return };
         if opening.probe.is_none_or(|probe| probe.serial != permit.serial) {
             return;
         }
         let probe = opening.probe.take();
-        opening.next_probe = now + SINGLE_PROBE_EVERY;
+        opening.next_probe = now + SINGLE_PROBE_INTERVAL;
         if !matches!(health, Health::Good | Health::Slow) {
             return;
         }
         // The single probe counts as the first probe of the trial.
         let began = machine.enter_stage(0, now);
-        if let State::HalfOpen(trial) = &mut machine.state {
+        if let BreakerState::HalfOpen(trial) = &mut machine.state {
             trial.probes.extend(probe);
         }
-        let judged = machine.judge_probe(&settings, permit.serial, health, now);
-        if permit.is_own {
-            self.release(judged.as_ref(), now);
+        let transition = machine.record_probe(&settings, permit.serial, health, now);
+        if permit.is_quarantined {
+            self.release(transition.as_ref(), now);
         } else {
-            self.note(Some(began));
-            self.note(judged);
+            self.record_transition(Some(began));
+            self.record_transition(transition);
         }
     }
 
-    pub(super) fn judge_panic(&mut self, permit: &BreakerPermit, health: Health, now: Timestamp) {
+    pub(super) fn record_panic_call(&mut self, permit: &BreakerPermit, health: Health, now: Timestamp) {
         let settings = self.settings.clone();
-        let machine = self.machine_mut(permit.is_own);
+        let machine = self.machine_mut(permit.is_quarantined);
         let fails = health == Health::Bad;
         let reason = match &mut machine.state {
-            State::Open { opening, .. } => {
+            BreakerState::Open { opening, .. } => {
                 match health {
                     Health::Good | Health::Slow => opening.panic_failures = 0,
                     Health::Bad => opening.panic_failures = opening.panic_failures.saturating_add(1),
-                    Health::Cut | Health::Unknown => {}
+                    Health::TimedOut | Health::Unknown => {}
                 }
                 (opening.panic_failures >= settings.failure_threshold)
                     .then_some(TripReason::ConsecutiveFailures)
             }
-            State::HalfOpen(_) => fails.then_some(TripReason::ProbeFailed),
-            State::Suspect { .. } | State::Closed { .. } => None,
+            BreakerState::HalfOpen(_) => fails.then_some(TripReason::ProbeFailed),
+            BreakerState::Suspect { .. } | BreakerState::Closed { .. } => None,
         };
         if let Some(reason) = reason {
             let transition = machine.open(&settings, reason, now);
-            if !permit.is_own {
-                self.note(Some(transition));
+            if !permit.is_quarantined {
+                self.record_transition(Some(transition));
             }
         }
     }

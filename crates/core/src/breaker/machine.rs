@@ -1,6 +1,6 @@
 //! The state transitions of a breaker. Measurement is elsewhere (`window`).
 
-use super::settings::{BreakerSettings, MOST_PROBES};
+use super::settings::{BreakerSettings, MAX_PROBES};
 use crate::failure::Health;
 use crate::time::Timestamp;
 use arrayvec::ArrayVec;
@@ -81,7 +81,7 @@ pub struct Transition {
 }
 
 /// The interval of single probes to a blocked target when there is no other target.
-pub(super) const SINGLE_PROBE_EVERY: Duration = Duration::from_secs(5);
+pub(super) const SINGLE_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A probe in flight.
 #[derive(Clone, Copy, Debug)]
@@ -97,9 +97,9 @@ pub(super) struct Trial {
     pub(super) successes: u32,
     pub(super) peer_successes: u32,
     slow: u32,
-    cut: u32,
-    verdicts: u32,
-    pub(super) probes: ArrayVec<Probe, MOST_PROBES>,
+    timed_out: u32,
+    results: u32,
+    pub(super) probes: ArrayVec<Probe, MAX_PROBES>,
 }
 
 /// The calls that pass an open breaker because there is no other target.
@@ -112,14 +112,14 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    fn begun(at: Timestamp) -> Self {
-        Self { next_probe: at + SINGLE_PROBE_EVERY, probe: None, panic_failures: 0 }
+    fn starting_at(at: Timestamp) -> Self {
+        Self { next_probe: at + SINGLE_PROBE_INTERVAL, probe: None, panic_failures: 0 }
     }
 }
 
 #[expect(clippy::large_enum_variant, reason = "one per target, in place: a trip must not allocate")]
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum BreakerState {
     Closed {
         consecutive_failures: u32,
     },
@@ -138,59 +138,64 @@ pub(super) enum State {
 
 /// The state, with the counters that survive transitions.
 #[derive(Clone, Debug)]
-pub(super) struct Machine {
-    pub(super) state: State,
+pub(super) struct BreakerMachine {
+    pub(super) state: BreakerState,
     /// Incremented by every transition. Results of permits from an earlier generation are ignored.
     pub(super) generation: u64,
     /// Incremented by every opening, here or at a peer. Within an episode the phase only moves forward, from open
     /// through the stages to closed, which lets nodes converge without a leader.
     pub(super) episode: u64,
-    /// Openings since the breaker was last closed; it drives `open_growth`.
+    /// Openings since the breaker was last closed; it drives `open_multiplier`.
     openings: u32,
 }
 
-impl Machine {
+impl BreakerMachine {
     pub(super) fn new() -> Self {
-        Self { state: State::Closed { consecutive_failures: 0 }, generation: 0, episode: 0, openings: 0 }
+        Self {
+            state: BreakerState::Closed { consecutive_failures: 0 },
+            generation: 0,
+            episode: 0,
+            openings: 0,
+        }
     }
 
     pub(super) fn phase(&self) -> BreakerPhase {
         match &self.state {
-            State::Closed { .. } => BreakerPhase::Closed,
-            State::Open { .. } | State::Suspect { .. } => BreakerPhase::Open,
-            State::HalfOpen(trial) => BreakerPhase::HalfOpen { stage: trial.stage },
+            BreakerState::Closed { .. } => BreakerPhase::Closed,
+            BreakerState::Open { .. } | BreakerState::Suspect { .. } => BreakerPhase::Open,
+            BreakerState::HalfOpen(trial) => BreakerPhase::HalfOpen { stage: trial.stage },
         }
     }
 
     /// The next transition caused by time alone up to `now`, dated to when it was due.
     pub(super) fn advance(&mut self, settings: &BreakerSettings, now: Timestamp) -> Option<Transition> {
         match &self.state {
-            State::Open { until, .. } if *until <= now => {
+            BreakerState::Open { until, .. } if *until <= now => {
                 let until = *until;
                 Some(self.enter_stage(0, until))
             }
-            State::Suspect { probe: Some(probe) } if probe.expires <= now => {
+            BreakerState::Suspect { probe: Some(probe) } if probe.expires <= now => {
                 let expired = probe.expires;
                 Some(self.open(settings, TripReason::ProbeExpired, expired))
             }
-            State::HalfOpen(trial) => {
+            BreakerState::HalfOpen(trial) => {
                 let expired = trial.probes.iter().map(|probe| probe.expires).min()?;
                 (expired <= now).then(|| self.open(settings, TripReason::ProbeExpired, expired))
             }
-            State::Open { .. } => {
+            BreakerState::Open { .. } => {
                 self.expire_single_probe(now);
                 None
             }
-            State::Suspect { .. } | State::Closed { .. } => None,
+            BreakerState::Suspect { .. } | BreakerState::Closed { .. } => None,
         }
     }
 
     fn expire_single_probe(&mut self, now: Timestamp) {
-        if let State::Open { opening, .. } = &mut self.state
+        if let BreakerState::Open { opening, .. } = &mut self.state
             && let Some(probe) = opening.probe.filter(|probe| probe.expires <= now)
         {
             opening.probe = None;
-            opening.next_probe = probe.expires + SINGLE_PROBE_EVERY;
+            opening.next_probe = probe.expires + SINGLE_PROBE_INTERVAL;
         }
     }
 
@@ -204,32 +209,36 @@ impl Machine {
         self.episode = self.episode.saturating_add(1);
         self.openings = self.openings.saturating_add(1);
         let until = at + settings.open_for(self.openings);
-        self.enter(State::Open { until, reason, opening: Opening::begun(at) }, at, Some(reason))
+        self.enter(BreakerState::Open { until, reason, opening: Opening::starting_at(at) }, at, Some(reason))
     }
 
     /// Adopts a peer's opening, with the peer's timer.
-    pub(super) fn follow_open(&mut self, episode: u64, until: Timestamp, now: Timestamp) -> Transition {
+    pub(super) fn adopt_open(&mut self, episode: u64, until: Timestamp, now: Timestamp) -> Transition {
         self.episode = episode;
         self.openings = self.openings.saturating_add(1);
         let reason = TripReason::Fleet;
-        self.enter(State::Open { until, reason, opening: Opening::begun(now) }, now, Some(reason))
+        self.enter(
+            BreakerState::Open { until, reason, opening: Opening::starting_at(now) },
+            now,
+            Some(reason),
+        )
     }
 
-    /// Waits for the first call of any caller other than the culprit.
+    /// Waits for the first call of any caller other than the quarantined one.
     pub(super) fn suspect(&mut self, reason: TripReason, at: Timestamp) -> Transition {
-        self.enter(State::Suspect { probe: None }, at, Some(reason))
+        self.enter(BreakerState::Suspect { probe: None }, at, Some(reason))
     }
 
     pub(super) fn enter_stage(&mut self, stage: usize, at: Timestamp) -> Transition {
-        self.enter(State::HalfOpen(Trial { stage, ..Trial::default() }), at, None)
+        self.enter(BreakerState::HalfOpen(Trial { stage, ..Trial::default() }), at, None)
     }
 
     pub(super) fn close(&mut self, at: Timestamp) -> Transition {
         self.openings = 0;
-        self.enter(State::Closed { consecutive_failures: 0 }, at, None)
+        self.enter(BreakerState::Closed { consecutive_failures: 0 }, at, None)
     }
 
-    fn enter(&mut self, state: State, at: Timestamp, reason: Option<TripReason>) -> Transition {
+    fn enter(&mut self, state: BreakerState, at: Timestamp, reason: Option<TripReason>) -> Transition {
         let from = self.phase();
         self.state = state;
         self.generation += 1;
@@ -237,14 +246,14 @@ impl Machine {
     }
 
     /// Records a probe's result, which may decide its stage.
-    pub(super) fn judge_probe(
+    pub(super) fn record_probe(
         &mut self,
         settings: &BreakerSettings,
         serial: u64,
         health: Health,
         now: Timestamp,
     ) -> Option<Transition> {
-        let State::HalfOpen(trial) = &mut self.state else { return None };
+        let BreakerState::HalfOpen(trial) = &mut self.state else { return None };
         let position = trial.probes.iter().position(|probe| probe.serial == serial)?;
         trial.probes.swap_remove(position);
         match health {
@@ -255,23 +264,27 @@ impl Machine {
                 trial.successes += 1;
                 trial.slow += 1;
             }
-            Health::Cut => {
+            Health::TimedOut => {
                 trial.slow += 1;
-                trial.cut += 1;
+                trial.timed_out += 1;
             }
         }
-        trial.verdicts += 1;
-        self.judge_stage(settings, now)
+        trial.results += 1;
+        self.evaluate_stage(settings, now)
     }
 
     /// Advances a trial whose stage has been passed, or reopens if too many of its probes were slow.
-    pub(super) fn judge_stage(&mut self, settings: &BreakerSettings, now: Timestamp) -> Option<Transition> {
-        let State::HalfOpen(trial) = &self.state else { return None };
+    pub(super) fn evaluate_stage(
+        &mut self,
+        settings: &BreakerSettings,
+        now: Timestamp,
+    ) -> Option<Transition> {
+        let BreakerState::HalfOpen(trial) = &self.state else { return None };
         let size = settings.stage_size(trial.stage)?;
-        let enough = trial.verdicts >= size;
-        if enough && settings.slow_rate.is_reached_by(trial.slow.into(), trial.verdicts.into()) {
-            let answered = trial.slow - trial.cut;
-            let by_answers = settings.slow_rate.is_reached_by(answered.into(), trial.verdicts.into());
+        let enough = trial.results >= size;
+        if enough && settings.slow_rate.is_reached_by(trial.slow.into(), trial.results.into()) {
+            let answered = trial.slow - trial.timed_out;
+            let by_answers = settings.slow_rate.is_reached_by(answered.into(), trial.results.into());
             let reason = if by_answers { TripReason::ProbesSlow } else { TripReason::NotStarted };
             return Some(self.open(settings, reason, now));
         }

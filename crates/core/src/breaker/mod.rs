@@ -16,7 +16,7 @@
 //! [`Breaker`] is the bare state machine. [`SharedBreaker`] puts it behind a lock, with permits that report themselves
 //! as abandoned when dropped.
 
-mod blame;
+mod attribution;
 mod change;
 mod fleet;
 mod last_resort;
@@ -31,24 +31,24 @@ mod window;
 #[cfg(not(loom))]
 mod tests;
 
-pub use blame::CallerKey;
-pub use fleet::{BreakerReport, FleetView, NodeId, ReportedPhase, probes_without_store};
+pub use attribution::CallerKey;
+pub use fleet::{BreakerReport, FleetView, NodeId, ReportedPhase, should_probe_without_store};
 pub use last_resort::LastResort;
 pub use machine::{BreakerPhase, Transition, TripReason};
 pub use settings::{BreakerOptions, BreakerProfile, BreakerSettings};
 pub use shared::{SharedBreaker, SharedPermit};
-pub use types::{AcquireDecision, BreakerMode, BreakerPeek, BreakerPermit, RejectReason};
+pub use types::{BreakerDecision, BreakerMode, BreakerPeek, BreakerPermit, RejectReason};
 pub use window::CallCounts;
 
 use crate::deadline::Deadline;
-use crate::failure::{Health, Outcome};
+use crate::failure::{AttemptOutcome, Health};
 use crate::time::Timestamp;
 use arrayvec::ArrayVec;
-use blame::Blame;
-use machine::{Machine, Probe, State};
+use attribution::FailureAttribution;
+use machine::{BreakerMachine, BreakerState, Probe};
 use quarantine::Quarantine;
 use std::time::Duration;
-use types::Role;
+use types::PermitKind;
 use window::HealthWindow;
 
 /// A probe counts as lost when its result has not arrived this long after its attempt's deadline.
@@ -57,17 +57,17 @@ const PROBE_GRACE: Duration = Duration::from_secs(1);
 /// A circuit breaker for one target or dependency.
 ///
 /// ```
-/// use seawall_core::breaker::{AcquireDecision, Breaker, BreakerPhase, BreakerProfile};
+/// use seawall_core::breaker::{BreakerDecision, Breaker, BreakerPhase, BreakerProfile};
 /// use seawall_core::deadline::Deadline;
-/// use seawall_core::failure::{Failure, FailureKind, Outcome};
+/// use seawall_core::failure::{Failure, FailureKind, AttemptOutcome};
 /// use seawall_core::time::Timestamp;
 /// use std::time::Duration;
 ///
 /// let mut breaker = Breaker::new(BreakerProfile::Sonnet.options().check().unwrap());
 /// let mut now = Timestamp::ZERO;
 /// for _ in 0..5 {
-///     let AcquireDecision::Permitted(permit) = breaker.acquire(now, Deadline::NEVER) else { panic!() };
-///     breaker.report(permit, &Outcome::Failed(Failure::of(FailureKind::Overloaded)), now);
+///     let BreakerDecision::Permitted(permit) = breaker.acquire(now, Deadline::NEVER) else { panic!() };
+///     breaker.report(permit, &AttemptOutcome::Failed(Failure::of(FailureKind::Overloaded)), now);
 /// }
 /// assert_eq!(breaker.peek(now).phase, BreakerPhase::Open);
 ///
@@ -78,11 +78,11 @@ const PROBE_GRACE: Duration = Duration::from_secs(1);
 pub struct Breaker {
     settings: BreakerSettings,
     mode: BreakerMode,
-    machine: Machine,
+    machine: BreakerMachine,
     /// The one caller this breaker is open for, while it stays usable for all others.
     quarantine: Option<Box<Quarantine>>,
     window: HealthWindow,
-    blame: Blame,
+    blame: FailureAttribution,
     panic_calls: u64,
     /// Probes this node may send when the fleet shares them out; `None` when the node runs alone.
     lease: Option<ProbeLease>,
@@ -106,11 +106,11 @@ impl Breaker {
     /// Creates a closed breaker in automatic mode for a node that runs alone.
     #[must_use]
     pub fn new(settings: BreakerSettings) -> Self {
-        let (window, blame) = (HealthWindow::new(settings.window), Blame::new(settings.window));
+        let (window, blame) = (HealthWindow::new(settings.window), FailureAttribution::new(settings.window));
         Self {
             settings,
             mode: BreakerMode::Automatic,
-            machine: Machine::new(),
+            machine: BreakerMachine::new(),
             quarantine: None,
             window,
             blame,
@@ -124,7 +124,7 @@ impl Breaker {
 
     /// Requests a permit for one call that ends by `attempt`. The outcome is attributed to no caller, so no caller can
     /// be quarantined for it.
-    pub fn acquire(&mut self, now: Timestamp, attempt: Deadline) -> AcquireDecision {
+    pub fn acquire(&mut self, now: Timestamp, attempt: Deadline) -> BreakerDecision {
         self.acquire_for(None, now, attempt)
     }
 
@@ -134,23 +134,23 @@ impl Breaker {
         caller: Option<CallerKey>,
         now: Timestamp,
         attempt: Deadline,
-    ) -> AcquireDecision {
+    ) -> BreakerDecision {
         self.advance(now);
         if self.mode == BreakerMode::ForcedOpen {
-            return AcquireDecision::Rejected { reason: RejectReason::ForcedOpen, retry_after: None };
+            return BreakerDecision::Rejected { reason: RejectReason::ForcedOpen, retry_after: None };
         }
         match self.rejection(caller) {
             Some(reason) if self.mode == BreakerMode::Automatic => {
-                AcquireDecision::Rejected { reason, retry_after: self.retry_after(caller, now) }
+                BreakerDecision::Rejected { reason, retry_after: self.retry_after(caller, now) }
             }
-            Some(reason) => AcquireDecision::Permitted(self.new_permit(caller, Role::Observed(reason))),
-            None => AcquireDecision::Permitted(self.permit(caller, now, attempt)),
+            Some(reason) => BreakerDecision::Permitted(self.new_permit(caller, PermitKind::Observed(reason))),
+            None => BreakerDecision::Permitted(self.permit(caller, now, attempt)),
         }
     }
 
     /// Returns a permit together with the outcome of its call.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is spent by giving it back")]
-    pub fn report(&mut self, permit: BreakerPermit, outcome: &Outcome, now: Timestamp) {
+    pub fn report(&mut self, permit: BreakerPermit, outcome: &AttemptOutcome, now: Timestamp) {
         self.advance(now);
         if permit.would_reject().is_some() {
             return;
@@ -159,46 +159,48 @@ impl Breaker {
             self.late_results = self.late_results.saturating_add(1);
             return;
         }
-        let health = outcome.health(self.settings.slow_after);
-        match permit.role {
-            Role::SingleProbe => return self.judge_single_probe(&permit, health, now),
-            Role::Panic => return self.judge_panic(&permit, health, now),
-            Role::Call if permit.is_own => return self.judge_culprit(permit.serial, health, now),
-            Role::Call | Role::Observed(_) => {}
+        let health = outcome.health(self.settings.slow_threshold);
+        match permit.kind {
+            PermitKind::SingleProbe => return self.record_single_probe(&permit, health, now),
+            PermitKind::Panic => return self.record_panic_call(&permit, health, now),
+            PermitKind::Call if permit.is_quarantined => {
+                return self.record_quarantine_probe(permit.serial, health, now);
+            }
+            PermitKind::Call | PermitKind::Observed(_) => {}
         }
         match &mut self.machine.state {
-            State::Closed { consecutive_failures } => {
+            BreakerState::Closed { consecutive_failures } => {
                 match health {
                     Health::Bad => {
                         *consecutive_failures = consecutive_failures.saturating_add(1);
-                        self.blame.failed(permit.caller, now);
+                        self.blame.record_failure(permit.caller, now);
                     }
                     Health::Good | Health::Slow => {
                         *consecutive_failures = 0;
-                        self.blame.end_row();
+                        self.blame.end_streak();
                     }
-                    Health::Cut => {}
+                    Health::TimedOut => {}
                     // The rates shift as old calls leave the window. An outcome without information must not cause a
                     // trip.
                     Health::Unknown => return,
                 }
-                if matches!(health, Health::Slow | Health::Cut) {
-                    self.blame.slow(permit.caller, now);
+                if matches!(health, Health::Slow | Health::TimedOut) {
+                    self.blame.record_slow(permit.caller, now);
                 }
-                self.window.record(health, outcome.is_whole(), now);
-                self.judge_window(now);
+                self.window.record(health, outcome.is_unstreamed(), now);
+                self.evaluate_window(now);
             }
-            State::HalfOpen(_) => {
+            BreakerState::HalfOpen(_) => {
                 let settings = &self.settings;
-                let transition = self.machine.judge_probe(settings, permit.serial, health, now);
+                let transition = self.machine.record_probe(settings, permit.serial, health, now);
                 // The stage still needs a success in place of this probe.
-                if matches!(health, Health::Unknown | Health::Cut) {
+                if matches!(health, Health::Unknown | Health::TimedOut) {
                     self.return_lease();
                 }
-                self.note(transition);
+                self.record_transition(transition);
             }
-            State::Suspect { .. } => self.judge_suspicion(permit.serial, health, now),
-            State::Open { .. } => {}
+            BreakerState::Suspect { .. } => self.record_suspect_probe(permit.serial, health, now),
+            BreakerState::Open { .. } => {}
         }
     }
 
@@ -208,27 +210,27 @@ impl Breaker {
         if !self.is_current(&permit) || permit.would_reject().is_some() {
             return;
         }
-        let machine = self.machine_mut(permit.is_own);
+        let machine = self.machine_mut(permit.is_quarantined);
         let is_other = |probe: &Probe| probe.serial != permit.serial;
         match &mut machine.state {
-            State::HalfOpen(trial) => {
+            BreakerState::HalfOpen(trial) => {
                 let before = trial.probes.len();
                 trial.probes.retain(|probe| is_other(probe));
-                if trial.probes.len() < before && !permit.is_own {
+                if trial.probes.len() < before && !permit.is_quarantined {
                     self.return_lease();
                 }
             }
-            State::Open { opening, .. } => opening.probe = opening.probe.filter(is_other),
-            State::Suspect { probe } => *probe = probe.filter(is_other),
-            State::Closed { .. } => {}
+            BreakerState::Open { opening, .. } => opening.probe = opening.probe.filter(is_other),
+            BreakerState::Suspect { probe } => *probe = probe.filter(is_other),
+            BreakerState::Closed { .. } => {}
         }
     }
 
     /// The state and the decision a call would get now. Changes nothing, however often it is called.
     #[must_use]
     pub fn peek(&self, now: Timestamp) -> BreakerPeek {
-        // In the suspect state no other caller has probed the target yet, so report the culprit's view: open.
-        let is_suspect = matches!(self.machine.state, State::Suspect { .. });
+        // In the suspect state no other caller has probed the target yet, so report the quarantined caller's view: open.
+        let is_suspect = matches!(self.machine.state, BreakerState::Suspect { .. });
         let caller = self.quarantine.as_ref().filter(|_| is_suspect).map(|quarantine| quarantine.caller);
         self.peek_for(caller, now)
     }
@@ -248,7 +250,7 @@ impl Breaker {
             mode: outlook.mode,
             rejects,
             retry_after: rejects.and_then(|_| outlook.retry_after(caller, now)),
-            is_open_for_one: outlook.quarantine.is_some(),
+            is_open_for_one_caller: outlook.quarantine.is_some(),
         }
     }
 
@@ -256,7 +258,7 @@ impl Breaker {
     /// closed and not forced closed.
     pub fn trip(&mut self, reason: TripReason, now: Timestamp) {
         self.advance(now);
-        let is_closed = matches!(self.machine.state, State::Closed { .. });
+        let is_closed = matches!(self.machine.state, BreakerState::Closed { .. });
         if is_closed && self.mode != BreakerMode::ForcedClosed {
             self.open(reason, now);
         }
@@ -271,18 +273,18 @@ impl Breaker {
             return;
         }
         self.quarantine = None;
-        if matches!(self.machine.state, State::Suspect { .. }) {
+        if matches!(self.machine.state, BreakerState::Suspect { .. }) {
             let transition = self.machine.close(now);
-            self.note(Some(transition));
+            self.record_transition(Some(transition));
         }
         let released_from_forced_open =
             before == BreakerMode::ForcedOpen && mode != BreakerMode::ForcedClosed;
         if released_from_forced_open {
             let transition = self.machine.enter_stage(0, now);
-            self.note(Some(transition));
+            self.record_transition(Some(transition));
         } else if mode == BreakerMode::ForcedClosed || before == BreakerMode::ForcedClosed {
             let transition = self.machine.close(now);
-            self.note(Some(transition));
+            self.record_transition(Some(transition));
         }
     }
 
@@ -305,23 +307,23 @@ impl Breaker {
 
     /// Sets the probes this node may send when the fleet shares them out. Replaces any earlier lease; from then on the
     /// node sends no probe without a lease.
-    pub fn lease_probes(&mut self, lease: ProbeLease) {
+    pub fn set_probe_lease(&mut self, lease: ProbeLease) {
         self.lease = Some(lease);
     }
 
     /// Returns to running alone: this node sends all probes of a stage itself.
-    pub fn forget_fleet(&mut self) {
+    pub fn clear_probe_lease(&mut self) {
         self.lease = None;
     }
 
     /// The lease that the current or the next trial needs: its stage, and the probes that the fleet still has to pass
     /// it.
     #[must_use]
-    pub fn wants_probes(&self) -> Option<ProbeLease> {
+    pub fn needed_probes(&self) -> Option<ProbeLease> {
         let (stage, done) = match &self.machine.state {
-            State::Closed { .. } | State::Suspect { .. } => return None,
-            State::Open { .. } => (0, 0),
-            State::HalfOpen(trial) => {
+            BreakerState::Closed { .. } | BreakerState::Suspect { .. } => return None,
+            BreakerState::Open { .. } => (0, 0),
+            BreakerState::HalfOpen(trial) => {
                 let under_way = u32::try_from(trial.probes.len()).unwrap_or(u32::MAX);
                 let succeeded = trial.successes.saturating_add(trial.peer_successes);
                 (trial.stage, succeeded.saturating_add(under_way))
@@ -339,7 +341,7 @@ impl Breaker {
         while let Some(transition) = self.machine.advance(&self.settings, now) {
             // The whole breaker has changed state, which supersedes the quarantine of one caller.
             self.quarantine = None;
-            self.note(Some(transition));
+            self.record_transition(Some(transition));
         }
         if let Some(quarantine) = &mut self.quarantine {
             while quarantine.machine.advance(&self.settings, now).is_some() {}
@@ -351,14 +353,14 @@ impl Breaker {
     }
 
     fn rejection(&self, caller: Option<CallerKey>) -> Option<RejectReason> {
-        let (machine, is_own) = self.machine_for(caller);
+        let (machine, is_quarantined) = self.machine_for(caller);
         match &machine.state {
-            State::Closed { .. } => None,
-            State::Suspect { probe } => Self::suspicion_rejects(probe.as_ref()),
-            State::Open { reason, .. } => Some(RejectReason::Open(*reason)),
-            State::HalfOpen(trial) => {
+            BreakerState::Closed { .. } => None,
+            BreakerState::Suspect { probe } => Self::suspect_rejection(probe.as_ref()),
+            BreakerState::Open { reason, .. } => Some(RejectReason::Open(*reason)),
+            BreakerState::HalfOpen(trial) => {
                 // The probes of a quarantined caller's own trial do not come out of the fleet's lease.
-                let free = match self.lease.filter(|_| !is_own) {
+                let free = match self.lease.filter(|_| !is_quarantined) {
                     Some(lease) if (lease.episode, lease.stage) == (self.machine.episode, trial.stage) => {
                         lease.probes > 0 && !trial.probes.is_full()
                     }
@@ -369,46 +371,46 @@ impl Breaker {
                         self.settings.stage_size(trial.stage).is_some_and(|size| sent < size)
                     }
                 };
-                (!free).then_some(RejectReason::ProbesTaken)
+                (!free).then_some(RejectReason::ProbesInFlight)
             }
         }
     }
 
     fn permit(&mut self, caller: Option<CallerKey>, now: Timestamp, attempt: Deadline) -> BreakerPermit {
-        let permit = self.new_permit(caller, Role::Call);
-        // Bounded by `open_cap`: otherwise a lost probe of an attempt without deadline would block the breaker forever.
-        let expires = attempt.within(now, self.settings.open_cap).moment() + PROBE_GRACE;
+        let permit = self.new_permit(caller, PermitKind::Call);
+        // Bounded by `max_open_for`: otherwise a lost probe of an attempt without deadline would block the breaker forever.
+        let expires = attempt.within(now, self.settings.max_open_for).moment() + PROBE_GRACE;
         let new = Probe { serial: permit.serial, expires };
-        match &mut self.machine_mut(permit.is_own).state {
-            State::HalfOpen(trial) => {
+        match &mut self.machine_mut(permit.is_quarantined).state {
+            BreakerState::HalfOpen(trial) => {
                 // There is room: `rejection` has just checked it.
                 let _ = trial.probes.try_push(new);
-                if let Some(lease) = self.lease.as_mut().filter(|_| !permit.is_own) {
+                if let Some(lease) = self.lease.as_mut().filter(|_| !permit.is_quarantined) {
                     lease.probes = lease.probes.saturating_sub(1);
                 }
             }
-            State::Suspect { probe } => *probe = Some(new),
-            State::Closed { .. } | State::Open { .. } => {}
+            BreakerState::Suspect { probe } => *probe = Some(new),
+            BreakerState::Closed { .. } | BreakerState::Open { .. } => {}
         }
         permit
     }
 
     /// Whether no transition has happened since this permit was issued.
     fn is_current(&self, permit: &BreakerPermit) -> bool {
-        let (machine, is_own) = self.machine_for(permit.caller);
-        is_own == permit.is_own && machine.generation == permit.generation
+        let (machine, is_quarantined) = self.machine_for(permit.caller);
+        is_quarantined == permit.is_quarantined && machine.generation == permit.generation
     }
 
-    fn new_permit(&mut self, caller: Option<CallerKey>, role: Role) -> BreakerPermit {
+    fn new_permit(&mut self, caller: Option<CallerKey>, kind: PermitKind) -> BreakerPermit {
         let serial = self.next_serial;
         self.next_serial = self.next_serial.wrapping_add(1);
-        let (machine, is_own) = self.machine_for(caller);
-        BreakerPermit { generation: machine.generation, serial, caller, is_own, role }
+        let (machine, is_quarantined) = self.machine_for(caller);
+        BreakerPermit { generation: machine.generation, serial, caller, is_quarantined, kind }
     }
 
     /// Returns a probe to the lease it came from, unless that lease has been replaced by one for the next stage.
     fn return_lease(&mut self) {
-        if let (State::HalfOpen(trial), Some(lease)) = (&self.machine.state, &mut self.lease)
+        if let (BreakerState::HalfOpen(trial), Some(lease)) = (&self.machine.state, &mut self.lease)
             && (lease.episode, lease.stage) == (self.machine.episode, trial.stage)
         {
             lease.probes = lease.probes.saturating_add(1);
@@ -417,13 +419,13 @@ impl Breaker {
 
     fn retry_after(&self, caller: Option<CallerKey>, now: Timestamp) -> Option<Duration> {
         match &self.machine_for(caller).0.state {
-            State::Open { until, .. } => Some(*until - now),
-            State::Closed { .. } | State::HalfOpen(_) | State::Suspect { .. } => None,
+            BreakerState::Open { until, .. } => Some(*until - now),
+            BreakerState::Closed { .. } | BreakerState::HalfOpen(_) | BreakerState::Suspect { .. } => None,
         }
     }
 
-    fn judge_window(&mut self, now: Timestamp) {
-        let State::Closed { consecutive_failures } = self.machine.state else { return };
+    fn evaluate_window(&mut self, now: Timestamp) {
+        let BreakerState::Closed { consecutive_failures } = self.machine.state else { return };
         if self.mode == BreakerMode::ForcedClosed {
             return;
         }
@@ -431,7 +433,7 @@ impl Breaker {
             Some(TripReason::ConsecutiveFailures)
         } else {
             let counts = self.window.counts(now);
-            self.shares_reached(counts)
+            self.reached_rate(counts)
         };
         if let Some(reason) = reason {
             self.open(reason, now);
@@ -440,14 +442,14 @@ impl Breaker {
 
     /// Streams and non-streaming answers are judged for slowness separately: each kind needs `min_calls` calls of its
     /// own.
-    fn shares_reached(&self, counts: CallCounts) -> Option<TripReason> {
+    fn reached_rate(&self, counts: CallCounts) -> Option<TripReason> {
         let settings = &self.settings;
         let enough = |calls: u64| calls >= settings.min_calls.into();
         let is_slow = |slow, calls| enough(calls) && settings.slow_rate.is_reached_by(slow, calls);
         if enough(counts.calls) && settings.failure_rate.is_reached_by(counts.failed, counts.calls) {
             Some(TripReason::FailureRate)
-        } else if is_slow(counts.whole_slow, counts.whole)
-            || is_slow(counts.slow.saturating_sub(counts.cut), counts.streams())
+        } else if is_slow(counts.unstreamed_slow, counts.unstreamed)
+            || is_slow(counts.slow.saturating_sub(counts.timed_out), counts.streams())
         {
             Some(TripReason::SlowRate)
         } else if is_slow(counts.slow, counts.streams()) {
@@ -457,7 +459,7 @@ impl Breaker {
         }
     }
 
-    fn note(&mut self, transition: Option<Transition>) {
+    fn record_transition(&mut self, transition: Option<Transition>) {
         let Some(transition) = transition else { return };
         // The counts belong to the state that has ended; a trial is judged by its probes alone.
         self.window.clear();

@@ -5,8 +5,8 @@ use arrayvec::ArrayVec;
 use std::time::Duration;
 
 /// The limits on the number of stages in a trial and on the number of probes in one stage.
-pub(super) const MOST_STAGES: usize = 8;
-pub(super) const MOST_PROBES: usize = 64;
+pub(super) const MAX_STAGES: usize = 8;
+pub(super) const MAX_PROBES: usize = 64;
 
 /// Unchecked settings; [`BreakerOptions::check`] validates them.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct BreakerOptions {
     /// The slow-call rate over the window that opens the breaker, in percent.
     pub slow_percent: f64,
     /// A call whose first content arrives later than this is slow.
-    pub slow_after: Duration,
+    pub slow_threshold: Duration,
     /// The minimum number of calls in the window for the rates to apply. `None`: twice `failure_threshold`, at least
     /// ten.
     pub min_calls: Option<u32>,
@@ -27,11 +27,11 @@ pub struct BreakerOptions {
     /// How long the breaker stays open before it is half-open.
     pub open_for: Duration,
     /// The factor by which each consecutive opening lasts longer than the one before.
-    pub open_growth: f64,
+    pub open_multiplier: f64,
     /// The upper bound of `open_for` as it grows.
-    pub open_cap: Duration,
+    pub max_open_for: Duration,
     /// The number of probes in each stage of a trial; a stage is passed with that many successes.
-    pub stages: Vec<u32>,
+    pub half_open_stages: Vec<u32>,
 }
 
 /// The dependencies that have a breaker of their own, with the default settings for each.
@@ -70,7 +70,7 @@ impl BreakerProfile {
     /// The default settings of this profile.
     #[must_use]
     pub fn options(self) -> BreakerOptions {
-        let (failure_threshold, failure_percent, window, open_for, slow_after) = match self {
+        let (failure_threshold, failure_percent, window, open_for, slow_threshold) = match self {
             Self::Sonnet => (5, 50.0, 60, 60, 3_800),
             Self::Haiku => (8, 50.0, 60, 30, 2_000),
             Self::OpenSearch => (5, 30.0, 30, 45, 300),
@@ -81,13 +81,13 @@ impl BreakerProfile {
             failure_threshold,
             failure_percent,
             slow_percent: 50.0,
-            slow_after: Duration::from_millis(slow_after),
+            slow_threshold: Duration::from_millis(slow_threshold),
             min_calls: None,
             window: Duration::from_secs(window),
             open_for: Duration::from_secs(open_for),
-            open_growth: 1.0,
-            open_cap: Duration::from_secs(300),
-            stages: vec![1, 3, 10],
+            open_multiplier: 1.0,
+            max_open_for: Duration::from_secs(300),
+            half_open_stages: vec![1, 3, 10],
         }
     }
 }
@@ -98,38 +98,38 @@ impl BreakerProfile {
 /// use seawall_core::breaker::BreakerProfile;
 ///
 /// let mut options = BreakerProfile::Sonnet.options();
-/// options.stages.clear();
-/// assert_eq!(options.check().unwrap_err().to_string(), "stages: must have at least one stage");
+/// options.half_open_stages.clear();
+/// assert_eq!(options.check().unwrap_err().to_string(), "half_open_stages: must have at least one stage");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     pub(super) failure_threshold: u32,
     pub(super) failure_rate: Ratio,
     pub(super) slow_rate: Ratio,
-    pub(super) slow_after: Duration,
+    pub(super) slow_threshold: Duration,
     pub(super) min_calls: u32,
     pub(super) window: Duration,
     open_for: Duration,
-    open_growth: Factor,
-    pub(super) open_cap: Duration,
-    stages: ArrayVec<u32, MOST_STAGES>,
+    open_multiplier: Factor,
+    pub(super) max_open_for: Duration,
+    half_open_stages: ArrayVec<u32, MAX_STAGES>,
 }
 
 impl BreakerOptions {
     /// Validates the settings; the error names the one that is wrong.
     pub fn check(self) -> Result<BreakerSettings, SettingError> {
         at_least_one("failure_threshold", self.failure_threshold.into())?;
-        positive("slow_after", self.slow_after)?;
+        positive("slow_threshold", self.slow_threshold)?;
         positive("open_for", self.open_for)?;
-        ordered(("open_for", self.open_for), ("open_cap", self.open_cap))?;
+        ordered(("open_for", self.open_for), ("max_open_for", self.max_open_for))?;
         if self.window < Duration::from_millis(10) {
             return Err(SettingError::new("window", format!("{:?} is shorter than 10ms", self.window)));
         }
-        let open_growth = Factor::new("open_growth", self.open_growth)?;
-        if open_growth < Factor::ONE {
+        let open_multiplier = Factor::new("open_multiplier", self.open_multiplier)?;
+        if open_multiplier < Factor::ONE {
             return Err(SettingError::new(
-                "open_growth",
-                format!("{open_growth} would shorten each opening"),
+                "open_multiplier",
+                format!("{open_multiplier} is less than 1 and would shorten each opening"),
             ));
         }
         let min_calls = match self.min_calls {
@@ -141,33 +141,36 @@ impl BreakerOptions {
             failure_threshold: self.failure_threshold,
             failure_rate: Ratio::percent("failure_percent", self.failure_percent)?,
             slow_rate: Ratio::percent("slow_percent", self.slow_percent)?,
-            slow_after: self.slow_after,
+            slow_threshold: self.slow_threshold,
             min_calls,
             window: self.window,
             open_for: self.open_for,
-            open_growth,
-            open_cap: self.open_cap,
-            stages: check_stages(&self.stages)?,
+            open_multiplier,
+            max_open_for: self.max_open_for,
+            half_open_stages: check_stages(&self.half_open_stages)?,
         })
     }
 }
 
-fn check_stages(stages: &[u32]) -> Result<ArrayVec<u32, MOST_STAGES>, SettingError> {
-    if stages.is_empty() {
-        return Err(SettingError::new("stages", "must have at least one stage"));
+fn check_stages(half_open_stages: &[u32]) -> Result<ArrayVec<u32, MAX_STAGES>, SettingError> {
+    if half_open_stages.is_empty() {
+        return Err(SettingError::new("half_open_stages", "must have at least one stage"));
     }
-    if stages.len() > MOST_STAGES {
-        return Err(SettingError::new("stages", format!("{} are more than {MOST_STAGES}", stages.len())));
+    if half_open_stages.len() > MAX_STAGES {
+        return Err(SettingError::new(
+            "half_open_stages",
+            format!("{} stages are more than the maximum of {MAX_STAGES}", half_open_stages.len()),
+        ));
     }
-    for size in stages {
-        if !(1..=MOST_PROBES).contains(&usize::try_from(*size).unwrap_or(usize::MAX)) {
+    for size in half_open_stages {
+        if !(1..=MAX_PROBES).contains(&usize::try_from(*size).unwrap_or(usize::MAX)) {
             return Err(SettingError::new(
-                "stages",
-                format!("{size} probes is not between 1 and {MOST_PROBES}"),
+                "half_open_stages",
+                format!("{size} probes is not between 1 and {MAX_PROBES}"),
             ));
         }
     }
-    Ok(stages.iter().copied().collect())
+    Ok(half_open_stages.iter().copied().collect())
 }
 
 impl BreakerSettings {
@@ -175,7 +178,7 @@ impl BreakerSettings {
     pub(super) fn open_for(&self, opening: u32) -> Duration {
         let mut open_for = self.open_for;
         for _ in 1..opening {
-            let longer = self.open_growth.times(open_for).min(self.open_cap);
+            let longer = self.open_multiplier.times(open_for).min(self.max_open_for);
             if longer == open_for {
                 break;
             }
@@ -186,12 +189,12 @@ impl BreakerSettings {
 
     /// The number of probes in this stage; `None` past the last stage.
     pub(super) fn stage_size(&self, stage: usize) -> Option<u32> {
-        self.stages.get(stage).copied()
+        self.half_open_stages.get(stage).copied()
     }
 
     /// The number of probes in each stage of a trial.
     #[must_use]
-    pub fn stages(&self) -> &[u32] {
-        &self.stages
+    pub fn half_open_stages(&self) -> &[u32] {
+        &self.half_open_stages
     }
 }

@@ -1,8 +1,8 @@
 //! A breaker shared between threads.
 
-use super::{AcquireDecision, Breaker, BreakerPermit, RejectReason};
+use super::{Breaker, BreakerDecision, BreakerPermit, RejectReason};
 use crate::deadline::Deadline;
-use crate::failure::Outcome;
+use crate::failure::AttemptOutcome;
 use crate::sync::{Arc, Mutex, lock};
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -35,20 +35,20 @@ impl SharedBreaker {
         now: Timestamp,
         attempt: Deadline,
     ) -> Result<SharedPermit, (RejectReason, Option<Duration>)> {
-        self.acquire_by(|breaker| breaker.acquire(now, attempt))
+        self.acquire_with(|breaker| breaker.acquire(now, attempt))
     }
 
     /// Like [`acquire`](Self::acquire), with any of the acquire methods of [`Breaker`].
-    pub fn acquire_by(
+    pub fn acquire_with(
         &self,
-        ask: impl FnOnce(&mut Breaker) -> AcquireDecision,
+        ask: impl FnOnce(&mut Breaker) -> BreakerDecision,
     ) -> Result<SharedPermit, (RejectReason, Option<Duration>)> {
         let decision = ask(&mut lock(&self.0));
         match decision {
-            AcquireDecision::Permitted(permit) => {
+            BreakerDecision::Permitted(permit) => {
                 Ok(SharedPermit { breaker: self.clone(), permit: Some(permit) })
             }
-            AcquireDecision::Rejected { reason, retry_after } => Err((reason, retry_after)),
+            BreakerDecision::Rejected { reason, retry_after } => Err((reason, retry_after)),
         }
     }
 
@@ -60,7 +60,7 @@ impl SharedBreaker {
 
 impl SharedPermit {
     /// Returns the permit together with the outcome of its call.
-    pub fn report(mut self, outcome: &Outcome, now: Timestamp) {
+    pub fn report(mut self, outcome: &AttemptOutcome, now: Timestamp) {
         if let Some(permit) = self.permit.take() {
             lock(&self.breaker.0).report(permit, outcome, now);
         }

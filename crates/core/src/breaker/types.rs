@@ -1,6 +1,6 @@
 //! The types of a breaker's requests and decisions.
 
-use super::blame::CallerKey;
+use super::attribution::CallerKey;
 use super::machine::{BreakerPhase, TripReason};
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ pub struct BreakerPermit {
     pub(super) serial: u64,
     pub(super) caller: Option<CallerKey>,
     /// Whether the permit belongs to a quarantined caller's own trial.
-    pub(super) is_own: bool,
-    pub(super) role: Role,
+    pub(super) is_quarantined: bool,
+    pub(super) kind: PermitKind,
 }
 
 /// Why a call was let through, which decides how its result counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum PermitKind {
     /// A normal call, or a probe of a trial.
     Call,
     /// A call that would have been rejected, had the breaker not been in observing mode.
@@ -48,9 +48,9 @@ impl BreakerPermit {
     /// Why the call would have been rejected, had the breaker not been in observing mode.
     #[must_use]
     pub const fn would_reject(&self) -> Option<RejectReason> {
-        match self.role {
-            Role::Observed(reason) => Some(reason),
-            Role::Call | Role::SingleProbe | Role::Panic => None,
+        match self.kind {
+            PermitKind::Observed(reason) => Some(reason),
+            PermitKind::Call | PermitKind::SingleProbe | PermitKind::Panic => None,
         }
     }
 }
@@ -61,14 +61,14 @@ pub enum RejectReason {
     /// The breaker is open, for the reason given.
     Open(TripReason),
     /// The breaker is half-open and all probes of this stage are in flight.
-    ProbesTaken,
+    ProbesInFlight,
     /// The operator forced the breaker open.
     ForcedOpen,
 }
 
 /// The decision on a request for a permit.
 #[derive(Debug, PartialEq, Eq)]
-pub enum AcquireDecision {
+pub enum BreakerDecision {
     /// The call may be made with this permit.
     Permitted(BreakerPermit),
     /// The call must not be made.
@@ -92,5 +92,5 @@ pub struct BreakerPeek {
     /// The time until the next probe may pass, if known.
     pub retry_after: Option<Duration>,
     /// Whether the breaker is open for one quarantined caller and not for others.
-    pub is_open_for_one: bool,
+    pub is_open_for_one_caller: bool,
 }

@@ -17,32 +17,32 @@ pub struct CallCounts {
     /// Streaming calls that were slow, whether they were answered or cut off.
     pub slow: u64,
     /// Slow calls that we cut off before their first content.
-    pub cut: u64,
+    pub timed_out: u64,
     /// Non-streaming answers. They have no time to first content, so they are judged by total time.
-    pub whole: u64,
+    pub unstreamed: u64,
     /// Non-streaming answers that were slow.
-    pub whole_slow: u64,
+    pub unstreamed_slow: u64,
 }
 
 impl CallCounts {
-    pub(super) fn count(&mut self, health: Health, is_whole: bool) {
-        let (failed, slow, cut) = match health {
+    pub(super) fn count(&mut self, health: Health, is_unstreamed: bool) {
+        let (failed, slow, timed_out) = match health {
             Health::Unknown => return,
             Health::Good => (0, 0, 0),
             Health::Slow => (0, 1, 0),
-            Health::Cut => (0, 1, 1),
+            Health::TimedOut => (0, 1, 1),
             Health::Bad => (1, 0, 0),
         };
-        *self += if is_whole {
-            Self { calls: 1, failed, whole: 1, whole_slow: slow, ..Self::default() }
+        *self += if is_unstreamed {
+            Self { calls: 1, failed, unstreamed: 1, unstreamed_slow: slow, ..Self::default() }
         } else {
-            Self { calls: 1, failed, slow, cut, ..Self::default() }
+            Self { calls: 1, failed, slow, timed_out, ..Self::default() }
         };
     }
 
     /// Calls that are judged by their time to first content.
     pub(super) const fn streams(&self) -> u64 {
-        self.calls.saturating_sub(self.whole)
+        self.calls.saturating_sub(self.unstreamed)
     }
 }
 
@@ -51,9 +51,9 @@ impl AddAssign for CallCounts {
         self.calls = self.calls.saturating_add(other.calls);
         self.failed = self.failed.saturating_add(other.failed);
         self.slow = self.slow.saturating_add(other.slow);
-        self.cut = self.cut.saturating_add(other.cut);
-        self.whole = self.whole.saturating_add(other.whole);
-        self.whole_slow = self.whole_slow.saturating_add(other.whole_slow);
+        self.timed_out = self.timed_out.saturating_add(other.timed_out);
+        self.unstreamed = self.unstreamed.saturating_add(other.unstreamed);
+        self.unstreamed_slow = self.unstreamed_slow.saturating_add(other.unstreamed_slow);
     }
 }
 
@@ -62,9 +62,9 @@ impl SubAssign for CallCounts {
         self.calls = self.calls.saturating_sub(other.calls);
         self.failed = self.failed.saturating_sub(other.failed);
         self.slow = self.slow.saturating_sub(other.slow);
-        self.cut = self.cut.saturating_sub(other.cut);
-        self.whole = self.whole.saturating_sub(other.whole);
-        self.whole_slow = self.whole_slow.saturating_sub(other.whole_slow);
+        self.timed_out = self.timed_out.saturating_sub(other.timed_out);
+        self.unstreamed = self.unstreamed.saturating_sub(other.unstreamed);
+        self.unstreamed_slow = self.unstreamed_slow.saturating_sub(other.unstreamed_slow);
     }
 }
 
@@ -85,10 +85,10 @@ impl HealthWindow {
         Self { slice_nanos, newest: 0, slices: Default::default(), total: CallCounts::default() }
     }
 
-    pub(super) fn record(&mut self, health: Health, is_whole: bool, now: Timestamp) {
+    pub(super) fn record(&mut self, health: Health, is_unstreamed: bool, now: Timestamp) {
         self.advance(now);
         let mut one = CallCounts::default();
-        one.count(health, is_whole);
+        one.count(health, is_unstreamed);
         self.slices[Self::index(self.newest)] += one;
         self.total += one;
     }
@@ -147,11 +147,12 @@ mod tests {
     #[test]
     fn each_health_counts_as_what_it_is() {
         let mut window = HealthWindow::new(Duration::from_secs(10));
-        for health in [Health::Good, Health::Slow, Health::Cut, Health::Bad, Health::Unknown] {
+        for health in [Health::Good, Health::Slow, Health::TimedOut, Health::Bad, Health::Unknown] {
             window.record(health, false, at(0));
             window.record(health, true, at(0));
         }
-        let counts = CallCounts { calls: 8, failed: 2, slow: 2, cut: 1, whole: 4, whole_slow: 2 };
+        let counts =
+            CallCounts { calls: 8, failed: 2, slow: 2, timed_out: 1, unstreamed: 4, unstreamed_slow: 2 };
         assert_eq!(window.counts(at(0)), counts);
         assert_eq!(counts.streams(), 4);
         window.clear();
@@ -172,18 +173,18 @@ mod tests {
         fn the_ring_equals_a_list_of_all_calls(
             steps in vec((0_u64..3_000, 0_usize..5, proptest::prelude::any::<bool>()), 1..120),
         ) {
-            let kinds = [Health::Good, Health::Slow, Health::Cut, Health::Bad, Health::Unknown];
+            let kinds = [Health::Good, Health::Slow, Health::TimedOut, Health::Bad, Health::Unknown];
             let mut window = HealthWindow::new(Duration::from_secs(10));
             let mut calls: Vec<(u64, Health, bool)> = Vec::new();
             let mut now = 0;
-            for (wait, kind, is_whole) in steps {
+            for (wait, kind, is_unstreamed) in steps {
                 now += wait;
-                window.record(kinds[kind], is_whole, at(now));
-                calls.push((now, kinds[kind], is_whole));
+                window.record(kinds[kind], is_unstreamed, at(now));
+                calls.push((now, kinds[kind], is_unstreamed));
                 let mut naive = CallCounts::default();
-                for (when, health, is_whole) in &calls {
+                for (when, health, is_unstreamed) in &calls {
                     if when / 1_000 + 10 > now / 1_000 {
-                        naive.count(*health, *is_whole);
+                        naive.count(*health, *is_unstreamed);
                     }
                 }
                 prop_assert_eq!(window.counts(at(now)), naive);

@@ -4,14 +4,14 @@ use crate::money::Money;
 
 /// The ledger account of one budget: what is posted and what is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct BudgetAccount {
     /// Cost of calls that have ended.
     pub posted: Money,
-    /// Worst-case cost of calls in flight.
+    /// Maximum cost of calls in flight.
     pub held: Money,
 }
 
-impl Account {
+impl BudgetAccount {
     /// Posted plus held: what counts against the cap.
     #[must_use]
     pub const fn committed(&self) -> Money {
@@ -20,7 +20,7 @@ impl Account {
 
     /// What can still be reserved under `cap`.
     #[must_use]
-    pub const fn free(&self, cap: Money) -> Money {
+    pub const fn available(&self, cap: Money) -> Money {
         cap.saturating_sub(self.committed())
     }
 
@@ -30,7 +30,7 @@ impl Account {
         cap.saturating_sub(self.posted)
     }
 
-    /// Spend above `cap`, from calls that cost more than their worst case or from a cap that was lowered. Debt is
+    /// Spend above `cap`, from calls that cost more than their maximum cost or from a cap that was lowered. Debt is
     /// never written off: the account refuses until its day is over.
     #[must_use]
     pub const fn debt(&self, cap: Money) -> Money {
@@ -41,7 +41,7 @@ impl Account {
         self.held = self.held.saturating_add(amount);
     }
 
-    /// Replaces a worst-case charge by the actual cost.
+    /// Replaces a maximum charge by the actual cost.
     pub(super) fn correct(&mut self, charged: Money, cost: Money) {
         self.posted = self.posted.saturating_sub(charged).saturating_add(cost);
     }

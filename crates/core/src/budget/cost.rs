@@ -28,32 +28,32 @@ pub struct CostOptions {
     /// Share of the cap, in percent, at which the warning begins.
     pub warning: f64,
     /// Share of the cap, in percent, at or under which the projection must stay for the warning to end.
-    pub calm: f64,
+    pub recovery_threshold: f64,
     /// How long the projection must stay there before the warning ends.
-    pub calm_for: Duration,
+    pub recovery_for: Duration,
     /// How long a budget may be spent before it is reported as stuck.
-    pub stuck_after: Duration,
+    pub renotify_after: Duration,
     /// Factor over its usual cost above which an hour raises a velocity alarm.
     pub velocity: f64,
     /// Number of known days from which an hour has a usual cost.
-    pub usual_days: u64,
+    pub min_baseline_days: u64,
     /// Age from which a state is treated as at least a warning.
-    pub doubtful_after: Duration,
+    pub stale_after: Duration,
     /// Age from which the guest tier is treated as spent.
-    pub blind_after: Duration,
+    pub expired_after: Duration,
 }
 
 impl Default for CostOptions {
     fn default() -> Self {
         Self {
             warning: 80.0,
-            calm: 95.0,
-            calm_for: Duration::from_secs(600),
-            stuck_after: Duration::from_secs(4 * 3_600),
+            recovery_threshold: 95.0,
+            recovery_for: Duration::from_secs(600),
+            renotify_after: Duration::from_secs(4 * 3_600),
             velocity: 1.5,
-            usual_days: 3,
-            doubtful_after: Duration::from_secs(300),
-            blind_after: Duration::from_secs(900),
+            min_baseline_days: 3,
+            stale_after: Duration::from_secs(300),
+            expired_after: Duration::from_secs(900),
         }
     }
 }
@@ -62,28 +62,28 @@ impl Default for CostOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostSettings {
     warning: Ratio,
-    calm: Ratio,
-    calm_for: Duration,
-    stuck_after: Duration,
+    recovery_threshold: Ratio,
+    recovery_for: Duration,
+    renotify_after: Duration,
     velocity: Factor,
-    usual_days: u64,
-    doubtful_after: Duration,
-    blind_after: Duration,
+    min_baseline_days: u64,
+    stale_after: Duration,
+    expired_after: Duration,
 }
 
 impl CostOptions {
-    /// Fails on percentages outside the valid range and on `doubtful_after` above `blind_after`.
+    /// Fails on percentages outside the valid range and on `stale_after` above `expired_after`.
     pub fn check(&self) -> Result<CostSettings, SettingError> {
-        ordered(("doubtful_after", self.doubtful_after), ("blind_after", self.blind_after))?;
+        ordered(("stale_after", self.stale_after), ("expired_after", self.expired_after))?;
         Ok(CostSettings {
             warning: Ratio::percent("warning", self.warning)?,
-            calm: Ratio::percent("calm", self.calm)?,
-            calm_for: self.calm_for,
-            stuck_after: positive("stuck_after", self.stuck_after)?,
+            recovery_threshold: Ratio::percent("recovery_threshold", self.recovery_threshold)?,
+            recovery_for: self.recovery_for,
+            renotify_after: positive("renotify_after", self.renotify_after)?,
             velocity: Factor::new("velocity", self.velocity)?,
-            usual_days: self.usual_days,
-            doubtful_after: self.doubtful_after,
-            blind_after: self.blind_after,
+            min_baseline_days: self.min_baseline_days,
+            stale_after: self.stale_after,
+            expired_after: self.expired_after,
         })
     }
 }
@@ -91,23 +91,23 @@ impl CostOptions {
 impl CostSettings {
     /// Number of known days from which an hour has a usual cost.
     #[must_use]
-    pub const fn usual_days(&self) -> u64 {
-        self.usual_days
+    pub const fn min_baseline_days(&self) -> u64 {
+        self.min_baseline_days
     }
 
     /// Whether the last hour's spend exceeds the usual cost of that hour by more than the velocity factor.
     #[must_use]
-    pub fn is_rushing(&self, last_hour: Money, usual: Option<Money>) -> bool {
+    pub fn exceeds_velocity(&self, last_hour: Money, usual: Option<Money>) -> bool {
         usual.is_some_and(|usual| usual > Money::ZERO && last_hour > self.velocity.of(usual))
     }
 
     /// The state to act on when the last evaluation is `age` old. Stale figures are never treated as good news; guests
     /// are restricted first, because theirs is the unpaid tier.
     #[must_use]
-    pub fn believed(&self, state: CostState, tier: Tier, age: Duration) -> CostState {
-        let at_least = if age > self.blind_after && tier == Tier::Guest {
+    pub fn effective_state(&self, state: CostState, tier: Tier, age: Duration) -> CostState {
+        let at_least = if age > self.expired_after && tier == Tier::Guest {
             CostState::Spent
-        } else if age > self.doubtful_after {
+        } else if age > self.stale_after {
             CostState::Warning
         } else {
             CostState::Normal
@@ -125,19 +125,19 @@ pub struct CostReading {
     pub cap: Money,
     /// Projected spend at the end of the day.
     pub projected: Money,
-    /// Lowest worst-case cost of any request, or zero if unknown. With less than this left, every request is refused.
-    pub least: Money,
+    /// Lowest maximum cost of any request, or zero if unknown. With less than this left, every request is refused.
+    pub min_request_cost: Money,
 }
 
 /// Why the cost state changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostCause {
     /// The posted amount reached the warning share of the cap.
-    ShareReached,
+    WarningReached,
     /// The projection stayed at or under the calm share of the cap for long enough.
-    PaceIsCalm,
+    ProjectionRecovered,
     /// The day is projected to end above the cap after an earlier warning had ended.
-    PaceIsHigh,
+    ProjectionAboveCap,
     /// The cap is reached, or the remainder does not cover the cheapest request.
     CapReached,
     /// A new UTC day began.
@@ -161,13 +161,13 @@ pub struct CostChange {
 
 /// Result of a tick or a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a change is told once"]
+#[must_use = "a transition is reported once"]
 pub struct CostDecision {
     /// The cost state after the tick.
     pub state: CostState,
     /// The transition, reported once.
     pub change: Option<CostChange>,
-    /// The budget has been spent for longer than `stuck_after` without a decision by an operator. Reported once.
+    /// The budget has been spent for longer than `renotify_after` without a decision by an operator. Reported once.
     pub is_stuck: bool,
 }
 
@@ -185,7 +185,7 @@ pub struct CostDecision {
 ///     posted: dollars(4_000),
 ///     cap: dollars(5_000),
 ///     projected: dollars(4_900),
-///     least: Money::from_nanos(27_360_000),
+///     min_request_cost: Money::from_nanos(27_360_000),
 /// };
 /// assert_eq!(machine.tick(&reading, Now::default()).state, CostState::Warning);
 /// ```
@@ -199,8 +199,8 @@ pub struct CostMachine {
     /// Start of the current stretch of calm projections; only set during a warning.
     calm_since: Option<Timestamp>,
     /// A warning has already ended today, so that only a projection above the cap warns again.
-    has_calmed: bool,
-    told_stuck: bool,
+    has_recovered: bool,
+    reported_stuck: bool,
 }
 
 impl CostMachine {
@@ -214,8 +214,8 @@ impl CostMachine {
             day: now.utc.day(),
             cap: None,
             calm_since: None,
-            has_calmed: false,
-            told_stuck: false,
+            has_recovered: false,
+            reported_stuck: false,
         }
     }
 
@@ -234,7 +234,7 @@ impl CostMachine {
     /// Evaluates the budget and returns the state, with the transition if there was one.
     pub fn tick(&mut self, reading: &CostReading, now: Now) -> CostDecision {
         let before = self.state;
-        let fresh = self.start_afresh(reading.cap, now);
+        let fresh = self.reset_on_new_day_or_cap(reading.cap, now);
         let (to, mut cause) = self.next(reading, now.monotonic);
         if let Some(why) = fresh.filter(|_| to != CostState::Spent || before == CostState::Spent) {
             cause = why;
@@ -242,9 +242,9 @@ impl CostMachine {
         let change = (to != before).then_some(CostChange { from: before, to, cause });
         self.enter(to, before, now.monotonic);
         let is_stuck = self.state == CostState::Spent
-            && !self.told_stuck
-            && now.monotonic - self.since >= self.settings.stuck_after;
-        self.told_stuck |= is_stuck;
+            && !self.reported_stuck
+            && now.monotonic - self.since >= self.settings.renotify_after;
+        self.reported_stuck |= is_stuck;
         CostDecision { state: self.state, change, is_stuck }
     }
 
@@ -254,7 +254,7 @@ impl CostMachine {
     pub fn reset(&mut self, now: Now) -> CostDecision {
         let from = self.state;
         self.enter(CostState::Normal, from, now.monotonic);
-        self.has_calmed |= from != CostState::Normal;
+        self.has_recovered |= from != CostState::Normal;
         let change = (from != CostState::Normal).then_some(CostChange {
             from,
             to: CostState::Normal,
@@ -264,7 +264,7 @@ impl CostMachine {
     }
 
     /// Another day resets all state; another cap only ends the spent state that the old one caused.
-    fn start_afresh(&mut self, cap: Money, now: Now) -> Option<CostCause> {
+    fn reset_on_new_day_or_cap(&mut self, cap: Money, now: Now) -> Option<CostCause> {
         let day = now.utc.day();
         let is_new_day = day != self.day;
         let is_new_cap = self.cap.is_some_and(|known| known != cap);
@@ -272,9 +272,9 @@ impl CostMachine {
         self.day = day;
         if is_new_day {
             self.calm_since = None;
-            self.has_calmed = false;
+            self.has_recovered = false;
             // A day that is spent from its first moment is a new event and is reported as stuck again if it lasts.
-            self.told_stuck = false;
+            self.reported_stuck = false;
             if self.state == CostState::Spent {
                 self.since = now.monotonic;
             }
@@ -289,33 +289,33 @@ impl CostMachine {
     }
 
     fn next(&mut self, reading: &CostReading, now: Timestamp) -> (CostState, CostCause) {
-        let CostReading { posted, cap, projected, least } = *reading;
-        let fits_nothing = posted >= cap || least > cap.saturating_sub(posted);
+        let CostReading { posted, cap, projected, min_request_cost } = *reading;
+        let fits_nothing = posted >= cap || min_request_cost > cap.saturating_sub(posted);
         if self.state == CostState::Spent || fits_nothing {
             return (CostState::Spent, CostCause::CapReached);
         }
-        let is_calm = !self.settings.calm.is_exceeded_by(projected.as_nanos(), cap.as_nanos());
+        let is_calm = !self.settings.recovery_threshold.is_exceeded_by(projected.as_nanos(), cap.as_nanos());
         match self.state {
-            CostState::Normal if self.has_calmed && projected > cap => {
-                (CostState::Warning, CostCause::PaceIsHigh)
+            CostState::Normal if self.has_recovered && projected > cap => {
+                (CostState::Warning, CostCause::ProjectionAboveCap)
             }
             CostState::Normal
-                if !self.has_calmed
+                if !self.has_recovered
                     && self.settings.warning.is_reached_by(posted.as_nanos(), cap.as_nanos()) =>
             {
-                (CostState::Warning, CostCause::ShareReached)
+                (CostState::Warning, CostCause::WarningReached)
             }
             CostState::Warning if is_calm => {
                 let since = *self.calm_since.get_or_insert(now);
-                if now - since < self.settings.calm_for {
-                    return (CostState::Warning, CostCause::ShareReached);
+                if now - since < self.settings.recovery_for {
+                    return (CostState::Warning, CostCause::WarningReached);
                 }
-                self.has_calmed = true;
-                (CostState::Normal, CostCause::PaceIsCalm)
+                self.has_recovered = true;
+                (CostState::Normal, CostCause::ProjectionRecovered)
             }
             state => {
                 self.calm_since = None;
-                (state, CostCause::ShareReached)
+                (state, CostCause::WarningReached)
             }
         }
     }
@@ -325,7 +325,7 @@ impl CostMachine {
         if to != before {
             self.since = now;
             self.calm_since = None;
-            self.told_stuck = false;
+            self.reported_stuck = false;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The ledger of one day: accounts per tier, per caller and per lease.
 
-use super::account::Account;
-use super::accounts::Accounts;
-use super::entry::{Reservation, ReservationId};
+use super::account::BudgetAccount;
+use super::accounts::AccountTable;
+use super::entry::{BudgetReservation, ReservationId};
 use super::lease_id::LeaseId;
 use crate::money::Money;
 use crate::time::Timestamp;
@@ -10,7 +10,7 @@ use crate::vocabulary::Tier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A lease in the books of the node that holds it.
+/// A lease in the ledger of the node that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLease {
     /// Identifies the lease to the authority.
@@ -20,14 +20,14 @@ pub struct HeldLease {
     /// Total given back since the lease began.
     pub returned: Money,
     /// What the node has posted and holds against this lease.
-    pub account: Account,
+    pub account: BudgetAccount,
     /// When the lease ends on the node's own clock; nothing may be reserved from it afterwards.
     pub until: Timestamp,
 }
 
 impl HeldLease {
     pub(super) const fn new(id: LeaseId) -> Self {
-        let account = Account { posted: Money::ZERO, held: Money::ZERO };
+        let account = BudgetAccount { posted: Money::ZERO, held: Money::ZERO };
         Self { id, granted: Money::ZERO, returned: Money::ZERO, account, until: Timestamp::ZERO }
     }
 
@@ -39,37 +39,37 @@ impl HeldLease {
 
     /// What can still be reserved or given back while the lease runs.
     #[must_use]
-    pub const fn free(&self) -> Money {
-        self.account.free(self.cap())
+    pub const fn available(&self) -> Money {
+        self.account.available(self.cap())
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Day {
-    pub(super) tiers: [Account; 3],
+pub(super) struct DayLedger {
+    pub(super) tiers: [BudgetAccount; 3],
     /// Cost above the reserved amount, per tier.
     pub(super) overrun: [Money; 3],
-    pub(super) callers: Accounts,
+    pub(super) callers: AccountTable,
     /// Callers that have already raised a single-source alarm. The set stays small: each has spent a large share of
     /// the day's budget.
-    pub(super) told: BTreeSet<u64>,
+    pub(super) alarmed: BTreeSet<u64>,
     /// Keyed by generation; reservations draw on the last one.
     pub(super) leases: [BTreeMap<u64, HeldLease>; 3],
     pub(super) open: u64,
-    /// Expired reservations, charged at their worst case until the actual cost is known.
-    pub(super) given_up: BTreeSet<ReservationId>,
+    /// Expired reservations, charged at their maximum cost until the actual cost is known.
+    pub(super) expired: BTreeSet<ReservationId>,
     pub(super) used: Duration,
 }
 
-impl Day {
+impl DayLedger {
     /// An empty day whose hash table of caller accounts uses this seed.
     pub(super) fn seeded(seed: u64) -> Self {
-        Self { callers: Accounts::seeded(seed), ..Self::default() }
+        Self { callers: AccountTable::seeded(seed), ..Self::default() }
     }
 
-    pub(super) fn all(&self) -> Account {
-        let sum = |part: fn(&Account) -> Money| self.tiers.iter().map(part).sum();
-        Account { posted: sum(|tier| tier.posted), held: sum(|tier| tier.held) }
+    pub(super) fn all(&self) -> BudgetAccount {
+        let sum = |part: fn(&BudgetAccount) -> Money| self.tiers.iter().map(part).sum();
+        BudgetAccount { posted: sum(|tier| tier.posted), held: sum(|tier| tier.held) }
     }
 
     /// The lease that new reservations draw on.
@@ -87,11 +87,11 @@ impl Day {
     /// Applies a change to every account of a reservation: tier, lease and caller. Returns the caller's account.
     pub(super) fn change(
         &mut self,
-        reservation: &Reservation,
+        reservation: &BudgetReservation,
         node: Option<u64>,
-        how: impl Fn(&mut Account),
-    ) -> &mut Account {
-        let Reservation { day, tier, caller, generation, .. } = *reservation;
+        how: impl Fn(&mut BudgetAccount),
+    ) -> &mut BudgetAccount {
+        let BudgetReservation { day, tier, caller, generation, .. } = *reservation;
         how(&mut self.tiers[tier.index()]);
         if let Some(node) = node {
             let id = LeaseId { day, tier, node, generation };
@@ -111,10 +111,10 @@ impl Day {
 
     /// Removes one item of an evicted day, so that no single request pays for all of it. Returns `None` when nothing
     /// is left.
-    pub(super) fn dismantle(&mut self) -> Option<Option<ReservationId>> {
-        if self.callers.dismantle() {
+    pub(super) fn evict_one(&mut self) -> Option<Option<ReservationId>> {
+        if self.callers.remove_any() {
             return Some(None);
         }
-        self.given_up.pop_first().map(Some)
+        self.expired.pop_first().map(Some)
     }
 }

@@ -1,6 +1,6 @@
-//! Ledger entries: every change of the books as a value that a journal can store.
+//! Ledger entries: every change of the ledger as a value that a journal can store.
 //!
-//! The state of a book is the sum of its entries. Writing each entry to a journal before acting on it makes the book
+//! The state of a ledger is the sum of its entries. Writing each entry to a journal before acting on it makes the ledger
 //! recoverable after a crash. Applying an entry twice has no effect.
 
 use super::lease_id::LeaseId;
@@ -9,14 +9,14 @@ use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
 use crate::vocabulary::Tier;
 
-/// Identifies a reservation, unique within one book. Numbers count up and never reach the upper half of the range; an
+/// Identifies a reservation, unique within one ledger. Numbers count up and never reach the upper half of the range; an
 /// entry with such a number is corrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationId(pub u64);
 
 /// What a request asks to reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct ReservationRequest {
     /// The caller's number.
     pub caller: u64,
     /// The caller's tier, whose daily budget is charged.
@@ -29,16 +29,16 @@ pub struct Ask {
     pub input: u64,
     /// Output tokens at which the response is cut off.
     pub output: u64,
-    /// Worst-case cost.
-    pub worst: Money,
+    /// Maximum cost.
+    pub max_cost: Money,
     /// When the call has certainly ended; the reservation expires then.
     pub expires: Timestamp,
 }
 
 /// A hold on every budget of a request, taken before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    /// Unique number in its book.
+pub struct BudgetReservation {
+    /// Unique number in its ledger.
     pub id: ReservationId,
     /// The day that pays, in days since 1970, whenever the reservation is settled.
     pub day: u64,
@@ -54,17 +54,17 @@ pub struct Reservation {
     pub input: u64,
     /// Output tokens held.
     pub output: u64,
-    /// Worst-case cost, which is the amount held.
-    pub worst: Money,
-    /// When it expires and is charged at its worst case.
+    /// Maximum cost, which is the amount held.
+    pub max_cost: Money,
+    /// When it expires and is charged at its maximum cost.
     pub expires: Timestamp,
 }
 
-/// One change of the books.
+/// One change of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum BudgetEntry {
     /// A reservation was taken before a call.
-    Reserved(Reservation),
+    Reserved(BudgetReservation),
     /// A call ended with this usage and cost.
     Posted {
         /// The reservation that is settled.
@@ -76,7 +76,7 @@ pub enum Entry {
     },
     /// No call was made or it cost nothing: the hold is released.
     Voided(ReservationId),
-    /// The outcome is unknown: the worst case is charged until the actual cost is known.
+    /// The outcome is unknown: the maximum cost is charged until the actual cost is known.
     Expired(ReservationId),
     /// An operator corrected a posted amount.
     Corrected {
@@ -123,7 +123,7 @@ pub struct Correction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CorrectionRefusal {
     /// The caller or its tier has posted less than `charged` for calls that ended on that day.
-    #[error("{charged} was not posted there: on that day the caller has {caller} and the tier has {tier}")]
+    #[error("{charged} was not posted on that day: the caller has {caller} posted and the tier {tier}")]
     NotPosted {
         /// The amount that the correction claims was posted.
         charged: Money,
@@ -132,8 +132,8 @@ pub enum CorrectionRefusal {
         /// What the tier has posted on that day for ended calls.
         tier: Money,
     },
-    /// The book spends leases: their costs have already been reported to the authority.
-    #[error("this node spends leases, whose books are with the ledger")]
+    /// The ledger spends leases: their costs have already been reported to the authority.
+    #[error("this node spends leases: correct the amount in the ledger that grants them")]
     OnLeases,
 }
 
@@ -142,7 +142,7 @@ pub enum CorrectionRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetRefusal {
     /// The input is larger than one request may have.
-    #[error("the request has about {wanted} tokens of input, and {limit} are allowed")]
+    #[error("request too large: about {wanted} input tokens, at most {limit} allowed")]
     RequestInput {
         /// Estimated input tokens of the request.
         wanted: u64,
@@ -150,7 +150,7 @@ pub enum BudgetRefusal {
         limit: u64,
     },
     /// The requested output is larger than one request may have.
-    #[error("the request wants {wanted} tokens of output, and {limit} are allowed")]
+    #[error("output limit too high: {wanted} output tokens requested, at most {limit} allowed")]
     RequestOutput {
         /// Requested output tokens.
         wanted: u64,
@@ -159,69 +159,69 @@ pub enum BudgetRefusal {
     },
     /// The session's input token limit is exhausted.
     #[error(
-        "this conversation has {free} tokens of input left and the request needs {wanted}; begin a new one"
+        "session token limit reached: {available} input tokens left, the request needs {wanted}; start a new session"
     )]
     SessionInput {
         /// Input tokens that the request needs.
         wanted: u64,
         /// Input tokens that the session has left.
-        free: u64,
+        available: u64,
     },
     /// The session's output token limit is exhausted.
     #[error(
-        "this conversation has {free} tokens of output left and the request wants {wanted}; begin a new one"
+        "session token limit reached: {available} output tokens left, the request asks for {wanted}; start a new session"
     )]
     SessionOutput {
         /// Output tokens that the request asks for.
         wanted: u64,
         /// Output tokens that the session has left.
-        free: u64,
+        available: u64,
     },
     /// The caller's daily budget is exhausted.
-    #[error("this caller has {free} left today and the request may cost {wanted}")]
+    #[error("daily budget of the caller exhausted: {available} left, the request may cost {wanted}")]
     CallerDay {
-        /// Worst-case cost of the request.
+        /// Maximum cost of the request.
         wanted: Money,
         /// What the caller can still reserve.
-        free: Money,
+        available: Money,
         /// What it could reserve once all holds are released.
         unspent: Money,
         /// When the daily budget resets.
         resets: UtcTime,
     },
     /// The tier's daily budget is exhausted.
-    #[error("callers of the tier {tier} have {free} left today and the request may cost {wanted}")]
+    #[error("daily budget of tier {tier} exhausted: {available} left, the request may cost {wanted}")]
     TierDay {
         /// The tier whose budget refused the request.
         tier: Tier,
-        /// Worst-case cost of the request.
+        /// Maximum cost of the request.
         wanted: Money,
         /// What the tier can still reserve.
-        free: Money,
+        available: Money,
         /// What it could reserve once all holds are released.
         unspent: Money,
         /// When the daily budget resets.
         resets: UtcTime,
     },
     /// The global daily budget is exhausted.
-    #[error("the day's budget has {free} left and the request may cost {wanted}")]
+    #[error("global daily budget exhausted: {available} left, the request may cost {wanted}")]
     GlobalDay {
-        /// Worst-case cost of the request.
+        /// Maximum cost of the request.
         wanted: Money,
         /// What can still be reserved.
-        free: Money,
+        available: Money,
         /// What could be reserved once all holds are released.
         unspent: Money,
         /// When the daily budget resets.
         resets: UtcTime,
     },
     /// The request exceeds a whole day's budget, even with nothing spent.
-    #[error("the request may cost {wanted}, and a whole day has {most}")]
-    MoreThanADay {
-        /// Worst-case cost of the request.
+    #[error("the request may cost {wanted}, more than a whole daily budget ({max})")]
+    ExceedsDailyBudget {
+        /// Maximum cost of the request.
         wanted: Money,
         /// The smallest of the daily caps that apply.
-        most: Money,
+        max: Money,
     },
 }
 
@@ -229,7 +229,7 @@ pub enum BudgetRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayShortage {
     /// What can be reserved now.
-    pub free: Money,
+    pub available: Money,
     /// What could be reserved once all holds are released. A request that fits this may be retried after they settle;
     /// any other must be made smaller.
     pub unspent: Money,
@@ -242,9 +242,11 @@ impl BudgetRefusal {
     #[must_use]
     pub const fn shortage(&self) -> Option<DayShortage> {
         match *self {
-            Self::CallerDay { free, unspent, resets, .. }
-            | Self::TierDay { free, unspent, resets, .. }
-            | Self::GlobalDay { free, unspent, resets, .. } => Some(DayShortage { free, unspent, resets }),
+            Self::CallerDay { available, unspent, resets, .. }
+            | Self::TierDay { available, unspent, resets, .. }
+            | Self::GlobalDay { available, unspent, resets, .. } => {
+                Some(DayShortage { available, unspent, resets })
+            }
             _ => None,
         }
     }
@@ -252,7 +254,7 @@ impl BudgetRefusal {
 
 /// One caller's share of the day's cap exceeds the single-source threshold. Raised once a day per caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceAlarm {
+pub struct SingleSourceAlarm {
     /// The caller that raised the alarm.
     pub caller: u64,
     /// What the caller has posted on that day.
@@ -263,12 +265,12 @@ pub struct SourceAlarm {
 
 /// Effect of applying an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an alarm is told once"]
+#[must_use = "an alarm is reported once"]
 pub enum ApplyDecision {
-    /// The books changed.
+    /// The ledger changed.
     Applied,
-    /// The books changed and the caller crossed the single-source threshold.
-    SingleSource(SourceAlarm),
+    /// The ledger changed and the caller crossed the single-source threshold.
+    SingleSource(SingleSourceAlarm),
     /// Nothing changed: the entry is a duplicate, or its reservation or lease is unknown or evicted.
-    Known,
+    Unchanged,
 }

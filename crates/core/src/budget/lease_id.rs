@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Identifies a lease.
 ///
 /// A node has one lease per tier and day, whose total it raises. `node` identifies one incarnation of a node with
-/// intact books: a node that has lost its books cannot know what it has spent, and must come back under another
+/// an intact ledger: a node that has lost its ledger cannot know what it has spent, and must come back under another
 /// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId {
@@ -36,9 +36,9 @@ pub enum LeaseState {
     Closed,
 }
 
-/// A slice of a day's budget lent to one node, in the authority's books.
+/// A slice of a day's budget lent to one node, in the authority's ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct BudgetLease {
     /// Identifies the lease.
     pub id: LeaseId,
     /// Total granted.
@@ -48,21 +48,21 @@ pub struct Lease {
     /// Total given back, as far as reported.
     pub returned: Money,
     /// How long the node may spend it, counted from the moment the node sent its request.
-    pub lasts: Duration,
+    pub term: Duration,
     /// When it is written off unless renewed, on the authority's clock.
     pub expires: Timestamp,
     /// Lifecycle state.
     pub state: LeaseState,
 }
 
-impl Lease {
+impl BudgetLease {
     pub(super) const fn new(id: LeaseId) -> Self {
         Self {
             id,
             granted: Money::ZERO,
             posted: Money::ZERO,
             returned: Money::ZERO,
-            lasts: Duration::ZERO,
+            term: Duration::ZERO,
             expires: Timestamp::ZERO,
             state: LeaseState::Running,
         }
@@ -70,7 +70,7 @@ impl Lease {
 
     /// The remainder: neither posted nor given back.
     #[must_use]
-    pub const fn rest(&self) -> Money {
+    pub const fn remainder(&self) -> Money {
         match self.state {
             LeaseState::Closed => Money::ZERO,
             LeaseState::Running | LeaseState::WrittenOff => {
@@ -80,24 +80,24 @@ impl Lease {
     }
 }
 
-/// The authority's reply to a node that asks for a lease. Each variant carries the lease for the node's own book.
+/// The authority's reply to a node that asks for a lease. Each variant carries the lease for the node's own ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a lease that nobody uses is lost until it expires"]
+#[must_use = "an unused lease is unavailable to other nodes until it expires"]
 pub enum LeaseDecision {
     /// Raised, perhaps by less than was asked for, or renewed.
-    Granted(Lease),
+    Granted(BudgetLease),
     /// Renewed, but the caps leave nothing to raise it by.
-    Spent(Lease),
+    Exhausted(BudgetLease),
     /// The requested lease was closed. This is its successor, which may not be spent until it has been granted.
-    Over(Lease),
+    Superseded(BudgetLease),
 }
 
 impl LeaseDecision {
-    /// The lease to pass to the node's book.
+    /// The lease to pass to the node's ledger.
     #[must_use]
-    pub const fn lease(&self) -> &Lease {
+    pub const fn lease(&self) -> &BudgetLease {
         match self {
-            Self::Granted(lease) | Self::Spent(lease) | Self::Over(lease) => lease,
+            Self::Granted(lease) | Self::Exhausted(lease) | Self::Superseded(lease) => lease,
         }
     }
 }
@@ -115,7 +115,7 @@ pub struct LeaseReport {
 
 /// Asks a node to give back what it does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recall {
+pub struct LeaseRecall {
     /// The lease to give back from.
     pub lease: LeaseId,
     /// Total that should have been given back.

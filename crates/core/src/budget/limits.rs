@@ -9,9 +9,9 @@ use crate::vocabulary::Tier;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventBudget {
     /// First day (UTC).
-    pub first: UtcTime,
+    pub first_day: UtcTime,
     /// Last day (UTC), inclusive.
-    pub last: UtcTime,
+    pub last_day: UtcTime,
     /// The cap on each of these days.
     pub day: Money,
 }
@@ -30,7 +30,7 @@ pub struct BudgetOptions {
     /// Each tier's share of the global cap, in percent, in the order of [`Tier::ALL`].
     pub shares: [f64; 3],
     /// Share of the global cap, in percent, above which one caller's spend raises an alarm.
-    pub single_source: f64,
+    pub single_source_alarm: f64,
     /// Days with a different global cap.
     pub events: Vec<EventBudget>,
 }
@@ -43,7 +43,7 @@ impl Default for BudgetOptions {
             caller_day: Money::from_dollars(5),
             day: Money::from_dollars(5_000),
             shares: [50.0, 35.0, 15.0],
-            single_source: 10.0,
+            single_source_alarm: 10.0,
             events: Vec::new(),
         }
     }
@@ -55,7 +55,7 @@ pub struct BudgetLimits {
     pub(super) session_input: u64,
     pub(super) session_output: u64,
     pub(super) caller_day: Money,
-    pub(super) single_source: Ratio,
+    pub(super) single_source_alarm: Ratio,
     day: Money,
     shares: [Ratio; 3],
     /// Sorted by first day, without overlaps.
@@ -72,7 +72,7 @@ impl BudgetOptions {
         let whole: u32 = shares.iter().map(|share| share.millionths()).sum();
         if whole > 1_000_000 {
             let problem =
-                format!("the tiers' shares come to {}%, more than the whole", f64::from(whole) / 10_000.0);
+                format!("the tiers' shares add up to {}%, more than 100%", f64::from(whole) / 10_000.0);
             return Err(SettingError::new("shares", problem));
         }
         for (setting, amount) in [("day", self.day), ("caller_day", self.caller_day)] {
@@ -81,14 +81,14 @@ impl BudgetOptions {
             }
         }
         if self.caller_day > self.day {
-            let problem = format!("{} is more than all may spend ({})", self.caller_day, self.day);
+            let problem = format!("{} is more than the daily budget ({})", self.caller_day, self.day);
             return Err(SettingError::new("caller_day", problem));
         }
         Ok(BudgetLimits {
             session_input: at_least_one("session_input", self.session_input)?,
             session_output: at_least_one("session_output", self.session_output)?,
             caller_day: self.caller_day,
-            single_source: Ratio::percent("single_source", self.single_source)?,
+            single_source_alarm: Ratio::percent("single_source_alarm", self.single_source_alarm)?,
             day: self.day,
             shares,
             events: checked_events(&self.events)?,
@@ -98,20 +98,21 @@ impl BudgetOptions {
 
 fn checked_events(events: &[EventBudget]) -> Result<Vec<EventBudget>, SettingError> {
     let mut events = events.to_vec();
-    events.sort_by_key(|event| event.first);
+    events.sort_by_key(|event| event.first_day);
     for event in &events {
-        if event.first.day() > event.last.day() {
-            let problem = format!("{} ends before it begins ({})", date(event.last), date(event.first));
+        if event.first_day.day() > event.last_day.day() {
+            let problem =
+                format!("{} ends before it begins ({})", date(event.last_day), date(event.first_day));
             return Err(SettingError::new("events", problem));
         }
         if event.day == Money::ZERO {
-            return Err(SettingError::new("events", format!("{} has a cap of $0.00", date(event.first))));
+            return Err(SettingError::new("events", format!("{} has a cap of $0.00", date(event.first_day))));
         }
     }
     for pair in events.windows(2) {
-        if pair[1].first.day() <= pair[0].last.day() {
+        if pair[1].first_day.day() <= pair[0].last_day.day() {
             let problem =
-                format!("{} has two caps: {} and {}", date(pair[1].first), pair[0].day, pair[1].day);
+                format!("{} has two caps: {} and {}", date(pair[1].first_day), pair[0].day, pair[1].day);
             return Err(SettingError::new("events", problem));
         }
     }
@@ -127,7 +128,7 @@ impl BudgetLimits {
     /// The global cap on a day, in days since 1970.
     #[must_use]
     pub fn day_cap(&self, day: u64) -> Money {
-        let falls_on = |event: &&EventBudget| (event.first.day()..=event.last.day()).contains(&day);
+        let falls_on = |event: &&EventBudget| (event.first_day.day()..=event.last_day.day()).contains(&day);
         self.events.iter().find(falls_on).map_or(self.day, |event| event.day)
     }
 
@@ -169,7 +170,11 @@ mod tests {
     }
 
     fn event(first: u32, last: u32, dollars: u64) -> EventBudget {
-        EventBudget { first: november(first), last: november(last), day: Money::from_dollars(dollars) }
+        EventBudget {
+            first_day: november(first),
+            last_day: november(last),
+            day: Money::from_dollars(dollars),
+        }
     }
 
     #[test]
@@ -186,16 +191,16 @@ mod tests {
         let options = BudgetOptions::default;
         assert_eq!(
             problem(&BudgetOptions { shares: [50.0, 35.0, 15.001], ..options() }),
-            "shares: the tiers' shares come to 100.001%, more than the whole"
+            "shares: the tiers' shares add up to 100.001%, more than 100%"
         );
         assert!(BudgetOptions { shares: [20.0, 20.0, 20.0], ..options() }.check().is_ok());
         assert_eq!(
             problem(&BudgetOptions { shares: [f64::NAN, 1.0, 1.0], ..options() }),
-            "shares: NaN% is not a share"
+            "shares: NaN% is not a percentage"
         );
         assert_eq!(
             problem(&BudgetOptions { caller_day: Money::from_dollars(5_001), ..options() }),
-            "caller_day: $5001.00 is more than all may spend ($5000.00)"
+            "caller_day: $5001.00 is more than the daily budget ($5000.00)"
         );
         assert!(BudgetOptions { caller_day: Money::from_dollars(5_000), ..options() }.check().is_ok());
         assert_eq!(problem(&BudgetOptions { day: Money::ZERO, ..options() }), "day: must be more than $0.00");
@@ -211,7 +216,10 @@ mod tests {
             problem(&BudgetOptions { session_output: 0, ..options() }),
             "session_output: must be at least 1"
         );
-        assert!(problem(&BudgetOptions { single_source: 0.0, ..options() }).starts_with("single_source"));
+        assert!(
+            problem(&BudgetOptions { single_source_alarm: 0.0, ..options() })
+                .starts_with("single_source_alarm")
+        );
     }
 
     #[test]

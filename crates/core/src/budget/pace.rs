@@ -19,23 +19,23 @@ const HOURS_KEPT: usize = 8 * 24;
 /// Sixty minutes span sixty-one buckets, because they rarely begin on a boundary.
 const MINUTES_KEPT: usize = 61;
 /// Extrapolation assumes at least this much observed time: three seconds of a busy start are no forecast.
-const LEAST_KNOWN: u64 = 5 * NANOS_PER_MINUTE;
+const MIN_OBSERVED: u64 = 5 * NANOS_PER_MINUTE;
 /// Clock divergence up to this is drift; beyond it, the wall clock was set.
-const MOST_DRIFT: u64 = NANOS_PER_MINUTE;
+const MAX_DRIFT: u64 = NANOS_PER_MINUTE;
 
 /// Index of a span in a ring buffer of `SPANS`.
-fn place<const SPANS: usize>(span: u64) -> usize {
+fn ring_index<const SPANS: usize>(span: u64) -> usize {
     usize::try_from(span % SPANS as u64).unwrap_or(0)
 }
 
 /// Ring buffer of sums per minute.
 #[derive(Clone, Debug)]
-struct Minutes {
+struct MinuteRing {
     sums: [Money; MINUTES_KEPT],
     latest: u64,
 }
 
-impl Minutes {
+impl MinuteRing {
     fn new(latest: u64) -> Self {
         Self { sums: [Money::ZERO; MINUTES_KEPT], latest }
     }
@@ -48,16 +48,16 @@ impl Minutes {
         }
         while self.latest < minute {
             self.latest += 1;
-            self.sums[place::<MINUTES_KEPT>(self.latest)] = Money::ZERO;
+            self.sums[ring_index::<MINUTES_KEPT>(self.latest)] = Money::ZERO;
         }
-        let sum = &mut self.sums[place::<MINUTES_KEPT>(self.latest)];
+        let sum = &mut self.sums[ring_index::<MINUTES_KEPT>(self.latest)];
         *sum = sum.saturating_add(amount);
     }
 
     /// The sum of a minute, or zero if it is no longer kept.
     fn of(&self, minute: u64) -> Money {
         let is_kept = minute <= self.latest && self.latest - minute < MINUTES_KEPT as u64;
-        if is_kept { self.sums[place::<MINUTES_KEPT>(minute)] } else { Money::ZERO }
+        if is_kept { self.sums[ring_index::<MINUTES_KEPT>(minute)] } else { Money::ZERO }
     }
 }
 
@@ -73,13 +73,13 @@ struct Hour {
 
 /// Ring buffer of wall-clock hours, indexed by hour number, so that a clock set back finds its hour again.
 #[derive(Clone, Debug)]
-struct Hours {
+struct HourRing {
     hours: [Hour; HOURS_KEPT],
     current: u64,
     seen: Now,
 }
 
-impl Hours {
+impl HourRing {
     fn new(now: Now) -> Self {
         let current = now.utc.as_nanos() / NANOS_PER_HOUR;
         let mut hours = Self { hours: [Hour::default(); HOURS_KEPT], current, seen: now };
@@ -88,26 +88,26 @@ impl Hours {
     }
 
     fn begin(&mut self, number: u64, is_whole: bool) {
-        self.hours[place::<HOURS_KEPT>(number)] = Hour { number, cost: Money::ZERO, is_whole };
+        self.hours[ring_index::<HOURS_KEPT>(number)] = Hour { number, cost: Money::ZERO, is_whole };
         self.current = number;
     }
 
     fn add(&mut self, amount: Money, now: Now) {
         self.advance(now);
-        let hour = &mut self.hours[place::<HOURS_KEPT>(self.current)];
+        let hour = &mut self.hours[ring_index::<HOURS_KEPT>(self.current)];
         hour.cost = hour.cost.saturating_add(amount);
     }
 
     fn advance(&mut self, now: Now) {
         let number = now.utc.as_nanos() / NANOS_PER_HOUR;
         let expected = self.seen.utc.as_nanos().saturating_add(nanos(now.monotonic - self.seen.monotonic));
-        let was_set = expected.abs_diff(now.utc.as_nanos()) > MOST_DRIFT;
+        let was_set = expected.abs_diff(now.utc.as_nanos()) > MAX_DRIFT;
         // A slightly late timestamp counts towards the present hour.
         if was_set || number > self.current {
             self.seen = now;
         }
         if was_set {
-            self.hours[place::<HOURS_KEPT>(self.current)].is_whole = false;
+            self.hours[ring_index::<HOURS_KEPT>(self.current)].is_whole = false;
             if number != self.current {
                 self.begin(number, false);
             }
@@ -122,7 +122,7 @@ impl Hours {
 
     /// The cost of an hour that was observed in full and has ended.
     fn known(&self, number: u64) -> Option<Money> {
-        let hour = self.hours[place::<HOURS_KEPT>(number)];
+        let hour = self.hours[ring_index::<HOURS_KEPT>(number)];
         (hour.number == number && hour.is_whole && number != self.current).then_some(hour.cost)
     }
 }
@@ -131,8 +131,8 @@ impl Hours {
 #[derive(Clone, Debug)]
 pub struct SpendPace {
     began: Timestamp,
-    minutes: Minutes,
-    hours: Hours,
+    minutes: MinuteRing,
+    hours: HourRing,
 }
 
 impl SpendPace {
@@ -140,7 +140,7 @@ impl SpendPace {
     #[must_use]
     pub fn new(now: Now) -> Self {
         let minute = now.monotonic.as_nanos() / NANOS_PER_MINUTE;
-        Self { began: now.monotonic, minutes: Minutes::new(minute), hours: Hours::new(now) }
+        Self { began: now.monotonic, minutes: MinuteRing::new(minute), hours: HourRing::new(now) }
     }
 
     /// Records spend. An amount of zero is meaningful: it records that time has passed.
@@ -162,7 +162,7 @@ impl SpendPace {
     /// The hourly spend rate. With less than an hour observed, the observed part is extrapolated.
     #[must_use]
     pub fn hourly_rate(&self, now: Timestamp) -> Money {
-        let known = nanos(now - self.began).clamp(LEAST_KNOWN, NANOS_PER_HOUR);
+        let known = nanos(now - self.began).clamp(MIN_OBSERVED, NANOS_PER_HOUR);
         part(self.last_hour(now), NANOS_PER_HOUR, known)
     }
 

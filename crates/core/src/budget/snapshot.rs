@@ -1,39 +1,39 @@
-//! Snapshots of the books, so that a journal can be truncated.
+//! Snapshots of the ledger, so that a journal can be truncated.
 //!
-//! The owner of a journal writes a snapshot from time to time and drops the entries before it. Books restored from a
-//! snapshot continue as if they had never stopped. An inconsistent snapshot is rejected as a whole: money that cannot
-//! be accounted for is worse than a book that does not open.
+//! The owner of a journal writes a snapshot from time to time and drops the entries before it. A ledger restored from a
+//! snapshot continues as if it had never stopped. An inconsistent snapshot is rejected as a whole: money that cannot
+//! be accounted for is worse than a ledger that does not open.
 //!
 //! **What does not survive.** Monotonic timestamps are valid in one process only. Open reservations keep theirs and
 //! must be expired once the rest of the journal has been replayed. The end of a node's lease is not saved, so that
 //! nothing is spent from it until it is renewed. Leases that the authority has lent get a fresh term.
 
-use super::account::{Account, SessionTokens};
-use super::entry::{Reservation, ReservationId};
-use super::lease_id::{Lease, LeaseId};
+use super::account::{BudgetAccount, SessionTokens};
+use super::entry::{BudgetReservation, ReservationId};
+use super::lease_id::{BudgetLease, LeaseId};
 use crate::money::Money;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// The complete state of a [`BudgetBook`](super::BudgetBook).
+/// The complete state of a [`BudgetLedger`](super::BudgetLedger).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetSnapshot {
     /// Number of the next reservation.
     pub next: u64,
-    /// How long the book had been in use; `used` fields are on the same scale.
+    /// How long the ledger had been in use; `used` fields are on the same scale.
     pub uptime: Duration,
     /// Uptime at which the next eviction scan is due.
-    pub next_look: Duration,
+    pub next_sweep: Duration,
     /// Session at which the current eviction scan continues, if one is in progress.
-    pub session_round: Option<u64>,
+    pub session_sweep: Option<u64>,
     /// Ledgers per day.
     pub days: Vec<SavedDay>,
     /// Token usage per session.
     pub sessions: Vec<SavedSession>,
     /// Reservations that are open.
-    pub open: Vec<Reservation>,
-    /// Expired reservations, charged at their worst case, whose actual cost may still arrive.
-    pub given_up: Vec<Reservation>,
+    pub open: Vec<BudgetReservation>,
+    /// Expired reservations, charged at their maximum cost, whose actual cost may still arrive.
+    pub expired: Vec<BudgetReservation>,
 }
 
 /// The ledger of one day.
@@ -44,13 +44,13 @@ pub struct SavedDay {
     /// Uptime at the last use.
     pub used: Duration,
     /// Account of each tier.
-    pub tiers: [Account; 3],
+    pub tiers: [BudgetAccount; 3],
     /// Cost above the reserved amount, per tier.
     pub overrun: [Money; 3],
     /// Account of each caller.
     pub callers: Vec<SavedCaller>,
     /// Leases held by the node.
-    pub leases: Vec<SavedHolding>,
+    pub leases: Vec<SavedHeldLease>,
 }
 
 /// One caller's account of a day.
@@ -59,14 +59,14 @@ pub struct SavedCaller {
     /// The caller's number.
     pub caller: u64,
     /// What the caller has posted and holds.
-    pub account: Account,
+    pub account: BudgetAccount,
     /// The single-source alarm for this caller has been raised.
-    pub is_told: bool,
+    pub alarm_raised: bool,
 }
 
 /// A lease held by the node, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SavedHolding {
+pub struct SavedHeldLease {
     /// Identifies the lease.
     pub id: LeaseId,
     /// Total granted.
@@ -74,7 +74,7 @@ pub struct SavedHolding {
     /// Total given back.
     pub returned: Money,
     /// What the node has posted and holds against it.
-    pub account: Account,
+    pub account: BudgetAccount,
 }
 
 /// Token usage of one session.
@@ -88,68 +88,68 @@ pub struct SavedSession {
     pub tokens: SessionTokens,
 }
 
-/// The complete state of a [`LeaseBook`](super::LeaseBook). Sums per tier are recomputed from the leases.
+/// The complete state of a [`LeaseLedger`](super::LeaseLedger). Sums per tier are recomputed from the leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseSnapshot {
-    /// The latest time that the book had seen, on the clock of the leases' expiry.
+    /// The latest time that the ledger had seen, on the clock of the leases' expiry.
     pub at: Timestamp,
-    /// How long the book had been in use; `used` fields are on the same scale.
+    /// How long the ledger had been in use; `used` fields are on the same scale.
     pub uptime: Duration,
     /// Leases per day.
-    pub days: Vec<SavedLentDay>,
+    pub days: Vec<SavedLeaseDay>,
 }
 
 /// One day of the authority's ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SavedLentDay {
+pub struct SavedLeaseDay {
     /// Days since 1970.
     pub day: u64,
     /// Uptime at the last use.
     pub used: Duration,
     /// All leases of the day.
-    pub leases: Vec<Lease>,
+    pub leases: Vec<BudgetLease>,
 }
 
 /// Why a snapshot was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// An item occurs more than once.
-    #[error("the {what} {number} is there twice")]
-    Twice {
+    #[error("duplicate {what} {number}")]
+    Duplicate {
         /// Kind of the item.
         what: &'static str,
         /// Number of the item.
         number: u64,
     },
     /// A lease occurs more than once.
-    #[error("the lease {0:?} is there twice")]
-    LeaseTwice(LeaseId),
+    #[error("duplicate lease {0:?}")]
+    DuplicateLease(LeaseId),
     /// A reservation's number is beyond the last one issued.
-    #[error("the reservation {} has a number that was never given out", .0.0)]
-    NeverGiven(ReservationId),
+    #[error("reservation {} has a number that was never issued", .0.0)]
+    UnissuedReservation(ReservationId),
     /// The next reservation number is out of range.
-    #[error("the next number, {0}, is beyond what a book counts to")]
+    #[error("the next reservation number, {0}, is out of range")]
     NextTooLarge(u64),
     /// An account disagrees with the reservations that it covers.
-    #[error("the books of {what} on day {day} are not what its reservations come to")]
-    DoesNotAddUp {
+    #[error("the account of {what} on day {day} does not match its reservations")]
+    AccountMismatch {
         /// Kind of the account.
         what: &'static str,
         /// Day of the account.
         day: u64,
     },
     /// A session's held tokens disagree with its open reservations.
-    #[error("the conversation {0} does not hold what its reservations come to")]
-    SessionDoesNotAddUp(u64),
+    #[error("the held tokens of session {0} do not match its reservations")]
+    SessionMismatch(u64),
     /// The sums of a day overflow.
-    #[error("the sums of day {0} are more than can be counted")]
-    TooMuch(u64),
-    /// A lease of another node or day, or a lease in a book without leases.
-    #[error("the lease {0:?} does not belong here")]
+    #[error("the sums of day {0} overflow")]
+    Overflow(u64),
+    /// A lease of another node or day, or a lease in a ledger without leases.
+    #[error("the lease {0:?} belongs to another node or day")]
     ForeignLease(LeaseId),
     /// An item was used after the snapshot was taken.
-    #[error("the {what} {number} was used later than the book")]
-    UsedLater {
+    #[error("{what} {number} was used after the snapshot was taken")]
+    UsedAfterSnapshot {
         /// Kind of the item.
         what: &'static str,
         /// Number of the item.

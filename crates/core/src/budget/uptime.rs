@@ -1,17 +1,17 @@
-//! Monotonic age of a book, and how long it retains idle entries.
+//! Monotonic age of a ledger, and how long it retains idle entries.
 
 use crate::time::Timestamp;
 use std::time::Duration;
 
 /// Idle entries are evicted after this time: it covers today, yesterday for reports, and a margin. It is elapsed time
 /// and not dates, so that setting the wall clock cannot make a spent day new.
-pub(super) const KEPT_FOR: Duration = Duration::from_secs(48 * 3_600);
+pub(super) const RETENTION: Duration = Duration::from_secs(48 * 3_600);
 /// Interval between eviction scans.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(3_600);
+pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Entries evicted per call, so that no single request pays for a whole day.
-pub(super) const SLICE: usize = 64;
+pub(super) const SWEEP_BATCH: usize = 64;
 
-/// Time since a book first saw a timestamp. Monotonic clocks of two processes are unrelated: entries read back from a
+/// Time since a ledger first saw a timestamp. Monotonic clocks of two processes are unrelated: entries read back from a
 /// journal are as old as the reading, and time without a running process does not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Uptime {
@@ -22,7 +22,7 @@ pub(super) struct Uptime {
 }
 
 impl Uptime {
-    /// Continues from the uptime of a restored book.
+    /// Continues from the uptime of a restored ledger.
     pub(super) const fn since(before: Duration) -> Self {
         Self { began: None, before, passed: before }
     }
@@ -32,7 +32,7 @@ impl Uptime {
         self.began.map(|began| began + self.passed.saturating_sub(self.before))
     }
 
-    pub(super) fn hear(&mut self, now: Timestamp) {
+    pub(super) fn observe(&mut self, now: Timestamp) {
         let began = *self.began.get_or_insert(now);
         self.passed = self.passed.max(self.before.saturating_add(now - began));
     }
@@ -42,7 +42,7 @@ impl Uptime {
     }
 
     /// Whether an entry last used at `used` is past its retention.
-    pub(super) fn has_outlived(self, used: Duration) -> bool {
-        self.passed.saturating_sub(used) >= KEPT_FOR
+    pub(super) fn is_past_retention(self, used: Duration) -> bool {
+        self.passed.saturating_sub(used) >= RETENTION
     }
 }

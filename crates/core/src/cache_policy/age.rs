@@ -39,9 +39,9 @@ impl fmt::Display for Confidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheAgeOptions {
     /// Below this age an answer is fresh.
-    pub fresh_for: Duration,
+    pub max_age: Duration,
     /// From this age on an answer is never served.
-    pub keep_for: Duration,
+    pub max_stale_age: Duration,
     /// How far the clock of the node that stored the answer may be ahead of ours.
     pub clock_skew: Duration,
 }
@@ -50,8 +50,8 @@ impl Default for CacheAgeOptions {
     /// Fresh for an hour, kept for a day, with clocks within five minutes.
     fn default() -> Self {
         Self {
-            fresh_for: Duration::from_secs(3_600),
-            keep_for: Duration::from_secs(24 * 3_600),
+            max_age: Duration::from_secs(3_600),
+            max_stale_age: Duration::from_secs(24 * 3_600),
             clock_skew: Duration::from_secs(5 * 60),
         }
     }
@@ -60,15 +60,15 @@ impl Default for CacheAgeOptions {
 impl CacheAgeOptions {
     /// Fails if answers are fresh for no time, or for longer than they are kept.
     pub fn check(self) -> Result<CacheAges, SettingError> {
-        positive("fresh_for", self.fresh_for)?;
-        ordered(("fresh_for", self.fresh_for), ("keep_for", self.keep_for))?;
+        positive("max_age", self.max_age)?;
+        ordered(("max_age", self.max_age), ("max_stale_age", self.max_stale_age))?;
         Ok(CacheAges { options: self })
     }
 }
 
 /// The cached answer under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptAnswer {
+pub struct CachedAnswer {
     /// The grade of the model that generated it.
     pub grade: Grade,
     /// When it was stored.
@@ -82,7 +82,7 @@ pub enum CacheSituation {
     BeforeModels {
         /// The highest grade that could be called instead: the plan's ceiling, less the grades whose breakers are
         /// open.
-        may_ask: Ceiling,
+        ceiling: Ceiling,
     },
     /// After the models have failed.
     ModelsFailed,
@@ -102,7 +102,7 @@ pub enum CacheAgeDecision {
     /// Serve it as stale, because the models have failed: stale-if-error.
     StaleIfModelsFail,
     /// Do not serve it.
-    Gone,
+    Expired,
 }
 
 impl CacheAgeDecision {
@@ -120,7 +120,7 @@ impl CacheAgeDecision {
             Self::StaleWhileRefreshing | Self::StaleWithoutRefresh | Self::StaleIfModelsFail => {
                 Some(Confidence::STALE_CACHE)
             }
-            Self::Gone => None,
+            Self::Expired => None,
         }
     }
 }
@@ -132,19 +132,19 @@ impl CacheAgeDecision {
 /// least the same grade; if none may be called, it is served as it is until it expires.
 ///
 /// ```
-/// use seawall_core::cache_policy::{CacheAgeDecision, CacheAgeOptions, CacheSituation, KeptAnswer};
+/// use seawall_core::cache_policy::{CacheAgeDecision, CacheAgeOptions, CacheSituation, CachedAnswer};
 /// use seawall_core::time::UtcTime;
 /// use seawall_core::vocabulary::{Ceiling, Grade};
 /// use std::time::Duration;
 ///
 /// let ages = CacheAgeOptions::default().check().unwrap();
-/// let kept = KeptAnswer { grade: Grade::Strong, stored_at: UtcTime::from_civil(2026, 11, 15) };
+/// let kept = CachedAnswer { grade: Grade::Strong, stored_at: UtcTime::from_civil(2026, 11, 15) };
 /// let later = kept.stored_at + Duration::from_secs(61 * 60);
 /// let decision = ages.decide(&kept, later, CacheSituation::ModelsFailed);
 /// assert_eq!(decision, CacheAgeDecision::StaleIfModelsFail);
 /// assert_eq!(decision.confidence().unwrap().to_string(), "0.4");
 ///
-/// let decide = |may_ask| ages.decide(&kept, later, CacheSituation::BeforeModels { may_ask });
+/// let decide = |ceiling| ages.decide(&kept, later, CacheSituation::BeforeModels { ceiling });
 /// assert_eq!(decide(Ceiling::Strong), CacheAgeDecision::StaleWhileRefreshing);
 /// assert_eq!(decide(Ceiling::Fast), CacheAgeDecision::StaleWithoutRefresh);
 /// ```
@@ -162,13 +162,13 @@ impl CacheAges {
 
     /// How a cached answer may be used now.
     #[must_use]
-    pub fn decide(&self, kept: &KeptAnswer, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {
-        if !self.is_alive(kept, now) {
-            return CacheAgeDecision::Gone;
+    pub fn decide(&self, kept: &CachedAnswer, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {
+        if !self.is_servable(kept, now) {
+            return CacheAgeDecision::Expired;
         }
         match situation {
-            _ if now.since(kept.stored_at) < self.options.fresh_for => CacheAgeDecision::Fresh,
-            CacheSituation::BeforeModels { may_ask } if may_ask.allows(kept.grade) => {
+            _ if now.since(kept.stored_at) < self.options.max_age => CacheAgeDecision::Fresh,
+            CacheSituation::BeforeModels { ceiling } if ceiling.allows(kept.grade) => {
                 CacheAgeDecision::StaleWhileRefreshing
             }
             CacheSituation::BeforeModels { .. } => CacheAgeDecision::StaleWithoutRefresh,
@@ -178,8 +178,8 @@ impl CacheAges {
 
     /// Whether a cached answer could still be served in some situation.
     #[must_use]
-    pub fn is_alive(&self, kept: &KeptAnswer, now: UtcTime) -> bool {
+    pub fn is_servable(&self, kept: &CachedAnswer, now: UtcTime) -> bool {
         let (age, ahead) = (now.since(kept.stored_at), kept.stored_at.since(now));
-        ahead <= self.options.clock_skew && age < self.options.keep_for
+        ahead <= self.options.clock_skew && age < self.options.max_stale_age
     }
 }

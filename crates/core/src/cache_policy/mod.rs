@@ -1,8 +1,8 @@
 //! Policy of the answer cache: scope, keys, freshness, storing and single flight.
 //!
 //! **When it acts.** Before a model is called: [`CacheKey`] gives the key to look up, [`CacheAges::decide`] whether a
-//! cached answer may still be served, [`Flights::ask`] whether to call the model or to wait for a request that already
-//! does. After a complete answer: [`StoreRule::decide`] decides whether it is stored, and [`CacheKey::for_answer`]
+//! cached answer may still be served, [`SingleFlightTable::join`] whether to call the model or to wait for a request that already
+//! does. After a complete answer: [`CacheStoreRule::decide`] decides whether it is stored, and [`CacheKey::for_answer`]
 //! under which key.
 //!
 //! **Who sees what.** An answer is public only if the intent has the same answer for all callers (FAQ, search,
@@ -29,12 +29,12 @@
 //! ```
 
 mod age;
-mod flight;
 mod key;
 mod names;
 mod numbers;
 mod personal;
 mod scope;
+mod single_flight;
 mod storing;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -42,13 +42,15 @@ mod tests;
 mod text;
 mod waiters;
 
-pub use age::{CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence, KeptAnswer};
-pub use flight::{
-    AloneReason, Asker, FlightDecision, FlightKey, FlightOptions, Flights, LandingDecision, LeaderEnd,
-    WaitDecision,
-};
+pub use age::{CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, CachedAnswer, Confidence};
 pub use key::{CacheKey, KeyParts};
 pub use personal::{PersonalData, personal_data};
 pub use scope::{PrivateReason, Question, ScopeDecision};
-pub use storing::{AnswerEnd, NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule};
+pub use single_flight::{
+    LeaderOutcome, ParticipantId, SingleFlightDecision, SingleFlightKey, SingleFlightOptions,
+    SingleFlightTable, UnsharedReason, WaitTimeoutDecision, WaitersDecision,
+};
+pub use storing::{
+    AnswerEnd, CacheStoreDecision, CacheStoreOptions, CacheStoreRefusal, CacheStoreRule, NewAnswer,
+};
 pub use text::normalise;

@@ -10,11 +10,11 @@ struct Honorific {
     /// Words before it that are not names.
     ordinary: &'static [&'static str],
     /// What follows it if it is the beginning of another word.
-    goes_on: &'static [&'static str],
+    continuations: &'static [&'static str],
     /// Whether a name in hiragana may stand before it. Not for single kanji, which may be part of a word.
     after_hiragana: bool,
     /// What follows it, after hiragana, if it is the end of one word and the beginning of another.
-    ends_word: &'static [&'static str],
+    verb_endings: &'static [&'static str],
 }
 
 /// Family terms. A single kanji alone could be the end of a name: 秩父さん.
@@ -48,9 +48,9 @@ const HONORIFICS: [Honorific; 7] = [
             "お客", "御客", "皆", "仕", "模", "同", "多", "有", "異", "一", "神", "王", "この", "その",
             "あの", "どの",
         ],
-        goes_on: &["々", "子", "式", "相", "態"],
+        continuations: &["々", "子", "式", "相", "態"],
         after_hiragana: true,
-        ends_word: &[],
+        verb_endings: &[],
     },
     Honorific {
         word: "さん",
@@ -100,46 +100,46 @@ const HONORIFICS: [Honorific; 7] = [
             "おこ",
             "ほんや",
         ],
-        goes_on: &[],
+        continuations: &[],
         after_hiragana: true,
-        ends_word: &[],
+        verb_endings: &[],
     },
     Honorific {
         word: "ちゃん",
         ordinary: &["赤", "坊", "嬢", "あか"],
-        goes_on: &[],
+        continuations: &[],
         after_hiragana: true,
         // 注文はちゃんと
-        ends_word: &["と"],
+        verb_endings: &["と"],
     },
     Honorific {
         word: "くん",
         ordinary: &[],
-        goes_on: &[],
+        continuations: &[],
         after_hiragana: true,
         // とどくんですか
-        ends_word: &["で", "だ", "じ", "な", "か", "す", "よ", "ね"],
+        verb_endings: &["で", "だ", "じ", "な", "か", "す", "よ", "ね"],
     },
     Honorific {
         word: "君",
         ordinary: &["諸", "主", "暴", "名", "幼", "父", "細", "貴"],
-        goes_on: &["主", "臨", "達"],
+        continuations: &["主", "臨", "達"],
         after_hiragana: false,
-        ends_word: &[],
+        verb_endings: &[],
     },
     Honorific {
         word: "氏",
         ordinary: &["彼", "華", "摂", "両", "同", "諸", "某"],
-        goes_on: &["名", "族", "神", "子"],
+        continuations: &["名", "族", "神", "子"],
         after_hiragana: false,
-        ends_word: &[],
+        verb_endings: &[],
     },
     Honorific {
         word: "殿",
         ordinary: &["宮", "神", "御", "本", "正", "寝", "貴", "湯", "若"],
-        goes_on: &["堂", "様", "下", "方"],
+        continuations: &["堂", "様", "下", "方"],
         after_hiragana: false,
-        ends_word: &[],
+        verb_endings: &[],
     },
 ];
 
@@ -149,7 +149,7 @@ const VERBS: &str = "届続付着聞書行歩動働開空置引弾描磨泣鳴�
 /// Titles that precede a name, and greetings that a name may follow.
 const GREETINGS: [&str; 7] = ["mr", "mrs", "ms", "dear", "hi", "hello", "hey"];
 /// Capitalised words after a greeting that are not names.
-const NO_NAMES: [&str; 61] = [
+const NOT_NAMES: [&str; 61] = [
     "a",
     "again",
     "all",
@@ -213,14 +213,14 @@ const NO_NAMES: [&str; 61] = [
     "you",
 ];
 /// Maximum number of punctuation marks between a greeting and a name.
-const MOST_MARKS: usize = 3;
+const MAX_MARKS: usize = 3;
 
 /// Whether a person is addressed or introduced by name. Both texts are the same, the second in lower case.
-pub(super) fn names_somebody(cased: &str, folded: &str) -> bool {
+pub(super) fn contains_name(cased: &str, folded: &str) -> bool {
     NAME_WORDS.iter().any(|word| folded.contains(word))
         || HONORIFICS.iter().any(|honorific| honorific.addresses(folded))
         || has_romanised_honorific(folded)
-        || greets(cased)
+        || has_greeting_with_name(cased)
 }
 
 impl Honorific {
@@ -233,10 +233,14 @@ impl Honorific {
             };
             let is_family = || FAMILY.iter().any(|word| before.ends_with(word));
             let is_ordinary = || self.ordinary.iter().any(|word| before.ends_with(word)) || is_family();
-            let goes_on = || self.goes_on.iter().any(|word| after.starts_with(word));
+            let continuations = || self.continuations.iter().any(|word| after.starts_with(word));
             let reads_as_verb = is_hiragana(last) || (self.word == "くん" && ends_in_one_verb(before));
-            let ends_word = || reads_as_verb && self.ends_word.iter().any(|word| after.starts_with(word));
-            (self.after_hiragana || !is_hiragana(last)) && !is_ordinary() && !goes_on() && !ends_word()
+            let verb_endings =
+                || reads_as_verb && self.verb_endings.iter().any(|word| after.starts_with(word));
+            (self.after_hiragana || !is_hiragana(last))
+                && !is_ordinary()
+                && !continuations()
+                && !verb_endings()
         })
     }
 }
@@ -267,7 +271,7 @@ fn has_romanised_honorific(text: &str) -> bool {
 }
 
 /// Whether a capitalised word that may be a name follows a greeting.
-fn greets(text: &str) -> bool {
+fn has_greeting_with_name(text: &str) -> bool {
     let mut greeted = false;
     let mut marks = 0;
     // A piece includes the mark after it, so that a piece that is only a mark counts as a further one.
@@ -279,7 +283,7 @@ fn greets(text: &str) -> bool {
         } else {
             let small = word.to_lowercase().replace('’', "'");
             let is_name = word.chars().next().is_some_and(char::is_uppercase)
-                && !NO_NAMES.contains(&small.as_str())
+                && !NOT_NAMES.contains(&small.as_str())
                 && !GREETINGS.contains(&small.as_str());
             if greeted && is_name {
                 return true;
@@ -287,7 +291,7 @@ fn greets(text: &str) -> bool {
             greeted = GREETINGS.contains(&small.as_str());
             marks = 1;
         }
-        greeted &= marks <= MOST_MARKS && mark.is_some_and(|mark| matches!(mark, ' ' | '.' | ',' | '、'));
+        greeted &= marks <= MAX_MARKS && mark.is_some_and(|mark| matches!(mark, ' ' | '.' | ',' | '、'));
     }
     false
 }

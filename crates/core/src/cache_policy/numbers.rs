@@ -13,7 +13,7 @@ const MARKED_NUMBER: usize = 4;
 /// The same in one word with letters.
 const MIXED_NUMBER: usize = 5;
 /// Maximum number of separators between two digits of one number, as in `03 - 1234`.
-const MOST_SEPARATORS: usize = 3;
+const MAX_SEPARATORS: usize = 3;
 /// Digits of an hour, a minute, or a volume in a list.
 const PAIR: usize = 2;
 /// Digits between the commas of an amount.
@@ -100,14 +100,14 @@ impl Joint {
     /// Combines two separators; `None` if together they end the number. A comma followed by a blank ends a clause.
     fn and(self, next: Self) -> Option<Self> {
         match (self, next) {
-            (Self::Hard(count), Self::Hard(_)) if count < MOST_SEPARATORS => Some(Self::Hard(count + 1)),
+            (Self::Hard(count), Self::Hard(_)) if count < MAX_SEPARATORS => Some(Self::Hard(count + 1)),
             _ => None,
         }
     }
 }
 
 /// A run of digits that belong together, and how they are grouped.
-struct Run<'a> {
+struct DigitRun<'a> {
     text: &'a str,
     start: usize,
     /// Where its last digit ends.
@@ -127,7 +127,7 @@ struct Run<'a> {
     opened_by: Option<Joint>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> DigitRun<'a> {
     fn new(text: &'a str, start: usize) -> Self {
         Self {
             text,
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
         self.joint.is_some()
     }
 
-    fn meaning(mut self) -> Option<PersonalData> {
+    fn classify(mut self) -> Option<PersonalData> {
         self.close_group();
         let count = self.digits.len();
         let before = self.text.get(..self.start).unwrap_or_default();
@@ -209,12 +209,12 @@ impl<'a> Run<'a> {
             let rest = after.strip_prefix(link).map(|rest| rest.trim_start().trim_start_matches('ご'));
             rest.is_some_and(|rest| OWNED_WORDS.iter().any(|word| rest.starts_with(word)))
         };
-        stands_after_owner(before) || LINKS_BACK.iter().any(|link| follows(link))
+        follows_owned_word(before) || LINKS_BACK.iter().any(|link| follows(link))
     }
 }
 
 /// Whether a text ends in a word whose number is identifying, followed by at most two links.
-fn stands_after_owner(text: &str) -> bool {
+fn follows_owned_word(text: &str) -> bool {
     let bare = |text: &'_ str| text.trim_end_matches(|c: char| !c.is_alphanumeric()).len();
     let mut rest = text.get(..bare(text)).unwrap_or_default();
     for _ in 0..=2 {
@@ -229,19 +229,19 @@ fn stands_after_owner(text: &str) -> bool {
 
 /// The first identifying number in the text.
 pub(super) fn number(text: &str) -> Option<PersonalData> {
-    let mut run: Option<Run<'_>> = None;
+    let mut run: Option<DigitRun<'_>> = None;
     for (at, character) in text.char_indices() {
         if character.is_numeric() {
-            run.get_or_insert_with(|| Run::new(text, at)).push(character, at);
+            run.get_or_insert_with(|| DigitRun::new(text, at)).push(character, at);
         } else if let Some(mut ended) = run.take() {
             if Joint::of(character).is_some_and(|joint| ended.separate(joint)) {
                 run = Some(ended);
-            } else if let Some(meaning) = ended.meaning() {
+            } else if let Some(meaning) = ended.classify() {
                 return Some(meaning);
             }
         }
     }
-    run.and_then(Run::meaning)
+    run.and_then(DigitRun::classify)
 }
 
 /// The Luhn check of payment cards.

@@ -1,11 +1,11 @@
 //! Heuristic detector of personal data in a text.
 
-use super::names::names_somebody;
+use super::names::contains_name;
 use super::numbers::{has_mixed_number, number};
-use super::text::in_usual_width;
-use crate::vocabulary::words;
+use super::text::normalise_width;
+use crate::vocabulary::named_enum;
 
-words! {
+named_enum! {
     /// The kind of personal data found in a text.
     pub enum PersonalData as "personal data" {
         /// An e-mail address.
@@ -60,7 +60,7 @@ const ADDRESS_WORDS: [&str; 4] = ["丁目", "番地", "住所は", "my address i
 /// ```
 #[must_use]
 pub fn personal_data(text: &str) -> Option<PersonalData> {
-    let cased: String = text.chars().map(in_usual_width).collect();
+    let cased: String = text.chars().map(normalise_width).collect();
     let folded = cased.to_ascii_lowercase();
     let holds = |words: &[&str]| words.iter().any(|word| folded.contains(word));
     if has_email(&folded) {
@@ -75,7 +75,7 @@ pub fn personal_data(text: &str) -> Option<PersonalData> {
     if holds(&NUMBER_WORDS) || has_mixed_number(&folded) {
         return Some(PersonalData::Number);
     }
-    if names_somebody(&cased, &folded) {
+    if contains_name(&cased, &folded) {
         return Some(PersonalData::Name);
     }
     holds(&ADDRESS_WORDS).then_some(PersonalData::Address)

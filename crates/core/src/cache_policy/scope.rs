@@ -44,7 +44,7 @@ impl Question<'_> {
     /// The scope, as far as the question determines it.
     #[must_use]
     pub fn scope(&self) -> ScopeDecision {
-        let reason = if !is_for_everybody(self.intent) {
+        let reason = if !is_caller_independent(self.intent) {
             PrivateReason::Intent
         } else if !self.history.is_empty() {
             PrivateReason::History
@@ -69,7 +69,7 @@ impl Question<'_> {
 }
 
 /// Whether an intent has the same answer for all callers.
-const fn is_for_everybody(intent: Intent) -> bool {
+const fn is_caller_independent(intent: Intent) -> bool {
     match intent {
         Intent::Faq | Intent::ProductDiscovery | Intent::ProductQuestion | Intent::Promotion => true,
         Intent::Recommendation | Intent::Order | Intent::Chitchat | Intent::Unknown => false,

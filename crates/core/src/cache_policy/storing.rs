@@ -1,11 +1,11 @@
 //! Decides which answers are stored.
 
-use super::age::{CacheAges, KeptAnswer};
+use super::age::{CacheAges, CachedAnswer};
 use crate::setting::{SettingError, at_least_one};
 use crate::time::UtcTime;
-use crate::vocabulary::{Grade, words};
+use crate::vocabulary::{Grade, named_enum};
 
-words! {
+named_enum! {
     /// How an answer ended.
     pub enum AnswerEnd as "answer end" {
         /// The model finished.
@@ -17,7 +17,7 @@ words! {
         /// A guardrail changed or blocked it.
         Filtered = "filtered",
         /// The model requests a tool call.
-        WantsTool = "wants_tool",
+        ToolUse = "tool_use",
         /// The stream was cut off.
         Interrupted = "interrupted",
         /// The end is unknown.
@@ -38,16 +38,16 @@ pub struct NewAnswer<'a> {
 
 /// Whether to store an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreDecision {
+pub enum CacheStoreDecision {
     /// Store it and replace any cached answer.
     Store,
     /// Do not store it.
-    Refuse(StoreRefusal),
+    Refuse(CacheStoreRefusal),
 }
 
 /// Why an answer is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreRefusal {
+pub enum CacheStoreRefusal {
     /// It did not finish cleanly.
     NotFinished(AnswerEnd),
     /// It is empty.
@@ -55,31 +55,31 @@ pub enum StoreRefusal {
     /// It exceeds the size limit.
     TooLong {
         /// The size limit in bytes.
-        largest: usize,
+        max: usize,
     },
     /// A cached answer of a higher grade can still be served.
-    StrongerLives,
+    StrongerCached,
 }
 
-/// Settings before validation; see [`StoreOptions::check`].
+/// Settings before validation; see [`CacheStoreOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreOptions {
+pub struct CacheStoreOptions {
     /// Maximum size of a stored answer, in bytes.
-    pub largest_text: usize,
+    pub max_answer_size: usize,
 }
 
-impl Default for StoreOptions {
+impl Default for CacheStoreOptions {
     /// 16 KiB, several times the maximum chat answer.
     fn default() -> Self {
-        Self { largest_text: 16 * 1_024 }
+        Self { max_answer_size: 16 * 1_024 }
     }
 }
 
-impl StoreOptions {
+impl CacheStoreOptions {
     /// Fails on a size limit of zero.
-    pub fn check(self, ages: CacheAges) -> Result<StoreRule, SettingError> {
-        at_least_one("largest_text", self.largest_text as u64)?;
-        Ok(StoreRule { largest_text: self.largest_text, ages })
+    pub fn check(self, ages: CacheAges) -> Result<CacheStoreRule, SettingError> {
+        at_least_one("max_answer_size", self.max_answer_size as u64)?;
+        Ok(CacheStoreRule { max_answer_size: self.max_answer_size, ages })
     }
 }
 
@@ -90,39 +90,44 @@ impl StoreOptions {
 /// use seawall_core::time::UtcTime;
 /// use seawall_core::vocabulary::Grade;
 ///
-/// let rule = StoreOptions::default().check(CacheAgeOptions::default().check().unwrap()).unwrap();
+/// let rule = CacheStoreOptions::default().check(CacheAgeOptions::default().check().unwrap()).unwrap();
 /// let now = UtcTime::from_civil(2026, 11, 15);
 /// let answer = NewAnswer { text: "Within two days.", end: AnswerEnd::Finished, grade: Grade::Fast };
-/// assert_eq!(rule.decide(&answer, None, now), StoreDecision::Store);
+/// assert_eq!(rule.decide(&answer, None, now), CacheStoreDecision::Store);
 ///
-/// let strong = KeptAnswer { grade: Grade::Strong, stored_at: now };
+/// let strong = CachedAnswer { grade: Grade::Strong, stored_at: now };
 /// let decision = rule.decide(&answer, Some(&strong), now);
-/// assert_eq!(decision, StoreDecision::Refuse(StoreRefusal::StrongerLives));
+/// assert_eq!(decision, CacheStoreDecision::Refuse(CacheStoreRefusal::StrongerCached));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreRule {
-    largest_text: usize,
+pub struct CacheStoreRule {
+    max_answer_size: usize,
     ages: CacheAges,
 }
 
-impl StoreRule {
+impl CacheStoreRule {
     /// Whether to store this answer. A cached answer of a higher grade takes precedence for as long as it could be
     /// served at all, stale included.
     #[must_use]
-    pub fn decide(&self, answer: &NewAnswer<'_>, there: Option<&KeptAnswer>, now: UtcTime) -> StoreDecision {
+    pub fn decide(
+        &self,
+        answer: &NewAnswer<'_>,
+        there: Option<&CachedAnswer>,
+        now: UtcTime,
+    ) -> CacheStoreDecision {
         let stronger_lives =
-            there.is_some_and(|kept| kept.grade > answer.grade && self.ages.is_alive(kept, now));
+            there.is_some_and(|kept| kept.grade > answer.grade && self.ages.is_servable(kept, now));
         let refusal = if answer.end != AnswerEnd::Finished {
-            StoreRefusal::NotFinished(answer.end)
+            CacheStoreRefusal::NotFinished(answer.end)
         } else if answer.text.trim().is_empty() {
-            StoreRefusal::Empty
-        } else if answer.text.len() > self.largest_text {
-            StoreRefusal::TooLong { largest: self.largest_text }
+            CacheStoreRefusal::Empty
+        } else if answer.text.len() > self.max_answer_size {
+            CacheStoreRefusal::TooLong { max: self.max_answer_size }
         } else if stronger_lives {
-            StoreRefusal::StrongerLives
+            CacheStoreRefusal::StrongerCached
         } else {
-            return StoreDecision::Store;
+            return CacheStoreDecision::Store;
         };
-        StoreDecision::Refuse(refusal)
+        CacheStoreDecision::Refuse(refusal)
     }
 }

@@ -42,11 +42,11 @@ pub fn normalise(text: &str) -> String {
 
 /// Maps one character to its usual width and to lower case.
 pub(super) fn fold(character: char) -> char {
-    in_usual_width(character).to_ascii_lowercase()
+    normalise_width(character).to_ascii_lowercase()
 }
 
 /// Maps one character to its usual width.
-pub(super) fn in_usual_width(character: char) -> char {
+pub(super) fn normalise_width(character: char) -> char {
     let code = u32::from(character);
     match code {
         0xFF01..=0xFF5E => char::from_u32(code - 0xFEE0).unwrap_or(character),

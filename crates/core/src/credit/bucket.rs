@@ -8,7 +8,7 @@ use crate::setting::SettingError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditCosts {
     /// After most failures, and for a hedge.
-    pub usual: u32,
+    pub standard: u32,
     /// After a throttle: the attempt cost the vendor next to nothing.
     pub throttled: u32,
     /// After a timeout: the attempt has already cost the most.
@@ -17,15 +17,15 @@ pub struct CreditCosts {
 
 impl CreditCosts {
     /// The long-standing values of AWS clients.
-    pub const CLASSIC: Self = Self { usual: 5, throttled: 5, timed_out: 10 };
+    pub const CLASSIC: Self = Self { standard: 5, throttled: 5, timed_out: 10 };
     /// The values that AWS clients have used since their retry specification 2.1.
-    pub const CURRENT: Self = Self { usual: 14, throttled: 5, timed_out: 14 };
+    pub const CURRENT: Self = Self { standard: 14, throttled: 5, timed_out: 14 };
 
-    pub(super) const fn of(&self, wanted_for: CreditUse) -> u32 {
-        match wanted_for {
+    pub(super) const fn of(&self, purpose: CreditUse) -> u32 {
+        match purpose {
             CreditUse::Retry(FailureKind::Throttled) => self.throttled,
             CreditUse::Retry(FailureKind::TimedOut) => self.timed_out,
-            CreditUse::Retry(_) | CreditUse::Hedge => self.usual,
+            CreditUse::Retry(_) | CreditUse::Hedge => self.standard,
         }
     }
 }
@@ -51,9 +51,12 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) fn new(options: &BucketOptions, costs: &CreditCosts) -> Result<Self, SettingError> {
-        let dearest = costs.usual.max(costs.throttled).max(costs.timed_out);
-        if options.capacity < dearest {
-            let problem = format!("{} is less than the dearest retry ({dearest})", options.capacity);
+        let most_expensive = costs.standard.max(costs.throttled).max(costs.timed_out);
+        if options.capacity < most_expensive {
+            let problem = format!(
+                "{} is less than the cost of the most expensive retry ({most_expensive})",
+                options.capacity
+            );
             return Err(SettingError::new("capacity", problem));
         }
         Ok(Self { capacity: options.capacity, level: options.capacity })

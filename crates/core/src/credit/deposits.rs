@@ -5,14 +5,14 @@ use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
 const SLICES: u32 = 10;
-const PLACES: usize = 10;
+const CELLS: usize = 10;
 
 /// Ten slices of one word each: the slice's number in the high half, its count in the low half. Adding to an expired
 /// slice resets it in the same compare-and-swap, so no addition is lost and none counts twice.
 #[derive(Debug)]
 pub(super) struct Deposits {
     slice_nanos: u64,
-    slices: [AtomicU64; PLACES],
+    slices: [AtomicU64; CELLS],
 }
 
 impl Deposits {
@@ -25,7 +25,7 @@ impl Deposits {
 
     pub(super) fn add(&self, count: u32, now: Timestamp) {
         let slice = self.slice(now);
-        let cell = &self.slices[place(slice)];
+        let cell = &self.slices[cell_index(slice)];
         let mut seen = cell.load(Ordering::Acquire);
         loop {
             let (number, counted) = split(seen);
@@ -59,8 +59,8 @@ impl Deposits {
     }
 }
 
-fn place(slice: u32) -> usize {
-    slice as usize % PLACES
+fn cell_index(slice: u32) -> usize {
+    slice as usize % CELLS
 }
 
 fn split(word: u64) -> (u32, u32) {

@@ -64,9 +64,9 @@ pub struct RatioOptions {
     /// The window over which both are counted: 1 s to 60 s.
     pub window: Duration,
     /// This many retries may be in flight whatever the ratio is.
-    pub floor_in_flight: u32,
+    pub min_concurrency: u32,
     /// Retries per second on top of the ratio.
-    pub reserve_per_second: u32,
+    pub min_per_second: u32,
 }
 
 /// Unchecked settings of a retry budget; [`RetryBudget::new`] validates them.
@@ -89,8 +89,8 @@ impl Default for RetryBudgetOptions {
             ratio: Some(RatioOptions {
                 percent: 20.0,
                 window: Duration::from_secs(10),
-                floor_in_flight: 3,
-                reserve_per_second: 0,
+                min_concurrency: 3,
+                min_per_second: 0,
             }),
             rate_cap: Some((100, Duration::from_secs(60))),
             bucket: None,
@@ -102,7 +102,7 @@ impl Default for RetryBudgetOptions {
 #[derive(Debug)]
 struct RatioGate {
     ratio: Ratio,
-    floor_in_flight: u32,
+    min_concurrency: u32,
     /// Retries on top of the ratio, over the whole window.
     reserve: u64,
     first_attempts: Deposits,
@@ -178,20 +178,20 @@ impl RetryBudget {
     }
 
     /// Counts a first attempt that succeeded, which refills the bucket by one credit.
-    pub fn first_attempt_succeeded(&self) {
+    pub fn record_first_attempt_success(&self) {
         if let Some(bucket) = &mut lock(&self.0.spending).bucket {
             bucket.refill(1);
         }
     }
 
     /// Whether a credit would be granted now. Withdraws nothing, and guarantees nothing under concurrent withdrawals.
-    pub fn would_grant(&self, wanted_for: CreditUse, now: Timestamp) -> Result<(), CreditRefusal> {
-        self.check(&lock(&self.0.spending), self.0.costs.of(wanted_for), now)
+    pub fn would_grant(&self, purpose: CreditUse, now: Timestamp) -> Result<(), CreditRefusal> {
+        self.check(&lock(&self.0.spending), self.0.costs.of(purpose), now)
     }
 
     /// Withdraws the cost of one more attempt from every gate, or from none.
-    pub fn withdraw(&self, wanted_for: CreditUse, now: Timestamp) -> Result<Credit, CreditRefusal> {
-        let cost = self.0.costs.of(wanted_for);
+    pub fn withdraw(&self, purpose: CreditUse, now: Timestamp) -> Result<Credit, CreditRefusal> {
+        let cost = self.0.costs.of(purpose);
         let mut spending = lock(&self.0.spending);
         let spending = &mut *spending;
         self.check(spending, cost, now)?;
@@ -236,14 +236,14 @@ impl RetryBudget {
 
 impl RatioGate {
     fn new(options: &RatioOptions) -> Result<Self, SettingError> {
-        let RatioOptions { percent, window, floor_in_flight, reserve_per_second } = options;
+        let RatioOptions { percent, window, min_concurrency, min_per_second } = options;
         if *window < Duration::from_secs(1) || *window > Duration::from_secs(60) {
             return Err(SettingError::new("window", format!("{window:?} is not between 1s and 60s")));
         }
-        let reserve = u128::from(*reserve_per_second) * window.as_millis() / 1_000;
+        let reserve = u128::from(*min_per_second) * window.as_millis() / 1_000;
         Ok(Self {
             ratio: Ratio::percent("percent", *percent)?,
-            floor_in_flight: *floor_in_flight,
+            min_concurrency: *min_concurrency,
             reserve: u64::try_from(reserve).unwrap_or(u64::MAX),
             first_attempts: Deposits::new(*window),
             retries: Deposits::new(*window),
@@ -251,7 +251,7 @@ impl RatioGate {
     }
 
     fn has_room(&self, in_flight: u32, now: Timestamp) -> bool {
-        if in_flight < self.floor_in_flight {
+        if in_flight < self.min_concurrency {
             return true;
         }
         let allowed = self.ratio.of(self.first_attempts.sum(now)).saturating_add(self.reserve);
@@ -261,7 +261,7 @@ impl RatioGate {
 
 impl Credit {
     /// Refills the bucket by the credit's cost, because the attempt succeeded.
-    pub fn succeeded(self) {
+    pub fn record_success(self) {
         if let Some(bucket) = &mut lock(&self.budget.0.spending).bucket {
             bucket.refill(self.cost);
         }
@@ -277,7 +277,7 @@ impl Drop for Credit {
 
 impl CreditCosts {
     fn check(&self) -> Result<(), SettingError> {
-        at_least_one("costs.usual", self.usual.into())?;
+        at_least_one("costs.standard", self.standard.into())?;
         at_least_one("costs.throttled", self.throttled.into())?;
         at_least_one("costs.timed_out", self.timed_out.into())?;
         Ok(())

@@ -19,8 +19,8 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_millis(millis)
 }
 
-fn ratio(percent: f64, window: Duration, floor_in_flight: u32, reserve_per_second: u32) -> RetryBudget {
-    let ratio = RatioOptions { percent, window, floor_in_flight, reserve_per_second };
+fn ratio(percent: f64, window: Duration, min_concurrency: u32, min_per_second: u32) -> RetryBudget {
+    let ratio = RatioOptions { percent, window, min_concurrency, min_per_second };
     RetryBudget::new(RetryBudgetOptions { ratio: Some(ratio), ..NOTHING }).unwrap()
 }
 
@@ -100,9 +100,9 @@ fn a_refusal_takes_from_no_gate() {
     assert_eq!(budget.withdraw(timed_out, at(0)).unwrap_err(), CreditRefusal::Bucket);
     assert_eq!(budget.bucket_level(), Some(5));
     let _second = budget.withdraw(RETRY, at(0)).unwrap();
-    budget.first_attempt_succeeded();
+    budget.record_first_attempt_success();
     for _ in 0..20 {
-        budget.first_attempt_succeeded();
+        budget.record_first_attempt_success();
     }
     assert_eq!(budget.bucket_level(), Some(10));
     assert_eq!(budget.withdraw(timed_out, at(0)).unwrap_err(), CreditRefusal::RateCap);
@@ -118,9 +118,9 @@ fn the_bucket_pays_by_kind_and_success_brings_its_own_back() {
     drop(first);
     let second = budget.withdraw(RETRY, at(0)).unwrap();
     assert_eq!(level(), 490);
-    second.succeeded();
+    second.record_success();
     assert_eq!(level(), 495);
-    budget.first_attempt_succeeded();
+    budget.record_first_attempt_success();
     assert_eq!(level(), 496);
     assert_eq!(bucket(500).bucket_level(), Some(500));
     assert_eq!(ratio(1.0, SECOND, 0, 0).bucket_level(), None);
@@ -131,7 +131,7 @@ fn the_bucket_pays_by_kind_and_success_brings_its_own_back() {
     assert_eq!(budget.bucket_level(), Some(90));
     let kept = budget.withdraw(timed_out, at(0)).unwrap();
     assert_eq!(budget.bucket_level(), Some(80));
-    kept.succeeded();
+    kept.record_success();
     assert_eq!(budget.bucket_level(), Some(90));
 }
 
@@ -139,7 +139,7 @@ fn the_bucket_pays_by_kind_and_success_brings_its_own_back() {
 fn an_empty_bucket_refuses_although_attempts_are_left() {
     let options = RetryBudgetOptions {
         bucket: Some(BucketOptions { capacity: 5 }),
-        costs: CreditCosts { usual: 5, throttled: 5, timed_out: 5 },
+        costs: CreditCosts { standard: 5, throttled: 5, timed_out: 5 },
         ..NOTHING
     };
     let budget = RetryBudget::new(options).unwrap();
@@ -157,7 +157,7 @@ fn costs_by_kind() {
             CreditUse::Retry(FailureKind::TimedOut),
             CreditUse::Hedge,
         ]
-        .map(|wanted_for| costs.of(wanted_for))
+        .map(|purpose| costs.of(purpose))
     };
     assert_eq!(costs(CreditCosts::CLASSIC), [5, 5, 10, 5]);
     assert_eq!(costs(CreditCosts::CURRENT), [14, 5, 14, 14]);
@@ -165,8 +165,7 @@ fn costs_by_kind() {
 
 #[test]
 fn the_share_counts_retries_whatever_they_cost() {
-    let ratio =
-        RatioOptions { percent: 20.0, window: SECOND * 10, floor_in_flight: 0, reserve_per_second: 0 };
+    let ratio = RatioOptions { percent: 20.0, window: SECOND * 10, min_concurrency: 0, min_per_second: 0 };
     let options = RetryBudgetOptions { ratio: Some(ratio), costs: CreditCosts::CURRENT, ..NOTHING };
     for kind in [FailureKind::Throttled, FailureKind::TimedOut, FailureKind::ServerFault] {
         let budget = RetryBudget::new(options.clone()).unwrap();
@@ -198,7 +197,7 @@ fn old_deposits_pay_for_nothing_whatever_the_clocks_origin() {
 fn budgets_that_make_no_sense_cannot_be_built() {
     let refused = |options| RetryBudget::new(options).unwrap_err().to_string();
     let with_ratio = |percent, window| {
-        let ratio = RatioOptions { percent, window, floor_in_flight: 0, reserve_per_second: 0 };
+        let ratio = RatioOptions { percent, window, min_concurrency: 0, min_per_second: 0 };
         refused(RetryBudgetOptions { ratio: Some(ratio), ..NOTHING })
     };
     assert_eq!(with_ratio(20.0, SECOND / 2), "window: 500ms is not between 1s and 60s");
@@ -208,10 +207,10 @@ fn budgets_that_make_no_sense_cannot_be_built() {
     let rate_cap = Some((0, SECOND * 60));
     assert_eq!(refused(RetryBudgetOptions { rate_cap, ..NOTHING }), "limit: must be at least 1");
     let bucket = Some(BucketOptions { capacity: 9 });
-    let problem = "capacity: 9 is less than the dearest retry (10)";
+    let problem = "capacity: 9 is less than the cost of the most expensive retry (10)";
     assert_eq!(refused(RetryBudgetOptions { bucket, ..NOTHING }), problem);
     for (costs, name) in [
-        (CreditCosts { usual: 0, ..CreditCosts::CLASSIC }, "usual"),
+        (CreditCosts { standard: 0, ..CreditCosts::CLASSIC }, "standard"),
         (CreditCosts { throttled: 0, ..CreditCosts::CLASSIC }, "throttled"),
         (CreditCosts { timed_out: 0, ..CreditCosts::CLASSIC }, "timed_out"),
     ] {
@@ -258,9 +257,9 @@ fn a_target_that_fails_more_than_it_succeeds_is_left_alone() {
     .chain([("F", Some(false)), ("S", None), ("F", Some(true))])
     {
         let answer = if step == "F" {
-            Some(throttle.failed())
+            Some(throttle.record_failure())
         } else {
-            throttle.succeeded();
+            throttle.record_success();
             None
         };
         assert_eq!(answer, expected, "{throttle:?}");
@@ -271,7 +270,7 @@ fn a_target_that_fails_more_than_it_succeeds_is_left_alone() {
 #[test]
 fn a_resized_throttle_is_as_full_as_before() {
     let mut throttle = FailureThrottle::new(4, 1.6).unwrap();
-    throttle.failed();
+    throttle.record_failure();
     let resized = throttle.resized(&FailureThrottle::new(10, 0.5).unwrap());
     assert!((resized.level() - 7.5).abs() < 1e-9);
     assert_eq!(FailureThrottle::new(0, 1.0).unwrap_err().to_string(), "most: must be at least 1");

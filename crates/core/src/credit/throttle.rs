@@ -11,25 +11,25 @@ use crate::setting::{SettingError, at_least_one};
 /// use seawall_core::credit::FailureThrottle;
 ///
 /// let mut throttle = FailureThrottle::new(4, 1.6).unwrap();
-/// assert!(throttle.failed());
-/// assert!(!throttle.failed());
-/// throttle.succeeded();
-/// assert!(throttle.failed());
+/// assert!(throttle.record_failure());
+/// assert!(!throttle.record_failure());
+/// throttle.record_success();
+/// assert!(throttle.record_failure());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureThrottle {
     /// In thousandths, like `level`.
-    most: u32,
+    max_credits: u32,
     per_success: u32,
     level: u32,
 }
 
 impl FailureThrottle {
-    /// Starts full, with `most` credits (at most 1,000); a success returns `per_success`, to three decimals.
-    pub fn new(most: u32, per_success: f64) -> Result<Self, SettingError> {
-        at_least_one("most", most.into())?;
-        if most > 1_000 {
-            return Err(SettingError::new("most", format!("{most} is more than 1000")));
+    /// Starts full, with `max_credits` credits (at most 1,000); a success returns `per_success`, to three decimals.
+    pub fn new(max_credits: u32, per_success: f64) -> Result<Self, SettingError> {
+        at_least_one("max_credits", max_credits.into())?;
+        if max_credits > 1_000 {
+            return Err(SettingError::new("max_credits", format!("{max_credits} is more than 1000")));
         }
         let thousandths = (per_success * 1_000.0).round();
         if !(1.0..=1_000_000.0).contains(&thousandths) {
@@ -42,18 +42,18 @@ impl FailureThrottle {
             reason = "1 to 1,000,000 by the check above"
         )]
         let per_success = thousandths as u32;
-        Ok(Self { most: most * 1_000, per_success, level: most * 1_000 })
+        Ok(Self { max_credits: max_credits * 1_000, per_success, level: max_credits * 1_000 })
     }
 
     /// Records a failure and returns whether a retry is allowed. Only for failures that the target caused.
-    pub fn failed(&mut self) -> bool {
+    pub fn record_failure(&mut self) -> bool {
         self.level = self.level.saturating_sub(1_000);
-        self.level > self.most / 2
+        self.level > self.max_credits / 2
     }
 
     /// Records a success.
-    pub fn succeeded(&mut self) {
-        self.level = self.level.saturating_add(self.per_success).min(self.most);
+    pub fn record_success(&mut self) {
+        self.level = self.level.saturating_add(self.per_success).min(self.max_credits);
     }
 
     /// Credits left.
@@ -65,7 +65,7 @@ impl FailureThrottle {
     /// The same fill level under other settings.
     #[must_use]
     pub fn resized(&self, settings: &Self) -> Self {
-        let level = u64::from(self.level) * u64::from(settings.most) / u64::from(self.most);
-        Self { level: u32::try_from(level).unwrap_or(settings.most), ..settings.clone() }
+        let level = u64::from(self.level) * u64::from(settings.max_credits) / u64::from(self.max_credits);
+        Self { level: u32::try_from(level).unwrap_or(settings.max_credits), ..settings.clone() }
     }
 }

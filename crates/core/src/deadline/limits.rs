@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_the_check_obeys_the_law() {
+    fn valid_time_limits_are_nested() {
         let limits = TimeLimitOptions::default().check().unwrap();
         for (child, parent) in [
             (limits.connect, limits.attempt),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_checked_is_what_one_gets() {
+    fn checked_options_are_unchanged() {
         let options = TimeLimitOptions { connect: Duration::from_millis(7), ..TimeLimitOptions::default() };
         assert_eq!(*options.clone().check().unwrap(), options);
     }

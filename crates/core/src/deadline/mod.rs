@@ -1,7 +1,7 @@
 //! One deadline per request, and nested timeouts.
 //!
 //! A deadline is created once, when a request is received, and propagated inward. Each rung of the fallback cascade
-//! gets the remaining time minus the [`Reserves`] of the rungs below it, so that an attempt on the strong model can
+//! gets the remaining time minus the [`RungReserves`] of the rungs below it, so that an attempt on the strong model can
 //! never use up the time in which an apology could still be sent. [`TimeLimits`] validates at load time that every
 //! timeout is shorter than the one that contains it; [`Phases`] splits the time of an unstreamed request.
 //!
@@ -13,7 +13,7 @@ mod reserves;
 
 pub use limits::{TimeLimitError, TimeLimitOptions, TimeLimits};
 pub use phases::{InsufficientTime, Phases};
-pub use reserves::{Reserve, Reserves};
+pub use reserves::{RungReserve, RungReserves};
 
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use std::time::Duration;
 ///
 /// let now = Timestamp::ZERO;
 /// let request = Deadline::after(now, Duration::from_secs(3));
-/// let attempt = request.keeping(Duration::from_secs(1)).within(now, Duration::from_secs(25));
+/// let attempt = request.reserving(Duration::from_secs(1)).within(now, Duration::from_secs(25));
 /// assert_eq!(attempt.remaining(now), Duration::from_secs(2));
 /// assert!(attempt.has_room(now, Duration::from_millis(1_500)));
 /// assert!(!attempt.has_room(now, Duration::from_millis(2_001)));
@@ -71,7 +71,7 @@ impl Deadline {
 
     /// An earlier deadline that leaves `reserve` for later work. [`Deadline::NEVER`] stays unchanged.
     #[must_use]
-    pub fn keeping(self, reserve: Duration) -> Self {
+    pub fn reserving(self, reserve: Duration) -> Self {
         if self == Self::NEVER { self } else { Self(self.0 - reserve) }
     }
 
@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn a_reserve_moves_a_deadline_but_not_one_that_never_comes() {
         let now = Timestamp::ZERO + SECOND;
-        assert_eq!(Deadline::after(now, SECOND).keeping(SECOND), Deadline::at(now));
-        assert_eq!(Deadline::at(now).keeping(SECOND * 5), Deadline::at(Timestamp::ZERO));
-        assert_eq!(Deadline::NEVER.keeping(SECOND), Deadline::NEVER);
+        assert_eq!(Deadline::after(now, SECOND).reserving(SECOND), Deadline::at(now));
+        assert_eq!(Deadline::at(now).reserving(SECOND * 5), Deadline::at(Timestamp::ZERO));
+        assert_eq!(Deadline::NEVER.reserving(SECOND), Deadline::NEVER);
         assert!(Deadline::NEVER.has_room(now, Duration::MAX));
         assert_eq!(Deadline::NEVER.within(now, SECOND), Deadline::after(now, SECOND));
         assert_eq!(Deadline::at(now).within(now, SECOND), Deadline::at(now));

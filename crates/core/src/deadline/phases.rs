@@ -26,12 +26,12 @@ pub struct Phases {
     prompt: Duration,
     save: Duration,
     after_model: Duration,
-    model_minimum: Duration,
+    min_model_time: Duration,
 }
 
 /// Too little time is left to call a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{left:?} is left for the model, which needs {needed:?}")]
+#[error("too little time for a model call: {left:?} left, {needed:?} needed")]
 pub struct InsufficientTime {
     /// The time that the model would have had.
     pub left: Duration,
@@ -46,7 +46,7 @@ impl Default for Phases {
             prompt: Duration::from_millis(500),
             save: Duration::from_secs(2),
             after_model: Duration::from_secs(3),
-            model_minimum: Duration::from_secs(5),
+            min_model_time: Duration::from_secs(5),
         }
     }
 }
@@ -59,14 +59,14 @@ impl Phases {
         prompt: Duration,
         save: Duration,
         after_model: Duration,
-        model_minimum: Duration,
+        min_model_time: Duration,
     ) -> Result<Self, SettingError> {
         positive("session", session)?;
         positive("prompt", prompt)?;
         positive("save", save)?;
-        positive("model_minimum", model_minimum)?;
+        positive("min_model_time", min_model_time)?;
         ordered(("save", save), ("after_model", after_model))?;
-        Ok(Self { session, prompt, save, after_model, model_minimum })
+        Ok(Self { session, prompt, save, after_model, min_model_time })
     }
 
     /// The deadline for loading the session.
@@ -83,10 +83,10 @@ impl Phases {
 
     /// The deadline for the model call, or an error if too little time is left.
     pub fn model(&self, request: Deadline, now: Timestamp) -> Result<Deadline, InsufficientTime> {
-        let model = request.keeping(self.after_model);
+        let model = request.reserving(self.after_model);
         let left = model.remaining(now);
-        if left < self.model_minimum {
-            return Err(InsufficientTime { left, needed: self.model_minimum });
+        if left < self.min_model_time {
+            return Err(InsufficientTime { left, needed: self.min_model_time });
         }
         Ok(model)
     }
@@ -117,7 +117,7 @@ mod tests {
         let left = Duration::from_millis(4_999);
         let refusal = phases.model(short, now).unwrap_err();
         assert_eq!(refusal, InsufficientTime { left, needed: SECOND * 5 });
-        assert_eq!(refusal.to_string(), "4.999s is left for the model, which needs 5s");
+        assert_eq!(refusal.to_string(), "too little time for a model call: 4.999s left, 5s needed");
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(refused(zero, SECOND, SECOND, SECOND, SECOND), "session: must be longer than 0s");
         assert_eq!(refused(SECOND, zero, SECOND, SECOND, SECOND), "prompt: must be longer than 0s");
         assert_eq!(refused(SECOND, SECOND, zero, SECOND, SECOND), "save: must be longer than 0s");
-        assert_eq!(refused(SECOND, SECOND, SECOND, SECOND, zero), "model_minimum: must be longer than 0s");
+        assert_eq!(refused(SECOND, SECOND, SECOND, SECOND, zero), "min_model_time: must be longer than 0s");
         assert_eq!(
             refused(SECOND, SECOND, SECOND * 4, SECOND * 3, SECOND),
             "save: 4s is longer than after_model (3s)"

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 /// The time that a rung must still have when it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserve {
+pub struct RungReserve {
     /// The rung that the time is reserved for.
     pub rung: &'static str,
     /// The reserved time.
     pub time: Duration,
 }
 
-impl Reserve {
+impl RungReserve {
     /// Reserves `time` for `rung`.
     #[must_use]
     pub const fn new(rung: &'static str, time: Duration) -> Self {
@@ -27,24 +27,24 @@ impl Reserve {
 /// With the chat defaults the strong model must begin by 1.9 s of the 3 s, the fast one by 2.9 s.
 ///
 /// ```
-/// use seawall_core::deadline::{Deadline, Reserves};
+/// use seawall_core::deadline::{Deadline, RungReserves};
 /// use seawall_core::time::Timestamp;
 /// use std::time::Duration;
 ///
-/// let reserves = Reserves::chat();
+/// let reserves = RungReserves::chat();
 /// let deadline = Deadline::after(Timestamp::ZERO, Duration::from_secs(3));
 /// assert_eq!(reserves.first(deadline).remaining(Timestamp::ZERO), Duration::from_millis(1_900));
 /// assert_eq!(reserves.at(0, deadline).remaining(Timestamp::ZERO), Duration::from_millis(2_900));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reserves {
+pub struct RungReserves {
     total: Duration,
-    reserves: Vec<Reserve>,
+    reserves: Vec<RungReserve>,
 }
 
-impl Reserves {
+impl RungReserves {
     /// The reserves of the rungs after the first, in order. Their sum must leave the first rung part of `total`.
-    pub fn new(total: Duration, reserves: Vec<Reserve>) -> Result<Self, SettingError> {
+    pub fn new(total: Duration, reserves: Vec<RungReserve>) -> Result<Self, SettingError> {
         positive("total", total)?;
         for reserve in &reserves {
             positive(reserve.rung, reserve.time)?;
@@ -52,7 +52,8 @@ impl Reserves {
         let kept: Duration =
             reserves.iter().fold(Duration::ZERO, |sum, reserve| sum.saturating_add(reserve.time));
         if kept >= total {
-            let problem = format!("{kept:?} kept for later rungs leaves nothing of {total:?} for the first");
+            let problem =
+                format!("{kept:?} reserved for later rungs leaves nothing of {total:?} for the first");
             return Err(SettingError::new("reserves", problem));
         }
         Ok(Self { total, reserves })
@@ -65,10 +66,10 @@ impl Reserves {
         Self {
             total: Duration::from_secs(3),
             reserves: vec![
-                Reserve::new("fast model", Duration::from_secs(1)),
-                Reserve::new("cache", Duration::from_millis(50)),
-                Reserve::new("faq and apology", Duration::from_millis(20)),
-                Reserve::new("relay", Duration::from_millis(30)),
+                RungReserve::new("fast model", Duration::from_secs(1)),
+                RungReserve::new("cache", Duration::from_millis(50)),
+                RungReserve::new("faq and apology", Duration::from_millis(20)),
+                RungReserve::new("relay", Duration::from_millis(30)),
             ],
         }
     }
@@ -82,30 +83,30 @@ impl Reserves {
     /// The deadline of the first rung.
     #[must_use]
     pub fn first(&self, whole: Deadline) -> Deadline {
-        whole.keeping(self.kept_after(0))
+        whole.reserving(self.reserved_after(0))
     }
 
     /// The deadline of the rung that holds the reserve at `index`; past the last one, the whole deadline.
     #[must_use]
     pub fn at(&self, index: usize, whole: Deadline) -> Deadline {
-        whole.keeping(self.kept_after(index.saturating_add(1)))
+        whole.reserving(self.reserved_after(index.saturating_add(1)))
     }
 
-    fn kept_after(&self, from: usize) -> Duration {
+    fn reserved_after(&self, from: usize) -> Duration {
         self.reserves.iter().skip(from).fold(Duration::ZERO, |sum, reserve| sum.saturating_add(reserve.time))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Reserve, Reserves};
+    use super::{RungReserve, RungReserves};
     use crate::deadline::Deadline;
     use crate::time::Timestamp;
     use std::time::Duration;
 
     #[test]
     fn each_rung_leaves_what_those_below_it_need() {
-        let reserves = Reserves::chat();
+        let reserves = RungReserves::chat();
         let whole = Deadline::after(Timestamp::ZERO, reserves.total());
         let by = |deadline: Deadline| deadline.remaining(Timestamp::ZERO).as_millis();
         assert_eq!(by(reserves.first(whole)), 1_900);
@@ -113,18 +114,21 @@ mod tests {
             [0, 1, 2, 3, 4, usize::MAX].map(|rung| by(reserves.at(rung, whole))),
             [2_900, 2_950, 2_970, 3_000, 3_000, 3_000]
         );
-        assert_eq!(Reserves::new(reserves.total, reserves.reserves.clone()), Ok(reserves));
+        assert_eq!(RungReserves::new(reserves.total, reserves.reserves.clone()), Ok(reserves));
     }
 
     #[test]
     fn reserves_that_leave_nothing_cannot_be_built() {
         let second = Duration::from_secs(1);
-        let error = Reserves::new(second, vec![Reserve::new("fast model", second)]).unwrap_err();
-        assert_eq!(error.to_string(), "reserves: 1s kept for later rungs leaves nothing of 1s for the first");
-        let error = Reserves::new(Duration::ZERO, Vec::new()).unwrap_err();
+        let error = RungReserves::new(second, vec![RungReserve::new("fast model", second)]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "reserves: 1s reserved for later rungs leaves nothing of 1s for the first"
+        );
+        let error = RungReserves::new(Duration::ZERO, Vec::new()).unwrap_err();
         assert_eq!(error.to_string(), "total: must be longer than 0s");
-        let error = Reserves::new(second, vec![Reserve::new("cache", Duration::ZERO)]).unwrap_err();
+        let error = RungReserves::new(second, vec![RungReserve::new("cache", Duration::ZERO)]).unwrap_err();
         assert_eq!(error.to_string(), "cache: must be longer than 0s");
-        assert!(Reserves::new(second, Vec::new()).is_ok());
+        assert!(RungReserves::new(second, Vec::new()).is_ok());
     }
 }

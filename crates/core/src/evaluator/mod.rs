@@ -6,13 +6,13 @@
 //!
 //! **When it acts.** Once per request, on a snapshot. The inputs are evaluated in a fixed order: an operator's
 //! override, the switches, the cost states, the level, the intent, the off-peak hours, the router, the hint. The
-//! lowest ceiling wins, whichever input sets it, and every input that restricts the plan is recorded as a [`Reason`].
+//! lowest ceiling wins, whichever input sets it, and every input that restricts the plan is recorded as a [`PlanReason`].
 //!
 //! **Shadow mode.** A protection in observe mode does not affect the plan; a second plan shows the result with it. A
 //! protection that is switched off affects neither.
 //!
 //! **What it does not do.** It does not look at circuit breakers: they act later, and only lower the grade. The API
-//! face ([`Face::Api`]) is transparent: only an operator can block its models, and the caller then receives an error
+//! face ([`FaceKind::Api`]) is transparent: only an operator can block its models, and the caller then receives an error
 //! instead of a substitute. From the router it takes the priority, by purpose and tier, with the notes that explain
 //! it.
 //!
@@ -37,13 +37,13 @@ mod switches;
 #[cfg(not(loom))]
 mod tests;
 
-pub use plan::{Allowance, Plan, Reason, Reasons, Voice};
+pub use plan::{Allowance, Plan, PlanInput, PlanReason, PlanReasons};
 pub use shop_hours::ShopHours;
 pub use switches::{Protection, Protections, Switch};
 
 use crate::ladder::{LevelPermits, RetrievalBypass};
 use crate::rollout::Experiment;
-use crate::router::{Purpose, Route, RouteNote, RouteNotes, RouteSituation};
+use crate::router::{RequestPurpose, RoutingDecision, RoutingNote, RoutingNotes, RoutingSituation};
 use crate::setting::Factor;
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Grade, Intent, Level, Mode, Priority, Rung, Tier};
@@ -92,9 +92,9 @@ impl Default for Posture {
     }
 }
 
-/// The protocol face on which a request arrived.
+/// The kind of face on which a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Face {
+pub enum FaceKind {
     /// The chat: always answers, with the best rung available.
     Chat,
     /// A vendor-compatible API: the requested model, or an error with the reason.
@@ -105,9 +105,9 @@ pub enum Face {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanSituation {
     /// The face on which it arrived. An API request is treated as chat if its route says so.
-    pub face: Face,
+    pub face: FaceKind,
     /// What the request is for.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
     /// The caller's number.
     pub caller: u64,
     /// The caller's tier; `None` if it is unknown.
@@ -116,8 +116,8 @@ pub struct PlanSituation {
     pub has_cart: bool,
     /// The intent, if it was classified.
     pub intent: Option<Intent>,
-    /// Whether an operator has clamped this caller to answers without a model.
-    pub is_clamped: bool,
+    /// Whether an operator has suspended this caller's access to models.
+    pub is_suspended: bool,
     /// The grade that is sufficient for the question, if a complexity estimate exists.
     pub hint: Option<Ceiling>,
 }
@@ -127,13 +127,13 @@ impl PlanSituation {
     #[must_use]
     pub const fn of(caller: u64, tier: Tier) -> Self {
         Self {
-            face: Face::Chat,
-            purpose: Purpose::Caller,
+            face: FaceKind::Chat,
+            purpose: RequestPurpose::Caller,
             caller,
             tier: Some(tier),
             has_cart: false,
             intent: None,
-            is_clamped: false,
+            is_suspended: false,
             hint: None,
         }
     }
@@ -154,7 +154,7 @@ pub struct Evaluation {
     /// The plan to carry out.
     pub plan: Plan,
     /// The plan if every protection in observe mode were enforced; `None` if there is none.
-    pub would_be: Option<Plan>,
+    pub shadow: Option<Plan>,
 }
 
 /// Evaluates the plan of one request.
@@ -164,7 +164,7 @@ pub fn evaluate(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> E
     let tried = |protection| posture.protections.mode(protection) != Mode::Off;
     Evaluation {
         plan: plan(posture, situation, utc, enforced),
-        would_be: posture.protections.observes().then(|| plan(posture, situation, utc, tried)),
+        shadow: posture.protections.observes().then(|| plan(posture, situation, utc, tried)),
     }
 }
 
@@ -174,61 +174,66 @@ fn plan(
     utc: UtcTime,
     acts: impl Fn(Protection) -> bool,
 ) -> Plan {
-    let mut hearing = Hearing { allowed: Allowance::ALL, reasons: Reasons::new() };
-    hear_operator(posture, situation, &mut hearing);
-    let route = routed(posture, situation, utc, &acts);
-    if situation.face == Face::Api {
-        return hearing.into_api_plan(route);
+    let mut builder = PlanBuilder { allowed: Allowance::ALL, reasons: PlanReasons::new() };
+    apply_operator_settings(posture, situation, &mut builder);
+    let route = route_request(posture, situation, utc, &acts);
+    if situation.face == FaceKind::Api {
+        return builder.into_api_plan(route);
     }
     let tier = situation.known_tier();
     if acts(Protection::CostBreaker) {
         let state = posture.tier_costs[tier.index()];
-        hearing.hear(Voice::TierCost(state), of_cost(state));
-        hearing.hear(Voice::DayCost(posture.day_cost), of_cost(posture.day_cost));
+        builder.restrict(PlanInput::TierCost(state), cost_allowance(state));
+        builder.restrict(PlanInput::DayCost(posture.day_cost), cost_allowance(posture.day_cost));
     }
     let level = if acts(Protection::Degradation) { posture.level } else { Level::Normal };
-    hearing.hear(Voice::Level(level), of_level(level, situation));
+    builder.restrict(PlanInput::Level(level), level_allowance(level, situation));
     let intent = situation.known_intent();
-    hearing.hear(Voice::Intent(intent), of_intent(intent));
+    builder.restrict(PlanInput::Intent(intent), intent_allowance(intent));
     if acts(Protection::OffPeak) {
         let night = posture.hours.off_peak().decide(tier, route.priority, utc);
         let templates_first = night.template_and_cache_first();
-        hearing
-            .hear(Voice::OffPeak, Allowance { ceiling: night.ceiling(), templates_first, ..Allowance::ALL });
+        builder.restrict(
+            PlanInput::OffPeak,
+            Allowance { ceiling: night.ceiling(), templates_first, ..Allowance::ALL },
+        );
     }
-    hearing.hear(Voice::Router(route.reason), of_route(&route));
+    builder.restrict(PlanInput::Router(route.reason), route_allowance(&route));
     if let Some(ceiling) = situation.hint {
-        hearing.hear(Voice::Hint, Allowance { ceiling, ..Allowance::ALL });
+        builder.restrict(PlanInput::Hint, Allowance { ceiling, ..Allowance::ALL });
     }
-    hearing.into_chat_plan(route.priority, route.notes)
+    builder.into_chat_plan(route.priority, route.notes)
 }
 
 /// Operator settings apply to all requests and in every mode: they are not protections and have no observe mode.
-fn hear_operator(posture: &Posture, situation: &PlanSituation, hearing: &mut Hearing) {
+fn apply_operator_settings(posture: &Posture, situation: &PlanSituation, builder: &mut PlanBuilder) {
     let at_most = |ceiling| Allowance { ceiling, ..Allowance::ALL };
     if let Some(ceiling) = posture.ceiling_override {
         // An API caller that requested one model is never given another, so that a ceiling either blocks or has no
         // effect.
-        let ceiling =
-            if situation.face == Face::Api && ceiling != Ceiling::None { Ceiling::Strong } else { ceiling };
-        hearing.hear(Voice::Override, at_most(ceiling));
+        let ceiling = if situation.face == FaceKind::Api && ceiling != Ceiling::None {
+            Ceiling::Strong
+        } else {
+            ceiling
+        };
+        builder.restrict(PlanInput::Override, at_most(ceiling));
     }
-    if situation.is_clamped {
-        hearing.hear(Voice::Clamp, at_most(Ceiling::None));
+    if situation.is_suspended {
+        builder.restrict(PlanInput::CallerSuspended, at_most(Ceiling::None));
     }
     if !posture.protections.is_on(Switch::ModelInvocation) {
-        hearing.hear(Voice::ModelsOff, at_most(Ceiling::None));
+        builder.restrict(PlanInput::ModelsOff, at_most(Ceiling::None));
     }
 }
 
-fn routed(
+fn route_request(
     posture: &Posture,
     situation: &PlanSituation,
     utc: UtcTime,
     acts: impl Fn(Protection) -> bool,
-) -> Route {
+) -> RoutingDecision {
     let is_chosen = || posture.guest_lite.is_none_or(|experiment| experiment.includes(situation.caller));
-    let situation = RouteSituation {
+    let situation = RoutingSituation {
         purpose: situation.purpose,
         tier: situation.tier,
         has_cart: situation.has_cart,
@@ -239,7 +244,7 @@ fn routed(
     posture.hours.router().route(&situation, utc)
 }
 
-fn of_cost(state: CostState) -> Allowance {
+fn cost_allowance(state: CostState) -> Allowance {
     let ceiling = match state {
         CostState::Normal => return Allowance::ALL,
         CostState::Warning => Ceiling::Fast,
@@ -248,11 +253,11 @@ fn of_cost(state: CostState) -> Allowance {
     Allowance { ceiling, templates_first: true, ..Allowance::ALL }
 }
 
-fn of_level(level: Level, situation: &PlanSituation) -> Allowance {
+fn level_allowance(level: Level, situation: &PlanSituation) -> Allowance {
     let permits = LevelPermits::of(level);
     // Intents that need no retrieval at any level are not attributed to the level.
     let is_bypassed =
-        permits.bypass > RetrievalBypass::NeedsNone && permits.bypass.covers(situation.known_intent());
+        permits.bypass > RetrievalBypass::NotNeeded && permits.bypass.covers(situation.known_intent());
     Allowance {
         ceiling: permits.ceiling(situation.known_tier()),
         templates_first: false,
@@ -261,12 +266,12 @@ fn of_level(level: Level, situation: &PlanSituation) -> Allowance {
     }
 }
 
-fn of_intent(intent: Intent) -> Allowance {
-    let needs_none = RetrievalBypass::NeedsNone.covers(intent);
+fn intent_allowance(intent: Intent) -> Allowance {
+    let needs_none = RetrievalBypass::NotNeeded.covers(intent);
     Allowance { chunks: if needs_none { 0 } else { Allowance::ALL.chunks }, ..Allowance::ALL }
 }
 
-fn of_route(route: &Route) -> Allowance {
+fn route_allowance(route: &RoutingDecision) -> Allowance {
     Allowance {
         ceiling: route.ceiling,
         templates_first: route.template_first,
@@ -276,25 +281,25 @@ fn of_route(route: &Route) -> Allowance {
 }
 
 /// Accumulates the restrictions and their reasons.
-struct Hearing {
+struct PlanBuilder {
     allowed: Allowance,
-    reasons: Reasons,
+    reasons: PlanReasons,
 }
 
-impl Hearing {
-    fn hear(&mut self, voice: Voice, allows: Allowance) {
+impl PlanBuilder {
+    fn restrict(&mut self, input: PlanInput, allows: Allowance) {
         self.allowed = self.allowed.and(allows);
         // The capacity covers every input, and each is recorded once.
         if allows != Allowance::ALL && !self.reasons.is_full() {
-            self.reasons.push(Reason { voice, allows });
+            self.reasons.push(PlanReason { input, allows });
         }
     }
 
     /// An API request gets its models or nothing. API requests have no intent, so that the note about a missing one is
     /// dropped.
-    fn into_api_plan(self, route: Route) -> Plan {
+    fn into_api_plan(self, route: RoutingDecision) -> Plan {
         let mut notes = route.notes;
-        notes.retain(|note| *note != RouteNote::IntentMissing);
+        notes.retain(|note| *note != RoutingNote::IntentMissing);
         let rungs = [Rung::StrongModel, Rung::FastModel];
         let may_ask = |_: &Rung| self.allowed.ceiling != Ceiling::None;
         Plan {
@@ -308,7 +313,7 @@ impl Hearing {
         }
     }
 
-    fn into_chat_plan(self, priority: Priority, notes: RouteNotes) -> Plan {
+    fn into_chat_plan(self, priority: Priority, notes: RoutingNotes) -> Plan {
         let Allowance { ceiling, templates_first, chunks, reranker } = self.allowed;
         let calls_models = ceiling != Ceiling::None;
         let prepared_first = templates_first || !calls_models;

@@ -1,18 +1,18 @@
 //! The plan of a request and the reasons for its restrictions.
 
 use crate::ladder::LevelPermits;
-use crate::router::{RouteNotes, RouteReason};
+use crate::router::{RoutingNotes, RoutingReason};
 use crate::vocabulary::{Ceiling, CostState, Intent, Level, Priority, Rung};
 use arrayvec::ArrayVec;
 use std::fmt;
 
 /// An input of a plan, in the order of evaluation. The lowest ceiling wins, whichever input sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
+pub enum PlanInput {
     /// An operator has set a ceiling for all requests.
     Override,
-    /// An operator has clamped this caller.
-    Clamp,
+    /// An operator has suspended this caller's access to models.
+    CallerSuspended,
     /// An operator has switched model calls off.
     ModelsOff,
     /// Cost state of the caller's tier.
@@ -26,19 +26,19 @@ pub enum Voice {
     /// Off-peak hours.
     OffPeak,
     /// The router's decision, by caller, intent and time of day.
-    Router(RouteReason),
+    Router(RoutingReason),
     /// A complexity estimate: a lower grade is sufficient.
     Hint,
 }
 
 /// Number of inputs.
-pub(super) const VOICES: usize = 10;
+pub(super) const PLAN_INPUTS: usize = 10;
 
-impl fmt::Display for Voice {
+impl fmt::Display for PlanInput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Override => formatter.write_str("override"),
-            Self::Clamp => formatter.write_str("caller_clamp"),
+            Self::CallerSuspended => formatter.write_str("caller_suspended"),
             Self::ModelsOff => formatter.write_str("models_off"),
             Self::TierCost(state) => write!(formatter, "tier_cost:{state}"),
             Self::DayCost(state) => write!(formatter, "day_cost:{state}"),
@@ -87,21 +87,21 @@ impl Allowance {
 
 /// An input that restricts a plan, with what it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct PlanReason {
     /// The input.
-    pub voice: Voice,
+    pub input: PlanInput,
     /// What it allows.
     pub allows: Allowance,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for PlanReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}={}", self.voice, self.allows.ceiling)
+        write!(formatter, "{}={}", self.input, self.allows.ceiling)
     }
 }
 
 /// The reasons of a plan, in the order of evaluation.
-pub type Reasons = ArrayVec<Reason, VOICES>;
+pub type PlanReasons = ArrayVec<PlanReason, PLAN_INPUTS>;
 
 /// How one request is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,16 +117,16 @@ pub struct Plan {
     /// Whether retrieved chunks are reranked.
     pub reranker: bool,
     /// Every input that restricts the plan.
-    pub reasons: Reasons,
+    pub reasons: PlanReasons,
     /// What was missing or special about the request. Notes explain the route and restrict nothing by themselves.
-    pub notes: RouteNotes,
+    pub notes: RoutingNotes,
 }
 
 impl Plan {
     /// The reasons that determine the ceiling, if it is below the strong grade.
-    pub fn binding(&self) -> impl Iterator<Item = &Reason> {
+    pub fn binding(&self) -> impl Iterator<Item = &PlanReason> {
         let binds =
-            |reason: &&Reason| self.ceiling < Ceiling::Strong && reason.allows.ceiling == self.ceiling;
+            |reason: &&PlanReason| self.ceiling < Ceiling::Strong && reason.allows.ceiling == self.ceiling;
         self.reasons.iter().filter(binds)
     }
 

@@ -1,6 +1,6 @@
 //! The evening peak and the off-peak hours, checked against each other.
 
-use crate::hours::{OffPeak, Schedule};
+use crate::hours::{DailySchedule, OffPeak};
 use crate::router::Router;
 use crate::setting::SettingError;
 
@@ -30,7 +30,7 @@ pub struct ShopHours {
 impl ShopHours {
     /// Fails if the evening peak and the off-peak hours share a minute.
     pub fn new(router: Router, off_peak: OffPeak) -> Result<Self, SettingError> {
-        Schedule::new(vec![
+        DailySchedule::new(vec![
             ("evening_peak".to_owned(), *router.evening_peak()),
             ("off_peak".to_owned(), *off_peak.hours()),
         ])?;

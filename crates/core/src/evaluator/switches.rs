@@ -1,8 +1,8 @@
 //! Kill switches, and the mode of each protection.
 
-use crate::vocabulary::{Mode, words};
+use crate::vocabulary::{Mode, named_enum};
 
-words! {
+named_enum! {
     /// A kill switch. All are on by default; a switch that cannot be read counts as on.
     pub enum Switch as "switch" {
         /// Rate limits per caller and per route.
@@ -20,7 +20,7 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// A protection that can run in observe mode before it is enforced. Model invocation is not one: it is on or off,
     /// and has no decision that could be recorded instead.
     pub enum Protection as "protection" {
@@ -60,7 +60,7 @@ impl Protection {
 /// let mut protections = Protections::default();
 /// protections.set_mode(Protection::Degradation, Mode::Observe);
 /// assert_eq!(protections.mode(Protection::Degradation), Mode::Observe);
-/// protections.throw(Switch::Degradation, false);
+/// protections.set_switch(Switch::Degradation, false);
 /// assert_eq!(protections.mode(Protection::Degradation), Mode::Off);
 /// ```
 ///
@@ -87,7 +87,7 @@ impl Default for Protections {
 
 impl Protections {
     /// Turns a switch on or off.
-    pub fn throw(&mut self, switch: Switch, on: bool) {
+    pub fn set_switch(&mut self, switch: Switch, on: bool) {
         self.on[switch.index()] = on;
     }
 

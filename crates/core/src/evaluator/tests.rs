@@ -1,10 +1,10 @@
 use super::{
-    Allowance, Face, Plan, PlanSituation, Posture, Protection, Protections, ShopHours, Switch, Voice,
+    Allowance, FaceKind, Plan, PlanInput, PlanSituation, Posture, Protection, Protections, ShopHours, Switch,
     evaluate,
 };
 use crate::hours::{HoursOptions, OffPeak, OffPeakOptions};
 use crate::rollout::Experiment;
-use crate::router::{Purpose, RouteNote, Router, RouterOptions};
+use crate::router::{RequestPurpose, Router, RouterOptions, RoutingNote};
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Intent, Level, Mode, Priority, Rung, Tier};
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, proptest};
@@ -39,7 +39,7 @@ fn chain(plan: &Plan) -> Vec<String> {
 
 fn thrown(switch: Switch) -> Posture {
     let mut posture = Posture::default();
-    posture.protections.throw(switch, false);
+    posture.protections.set_switch(switch, false);
     posture
 }
 
@@ -70,7 +70,7 @@ fn the_hour_decides_what_a_caller_without_a_cart_gets() {
     }
     let night = plan(&posture, &with_cart, tokyo(23, 30));
     assert_eq!(night.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
-    assert_eq!(night.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [Voice::OffPeak]);
+    assert_eq!(night.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::OffPeak]);
     let exempt = OffPeakOptions { exempt_priorities: vec![Priority::High], ..OffPeakOptions::default() };
     let hours = ShopHours::new(Router::default(), exempt.check().unwrap()).unwrap();
     let posture = Posture { hours, ..posture };
@@ -78,7 +78,7 @@ fn the_hour_decides_what_a_caller_without_a_cart_gets() {
 }
 
 #[test]
-fn the_lowest_ceiling_wins_and_everybody_who_spoke_is_in_the_chain() {
+fn the_lowest_ceiling_wins_and_every_restriction_is_a_reason() {
     let posture = Posture {
         ceiling_override: Some(Ceiling::None),
         level: Level::HighLoad,
@@ -89,7 +89,7 @@ fn the_lowest_ceiling_wins_and_everybody_who_spoke_is_in_the_chain() {
     let plan = plan(&posture, &high, noon());
     assert_eq!(plan.ceiling, Ceiling::None);
     assert_eq!(chain(&plan), ["override=none", "tier_cost:warning=fast", "level:high_load=fast"]);
-    assert_eq!(plan.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [Voice::Override]);
+    assert_eq!(plan.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::Override]);
     assert!(!plan.calls_models());
     assert_eq!((plan.chunks, plan.reranker), (0, false));
 }
@@ -107,15 +107,15 @@ fn a_plan_that_allows_everything_has_no_reasons() {
 }
 
 #[test]
-fn who_does_not_go_first_is_offered_what_is_kept_before_a_model_is_asked() {
+fn lower_priorities_try_the_fresh_cache_before_a_model() {
     let posture = Posture::default();
     let plan_of = |situation| plan(&posture, &situation, noon());
     let normal = plan_of(PlanSituation { intent: Some(Intent::Order), ..standard() });
     assert_eq!(normal.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::StrongModel]);
     assert_eq!((normal.chunks, normal.reranker), (0, false));
-    let check = PlanSituation { purpose: Purpose::HealthCheck, ..standard() };
+    let check = PlanSituation { purpose: RequestPurpose::HealthCheck, ..standard() };
     assert_eq!(plan_of(check).priority, Priority::Critical);
-    let bulk = PlanSituation { purpose: Purpose::Background, has_cart: true, ..standard() };
+    let bulk = PlanSituation { purpose: RequestPurpose::Background, has_cart: true, ..standard() };
     assert_eq!(plan_of(bulk).priority, Priority::Bulk);
     assert_eq!(plan_of(bulk).rungs.first(), Some(&Rung::FreshCache));
 }
@@ -159,7 +159,7 @@ fn levels_take_away_step_by_step() {
         assert_eq!((plan.calls_models(), plan.chunks), (false, 0));
     }
     let mut off = Posture { level: Level::Emergency, ..Posture::default() };
-    off.protections.throw(Switch::Degradation, false);
+    off.protections.set_switch(Switch::Degradation, false);
     assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
 }
 
@@ -179,42 +179,42 @@ fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
     let all = costs(CostState::Normal, CostState::Normal, CostState::Spent);
     assert_eq!(chain(&plan(&all, &prime, noon())), ["day_cost:spent=none"]);
     let mut off = all;
-    off.protections.throw(Switch::CostBreaker, false);
+    off.protections.set_switch(Switch::CostBreaker, false);
     assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
 }
 
 #[test]
-fn a_protection_that_is_being_tried_changes_only_the_would_be_plan() {
+fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
     let spent = Posture { day_cost: CostState::Spent, ..Posture::default() };
-    assert_eq!(evaluate(&spent, &standard(), noon()).would_be, None);
+    assert_eq!(evaluate(&spent, &standard(), noon()).shadow, None);
     let evaluation = evaluate(&observing(Protection::CostBreaker, &spent), &standard(), noon());
     assert_eq!(evaluation.plan.ceiling, Ceiling::Strong);
-    let would_be = evaluation.would_be.unwrap();
+    let shadow = evaluation.shadow.unwrap();
     assert_eq!(
-        (would_be.ceiling, chain(&would_be).first().map(String::as_str)),
+        (shadow.ceiling, chain(&shadow).first().map(String::as_str)),
         (Ceiling::None, Some("day_cost:spent=none"))
     );
 
     let guests = observing(Protection::GuestLite, &Posture::default());
     let evaluation = evaluate(&guests, &guest(Intent::Faq), noon());
-    assert!(evaluation.plan.calls_models() && !evaluation.would_be.unwrap().calls_models());
+    assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
     let loaded = Posture { level: Level::Emergency, ..Posture::default() };
     let evaluation = evaluate(&observing(Protection::Degradation, &loaded), &standard(), noon());
-    assert!(evaluation.plan.calls_models() && !evaluation.would_be.unwrap().calls_models());
+    assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
     let evaluation = evaluate(&observing(Protection::OffPeak, &Posture::default()), &standard(), tokyo(2, 0));
     assert_eq!(
-        (evaluation.plan.ceiling, evaluation.would_be.unwrap().ceiling),
+        (evaluation.plan.ceiling, evaluation.shadow.unwrap().ceiling),
         (Ceiling::Strong, Ceiling::Fast)
     );
 
     // A protection that is switched off is not in the shadow plan either, even while another is observed.
     let mut off = observing(Protection::CostBreaker, &spent);
-    off.protections.throw(Switch::CostBreaker, false);
-    assert_eq!(evaluate(&off, &standard(), noon()).would_be, None);
+    off.protections.set_switch(Switch::CostBreaker, false);
+    assert_eq!(evaluate(&off, &standard(), noon()).shadow, None);
     let off = observing(Protection::OffPeak, &off);
-    assert_eq!(evaluate(&off, &standard(), noon()).would_be.unwrap().ceiling, Ceiling::Strong);
+    assert_eq!(evaluate(&off, &standard(), noon()).shadow.unwrap().ceiling, Ceiling::Strong);
 }
 
 #[test]
@@ -224,17 +224,17 @@ fn an_operator_is_obeyed_in_every_mode() {
         posture.protections.set_mode(protection, Mode::Observe);
     }
     let off = plan(&posture, &standard(), noon());
-    assert_eq!((off.ceiling, off.reasons[0].voice), (Ceiling::None, Voice::ModelsOff));
-    let clamped = PlanSituation { is_clamped: true, ..standard() };
-    assert_eq!(plan(&Posture::default(), &clamped, noon()).reasons[0].voice, Voice::Clamp);
-    assert!(!plan(&Posture::default(), &clamped, noon()).calls_models());
+    assert_eq!((off.ceiling, off.reasons[0].input), (Ceiling::None, PlanInput::ModelsOff));
+    let suspended = PlanSituation { is_suspended: true, ..standard() };
+    assert_eq!(plan(&Posture::default(), &suspended, noon()).reasons[0].input, PlanInput::CallerSuspended);
+    assert!(!plan(&Posture::default(), &suspended, noon()).calls_models());
     let easy = PlanSituation { hint: Some(Ceiling::Fast), has_cart: true, ..standard() };
-    assert_eq!(plan(&Posture::default(), &easy, noon()).binding().next().unwrap().voice, Voice::Hint);
+    assert_eq!(plan(&Posture::default(), &easy, noon()).binding().next().unwrap().input, PlanInput::Hint);
 }
 
 #[test]
 fn a_programming_interface_is_transparent_to_all_but_an_operator() {
-    let api = PlanSituation { face: Face::Api, ..guest(Intent::Faq) };
+    let api = PlanSituation { face: FaceKind::Api, ..guest(Intent::Faq) };
     let worst = Posture {
         level: Level::Emergency,
         day_cost: CostState::Spent,
@@ -248,29 +248,34 @@ fn a_programming_interface_is_transparent_to_all_but_an_operator() {
     );
     assert_eq!(chain(&through), Vec::<String>::new());
     assert_eq!((through.chunks, through.reranker), (0, false));
-    for (posture, situation, voice) in [
-        (Posture { ceiling_override: Some(Ceiling::None), ..Posture::default() }, api, Voice::Override),
-        (thrown(Switch::ModelInvocation), api, Voice::ModelsOff),
-        (Posture::default(), PlanSituation { is_clamped: true, ..api }, Voice::Clamp),
+    for (posture, situation, input) in [
+        (Posture { ceiling_override: Some(Ceiling::None), ..Posture::default() }, api, PlanInput::Override),
+        (thrown(Switch::ModelInvocation), api, PlanInput::ModelsOff),
+        (Posture::default(), PlanSituation { is_suspended: true, ..api }, PlanInput::CallerSuspended),
     ] {
         let kept_out = plan(&posture, &situation, noon());
         assert!(kept_out.rungs.is_empty() && !kept_out.calls_models());
-        assert_eq!(kept_out.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [voice]);
+        assert_eq!(kept_out.binding().map(|reason| reason.input).collect::<Vec<_>>(), [input]);
     }
 }
 
 #[test]
 fn a_programming_interface_has_the_priority_of_its_purpose_and_tier() {
     for (purpose, tier, priority, notes) in [
-        (Purpose::Caller, Some(Tier::Prime), Priority::High, &[][..]),
-        (Purpose::Caller, Some(Tier::Standard), Priority::Normal, &[]),
-        (Purpose::Caller, Some(Tier::Guest), Priority::Low, &[]),
-        (Purpose::Caller, None, Priority::Low, &[RouteNote::TierUnknown]),
-        (Purpose::Background, Some(Tier::Prime), Priority::Bulk, &[RouteNote::Background]),
-        (Purpose::Background, None, Priority::Bulk, &[RouteNote::TierUnknown, RouteNote::Background]),
-        (Purpose::HealthCheck, Some(Tier::Guest), Priority::Critical, &[]),
+        (RequestPurpose::Caller, Some(Tier::Prime), Priority::High, &[][..]),
+        (RequestPurpose::Caller, Some(Tier::Standard), Priority::Normal, &[]),
+        (RequestPurpose::Caller, Some(Tier::Guest), Priority::Low, &[]),
+        (RequestPurpose::Caller, None, Priority::Low, &[RoutingNote::TierUnknown]),
+        (RequestPurpose::Background, Some(Tier::Prime), Priority::Bulk, &[RoutingNote::Background]),
+        (
+            RequestPurpose::Background,
+            None,
+            Priority::Bulk,
+            &[RoutingNote::TierUnknown, RoutingNote::Background],
+        ),
+        (RequestPurpose::HealthCheck, Some(Tier::Guest), Priority::Critical, &[]),
     ] {
-        let situation = PlanSituation { face: Face::Api, purpose, tier, ..standard() };
+        let situation = PlanSituation { face: FaceKind::Api, purpose, tier, ..standard() };
         let plan = plan(&Posture::default(), &situation, tokyo(20, 0));
         assert_eq!((plan.priority, plan.notes.as_slice()), (priority, notes), "{purpose} {tier:?}");
         assert_eq!((plan.ceiling, plan.reasons.len()), (Ceiling::Strong, 0));
@@ -282,14 +287,14 @@ fn a_plan_says_what_was_missing_or_special() {
     let notes = |situation: &PlanSituation| plan(&Posture::default(), situation, noon()).notes.to_vec();
     let known = guest(Intent::ProductQuestion);
     assert_eq!(notes(&known), []);
-    assert_eq!(notes(&PlanSituation { tier: None, ..known }), [RouteNote::TierUnknown]);
-    assert_eq!(notes(&PlanSituation { intent: None, ..known }), [RouteNote::IntentMissing]);
-    let all = PlanSituation { tier: None, intent: None, purpose: Purpose::Background, ..known };
-    assert_eq!(notes(&all), RouteNote::ALL);
+    assert_eq!(notes(&PlanSituation { tier: None, ..known }), [RoutingNote::TierUnknown]);
+    assert_eq!(notes(&PlanSituation { intent: None, ..known }), [RoutingNote::IntentMissing]);
+    let all = PlanSituation { tier: None, intent: None, purpose: RequestPurpose::Background, ..known };
+    assert_eq!(notes(&all), RoutingNote::ALL);
 }
 
 #[test]
-fn what_needs_nothing_looked_up_says_so_itself_and_not_the_level() {
+fn intents_without_retrieval_are_attributed_to_the_intent() {
     let about = |intent| PlanSituation { intent: Some(intent), ..PlanSituation::of(7, Tier::Prime) };
     for posture in [Posture::default(), thrown(Switch::Degradation)] {
         for intent in Intent::ALL {
@@ -338,7 +343,7 @@ fn each_protection_has_its_own_switch_and_mode() {
         let observed = Protection::ALL.map(|other| protections.mode(other) == Mode::Observe);
         assert_eq!(observed, Protection::ALL.map(|other| other == protection));
         assert!(protections.observes());
-        protections.throw(protection.switch(), false);
+        protections.set_switch(protection.switch(), false);
         assert_eq!((protections.mode(protection), protections.observes()), (Mode::Off, false));
     }
     assert!(!Protection::ALL.iter().any(|protection| protection.switch() == Switch::ModelInvocation));
@@ -356,13 +361,13 @@ fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger(
 }
 
 #[test]
-fn a_classifier_that_is_away_makes_a_guest_of_whom_nobody_knows() {
+fn without_the_classifier_unknown_callers_are_guests() {
     let posture = Posture { classifier_available: false, ..Posture::default() };
     let nobody = PlanSituation { tier: None, intent: None, ..standard() };
     assert!(plan(&posture, &nobody, noon()).ceiling < Ceiling::Strong);
     let known = plan(&posture, &standard(), noon());
     assert_eq!(known.ceiling, Ceiling::Strong);
-    assert!(known.reasons.iter().any(|reason| matches!(reason.voice, Voice::Router(_))));
+    assert!(known.reasons.iter().any(|reason| matches!(reason.input, PlanInput::Router(_))));
 }
 
 fn postures() -> impl Strategy<Value = Posture> {
@@ -382,9 +387,9 @@ fn postures() -> impl Strategy<Value = Posture> {
             };
             for (protection, (mode, on)) in Protection::ALL.into_iter().zip(modes) {
                 posture.protections.set_mode(protection, mode);
-                posture.protections.throw(protection.switch(), on);
+                posture.protections.set_switch(protection.switch(), on);
             }
-            posture.protections.throw(Switch::ModelInvocation, models);
+            posture.protections.set_switch(Switch::ModelInvocation, models);
             posture
         })
 }
@@ -393,10 +398,10 @@ fn situations() -> impl Strategy<Value = PlanSituation> {
     let tier = proptest::option::of(select(Tier::ALL.to_vec()));
     let intent = proptest::option::of(select(Intent::ALL.to_vec()));
     let hint = proptest::option::of(select(Ceiling::ALL.to_vec()));
-    let face = select(vec![Face::Chat, Face::Chat, Face::Api]);
+    let face = select(vec![FaceKind::Chat, FaceKind::Chat, FaceKind::Api]);
     (
         face,
-        select(Purpose::ALL.to_vec()),
+        select(RequestPurpose::ALL.to_vec()),
         any::<u64>(),
         tier,
         any::<bool>(),
@@ -405,8 +410,8 @@ fn situations() -> impl Strategy<Value = PlanSituation> {
         hint,
         Just(()),
     )
-        .prop_map(|(face, purpose, caller, tier, has_cart, intent, is_clamped, hint, ())| {
-            PlanSituation { face, purpose, caller, tier, has_cart, intent, is_clamped, hint }
+        .prop_map(|(face, purpose, caller, tier, has_cart, intent, is_suspended, hint, ())| {
+            PlanSituation { face, purpose, caller, tier, has_cart, intent, is_suspended, hint }
         })
 }
 
@@ -417,25 +422,25 @@ proptest! {
     ) {
         let utc = noon() + Duration::from_secs(seconds);
         let evaluation = evaluate(&posture, &situation, utc);
-        for plan in [Some(&evaluation.plan), evaluation.would_be.as_ref()].into_iter().flatten() {
+        for plan in [Some(&evaluation.plan), evaluation.shadow.as_ref()].into_iter().flatten() {
             let allowed = plan.reasons.iter().fold(Allowance::ALL, |all, reason| all.and(reason.allows));
             prop_assert_eq!(plan.ceiling, allowed.ceiling);
             prop_assert!(plan.reasons.iter().all(|reason| reason.allows != Allowance::ALL));
-            prop_assert!(plan.reasons.iter().all(|reason| reason.voice != Voice::Level(Level::Normal)));
-            prop_assert_eq!(plan.notes.contains(&RouteNote::Background), plan.priority == Priority::Bulk);
+            prop_assert!(plan.reasons.iter().all(|reason| reason.input != PlanInput::Level(Level::Normal)));
+            prop_assert_eq!(plan.notes.contains(&RoutingNote::Background), plan.priority == Priority::Bulk);
             prop_assert_eq!(plan.binding().count() > 0, plan.ceiling < Ceiling::Strong);
             prop_assert_eq!(plan.calls_models(), plan.ceiling != Ceiling::None);
             prop_assert!(plan.rungs.windows(2).all(|pair| pair[0] < pair[1]), "in order, each once");
-            prop_assert!(!plan.rungs.contains(&Rung::StrongModel) || plan.ceiling == Ceiling::Strong || situation.face == Face::Api);
-            if situation.face == Face::Chat {
+            prop_assert!(!plan.rungs.contains(&Rung::StrongModel) || plan.ceiling == Ceiling::Strong || situation.face == FaceKind::Api);
+            if situation.face == FaceKind::Chat {
                 prop_assert_eq!(plan.rungs.last(), Some(&Rung::Apology));
                 prop_assert_eq!(plan.chunks, if plan.calls_models() { allowed.chunks } else { 0 });
                 prop_assert!(plan.calls_models() || plan.rungs.first() == Some(&Rung::Template));
             }
         }
         // The shadow plan is never less strict.
-        if let Some(would_be) = &evaluation.would_be {
-            prop_assert!(would_be.ceiling <= evaluation.plan.ceiling);
+        if let Some(shadow) = &evaluation.shadow {
+            prop_assert!(shadow.ceiling <= evaluation.plan.ceiling);
         }
     }
 }

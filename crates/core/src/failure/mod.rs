@@ -1,6 +1,6 @@
 //! Classification of failures: kind, origin, retryability and the vendor's `Retry-After`.
 //!
-//! An attempt ends in an [`Outcome`]. A [`Failure`] states its kind, its origin, whether a retry can help, and how
+//! An attempt ends in an [`AttemptOutcome`]. A [`Failure`] states its kind, its origin, whether a retry can help, and how
 //! long the server asked to wait. Retry, circuit breaker, pressure and budgets depend on this and nothing else, so
 //! that a new vendor needs a new [`ErrorTable`] and no new decision logic.
 //!
@@ -16,23 +16,23 @@ pub use table::{ANTHROPIC, BEDROCK, DRS, ErrorTable, OPENAI};
 use std::time::Duration;
 
 /// Longest `Retry-After` that is honoured by waiting. A vendor that is busy for longer is treated as unavailable.
-pub const MAX_HOLD: Duration = Duration::from_secs(30);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// A stream arrived completely.
     Succeeded {
         /// Time from the start of the attempt to the first useful content.
-        first_content_after: Duration,
+        time_to_first_content: Duration,
     },
     /// An unstreamed response arrived completely.
-    AnsweredWhole {
+    SucceededUnstreamed {
         /// Duration of the attempt.
-        took: Duration,
+        duration: Duration,
         /// How long a response of that length usually takes at most on this target, if enough samples exist. Without
         /// it no response counts as slow, because a long answer takes long.
-        usual: Option<Duration>,
+        expected: Option<Duration>,
     },
     /// The attempt failed.
     Failed(Failure),
@@ -40,33 +40,37 @@ pub enum Outcome {
     Abandoned,
 }
 
-impl Outcome {
-    /// Effect of this outcome on the target's health; a first content later than `slow_after` counts as slow.
+impl AttemptOutcome {
+    /// Effect of this outcome on the target's health; a first content later than `slow_threshold` counts as slow.
     #[must_use]
-    pub fn health(&self, slow_after: Duration) -> Health {
+    pub fn health(&self, slow_threshold: Duration) -> Health {
         match self {
-            Self::Succeeded { first_content_after } if *first_content_after > slow_after => Health::Slow,
-            Self::AnsweredWhole { took, usual: Some(usual) } if *took > slow_after.max(*usual) => {
+            Self::Succeeded { time_to_first_content } if *time_to_first_content > slow_threshold => {
                 Health::Slow
             }
-            Self::Succeeded { .. } | Self::AnsweredWhole { .. } => Health::Good,
+            Self::SucceededUnstreamed { duration, expected: Some(expected) }
+                if *duration > slow_threshold.max(*expected) =>
+            {
+                Health::Slow
+            }
+            Self::Succeeded { .. } | Self::SucceededUnstreamed { .. } => Health::Good,
             Self::Failed(failure) => failure.kind.health(),
             Self::Abandoned => Health::Unknown,
         }
     }
 }
 
-impl Outcome {
+impl AttemptOutcome {
     /// Whether this is an unstreamed response.
     #[must_use]
-    pub const fn is_whole(&self) -> bool {
-        matches!(self, Self::AnsweredWhole { .. })
+    pub const fn is_unstreamed(&self) -> bool {
+        matches!(self, Self::SucceededUnstreamed { .. })
     }
 
     /// Whether a complete response arrived.
     #[must_use]
-    pub const fn is_answer(&self) -> bool {
-        matches!(self, Self::Succeeded { .. } | Self::AnsweredWhole { .. })
+    pub const fn is_success(&self) -> bool {
+        matches!(self, Self::Succeeded { .. } | Self::SucceededUnstreamed { .. })
     }
 }
 
@@ -78,7 +82,7 @@ pub enum Health {
     /// A response that came too late to be useful.
     Slow,
     /// The gateway gave up before the response began: slow, but neither a success nor a fault.
-    Cut,
+    TimedOut,
     /// The target is at fault.
     Bad,
     /// The outcome carries no information about the target.
@@ -137,11 +141,11 @@ pub enum FaultOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retryability {
     /// On the same target after a backoff; on another target at once.
-    Here,
+    SameTarget,
     /// On another target only.
-    Elsewhere,
+    OtherTarget,
     /// On no target.
-    Nowhere,
+    Never,
 }
 
 impl FailureKind {
@@ -217,15 +221,15 @@ impl FailureKind {
             | Self::TimedOut
             | Self::Unreachable
             | Self::BrokeMidStream
-            | Self::ServerFault => Retryability::Here,
+            | Self::ServerFault => Retryability::SameTarget,
             // A target that has not begun within the timeout will not begin sooner on a retry.
             Self::NotStarted
             | Self::QuotaExhausted
             | Self::ModelFault
             | Self::Unrecognised
             | Self::Unauthorized
-            | Self::NotFound => Retryability::Elsewhere,
-            Self::BadRequest | Self::TooLong | Self::Filtered => Retryability::Nowhere,
+            | Self::NotFound => Retryability::OtherTarget,
+            Self::BadRequest | Self::TooLong | Self::Filtered => Retryability::Never,
         }
     }
 
@@ -236,7 +240,7 @@ impl FailureKind {
     #[must_use]
     pub const fn health(self) -> Health {
         match self {
-            Self::NotStarted => Health::Cut,
+            Self::NotStarted => Health::TimedOut,
             Self::Filtered => Health::Good,
             _ => match self.origin() {
                 FaultOrigin::Provider => Health::Bad,
@@ -275,7 +279,7 @@ impl FailureKind {
 /// let failure = BEDROCK.classify(429, Some("ThrottlingException"));
 /// assert_eq!(failure.kind, FailureKind::Throttled);
 /// assert_eq!(failure.origin, FaultOrigin::Provider);
-/// assert_eq!(failure.retryability, Retryability::Here);
+/// assert_eq!(failure.retryability, Retryability::SameTarget);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -308,11 +312,11 @@ impl Failure {
         }
     }
 
-    /// How long to back off from a busy vendor, if its `Retry-After` is worth waiting for: at most [`MAX_HOLD`].
+    /// How long to back off from a busy vendor, if its `Retry-After` is worth waiting for: at most [`MAX_RETRY_AFTER`].
     #[must_use]
-    pub fn hold(&self) -> Option<Duration> {
+    pub fn honoured_retry_after(&self) -> Option<Duration> {
         let wait = self.retry_after.filter(|_| self.kind.is_throttle())?;
-        (!wait.is_zero() && wait <= MAX_HOLD).then_some(wait)
+        (!wait.is_zero() && wait <= MAX_RETRY_AFTER).then_some(wait)
     }
 
     /// A copy marked as having generated no output.

@@ -13,7 +13,7 @@ pub struct ErrorTable {
     names: &'static [(&'static str, FailureKind)],
     statuses: &'static [(u16, FailureKind)],
     /// Kinds for which a retry on the same target helps at this vendor, although not in general.
-    retry_here: &'static [FailureKind],
+    retry_same_target: &'static [FailureKind],
 }
 
 impl ErrorTable {
@@ -39,8 +39,8 @@ impl ErrorTable {
         // 408 means that the request took too long to arrive, so that nothing was generated; after 504 something may
         // have been.
         failure.no_output = status == 408;
-        if self.retry_here.contains(&kind) {
-            failure.retryability = Retryability::Here;
+        if self.retry_same_target.contains(&kind) {
+            failure.retryability = Retryability::SameTarget;
         }
         failure
     }
@@ -73,11 +73,11 @@ impl ErrorTable {
         self.statuses
             .iter()
             .find(|(known, _)| *known == status)
-            .map_or_else(|| usual_kind_of_status(status), |(_, kind)| *kind)
+            .map_or_else(|| default_kind_of_status(status), |(_, kind)| *kind)
     }
 }
 
-fn usual_kind_of_status(status: u16) -> FailureKind {
+fn default_kind_of_status(status: u16) -> FailureKind {
     match status {
         401 | 403 => FailureKind::Unauthorized,
         402 => FailureKind::QuotaExhausted,
@@ -126,7 +126,7 @@ pub static OPENAI: ErrorTable = ErrorTable {
         ("invalid_value", FailureKind::BadRequest),
     ],
     statuses: &[],
-    retry_here: &[],
+    retry_same_target: &[],
 };
 
 /// Anthropic Messages: the error's `type`, or its `details.error_code`.
@@ -148,7 +148,7 @@ pub static ANTHROPIC: ErrorTable = ErrorTable {
         ("conflict_error", FailureKind::BadRequest),
     ],
     statuses: &[],
-    retry_here: &[],
+    retry_same_target: &[],
 };
 
 /// Amazon Bedrock runtime: the exception name.
@@ -179,7 +179,7 @@ pub static BEDROCK: ErrorTable = ErrorTable {
         ("GuardrailInterventionException", FailureKind::Filtered),
     ],
     statuses: &[],
-    retry_here: &[],
+    retry_same_target: &[],
 };
 
 /// AWS Elastic Disaster Recovery: the exception name.
@@ -206,5 +206,5 @@ pub static DRS: ErrorTable = ErrorTable {
         ("ResourceNotFoundException", FailureKind::NotFound),
     ],
     statuses: &[],
-    retry_here: &[FailureKind::QuotaExhausted],
+    retry_same_target: &[FailureKind::QuotaExhausted],
 };

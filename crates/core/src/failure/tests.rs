@@ -1,6 +1,6 @@
 use super::FailureKind as Kind;
 use super::{
-    ANTHROPIC, BEDROCK, DRS, Failure, FailureKind, FaultOrigin, Health, OPENAI, Outcome, Retryability,
+    ANTHROPIC, AttemptOutcome, BEDROCK, DRS, Failure, FailureKind, FaultOrigin, Health, OPENAI, Retryability,
 };
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use std::collections::BTreeSet;
@@ -74,9 +74,9 @@ fn an_error_inside_an_answer_proves_nothing_about_execution() {
 #[test]
 fn a_spent_quota_is_worth_a_wait_only_where_jobs_give_it_back() {
     let name = Some("ServiceQuotaExceededException");
-    assert_eq!(BEDROCK.classify(400, name).retryability, Retryability::Elsewhere);
-    assert_eq!(DRS.classify(400, name).retryability, Retryability::Here);
-    assert_eq!(DRS.classify(400, Some("ConflictException")).retryability, Retryability::Nowhere);
+    assert_eq!(BEDROCK.classify(400, name).retryability, Retryability::OtherTarget);
+    assert_eq!(DRS.classify(400, name).retryability, Retryability::SameTarget);
+    assert_eq!(DRS.classify(400, Some("ConflictException")).retryability, Retryability::Never);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn every_listed_drs_error_is_retried_on_the_spot() {
         "InternalServerException",
         "ServiceQuotaExceededException",
     ] {
-        assert_eq!(DRS.classify(400, Some(name)).retryability, Retryability::Here, "{name}");
+        assert_eq!(DRS.classify(400, Some(name)).retryability, Retryability::SameTarget, "{name}");
     }
 }
 
@@ -102,26 +102,26 @@ fn a_table_names_each_error_once() {
 }
 
 #[test]
-fn whose_fault_where_to_try_and_what_it_says_of_health() {
+fn origin_retryability_and_health_of_every_kind() {
     use FaultOrigin::{Caller, Gateway, Provider};
-    use Retryability::{Elsewhere, Here, Nowhere};
+    use Retryability::{Never, OtherTarget, SameTarget};
     let expected = [
-        (Kind::Throttled, Provider, Here, Health::Bad, true),
-        (Kind::Overloaded, Provider, Here, Health::Bad, false),
-        (Kind::QuotaExhausted, Provider, Elsewhere, Health::Bad, true),
-        (Kind::NotReady, Provider, Here, Health::Bad, false),
-        (Kind::TimedOut, Provider, Here, Health::Bad, false),
-        (Kind::NotStarted, Gateway, Elsewhere, Health::Cut, false),
-        (Kind::Unreachable, Provider, Here, Health::Bad, false),
-        (Kind::BrokeMidStream, Provider, Here, Health::Bad, false),
-        (Kind::ServerFault, Provider, Here, Health::Bad, false),
-        (Kind::ModelFault, Provider, Elsewhere, Health::Bad, false),
-        (Kind::Unrecognised, Provider, Elsewhere, Health::Bad, false),
-        (Kind::BadRequest, Caller, Nowhere, Health::Unknown, true),
-        (Kind::TooLong, Caller, Nowhere, Health::Unknown, true),
-        (Kind::Unauthorized, Gateway, Elsewhere, Health::Unknown, true),
-        (Kind::NotFound, Gateway, Elsewhere, Health::Unknown, true),
-        (Kind::Filtered, Caller, Nowhere, Health::Good, false),
+        (Kind::Throttled, Provider, SameTarget, Health::Bad, true),
+        (Kind::Overloaded, Provider, SameTarget, Health::Bad, false),
+        (Kind::QuotaExhausted, Provider, OtherTarget, Health::Bad, true),
+        (Kind::NotReady, Provider, SameTarget, Health::Bad, false),
+        (Kind::TimedOut, Provider, SameTarget, Health::Bad, false),
+        (Kind::NotStarted, Gateway, OtherTarget, Health::TimedOut, false),
+        (Kind::Unreachable, Provider, SameTarget, Health::Bad, false),
+        (Kind::BrokeMidStream, Provider, SameTarget, Health::Bad, false),
+        (Kind::ServerFault, Provider, SameTarget, Health::Bad, false),
+        (Kind::ModelFault, Provider, OtherTarget, Health::Bad, false),
+        (Kind::Unrecognised, Provider, OtherTarget, Health::Bad, false),
+        (Kind::BadRequest, Caller, Never, Health::Unknown, true),
+        (Kind::TooLong, Caller, Never, Health::Unknown, true),
+        (Kind::Unauthorized, Gateway, OtherTarget, Health::Unknown, true),
+        (Kind::NotFound, Gateway, OtherTarget, Health::Unknown, true),
+        (Kind::Filtered, Caller, Never, Health::Good, false),
     ];
     assert_eq!(expected.map(|row| row.0), FailureKind::ALL);
     for (kind, origin, retryability, health, not_executed) in expected {
@@ -143,11 +143,12 @@ fn labels_are_distinct_and_fit_a_metric() {
 #[test]
 fn an_outcome_says_what_it_can_about_health() {
     let limit = Duration::from_secs(4);
-    let succeeded = |millis| Outcome::Succeeded { first_content_after: Duration::from_millis(millis) };
+    let succeeded =
+        |millis| AttemptOutcome::Succeeded { time_to_first_content: Duration::from_millis(millis) };
     assert_eq!(succeeded(4_000).health(limit), Health::Good);
     assert_eq!(succeeded(4_001).health(limit), Health::Slow);
-    assert_eq!(Outcome::Abandoned.health(limit), Health::Unknown);
-    assert_eq!(Outcome::Failed(Failure::of(Kind::Throttled)).health(limit), Health::Bad);
+    assert_eq!(AttemptOutcome::Abandoned.health(limit), Health::Unknown);
+    assert_eq!(AttemptOutcome::Failed(Failure::of(Kind::Throttled)).health(limit), Health::Bad);
     let hinted = Failure::of(Kind::Throttled).with_retry_after(limit);
     assert_eq!(hinted, Failure { retry_after: Some(limit), ..Failure::of(Kind::Throttled) });
 }

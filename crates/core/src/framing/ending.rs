@@ -4,7 +4,7 @@ use crate::failure::FailureKind;
 
 /// Why an answer ended without an interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FinishReason {
+pub enum FramingFinishReason {
     /// The model sent its stop event.
     Stop,
     /// The model reached its maximum of output tokens.
@@ -21,7 +21,7 @@ pub enum FinishReason {
     Shutdown,
 }
 
-impl FinishReason {
+impl FramingFinishReason {
     /// Every reason.
     pub const ALL: [Self; 7] = [
         Self::Stop,
@@ -81,15 +81,15 @@ pub struct Interruption {
 
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum FramingEnding {
     /// It ended for this reason.
-    Finished(FinishReason),
+    Finished(FramingFinishReason),
     /// It was interrupted.
     Interrupted(Interruption),
 }
 
-impl Ending {
+impl FramingEnding {
     pub(super) const fn is_cancelled(self) -> bool {
-        matches!(self, Self::Finished(FinishReason::Cancelled))
+        matches!(self, Self::Finished(FramingFinishReason::Cancelled))
     }
 }

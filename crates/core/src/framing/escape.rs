@@ -41,7 +41,7 @@ pub fn escaped_len(text: &str) -> usize {
 ///
 /// Never splits a character, and prefers not to split an emoji sequence. Takes at least the first character, so that a
 /// stream cannot stall.
-pub(super) fn fitting(text: &str, room: usize) -> usize {
+pub(super) fn fitting_len(text: &str, room: usize) -> usize {
     if text.len().saturating_mul(WIDEST) <= room {
         return text.len();
     }
@@ -53,27 +53,27 @@ pub(super) fn fitting(text: &str, room: usize) -> usize {
     let Some(too_far) = too_far else {
         return text.len();
     };
-    let most = text.floor_char_boundary(too_far);
-    if most == 0 {
+    let max = text.floor_char_boundary(too_far);
+    if max == 0 {
         return text.chars().next().map_or(0, char::len_utf8);
     }
-    between_emoji(text, most)
+    between_emoji(text, max)
 }
 
-/// The last boundary at or shortly before `most` that splits no emoji sequence; `most` if there is none.
-fn between_emoji(text: &str, most: usize) -> usize {
-    let mut place = most;
-    while most - place <= LOOK_BACK {
-        let (before, after) = text.split_at(place);
+/// The last boundary at or shortly before `max` that splits no emoji sequence; `max` if there is none.
+fn between_emoji(text: &str, max: usize) -> usize {
+    let mut split = max;
+    while max - split <= LOOK_BACK {
+        let (before, after) = text.split_at(split);
         let (Some(last), Some(first)) = (before.chars().next_back(), after.chars().next()) else {
-            return most;
+            return max;
         };
         if !belongs_together(last, first) {
-            return place;
+            return split;
         }
-        place -= last.len_utf8();
+        split -= last.len_utf8();
     }
-    most
+    max
 }
 
 /// Whether the second character modifies or continues the first: joiners, variation selectors, skin tones, keycaps,

@@ -20,7 +20,7 @@
 //! There is exactly one ending, after all text, and nothing after it. A stream never holds more than 256 KiB. Invalid
 //! UTF-8 becomes what [`String::from_utf8_lossy`] makes of it, however the bytes were split.
 //!
-//! **Before and after the first text.** Until [`Framer::has_begun`] nothing has been sent, and [`Framer::start_over`]
+//! **Before and after the first text.** Until [`Framer::has_begun`] nothing has been sent, and [`Framer::restart`]
 //! allows failover to another model. After that a stream can only finish, or end with an interruption that is marked
 //! as partial.
 //!
@@ -34,7 +34,7 @@
 //! the rest until the framer wants input again. A timestamp from the past counts as the latest one seen.
 //!
 //! ```
-//! use seawall_core::framing::{Content, Ending, FinishReason, Framer, FramingSettings};
+//! use seawall_core::framing::{FrameContent, FramingEnding, FramingFinishReason, Framer, FramingSettings};
 //! use seawall_core::time::Timestamp;
 //! use std::time::Duration;
 //!
@@ -42,9 +42,9 @@
 //! let mut framer = Framer::new(FramingSettings::default(), start);
 //! framer.push("He", start);
 //! let frame = framer.next_frame(start).unwrap();
-//! assert_eq!(frame.content, Content::Text { index: 0, text: "He" });
-//! let receipt = frame.receipt;
-//! framer.sent(receipt, start);
+//! assert_eq!(frame.content, FrameContent::Text { index: 0, text: "He" });
+//! let send_id = frame.send_id;
+//! framer.report_sent(send_id, start);
 //!
 //! framer.push("ll", start);
 //! framer.push("o", start);
@@ -52,36 +52,36 @@
 //! let later = framer.next_deadline().unwrap();
 //! assert_eq!(later, start + Duration::from_millis(100));
 //! let frame = framer.next_frame(later).unwrap();
-//! assert_eq!(frame.content, Content::Text { index: 1, text: "llo" });
-//! let receipt = frame.receipt;
-//! framer.sent(receipt, later);
+//! assert_eq!(frame.content, FrameContent::Text { index: 1, text: "llo" });
+//! let send_id = frame.send_id;
+//! framer.report_sent(send_id, later);
 //!
-//! framer.finish(FinishReason::Stop, later);
+//! framer.finish(FramingFinishReason::Stop, later);
 //! let frame = framer.next_frame(later).unwrap();
-//! let ending = Ending::Finished(FinishReason::Stop);
-//! assert_eq!(frame.content, Content::Ending { ending, last_index: Some(1) });
+//! let ending = FramingEnding::Finished(FramingFinishReason::Stop);
+//! assert_eq!(frame.content, FrameContent::Ending { ending, last_index: Some(1) });
 //! ```
 
 mod delivery;
 mod ending;
 mod escape;
 mod intake;
-mod lossy;
+mod replay_buffer;
 mod settings;
 mod stats;
-mod tape;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod utf8;
 
-pub use ending::{Ending, FinishReason, Interruption, InterruptionCode};
+pub use ending::{FramingEnding, FramingFinishReason, Interruption, InterruptionCode};
 pub use escape::escaped_len;
 pub use settings::{FramingOptions, FramingSettings};
 pub use stats::FramingStats;
 
 use crate::time::Timestamp;
-use lossy::Decoder;
-use tape::Tape;
+use replay_buffer::ReplayBuffer;
+use utf8::Utf8Decoder;
 
 /// The state of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,9 +133,9 @@ impl StreamState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushDecision {
     /// All of it.
-    Taken,
+    Accepted,
     /// There was no room for all of it. Push the rest once more input is wanted.
-    TakenInPart {
+    PartiallyAccepted {
         /// How many of its bytes were accepted.
         bytes: usize,
     },
@@ -149,14 +149,14 @@ pub enum UpstreamDecision {
     /// Read on.
     Read,
     /// Stop reading for now (backpressure).
-    Hold,
+    Pause,
     /// Close it; further input will not be used.
     Close,
 }
 
 /// What the driver has to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PollDecision {
+pub enum FramerPollDecision {
     /// A frame is ready; take it with [`Framer::next_frame`].
     Send,
     /// Nothing to do before `until`, unless there is input; without `until`, nothing at all.
@@ -164,10 +164,10 @@ pub enum PollDecision {
         /// When to poll again.
         until: Option<Timestamp>,
     },
-    /// Everything was delivered, or no client is attached. A client may resume before `kept_until`.
+    /// Everything was delivered, or no client is attached. A client may resume before `replay_until`.
     Finished {
         /// When the kept frames are dropped.
-        kept_until: Timestamp,
+        replay_until: Timestamp,
     },
     /// The stream is over and its frames are dropped; drop the framer.
     Expired,
@@ -177,13 +177,13 @@ pub enum PollDecision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFailureDecision {
     /// The frame is kept and will be retried.
-    Again {
+    Retry {
         /// When to retry.
         at: Timestamp,
     },
     /// Too many consecutive failures: the client is given up. Close the upstream connection.
     Cancelled,
-    /// The receipt is not that of the send in progress.
+    /// The send id is not that of the send in progress.
     Ignored,
 }
 
@@ -201,7 +201,7 @@ pub enum ResumeDecision {
         first_kept: Option<u64>,
     },
     /// The client claims an index that has not been sent.
-    TooFar {
+    NotSentYet {
         /// Index of the next frame.
         next_index: u64,
     },
@@ -209,21 +209,21 @@ pub enum ResumeDecision {
 
 /// Identifies one send of a frame, so that a late report about another send is not mistaken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receipt(u64);
+pub struct SendId(u64);
 
 /// Something to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "report it with `sent` or `send_failed`; nothing else is handed out before"]
-pub struct Frame<'a> {
+#[must_use = "report it with `report_sent` or `report_send_failure`; nothing else is handed out before"]
+pub struct ClientFrame<'a> {
     /// Passed back with the result of the send.
-    pub receipt: Receipt,
+    pub send_id: SendId,
     /// What to send.
-    pub content: Content<'a>,
+    pub content: FrameContent<'a>,
 }
 
 /// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content<'a> {
+pub enum FrameContent<'a> {
     /// A piece of the answer.
     Text {
         /// Its index: 0, 1, 2 and so on.
@@ -236,25 +236,25 @@ pub enum Content<'a> {
     /// The end of the answer.
     Ending {
         /// How the stream ended.
-        ending: Ending,
+        ending: FramingEnding,
         /// Index of the last text frame; `None` without text.
         last_index: Option<u64>,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SentKind {
     Text,
     Heartbeat,
     Ending,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ended {
-    ending: Ending,
+struct EndState {
+    ending: FramingEnding,
     at: Timestamp,
     /// The ending was delivered to at least one client.
-    told: bool,
+    delivered: bool,
 }
 
 /// One stream. See the [module](self) for its guarantees.
@@ -265,16 +265,16 @@ pub struct Framer {
     /// The latest timestamp seen.
     as_of: Timestamp,
 
-    decoder: Decoder,
-    tape: Tape,
+    decoder: Utf8Decoder,
+    buffer: ReplayBuffer,
     /// When the oldest unframed byte arrived; meaningless without unframed text.
     oldest: Timestamp,
     /// When the model's idle timeout expires; never before it has begun or while we do not read.
-    silent_at: Timestamp,
+    idle_deadline: Timestamp,
     /// A heartbeat was due when the idle timeout expired, and is sent before the ending.
-    parting_heartbeat: bool,
+    final_heartbeat: bool,
     paused_since: Option<Timestamp>,
-    ended: Option<Ended>,
+    ended: Option<EndState>,
     expired: bool,
 
     /// A client is connected.
@@ -287,14 +287,14 @@ pub struct Framer {
     undelivered_bytes: usize,
     /// The connected client has received the ending.
     ending_sent: bool,
-    in_air: Option<(Receipt, Kind)>,
-    receipts: u64,
+    in_flight: Option<(SendId, SentKind)>,
+    next_send_id: u64,
     failures: u32,
     /// Nothing is sent before this (retry backoff).
-    hold_until: Timestamp,
+    retry_at: Timestamp,
     /// When something was last delivered to the client.
     last_sent: Timestamp,
 
     /// Counters. Durations that are still running are added when the statistics are read.
-    counted: FramingStats,
+    stats: FramingStats,
 }

@@ -6,28 +6,34 @@ use crate::setting::{SettingError, at_least_one};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLimitsOptions {
     /// Maximum input tokens of one request.
-    pub request_input: u64,
+    pub max_input: u64,
     /// Maximum output tokens of one request.
-    pub request_output: u64,
+    pub max_output: u64,
     /// The model's context window in tokens, input and output together.
-    pub window: u64,
+    pub context_window: u64,
     /// Tokens of the window reserved for what a vendor adds.
     pub overhead: u64,
     /// Tokens of the window kept as a safety margin for estimation errors.
-    pub safety: u64,
+    pub safety_margin: u64,
 }
 
 impl Default for TokenLimitsOptions {
     fn default() -> Self {
-        Self { request_input: 4_000, request_output: 1_024, window: 200_000, overhead: 300, safety: 500 }
+        Self {
+            max_input: 4_000,
+            max_output: 1_024,
+            context_window: 200_000,
+            overhead: 300,
+            safety_margin: 500,
+        }
     }
 }
 
 /// Validated [`TokenLimitsOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLimits {
-    request_input: u64,
-    request_output: u64,
+    max_input: u64,
+    max_output: u64,
     /// The window without overhead and safety margin.
     room: u64,
 }
@@ -35,35 +41,35 @@ pub struct TokenLimits {
 impl TokenLimitsOptions {
     /// Fails on limits under which no request could pass.
     pub fn check(self) -> Result<TokenLimits, SettingError> {
-        at_least_one("request_input", self.request_input)?;
-        at_least_one("request_output", self.request_output)?;
-        let taken = self.overhead.saturating_add(self.safety);
-        let room = self.window.saturating_sub(taken);
-        if room <= self.request_output {
+        at_least_one("max_input", self.max_input)?;
+        at_least_one("max_output", self.max_output)?;
+        let taken = self.overhead.saturating_add(self.safety_margin);
+        let room = self.context_window.saturating_sub(taken);
+        if room <= self.max_output {
             let problem = format!(
-                "{} leaves no room for input beside {} of overhead, {} of safety and {} of output",
-                self.window, self.overhead, self.safety, self.request_output
+                "{} leaves no room for input beside {} of overhead, {} of safety margin and {} of output",
+                self.context_window, self.overhead, self.safety_margin, self.max_output
             );
-            return Err(SettingError::new("window", problem));
+            return Err(SettingError::new("context_window", problem));
         }
-        Ok(TokenLimits { request_input: self.request_input, request_output: self.request_output, room })
+        Ok(TokenLimits { max_input: self.max_input, max_output: self.max_output, room })
     }
 }
 
 impl Default for TokenLimits {
     /// The validated defaults.
     fn default() -> Self {
-        let TokenLimitsOptions { request_input, request_output, window, overhead, safety } =
+        let TokenLimitsOptions { max_input, max_output, context_window, overhead, safety_margin } =
             Default::default();
-        Self { request_input, request_output, room: window - overhead - safety }
+        Self { max_input, max_output, room: context_window - overhead - safety_margin }
     }
 }
 
 impl TokenLimits {
-    /// Output tokens allowed when `asked` were requested; the maximum if none were.
+    /// Output tokens allowed when `requested` were requested; the maximum if none were.
     #[must_use]
-    pub fn output(&self, asked: Option<u64>) -> u64 {
-        asked.map_or(self.request_output, |asked| asked.min(self.request_output))
+    pub fn output(&self, requested: Option<u64>) -> u64 {
+        requested.map_or(self.max_output, |requested| requested.min(self.max_output))
     }
 
     /// Input tokens that fit into the window besides this much output. Counting the overhead as input as well errs on
@@ -76,6 +82,6 @@ impl TokenLimits {
     /// Input tokens allowed besides this much output: the smaller of the request limit and what the window holds.
     #[must_use]
     pub fn input(&self, output: u64) -> u64 {
-        self.request_input.min(self.window_input(output))
+        self.max_input.min(self.window_input(output))
     }
 }

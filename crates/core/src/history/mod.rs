@@ -11,20 +11,20 @@
 //! message, and never exceeds the limit: in that case it refuses, with the number of tokens needed.
 //!
 //! ```
-//! use seawall_core::history::{Conversation, HistoryDecision, Role, Turn, trim};
+//! use seawall_core::history::{HistoryInput, HistoryDecision, Role, HistoryTurn, trim};
 //!
 //! let turns = [
-//!     Turn { role: Role::User, tokens: 3_000 },
-//!     Turn { role: Role::Assistant, tokens: 1_000 },
-//!     Turn { role: Role::User, tokens: 500 },
-//!     Turn { role: Role::Assistant, tokens: 500 },
+//!     HistoryTurn { role: Role::User, tokens: 3_000 },
+//!     HistoryTurn { role: Role::Assistant, tokens: 1_000 },
+//!     HistoryTurn { role: Role::User, tokens: 500 },
+//!     HistoryTurn { role: Role::Assistant, tokens: 500 },
 //! ];
 //! let conversation =
-//!     Conversation { system: 200, overhead: 300, turns: &turns, chunks: &[400], message: 100 };
+//!     HistoryInput { system: 200, overhead: 300, turns: &turns, chunks: &[400], message: 100 };
 //! let HistoryDecision::Send(kept) = trim(&conversation, 4_000) else { panic!() };
 //! assert_eq!((kept.turns, kept.chunks, kept.tokens), (2..4, 1, 2_000));
 //!
-//! let alone = Conversation { message: 20_000, ..Conversation::default() };
+//! let alone = HistoryInput { message: 20_000, ..HistoryInput::default() };
 //! assert_eq!(trim(&alone, 4_000), HistoryDecision::InputTooLarge { needed: 20_000, limit: 4_000 });
 //! ```
 
@@ -48,7 +48,7 @@ pub enum Role {
 
 /// One turn of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct HistoryTurn {
     /// The author of the turn.
     pub role: Role,
     /// Its number of tokens.
@@ -57,13 +57,13 @@ pub struct Turn {
 
 /// Everything that would be sent without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conversation<'a> {
+pub struct HistoryInput<'a> {
     /// Tokens of the system prompt.
     pub system: u64,
     /// Tokens on top of all text.
     pub overhead: u64,
     /// The earlier turns, oldest first.
-    pub turns: &'a [Turn],
+    pub turns: &'a [HistoryTurn],
     /// Tokens of each retrieved chunk, most relevant first.
     pub chunks: &'a [u64],
     /// Tokens of the current user message.
@@ -94,12 +94,12 @@ pub struct KeptHistory {
     /// Total tokens, never above the limit.
     pub tokens: u64,
     /// What was dropped.
-    pub dropped: Dropped,
+    pub dropped: DroppedHistory,
 }
 
 /// What was dropped, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedHistory {
     /// Assistant turns before the first question, which no model accepts.
     pub leading_turns: usize,
     /// Turns dropped to fit the limit.
@@ -120,13 +120,13 @@ pub struct TurnGroup {
     /// The indexes of the turns.
     pub turns: Range<usize>,
     /// Whether the current message is merged into it, because the last turns are the user's, too.
-    pub takes_message: bool,
+    pub includes_message: bool,
 }
 
 impl KeptHistory {
     /// The kept turns as they are sent: the first is the user's and roles alternate. If no group takes the current
     /// message, it follows as a turn of its own.
-    pub fn groups<'a>(&self, turns: &'a [Turn]) -> impl Iterator<Item = TurnGroup> + 'a {
+    pub fn groups<'a>(&self, turns: &'a [HistoryTurn]) -> impl Iterator<Item = TurnGroup> + 'a {
         let end = self.turns.end.min(turns.len());
         let mut start = self.turns.start.min(end);
         std::iter::from_fn(move || {
@@ -134,7 +134,7 @@ impl KeptHistory {
             let length = turns[start..end].iter().take_while(|turn| turn.role == role).count();
             let group = start..start + length;
             start = group.end;
-            Some(TurnGroup { role, takes_message: role == Role::User && group.end == end, turns: group })
+            Some(TurnGroup { role, includes_message: role == Role::User && group.end == end, turns: group })
         })
     }
 }
@@ -144,9 +144,9 @@ impl KeptHistory {
 /// An unanswered question at the end is merged into the current message's turn; it still counts as history, and is the
 /// last turn to be dropped.
 #[must_use]
-pub fn trim(conversation: &Conversation<'_>, limit: u64) -> HistoryDecision {
-    let Conversation { system, overhead, turns, chunks, message } = *conversation;
-    let sum = |turns: &[Turn]| turns.iter().fold(0, |sum: u64, turn| sum.saturating_add(turn.tokens));
+pub fn trim(conversation: &HistoryInput<'_>, limit: u64) -> HistoryDecision {
+    let HistoryInput { system, overhead, turns, chunks, message } = *conversation;
+    let sum = |turns: &[HistoryTurn]| turns.iter().fold(0, |sum: u64, turn| sum.saturating_add(turn.tokens));
     let fixed = system.saturating_add(overhead).saturating_add(message);
     if fixed > limit {
         return HistoryDecision::InputTooLarge { needed: fixed, limit };
@@ -154,28 +154,31 @@ pub fn trim(conversation: &Conversation<'_>, limit: u64) -> HistoryDecision {
     let leading = turns.iter().take_while(|turn| turn.role == Role::Assistant).count();
     let (mut start, mut pairs) = (leading, 0);
     let mut chunks_left = chunks.len();
-    let mut said = sum(&turns[start..]);
-    let mut found = chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
+    let mut turn_tokens = sum(&turns[start..]);
+    let mut chunk_tokens = chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
     // A saturated sum does not fit anyway, and is recomputed below.
-    while fixed.saturating_add(said).saturating_add(found) > limit {
+    while fixed.saturating_add(turn_tokens).saturating_add(chunk_tokens) > limit {
         let pair = pair_length(&turns[start..]);
         if pair > 0 {
             start += pair;
             pairs += 1;
-            said =
-                if said == u64::MAX { sum(&turns[start..]) } else { said - sum(&turns[start - pair..start]) };
+            turn_tokens = if turn_tokens == u64::MAX {
+                sum(&turns[start..])
+            } else {
+                turn_tokens - sum(&turns[start - pair..start])
+            };
         } else {
             // Input that exceeds the limit without chunks was refused above, so that there is one.
             chunks_left = chunks_left.saturating_sub(1);
-            found = chunks[..chunks_left].iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
+            chunk_tokens = chunks[..chunks_left].iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
         }
     }
     let dropped_chunks = chunks[chunks_left..].iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
     HistoryDecision::Send(KeptHistory {
         turns: start..turns.len(),
         chunks: chunks_left,
-        tokens: fixed.saturating_add(said).saturating_add(found),
-        dropped: Dropped {
+        tokens: fixed.saturating_add(turn_tokens).saturating_add(chunk_tokens),
+        dropped: DroppedHistory {
             leading_turns: leading,
             turns: start - leading,
             pairs,
@@ -186,7 +189,7 @@ pub fn trim(conversation: &Conversation<'_>, limit: u64) -> HistoryDecision {
 }
 
 /// Number of turns of the oldest question and its answer, including consecutive turns of either role.
-fn pair_length(turns: &[Turn]) -> usize {
+fn pair_length(turns: &[HistoryTurn]) -> usize {
     let questions = turns.iter().take_while(|turn| turn.role == Role::User).count();
     let answers = turns[questions..].iter().take_while(|turn| turn.role == Role::Assistant).count();
     questions + answers

@@ -1,20 +1,20 @@
 use super::{
-    Conversation, Dropped, HistoryDecision, KeptHistory, Role, TokenLimits, TokenLimitsOptions, Turn,
-    TurnGroup, trim,
+    DroppedHistory, HistoryDecision, HistoryInput, HistoryTurn, KeptHistory, Role, TokenLimits,
+    TokenLimitsOptions, TurnGroup, trim,
 };
 use crate::invariant;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const fn user(tokens: u64) -> Turn {
-    Turn { role: Role::User, tokens }
+const fn user(tokens: u64) -> HistoryTurn {
+    HistoryTurn { role: Role::User, tokens }
 }
 
-const fn assistant(tokens: u64) -> Turn {
-    Turn { role: Role::Assistant, tokens }
+const fn assistant(tokens: u64) -> HistoryTurn {
+    HistoryTurn { role: Role::Assistant, tokens }
 }
 
-fn sent(conversation: &Conversation<'_>, limit: u64) -> KeptHistory {
+fn sent(conversation: &HistoryInput<'_>, limit: u64) -> KeptHistory {
     match trim(conversation, limit) {
         HistoryDecision::Send(kept) => kept,
         refused => panic!("{refused:?}"),
@@ -24,19 +24,19 @@ fn sent(conversation: &Conversation<'_>, limit: u64) -> KeptHistory {
 #[test]
 fn nothing_is_left_out_where_everything_fits_exactly() {
     let turns = [user(10), assistant(20)];
-    let conversation = Conversation { system: 1, overhead: 2, turns: &turns, chunks: &[30, 40], message: 3 };
+    let conversation = HistoryInput { system: 1, overhead: 2, turns: &turns, chunks: &[30, 40], message: 3 };
     let kept = sent(&conversation, 106);
-    assert_eq!(kept, KeptHistory { turns: 0..2, chunks: 2, tokens: 106, dropped: Dropped::default() });
+    assert_eq!(kept, KeptHistory { turns: 0..2, chunks: 2, tokens: 106, dropped: DroppedHistory::default() });
     assert_eq!(sent(&conversation, 105).turns, 2..2);
 }
 
 #[test]
 fn a_long_history_loses_its_oldest_pairs_and_begins_with_the_user() {
     let turns: Vec<_> = (0..5).flat_map(|_| [user(400), assistant(600)]).collect();
-    let conversation = Conversation { system: 300, overhead: 300, turns: &turns, chunks: &[], message: 100 };
+    let conversation = HistoryInput { system: 300, overhead: 300, turns: &turns, chunks: &[], message: 100 };
     let kept = sent(&conversation, 4_000);
     assert_eq!((kept.turns.clone(), kept.tokens), (4..10, 3_700));
-    let dropped = Dropped { leading_turns: 0, turns: 4, pairs: 2, chunks: 0, tokens: 2_000 };
+    let dropped = DroppedHistory { leading_turns: 0, turns: 4, pairs: 2, chunks: 0, tokens: 2_000 };
     assert_eq!(kept.dropped, dropped);
     assert_eq!(kept.groups(&turns).next().map(|group| group.role), Some(Role::User));
 }
@@ -45,7 +45,7 @@ fn a_long_history_loses_its_oldest_pairs_and_begins_with_the_user() {
 fn chunks_go_after_all_turns_and_the_least_relevant_first() {
     let turns = [user(50), assistant(50), user(50), assistant(50)];
     let conversation =
-        Conversation { system: 0, overhead: 0, turns: &turns, chunks: &[100, 200, 300], message: 10 };
+        HistoryInput { system: 0, overhead: 0, turns: &turns, chunks: &[100, 200, 300], message: 10 };
     for (limit, turns, chunks, tokens) in [
         (810, 0..4, 3, 810),
         (809, 2..4, 3, 710),
@@ -61,39 +61,39 @@ fn chunks_go_after_all_turns_and_the_least_relevant_first() {
     assert_eq!(trim(&conversation, 9), HistoryDecision::InputTooLarge { needed: 10, limit: 9 });
     assert_eq!(
         sent(&conversation, 109).dropped,
-        Dropped { leading_turns: 0, turns: 4, pairs: 2, chunks: 3, tokens: 800 }
+        DroppedHistory { leading_turns: 0, turns: 4, pairs: 2, chunks: 3, tokens: 800 }
     );
 }
 
 #[test]
-fn what_stands_before_the_first_question_goes_even_where_it_fits() {
+fn leading_assistant_turns_are_dropped_even_if_they_fit() {
     let turns = [assistant(5), assistant(6), user(7), assistant(8)];
-    let kept = sent(&Conversation { turns: &turns, message: 1, ..Conversation::default() }, 1_000);
+    let kept = sent(&HistoryInput { turns: &turns, message: 1, ..HistoryInput::default() }, 1_000);
     assert_eq!((kept.turns, kept.tokens), (2..4, 16));
-    assert_eq!(kept.dropped, Dropped { leading_turns: 2, tokens: 11, ..Dropped::default() });
+    assert_eq!(kept.dropped, DroppedHistory { leading_turns: 2, tokens: 11, ..DroppedHistory::default() });
     let only_answers = [assistant(5)];
-    let kept = sent(&Conversation { turns: &only_answers, message: 1, ..Conversation::default() }, 1_000);
+    let kept = sent(&HistoryInput { turns: &only_answers, message: 1, ..HistoryInput::default() }, 1_000);
     assert_eq!((kept.turns.clone(), kept.tokens, kept.groups(&only_answers).count()), (1..1, 1, 0));
 }
 
 #[test]
 fn turns_of_one_role_in_a_row_become_one_and_the_last_take_the_message() {
     let turns = [user(1), user(2), assistant(3), assistant(4), assistant(5), user(6)];
-    let kept = sent(&Conversation { turns: &turns, message: 1, ..Conversation::default() }, 100);
-    let group = |role, turns, takes_message| TurnGroup { role, turns, takes_message };
+    let kept = sent(&HistoryInput { turns: &turns, message: 1, ..HistoryInput::default() }, 100);
+    let group = |role, turns, includes_message| TurnGroup { role, turns, includes_message };
     let expected =
         [group(Role::User, 0..2, false), group(Role::Assistant, 2..5, false), group(Role::User, 5..6, true)];
     assert_eq!(kept.groups(&turns).collect::<Vec<_>>(), expected);
     // The pair is dropped as a whole, and the unanswered question stays until it is the last.
-    assert_eq!(sent(&Conversation { turns: &turns, message: 1, ..Conversation::default() }, 21).turns, 5..6);
-    assert_eq!(sent(&Conversation { turns: &turns, message: 1, ..Conversation::default() }, 6).turns, 6..6);
+    assert_eq!(sent(&HistoryInput { turns: &turns, message: 1, ..HistoryInput::default() }, 21).turns, 5..6);
+    assert_eq!(sent(&HistoryInput { turns: &turns, message: 1, ..HistoryInput::default() }, 6).turns, 6..6);
 }
 
 #[test]
 fn a_single_huge_message_is_refused_whatever_else_there_is() {
     let turns = [user(1), assistant(1)];
     let conversation =
-        Conversation { system: 100, overhead: 300, turns: &turns, chunks: &[1], message: 20_000 };
+        HistoryInput { system: 100, overhead: 300, turns: &turns, chunks: &[1], message: 20_000 };
     assert_eq!(trim(&conversation, 4_000), HistoryDecision::InputTooLarge { needed: 20_400, limit: 4_000 });
 }
 
@@ -101,13 +101,13 @@ fn a_single_huge_message_is_refused_whatever_else_there_is() {
 fn numbers_that_do_not_add_up_are_too_large() {
     let turns = [user(u64::MAX), assistant(u64::MAX), user(5), assistant(u64::MAX), user(6), assistant(7)];
     let conversation =
-        Conversation { system: 1, overhead: 1, turns: &turns, chunks: &[3, u64::MAX, u64::MAX], message: 1 };
+        HistoryInput { system: 1, overhead: 1, turns: &turns, chunks: &[3, u64::MAX, u64::MAX], message: 1 };
     let kept = sent(&conversation, 1_000);
     assert_eq!((kept.turns, kept.chunks, kept.tokens), (6..6, 1, 6));
     assert_eq!(kept.dropped.tokens, u64::MAX);
-    let kept = sent(&Conversation { chunks: &[], ..conversation }, 1_000);
+    let kept = sent(&HistoryInput { chunks: &[], ..conversation }, 1_000);
     assert_eq!((kept.turns, kept.tokens), (4..6, 16));
-    let broken = Conversation { system: u64::MAX, message: 1, ..Conversation::default() };
+    let broken = HistoryInput { system: u64::MAX, message: 1, ..HistoryInput::default() };
     assert_eq!(trim(&broken, 10), HistoryDecision::InputTooLarge { needed: u64::MAX, limit: 10 });
 }
 
@@ -120,7 +120,8 @@ fn limits_are_those_of_the_request_and_of_the_window() {
     );
     assert_eq!(limits.window_input(1_024), 200_000 - 300 - 500 - 1_024);
     assert_eq!((limits.input(1_024), limits.input(199_199), limits.input(u64::MAX)), (4_000, 1, 0));
-    let small = TokenLimitsOptions { window: 2_000, ..TokenLimitsOptions::default() }.check().unwrap();
+    let small =
+        TokenLimitsOptions { context_window: 2_000, ..TokenLimitsOptions::default() }.check().unwrap();
     assert_eq!(small.input(1_024), 176);
 }
 
@@ -128,26 +129,26 @@ fn limits_are_those_of_the_request_and_of_the_window() {
 fn limits_that_let_nothing_pass_are_refused_by_name() {
     let default = TokenLimitsOptions::default();
     for (options, error) in [
-        (TokenLimitsOptions { request_input: 0, ..default }, "request_input: must be at least 1"),
-        (TokenLimitsOptions { request_output: 0, ..default }, "request_output: must be at least 1"),
+        (TokenLimitsOptions { max_input: 0, ..default }, "max_input: must be at least 1"),
+        (TokenLimitsOptions { max_output: 0, ..default }, "max_output: must be at least 1"),
         (
-            TokenLimitsOptions { window: 1_824, ..default },
-            "window: 1824 leaves no room for input beside 300 of overhead, 500 of safety and 1024 of output",
+            TokenLimitsOptions { context_window: 1_824, ..default },
+            "context_window: 1824 leaves no room for input beside 300 of overhead, 500 of safety margin and 1024 of output",
         ),
     ] {
         assert_eq!(options.check().unwrap_err().to_string(), error);
     }
-    assert!(TokenLimitsOptions { window: 1_825, ..default }.check().is_ok());
+    assert!(TokenLimitsOptions { context_window: 1_825, ..default }.check().is_ok());
 }
 
-fn turn() -> impl Strategy<Value = Turn> {
+fn turn() -> impl Strategy<Value = HistoryTurn> {
     (prop::bool::ANY, 0_u64..300)
         .prop_map(|(is_user, tokens)| if is_user { user(tokens) } else { assistant(tokens) })
 }
 
 /// Naive reference: every option, best first: all turns, then one pair less each, then one chunk less each, with all
 /// sums recomputed.
-fn first_that_fits(conversation: &Conversation<'_>, limit: u64) -> Option<(usize, usize, u64)> {
+fn first_that_fits(conversation: &HistoryInput<'_>, limit: u64) -> Option<(usize, usize, u64)> {
     let turns = conversation.turns;
     let is_start = |at: usize| {
         at == turns.len()
@@ -174,7 +175,7 @@ proptest! {
         message in 0_u64..400,
         limit in 0_u64..3_000,
     ) {
-        let conversation = Conversation { system, overhead, turns: &turns, chunks: &chunks, message };
+        let conversation = HistoryInput { system, overhead, turns: &turns, chunks: &chunks, message };
         let expected = first_that_fits(&conversation, limit);
         match trim(&conversation, limit) {
             HistoryDecision::InputTooLarge { needed, limit: told } => {
@@ -187,7 +188,7 @@ proptest! {
                 prop_assert_eq!(kept.turns.end, turns.len());
                 let groups: Vec<_> = kept.groups(&turns).collect();
                 let roles: Vec<_> = groups.iter().map(|group| group.role).collect();
-                prop_assert_eq!(invariant::roles_take_turns(&roles), Ok(()));
+                prop_assert_eq!(invariant::roles_alternate(&roles), Ok(()));
                 prop_assert_eq!(groups.iter().flat_map(|group| group.turns.clone()).collect::<Vec<_>>(), kept.turns.clone().collect::<Vec<_>>());
                 let dropped = kept.dropped;
                 prop_assert_eq!(dropped.leading_turns + dropped.turns, kept.turns.start);

@@ -1,6 +1,6 @@
 //! Daily time windows at a fixed UTC offset.
 //!
-//! [`Hours`] is one daily window such as 23:00 to 08:00 in Japan, [`Schedule`] is a set of named windows that do not
+//! [`Hours`] is one daily window such as 23:00 to 08:00 in Japan, [`DailySchedule`] is a set of named windows that do not
 //! overlap, and [`OffPeak`] is the off-peak policy.
 //!
 //! **When it acts.** A window is half-open: 23:00:00 is inside, 08:00:00 is outside. A window whose end is earlier
@@ -30,7 +30,7 @@ mod schedule;
 mod tests;
 
 pub use off_peak::{OffPeak, OffPeakDecision, OffPeakOptions};
-pub use schedule::Schedule;
+pub use schedule::DailySchedule;
 
 use crate::setting::SettingError;
 use crate::time::UtcTime;

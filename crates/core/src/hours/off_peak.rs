@@ -72,7 +72,7 @@ impl Default for OffPeak {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffPeakDecision {
     /// Outside the off-peak window.
-    Day,
+    OutsideWindow,
     /// Inside the window, but exempt.
     Exempt,
     /// Fast models at most; templates and the cache come first.
@@ -84,7 +84,7 @@ impl OffPeakDecision {
     #[must_use]
     pub const fn ceiling(self) -> Ceiling {
         match self {
-            Self::Day | Self::Exempt => Ceiling::Strong,
+            Self::OutsideWindow | Self::Exempt => Ceiling::Strong,
             Self::Restricted => Ceiling::Fast,
         }
     }
@@ -101,7 +101,7 @@ impl OffPeak {
     #[must_use]
     pub fn decide(&self, tier: Tier, priority: Priority, utc: UtcTime) -> OffPeakDecision {
         if !self.hours.contains(utc) {
-            OffPeakDecision::Day
+            OffPeakDecision::OutsideWindow
         } else if self.tiers[tier.index()] || self.priorities[priority.index()] {
             OffPeakDecision::Exempt
         } else {

@@ -7,33 +7,33 @@ use crate::time::UtcTime;
 /// Named windows of which at most one contains any moment.
 ///
 /// ```
-/// use seawall_core::hours::{HoursOptions, Schedule};
+/// use seawall_core::hours::{HoursOptions, DailySchedule};
 /// use seawall_core::time::UtcTime;
 ///
 /// let night = HoursOptions::japan(23, 8).check().unwrap();
 /// let evening = HoursOptions::japan(19, 23).check().unwrap();
-/// let schedule = Schedule::new(vec![("night".into(), night), ("evening".into(), evening)]).unwrap();
+/// let schedule = DailySchedule::new(vec![("night".into(), night), ("evening".into(), evening)]).unwrap();
 /// assert_eq!(schedule.at(UtcTime::from_civil(2026, 11, 15)), None); // nine in the morning in Tokyo
 ///
 /// let late = HoursOptions::japan(22, 24).check().unwrap();
-/// let error = Schedule::new(vec![("evening".into(), evening), ("late".into(), late)]).unwrap_err();
+/// let error = DailySchedule::new(vec![("evening".into(), evening), ("late".into(), late)]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "schedule: late (22:00-24:00 UTC+09:00) overlaps evening (19:00-23:00 UTC+09:00)"
 /// );
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schedule {
-    spans: Vec<(String, Hours)>,
+pub struct DailySchedule {
+    windows: Vec<(String, Hours)>,
 }
 
-impl Schedule {
+impl DailySchedule {
     /// Fails on duplicate names and on overlapping windows, and names both.
-    pub fn new(spans: Vec<(String, Hours)>) -> Result<Self, SettingError> {
-        for (place, (name, hours)) in spans.iter().enumerate() {
-            for (other_name, other) in spans.iter().take(place) {
+    pub fn new(windows: Vec<(String, Hours)>) -> Result<Self, SettingError> {
+        for (place, (name, hours)) in windows.iter().enumerate() {
+            for (other_name, other) in windows.iter().take(place) {
                 if name == other_name {
-                    return Err(SettingError::new("schedule", format!("{name} is there twice")));
+                    return Err(SettingError::new("schedule", format!("{name} is a duplicate name")));
                 }
                 if hours.overlaps(other) {
                     let problem = format!("{name} ({hours}) overlaps {other_name} ({other})");
@@ -41,18 +41,18 @@ impl Schedule {
                 }
             }
         }
-        Ok(Self { spans })
+        Ok(Self { windows })
     }
 
     /// The name of the window that contains this moment.
     #[must_use]
     pub fn at(&self, utc: UtcTime) -> Option<&str> {
-        self.spans.iter().find(|(_, hours)| hours.contains(utc)).map(|(name, _)| name.as_str())
+        self.windows.iter().find(|(_, hours)| hours.contains(utc)).map(|(name, _)| name.as_str())
     }
 
     /// The next moment at which the result of [`at`](Self::at) changes; `None` if it never does.
     #[must_use]
     pub fn next_change(&self, utc: UtcTime) -> Option<UtcTime> {
-        self.spans.iter().filter_map(|(_, hours)| hours.next_change(utc)).min()
+        self.windows.iter().filter_map(|(_, hours)| hours.next_change(utc)).min()
     }
 }

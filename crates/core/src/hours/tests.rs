@@ -1,4 +1,4 @@
-use super::{Hours, HoursOptions, OffPeak, OffPeakDecision, OffPeakOptions, Schedule};
+use super::{DailySchedule, Hours, HoursOptions, OffPeak, OffPeakDecision, OffPeakOptions};
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Priority, Tier};
 use proptest::prelude::{prop_assert, prop_assert_eq, prop_assume, proptest};
@@ -36,7 +36,7 @@ fn the_edges_of_the_night_and_of_the_evening_are_exact() {
 }
 
 #[test]
-fn a_timer_is_told_the_next_edge_and_never_the_present_one() {
+fn next_change_is_never_the_present_moment() {
     let night = HoursOptions::japan(23, 8).check().unwrap();
     for (moment, change) in [
         (japan(8, 0, 0), japan(23, 0, 0)),
@@ -86,8 +86,8 @@ fn hours_are_written_as_people_write_them() {
     }
 }
 
-fn named(spans: &[(&str, Hours)]) -> Result<Schedule, crate::setting::SettingError> {
-    Schedule::new(spans.iter().map(|(name, hours)| ((*name).to_owned(), *hours)).collect())
+fn named(spans: &[(&str, Hours)]) -> Result<DailySchedule, crate::setting::SettingError> {
+    DailySchedule::new(spans.iter().map(|(name, hours)| ((*name).to_owned(), *hours)).collect())
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_schedule_refuses_what_overlaps_and_names_both() {
         refused(&[("night", night), ("elsewhere", hours(14 * 60, 15 * 60, 0))]),
         "schedule: elsewhere (14:00-15:00 UTC+00:00) overlaps night (23:00-08:00 UTC+09:00)"
     );
-    assert_eq!(refused(&[("a", night), ("a", hours(720, 780, 540))]), "schedule: a is there twice");
+    assert_eq!(refused(&[("a", night), ("a", hours(720, 780, 540))]), "schedule: a is a duplicate name");
 }
 
 #[test]
@@ -123,7 +123,10 @@ fn hours_that_touch_hand_over_at_the_edge() {
     }
     assert_eq!(seen, [None, Some("evening"), Some("night"), None]);
     assert_eq!(moment, japan(24 + 19, 0, 0));
-    assert_eq!((Schedule::default().at(moment), Schedule::default().next_change(moment)), (None, None));
+    assert_eq!(
+        (DailySchedule::default().at(moment), DailySchedule::default().next_change(moment)),
+        (None, None)
+    );
 }
 
 #[test]
@@ -134,8 +137,8 @@ fn at_night_nobody_gets_more_than_a_fast_model_unless_exempt() {
             let decide = |moment| everybody.decide(tier, priority, moment);
             assert_eq!(decide(japan(23, 0, 0)), OffPeakDecision::Restricted);
             assert_eq!(decide(japan(7, 59, MINUTE - 1)), OffPeakDecision::Restricted);
-            assert_eq!(decide(japan(8, 0, 0)), OffPeakDecision::Day);
-            assert_eq!(decide(japan(22, 59, MINUTE - 1)), OffPeakDecision::Day);
+            assert_eq!(decide(japan(8, 0, 0)), OffPeakDecision::OutsideWindow);
+            assert_eq!(decide(japan(22, 59, MINUTE - 1)), OffPeakDecision::OutsideWindow);
         }
     }
     let some = OffPeakOptions {
@@ -147,7 +150,7 @@ fn at_night_nobody_gets_more_than_a_fast_model_unless_exempt() {
     assert_eq!(some.decide(Tier::Prime, Priority::Bulk, japan(23, 30, 0)), OffPeakDecision::Exempt);
     assert_eq!(some.decide(Tier::Guest, Priority::Critical, japan(23, 30, 0)), OffPeakDecision::Exempt);
     assert_eq!(some.decide(Tier::Standard, Priority::High, japan(23, 30, 0)), OffPeakDecision::Restricted);
-    assert_eq!(some.decide(Tier::Prime, Priority::High, japan(12, 0, 0)), OffPeakDecision::Day);
+    assert_eq!(some.decide(Tier::Prime, Priority::High, japan(12, 0, 0)), OffPeakDecision::OutsideWindow);
     assert_eq!(some.hours().to_string(), "23:00-08:00 UTC+09:00");
     let wrong = OffPeakOptions { hours: HoursOptions::japan(8, 8), ..OffPeakOptions::default() };
     assert_eq!(wrong.check().unwrap_err().setting(), "end");
@@ -156,7 +159,7 @@ fn at_night_nobody_gets_more_than_a_fast_model_unless_exempt() {
 #[test]
 fn only_a_restriction_restricts() {
     for (decision, ceiling, first) in [
-        (OffPeakDecision::Day, Ceiling::Strong, false),
+        (OffPeakDecision::OutsideWindow, Ceiling::Strong, false),
         (OffPeakDecision::Exempt, Ceiling::Strong, false),
         (OffPeakDecision::Restricted, Ceiling::Fast, true),
     ] {

@@ -69,7 +69,7 @@ fn loom_a_lowered_limit_holds_from_the_moment_it_is_set() {
         let mine = limit.try_acquire();
         let permits = others.map(|other| other.join().unwrap());
         let held = permits.iter().flatten().count() + usize::from(mine.is_some());
-        assert!(held >= 1 && held <= before.max(1) as usize, "nobody joins one who is in");
+        assert!(held >= 1 && held <= before.max(1) as usize, "no second caller passes a limit of one");
         assert_eq!(limit.in_flight() as usize, held);
         drop((mine, permits));
         assert_eq!((limit.in_flight(), limit.limit()), (0, 1));

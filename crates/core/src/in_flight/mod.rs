@@ -47,11 +47,11 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A concurrency limit. Clones share one count.
 #[derive(Clone, Debug)]
 pub struct InFlightLimit {
-    count: Arc<Count>,
+    count: Arc<InFlightCount>,
 }
 
 #[derive(Debug)]
-struct Count {
+struct InFlightCount {
     /// The limit in the upper half, the number in flight in the lower.
     word: AtomicU64,
     peak: AtomicU32,
@@ -61,14 +61,14 @@ struct Count {
 #[derive(Debug)]
 #[must_use = "dropping the permit ends the call it stands for"]
 pub struct InFlightPermit {
-    count: Arc<Count>,
+    count: Arc<InFlightCount>,
 }
 
 impl InFlightLimit {
     /// Creates a limit of `limit` calls in flight. Fails on zero.
     pub fn new(limit: u32) -> Result<Self, SettingError> {
         let word = AtomicU64::new(join(checked(limit)?, 0));
-        Ok(Self { count: Arc::new(Count { word, peak: AtomicU32::new(0) }) })
+        Ok(Self { count: Arc::new(InFlightCount { word, peak: AtomicU32::new(0) }) })
     }
 
     /// A permit, if fewer calls than the limit are in flight.

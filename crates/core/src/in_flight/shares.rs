@@ -46,7 +46,7 @@ pub struct SlotHolder {
     /// The caller's number.
     pub caller: u64,
     /// The network of a guest; `None` for an authenticated caller.
-    pub guest_from: Option<u64>,
+    pub guest_network: Option<u64>,
 }
 
 /// Why no slot was granted.
@@ -131,11 +131,11 @@ fn share(ratio: Ratio, limit: u32) -> u32 {
 #[derive(Clone, Debug)]
 pub struct SlotLimit {
     all: InFlightLimit,
-    holders: Arc<Mutex<Holders>>,
+    holders: Arc<Mutex<SlotHolders>>,
 }
 
 #[derive(Debug)]
-struct Holders {
+struct SlotHolders {
     shares: SlotShares,
     callers: BTreeMap<u64, u32>,
     addresses: BTreeMap<u64, u32>,
@@ -149,13 +149,13 @@ pub struct SlotPermit {
     /// Released while `holders` is locked, so that both counts change in one step.
     permit: Option<InFlightPermit>,
     holder: SlotHolder,
-    holders: Arc<Mutex<Holders>>,
+    holders: Arc<Mutex<SlotHolders>>,
 }
 
 impl SlotLimit {
     /// Creates `limit` slots with these shares. Fails on zero.
     pub fn new(limit: u32, shares: SlotShares) -> Result<Self, SettingError> {
-        let holders = Holders { shares, callers: BTreeMap::new(), addresses: BTreeMap::new(), guests: 0 };
+        let holders = SlotHolders { shares, callers: BTreeMap::new(), addresses: BTreeMap::new(), guests: 0 };
         Ok(Self { all: InFlightLimit::new(limit)?, holders: Arc::new(Mutex::new(holders)) })
     }
 
@@ -165,13 +165,13 @@ impl SlotLimit {
         let in_use = SlotUse {
             all: self.all.in_flight(),
             caller: holders.callers.get(&holder.caller).copied().unwrap_or(0),
-            address: holder.guest_from.and_then(|from| holders.addresses.get(&from).copied()).unwrap_or(0),
+            address: holder.guest_network.and_then(|from| holders.addresses.get(&from).copied()).unwrap_or(0),
             guests: holders.guests,
         };
-        holders.shares.decide(self.all.limit(), &in_use, holder.guest_from.is_some())?;
+        holders.shares.decide(self.all.limit(), &in_use, holder.guest_network.is_some())?;
         let permit = self.all.try_acquire().ok_or(SlotRefusal::Full)?;
         *holders.callers.entry(holder.caller).or_insert(0) += 1;
-        if let Some(from) = holder.guest_from {
+        if let Some(from) = holder.guest_network {
             *holders.addresses.entry(from).or_insert(0) += 1;
             holders.guests += 1;
         }
@@ -197,7 +197,7 @@ impl SlotLimit {
     }
 
     /// Changes the number of slots and their shares; slots in use stay in use. Fails on zero and changes nothing then.
-    pub fn change(&self, limit: u32, shares: SlotShares) -> Result<(), SettingError> {
+    pub fn set_limits(&self, limit: u32, shares: SlotShares) -> Result<(), SettingError> {
         let mut holders = lock(&self.holders);
         self.all.set_limit(limit)?;
         holders.shares = shares;
@@ -208,9 +208,9 @@ impl SlotLimit {
 impl Drop for SlotPermit {
     fn drop(&mut self) {
         let mut holders = lock(&self.holders);
-        give_back(&mut holders.callers, self.holder.caller);
-        if let Some(from) = self.holder.guest_from {
-            give_back(&mut holders.addresses, from);
+        decrement(&mut holders.callers, self.holder.caller);
+        if let Some(from) = self.holder.guest_network {
+            decrement(&mut holders.addresses, from);
             holders.guests = holders.guests.saturating_sub(1);
         }
         self.permit = None;
@@ -218,7 +218,7 @@ impl Drop for SlotPermit {
 }
 
 /// Decrements a count and removes it at zero.
-fn give_back(counts: &mut BTreeMap<u64, u32>, number: u64) {
+fn decrement(counts: &mut BTreeMap<u64, u32>, number: u64) {
     if let Entry::Occupied(mut count) = counts.entry(number) {
         match count.get().saturating_sub(1) {
             0 => drop(count.remove()),

@@ -11,7 +11,7 @@ fn reading(limit: &InFlightLimit) -> (u32, u32, u32) {
 }
 
 #[test]
-fn places_are_taken_up_to_the_limit_and_freed_by_dropping() {
+fn slots_are_granted_up_to_the_limit_and_freed_by_dropping() {
     let limit = InFlightLimit::new(2).unwrap();
     assert_eq!(reading(&limit), (0, 2, 0));
     let first = limit.try_acquire().unwrap();

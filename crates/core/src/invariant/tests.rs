@@ -1,10 +1,10 @@
 use super::{
-    Law, Violation, attempt_fits_deadline, attempts_within_limit, child_shorter_than_parent,
-    consumed_is_granted, every_entry_accounted_for, frame_fits_transport, frames_follow_each_other,
-    in_flight_within_limit, input_within_limit, level_falls_by_one_step, money_is_conserved,
-    nothing_passes_while_open, probes_within_stage, rate_within_burst, refusal_leaves_no_trace,
-    retries_within_share, roles_take_turns, spend_within_cap, stand_never_goes_back, units_within_capacity,
-    wait_within_bounds, window_within_limit,
+    Invariant, Violation, attempt_fits_deadline, attempts_within_limit, backoff_within_bounds,
+    child_shorter_than_parent, consumed_matches_granted, every_entry_accounted_for, frame_fits_transport,
+    frames_are_consecutive, in_flight_within_limit, input_within_limit, level_falls_by_one_step,
+    money_is_conserved, no_call_while_open, phase_never_regresses, probes_within_stage, rate_within_burst,
+    refusal_changes_nothing, retries_within_share, roles_alternate, spend_within_cap, units_within_capacity,
+    window_within_limit,
 };
 use crate::deadline::Deadline;
 use crate::history::Role;
@@ -28,49 +28,46 @@ fn broken(result: Result<(), Violation>) -> String {
 }
 
 #[test]
-fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
+fn each_invariant_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(window_within_limit(&[(at(0), 2), (at(60), 2)], 2, SECOND * 60), Ok(()));
     assert_eq!(window_within_limit(&[(at(0), 2)], 2, Duration::ZERO), Ok(()));
     let enormous = [(at(0), u64::MAX), (at(1), u64::MAX), (at(100), 0)];
     assert!(window_within_limit(&enormous, u64::MAX, SECOND * 60).is_err());
     assert_eq!(window_within_limit(&enormous, u64::MAX, SECOND), Ok(()));
     let one_minute = window_within_limit(&[(at(0), 2), (at(59), 1)], 2, SECOND * 60);
-    assert_eq!(broken(one_minute), "window_within_limit: 3 of 2 in the 60s up to 59s");
+    assert_eq!(broken(one_minute), "window_within_limit: 3 units of 2 in the 60s up to 59s");
 
     assert_eq!(rate_within_burst(&[(at(0), 5), (at(1), 1), (at(2), 1)], 5, SECOND), Ok(()));
     assert_eq!(
         broken(rate_within_burst(&[(at(0), 5), (at(1), 2)], 5, SECOND)),
-        "rate_within_burst: 2 at 1s with 1 left"
+        "rate_within_burst: 2 units admitted at 1s with 1 left"
     );
     assert!(rate_within_burst(&[(at(0), 5), (at(100), 6)], 5, SECOND).is_err());
 
     assert_eq!(units_within_capacity(20, 20), Ok(()));
     assert_eq!(broken(units_within_capacity(21, 20)), "units_within_capacity: 21 of 20");
 
-    assert_eq!(consumed_is_granted(3, 5, 2), Ok(()));
+    assert_eq!(consumed_matches_granted(3, 5, 2), Ok(()));
     assert_eq!(
-        broken(consumed_is_granted(4, 5, 2)),
-        "consumed_is_granted: 4 consumed, 5 granted, 2 given back"
+        broken(consumed_matches_granted(4, 5, 2)),
+        "consumed_matches_granted: 4 consumed, 5 granted, 2 refunded"
     );
-    assert!(consumed_is_granted(0, 1, 2).is_err());
+    assert!(consumed_matches_granted(0, 1, 2).is_err());
 
-    assert_eq!(refusal_leaves_no_trace(&[1, 2], &[1, 2]), Ok(()));
-    assert_eq!(broken(refusal_leaves_no_trace(&1, &2)), "refusal_leaves_no_trace: 1 became 2");
+    assert_eq!(refusal_changes_nothing(&[1, 2], &[1, 2]), Ok(()));
+    assert_eq!(broken(refusal_changes_nothing(&1, &2)), "refusal_changes_nothing: 1 became 2");
 
-    assert_eq!(nothing_passes_while_open(at(9), None), Ok(()));
-    assert_eq!(nothing_passes_while_open(at(9), Some(at(9))), Ok(()));
-    assert!(
-        broken(nothing_passes_while_open(at(8), Some(at(9))))
-            .starts_with("nothing_passes_while_open: a call at 8s")
-    );
+    assert_eq!(no_call_while_open(at(9), None), Ok(()));
+    assert_eq!(no_call_while_open(at(9), Some(at(9))), Ok(()));
+    assert!(broken(no_call_while_open(at(8), Some(at(9)))).starts_with("no_call_while_open: a call at 8s"));
 
     assert_eq!(probes_within_stage(2, 1, 3), Ok(()));
     assert_eq!(broken(probes_within_stage(2, 2, 3)), "probes_within_stage: 2 + 2 in a stage of 3");
 
-    assert_eq!(stand_never_goes_back(&(1, 2), &(1, 2)), Ok(()));
+    assert_eq!(phase_never_regresses(&(1, 2), &(1, 2)), Ok(()));
     assert_eq!(
-        broken(stand_never_goes_back(&(1, 2), &(1, 1))),
-        "stand_never_goes_back: (1, 2) became (1, 1)"
+        broken(phase_never_regresses(&(1, 2), &(1, 1))),
+        "phase_never_regresses: (1, 2) became (1, 1)"
     );
 
     let fifth = Ratio::percent("share", 20.0).unwrap();
@@ -78,20 +75,20 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(retries_within_share(100, 20, 2, (fifth, 3)), Ok(()));
     assert_eq!(
         broken(retries_within_share(100, 20, 3, (fifth, 3))),
-        "retries_within_share: one more than 20 retries of 100 first attempts with 3 in flight"
+        "retries_within_share: a retry was granted after 20 retries for 100 first attempts, with 3 in flight"
     );
 
-    assert_eq!(wait_within_bounds(SECOND, SECOND, SECOND), Ok(()));
+    assert_eq!(backoff_within_bounds(SECOND, SECOND, SECOND), Ok(()));
     assert_eq!(
-        broken(wait_within_bounds(SECOND, SECOND * 2, SECOND * 3)),
-        "wait_within_bounds: 1s is not between 2s and 3s"
+        broken(backoff_within_bounds(SECOND, SECOND * 2, SECOND * 3)),
+        "backoff_within_bounds: 1s is not between 2s and 3s"
     );
-    assert!(wait_within_bounds(SECOND * 4, SECOND * 2, SECOND * 3).is_err());
+    assert!(backoff_within_bounds(SECOND * 4, SECOND * 2, SECOND * 3).is_err());
 
     assert_eq!(attempt_fits_deadline(at(1), SECOND, SECOND, Deadline::at(at(3))), Ok(()));
     assert_eq!(
         broken(attempt_fits_deadline(at(2), SECOND, SECOND, Deadline::at(at(3)))),
-        "attempt_fits_deadline: 1s and 1s from 2s end after 3s"
+        "attempt_fits_deadline: a wait of 1s and an attempt of 1s from 2s end after 3s"
     );
 
     assert_eq!(attempts_within_limit(6, 6), Ok(()));
@@ -112,17 +109,14 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
         broken(money_is_conserved(four, two, one)),
         "money_is_conserved: $4.00 reserved, $2.00 released, $1.00 held"
     );
-    assert_eq!(frames_follow_each_other(0, None, false), Ok(()));
-    assert_eq!(frames_follow_each_other(4, Some(3), false), Ok(()));
-    assert!(frames_follow_each_other(1, None, false).is_err());
-    assert!(frames_follow_each_other(0, Some(u64::MAX), false).is_err());
+    assert_eq!(frames_are_consecutive(0, None, false), Ok(()));
+    assert_eq!(frames_are_consecutive(4, Some(3), false), Ok(()));
+    assert!(frames_are_consecutive(1, None, false).is_err());
+    assert!(frames_are_consecutive(0, Some(u64::MAX), false).is_err());
+    assert_eq!(broken(frames_are_consecutive(5, Some(3), false)), "frames_are_consecutive: 5 after Some(3)");
     assert_eq!(
-        broken(frames_follow_each_other(5, Some(3), false)),
-        "frames_follow_each_other: 5 after Some(3)"
-    );
-    assert_eq!(
-        broken(frames_follow_each_other(4, Some(3), true)),
-        "frames_follow_each_other: 4 after Some(3) and the ending"
+        broken(frames_are_consecutive(4, Some(3), true)),
+        "frames_are_consecutive: 4 after Some(3) and the ending"
     );
     assert_eq!(frame_fits_transport(9, 9), Ok(()));
     assert_eq!(broken(frame_fits_transport(10, 9)), "frame_fits_transport: 10 of 9 bytes");
@@ -130,7 +124,7 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert!(every_entry_accounted_for(11, &[1, 2, 3], 4).is_err());
     assert_eq!(
         broken(every_entry_accounted_for(9, &[1, 2, 3], 4)),
-        "every_entry_accounted_for: 9 entered, [1, 2, 3] left, 4 inside"
+        "every_entry_accounted_for: 9 entered, [1, 2, 3] left, 4 waiting"
     );
 
     assert_eq!(level_falls_by_one_step(Level::HighLoad, Level::Pressure), Ok(()));
@@ -142,18 +136,19 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(input_within_limit(6, 6), Ok(()));
     assert_eq!(broken(input_within_limit(7, 6)), "input_within_limit: 7 of 6");
     let (user, assistant) = (Role::User, Role::Assistant);
-    assert_eq!(roles_take_turns(&[]), Ok(()));
-    assert_eq!(roles_take_turns(&[user, assistant, user]), Ok(()));
-    assert_eq!(broken(roles_take_turns(&[assistant])), "roles_take_turns: [Assistant]");
-    assert_eq!(broken(roles_take_turns(&[user, user])), "roles_take_turns: [User, User]");
+    assert_eq!(roles_alternate(&[]), Ok(()));
+    assert_eq!(roles_alternate(&[user, assistant, user]), Ok(()));
+    assert_eq!(broken(roles_alternate(&[assistant])), "roles_alternate: [Assistant]");
+    assert_eq!(broken(roles_alternate(&[user, user])), "roles_alternate: [User, User]");
 }
 
 #[test]
-fn laws_have_names_and_promises_of_their_own() {
-    let names: BTreeSet<&str> = Law::ALL.iter().map(|law| law.name()).collect();
-    let promises: BTreeSet<&str> = Law::ALL.iter().map(|law| law.promise()).collect();
-    assert_eq!((names.len(), promises.len()), (Law::ALL.len(), Law::ALL.len()));
-    assert!(promises.iter().all(|promise| promise.len() > 20 && promise.ends_with('.')));
+fn invariants_have_distinct_names_and_descriptions() {
+    let names: BTreeSet<&str> = Invariant::ALL.iter().map(|invariant| invariant.name()).collect();
+    let descriptions: BTreeSet<&str> =
+        Invariant::ALL.iter().map(|invariant| invariant.description()).collect();
+    assert_eq!((names.len(), descriptions.len()), (Invariant::ALL.len(), Invariant::ALL.len()));
+    assert!(descriptions.iter().all(|description| description.len() > 20 && description.ends_with('.')));
 }
 
 proptest! {

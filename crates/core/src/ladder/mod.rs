@@ -71,9 +71,9 @@ pub struct Ladder {
     degraded_since: Option<Timestamp>,
     evaluated: Option<Timestamp>,
     /// The vote of the last evaluation, if it was above the measured level.
-    wanted_before: Option<Level>,
+    previous_vote: Option<Level>,
     /// Since when every live signal has been calm.
-    calm_since: Option<Timestamp>,
+    recovered_since: Option<Timestamp>,
 }
 
 impl Ladder {
@@ -89,8 +89,8 @@ impl Ladder {
             since: Timestamp::ZERO,
             degraded_since: None,
             evaluated: None,
-            wanted_before: None,
-            calm_since: None,
+            previous_vote: None,
+            recovered_since: None,
         }
     }
 
@@ -100,7 +100,7 @@ impl Ladder {
         let reading = Reading::new(signal, value, at)?;
         let held = &mut self.readings[signal.index()];
         if held.is_some_and(|held| held.at > at) {
-            return Err(ReadingError::Older { signal });
+            return Err(ReadingError::Outdated { signal });
         }
         *held = Some(reading);
         Ok(())
@@ -155,47 +155,47 @@ impl Ladder {
                 return LadderDecision::Held(HoldReason::TooSoon);
             }
             if now - last > settings.stale_after {
-                (self.wanted_before, self.calm_since) = (None, None);
+                (self.previous_vote, self.recovered_since) = (None, None);
             }
         }
         self.evaluated = Some(now);
-        match self.wanted() {
+        match self.voted() {
             None => {
-                (self.wanted_before, self.calm_since) = (None, None);
+                (self.previous_vote, self.recovered_since) = (None, None);
                 LadderDecision::Held(HoldReason::TooFewSignals)
             }
-            Some(wanted) if wanted > self.measured => self.rise(wanted),
+            Some(voted) if voted > self.measured => self.rise(voted),
             Some(_) => self.fall(now),
         }
     }
 
-    fn rise(&mut self, wanted: Level) -> LadderDecision {
-        self.calm_since = None;
-        let Some(before) = self.wanted_before.replace(wanted) else {
+    fn rise(&mut self, voted: Level) -> LadderDecision {
+        self.recovered_since = None;
+        let Some(before) = self.previous_vote.replace(voted) else {
             return LadderDecision::Held(HoldReason::Rising);
         };
-        let (from, to) = (self.measured, before.min(wanted));
+        let (from, to) = (self.measured, before.min(voted));
         self.measured = to;
-        self.wanted_before = Some(wanted).filter(|wanted| *wanted > to);
+        self.previous_vote = Some(voted).filter(|voted| *voted > to);
         LadderDecision::Raised { from, to }
     }
 
     fn fall(&mut self, now: Timestamp) -> LadderDecision {
-        self.wanted_before = None;
+        self.previous_vote = None;
         let from = self.measured;
         let Some(to) = from.index().checked_sub(1).map(|below| Level::ALL[below]) else {
             return LadderDecision::Held(HoldReason::Steady);
         };
-        if !self.is_calm(from) {
-            self.calm_since = None;
+        if !self.is_recovered(from) {
+            self.recovered_since = None;
             return LadderDecision::Held(HoldReason::Steady);
         }
-        let since = *self.calm_since.get_or_insert(now);
-        if now - since < self.settings.calm_for {
-            return LadderDecision::Held(HoldReason::Calming);
+        let since = *self.recovered_since.get_or_insert(now);
+        if now - since < self.settings.recovery_for {
+            return LadderDecision::Held(HoldReason::Recovering);
         }
         self.measured = to;
-        self.calm_since = Some(now).filter(|_| self.is_calm(to));
+        self.recovered_since = Some(now).filter(|_| self.is_recovered(to));
         LadderDecision::Lowered { from, to }
     }
 
@@ -211,7 +211,7 @@ impl Ladder {
     }
 
     /// The second-highest vote; `None` with fewer than two live signals.
-    fn wanted(&self) -> Option<Level> {
+    fn voted(&self) -> Option<Level> {
         let (mut highest, mut second) = (None, None);
         for (signal, value) in self.live() {
             let vote = Some(self.settings.vote(signal, value));
@@ -221,8 +221,8 @@ impl Ladder {
         second
     }
 
-    fn is_calm(&self, level: Level) -> bool {
-        self.live().all(|(signal, value)| self.settings.is_calm(signal, value, level))
+    fn is_recovered(&self, level: Level) -> bool {
+        self.live().all(|(signal, value)| self.settings.is_recovered(signal, value, level))
     }
 
     /// Updates the timestamps after a change of the level in force.
@@ -256,7 +256,7 @@ impl Ladder {
             measured: self.measured,
             forced: self.forced,
             since: self.since,
-            wanted: self.wanted(),
+            voted: self.voted(),
             decision,
             signals,
             alarms: LadderAlarms {

@@ -6,11 +6,11 @@ use crate::vocabulary::{Ceiling, Intent, Level, Tier};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RetrievalBypass {
     /// Intents that need no retrieval: promotions, orders, chitchat.
-    NeedsNone,
+    NotNeeded,
     /// All intents that do not depend on retrieval, including unknown ones.
-    NotCalledFor,
+    Optional,
     /// All requests.
-    Everything,
+    All,
 }
 
 impl RetrievalBypass {
@@ -18,11 +18,11 @@ impl RetrievalBypass {
     #[must_use]
     pub const fn covers(self, intent: Intent) -> bool {
         match self {
-            Self::NeedsNone => matches!(intent, Intent::Promotion | Intent::Order | Intent::Chitchat),
-            Self::NotCalledFor => {
+            Self::NotNeeded => matches!(intent, Intent::Promotion | Intent::Order | Intent::Chitchat),
+            Self::Optional => {
                 !matches!(intent, Intent::Faq | Intent::ProductQuestion | Intent::Recommendation)
             }
-            Self::Everything => true,
+            Self::All => true,
         }
     }
 }
@@ -55,14 +55,14 @@ pub struct LevelPermits {
 #[rustfmt::skip] // A table is read by its columns.
 const TABLE: [LevelPermits; 5] = {
     use Ceiling::{Fast, None, Strong};
-    use RetrievalBypass::{Everything, NeedsNone, NotCalledFor};
+    use RetrievalBypass::{All, NotNeeded, Optional};
     [
         //     reranker chunks prime   standard guest    keep   bypass
-        level(true,     3,     [Strong, Strong, Strong], false, NeedsNone),
-        level(false,    3,     [Strong, Strong, Strong], false, NeedsNone),
-        level(false,    1,     [Fast,   Fast,   Fast],   true,  NotCalledFor),
-        level(false,    1,     [Fast,   Fast,   None],   true,  NotCalledFor),
-        level(false,    0,     [None,   None,   None],   true,  Everything),
+        level(true,     3,     [Strong, Strong, Strong], false, NotNeeded),
+        level(false,    3,     [Strong, Strong, Strong], false, NotNeeded),
+        level(false,    1,     [Fast,   Fast,   Fast],   true,  Optional),
+        level(false,    1,     [Fast,   Fast,   None],   true,  Optional),
+        level(false,    0,     [None,   None,   None],   true,  All),
     ]
 };
 

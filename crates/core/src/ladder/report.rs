@@ -12,7 +12,7 @@ pub enum HoldReason {
     /// A higher level was voted for, for the first time.
     Rising,
     /// All signals are calm, but not for long enough yet.
-    Calming,
+    Recovering,
     /// Fewer than two signals are live.
     TooFewSignals,
     /// The last evaluation is too recent; nothing was evaluated.
@@ -86,7 +86,7 @@ pub struct LadderReport {
     /// When the level in force last changed.
     pub since: Timestamp,
     /// The second-highest vote; `None` with fewer than two live signals.
-    pub wanted: Option<Level>,
+    pub voted: Option<Level>,
     /// What this evaluation did.
     pub decision: LadderDecision,
     /// All signals, in the order of [`LadderSignal::ALL`].

@@ -1,7 +1,7 @@
 //! Settings of the ladder and their validation.
 
 use super::LadderSignal;
-use super::window::LONGEST_READ;
+use super::window::MAX_MEASURED;
 use crate::setting::{Ratio, SettingError, ordered, positive};
 use crate::vocabulary::Level;
 use std::time::Duration;
@@ -22,9 +22,9 @@ pub struct LadderOptions {
     /// A reading older than this does not vote.
     pub stale_after: Duration,
     /// How long all signals must be calm before the level falls by one.
-    pub calm_for: Duration,
+    pub recovery_for: Duration,
     /// A signal is calm below this share, in percent, of its threshold for the present level.
-    pub calm_percent: f64,
+    pub recovery_threshold_percent: f64,
     /// High load or above for longer than this raises an alarm.
     pub alarm_after: Duration,
 }
@@ -38,8 +38,8 @@ impl Default for LadderOptions {
             throttle_percent: 20.0,
             interval: Duration::from_secs(5),
             stale_after: Duration::from_secs(30),
-            calm_for: Duration::from_secs(60),
-            calm_percent: 80.0,
+            recovery_for: Duration::from_secs(60),
+            recovery_threshold_percent: 80.0,
             alarm_after: Duration::from_secs(600),
         }
     }
@@ -50,11 +50,11 @@ impl Default for LadderOptions {
 pub struct LadderSettings {
     /// By signal, then by level from pressure on; `None` where the signal cannot vote for that level.
     thresholds: [[Option<f64>; 4]; 4],
-    calm_share: f64,
-    longest_first_text: Duration,
+    recovery_threshold: f64,
+    max_first_text: Duration,
     pub(super) interval: Duration,
     pub(super) stale_after: Duration,
-    pub(super) calm_for: Duration,
+    pub(super) recovery_for: Duration,
     pub(super) alarm_after: Duration,
 }
 
@@ -65,21 +65,21 @@ impl LadderOptions {
         for pair in self.cpu_percent.windows(2) {
             // NaN is in no order; it is rejected below with its own message.
             if pair[0] > pair[1] {
-                let problem = format!("{}% comes before {}%", pair[0], pair[1]);
+                let problem = format!("thresholds must ascend, but {}% comes before {}%", pair[0], pair[1]);
                 return Err(SettingError::new("cpu_percent", problem));
             }
         }
         for pair in self.first_text.windows(2) {
             if pair[0] > pair[1] {
-                let problem = format!("{:?} comes before {:?}", pair[0], pair[1]);
+                let problem = format!("thresholds must ascend, but {:?} comes before {:?}", pair[0], pair[1]);
                 return Err(SettingError::new("first_text", problem));
             }
         }
         let [first, second, third] = self.first_text;
         let millis = |duration: Duration| duration.as_secs_f64() * 1_000.0;
         positive("first_text", first)?;
-        if third >= LONGEST_READ {
-            let problem = format!("{third:?} is not below {LONGEST_READ:?}, the longest that is measured");
+        if third >= MAX_MEASURED {
+            let problem = format!("{third:?} is not below {MAX_MEASURED:?}, the maximum that is measured");
             return Err(SettingError::new("first_text", problem));
         }
         let [low, middle, high] = self.cpu_percent;
@@ -99,11 +99,12 @@ impl LadderOptions {
         ordered(("interval", self.interval), ("stale_after", self.stale_after))?;
         Ok(LadderSettings {
             thresholds,
-            calm_share: percent("calm_percent", self.calm_percent)? / 100.0,
-            longest_first_text: third,
+            recovery_threshold: percent("recovery_threshold_percent", self.recovery_threshold_percent)?
+                / 100.0,
+            max_first_text: third,
             interval: self.interval,
             stale_after: self.stale_after,
-            calm_for: positive("calm_for", self.calm_for)?,
+            recovery_for: positive("recovery_for", self.recovery_for)?,
             alarm_after: self.alarm_after,
         })
     }
@@ -111,8 +112,8 @@ impl LadderOptions {
 
 impl LadderSettings {
     /// The highest threshold of the time to first text.
-    pub(super) const fn longest_first_text(&self) -> Duration {
-        self.longest_first_text
+    pub(super) const fn max_first_text(&self) -> Duration {
+        self.max_first_text
     }
 
     /// The highest level whose threshold the value exceeds.
@@ -124,9 +125,9 @@ impl LadderSettings {
 
     /// Whether the value is well below the threshold for this level, or for the nearest higher level that the signal
     /// can vote for. A signal that can vote for none of these does not keep the level up.
-    pub(super) fn is_calm(&self, signal: LadderSignal, value: f64, level: Level) -> bool {
+    pub(super) fn is_recovered(&self, signal: LadderSignal, value: f64, level: Level) -> bool {
         let thresholds = &self.thresholds[signal.index()];
         let nearest = thresholds.iter().skip(level.index().saturating_sub(1)).flatten().next();
-        nearest.is_none_or(|threshold| value < threshold * self.calm_share)
+        nearest.is_none_or(|threshold| value < threshold * self.recovery_threshold)
     }
 }

@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 use std::fmt;
 
 /// Upper bound of a time to first text, in milliseconds (ten minutes); a higher value comes from a broken clock.
-const LONGEST_FIRST_TEXT: f64 = 600_000.0;
+const MAX_FIRST_TEXT_MILLIS: f64 = 600_000.0;
 
 /// A signal with a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,9 +40,9 @@ impl LadderSignal {
         self as usize
     }
 
-    const fn most(self) -> f64 {
+    const fn max(self) -> f64 {
         match self {
-            Self::FirstText => LONGEST_FIRST_TEXT,
+            Self::FirstText => MAX_FIRST_TEXT_MILLIS,
             Self::Errors | Self::Throttles | Self::Cpu => 100.0,
         }
     }
@@ -58,18 +58,18 @@ impl fmt::Display for LadderSignal {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ReadingError {
     /// Out of range: not a number, negative, or above the maximum.
-    #[error("{signal}: {value} is not between 0 and {most}")]
-    Impossible {
+    #[error("{signal}: {value} is not between 0 and {max}")]
+    OutOfRange {
         /// The signal that was read.
         signal: LadderSignal,
         /// The rejected value.
         value: f64,
         /// The maximum of this signal.
-        most: f64,
+        max: f64,
     },
     /// A newer reading exists.
-    #[error("{signal}: a newer reading is known")]
-    Older {
+    #[error("{signal}: a newer reading exists")]
+    Outdated {
         /// The signal that was read.
         signal: LadderSignal,
     },
@@ -83,11 +83,11 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn new(signal: LadderSignal, value: f64, at: Timestamp) -> Result<Self, ReadingError> {
-        let most = signal.most();
-        if (0.0..=most).contains(&value) {
+        let max = signal.max();
+        if (0.0..=max).contains(&value) {
             Ok(Self { value, at })
         } else {
-            Err(ReadingError::Impossible { signal, value, most })
+            Err(ReadingError::OutOfRange { signal, value, max })
         }
     }
 }

@@ -66,7 +66,7 @@ fn the_level_is_the_second_highest_vote() {
         ([5_500.0, errors, 21.0, 75.0], Level::Overload),
     ] {
         let report = watch(&mut ladder(), values, 0, 5);
-        assert_eq!((report.level, report.wanted), (level, Some(level)), "{values:?}");
+        assert_eq!((report.level, report.voted), (level, Some(level)), "{values:?}");
         assert!(!report.alarms.too_few_signals);
     }
 }
@@ -148,7 +148,7 @@ fn it_falls_one_step_a_minute_and_never_two() {
 #[test]
 fn one_loud_reading_starts_the_minute_anew() {
     let mut ladder = raised_to(Level::HighLoad);
-    assert_eq!(watch(&mut ladder, HEALTHY, 10, 65).decision, LadderDecision::Held(HoldReason::Calming));
+    assert_eq!(watch(&mut ladder, HEALTHY, 10, 65).decision, LadderDecision::Held(HoldReason::Recovering));
     let loud = [900.0, 0.5, 0.0, 57.0];
     assert_eq!(watch(&mut ladder, loud, 69, 69).decision, LadderDecision::Held(HoldReason::Steady));
     assert_eq!(watch(&mut ladder, HEALTHY, 74, 129).level, Level::HighLoad);
@@ -172,7 +172,7 @@ fn a_swing_around_a_threshold_moves_at_most_twice_in_ten_minutes() {
 }
 
 #[test]
-fn it_rises_after_two_looks_to_the_lower_of_the_two() {
+fn it_rises_after_two_evaluations_to_the_lower_of_the_two() {
     let (pressure, overload) = ([2_500.0, 0.0, 0.0, 60.0], [5_500.0, 0.0, 0.0, 90.0]);
     let mut rising = ladder();
     assert_eq!(look(&mut rising, overload, 0).decision, LadderDecision::Held(HoldReason::Rising));
@@ -193,7 +193,7 @@ fn it_rises_after_two_looks_to_the_lower_of_the_two() {
 }
 
 #[test]
-fn looking_more_often_makes_nothing_happen_faster() {
+fn evaluating_more_often_speeds_nothing_up() {
     let overload = [5_500.0, 0.0, 0.0, 90.0];
     let mut ladder = ladder();
     for millis in [0, 0, 0, 1, 1_000, 2_499] {
@@ -206,7 +206,7 @@ fn looking_more_often_makes_nothing_happen_faster() {
 }
 
 #[test]
-fn what_was_seen_before_a_long_silence_counts_for_nothing() {
+fn observations_before_a_long_gap_are_discarded() {
     let overload = [5_500.0, 0.0, 0.0, 90.0];
     for (silence, level) in [(30_000, Level::Overload), (30_001, Level::Normal)] {
         let mut ladder = ladder();
@@ -226,10 +226,10 @@ fn what_was_seen_before_a_long_silence_counts_for_nothing() {
 fn a_reading_older_than_half_a_minute_has_no_vote_and_the_level_is_held() {
     let mut ladder = raised_to(Level::HighLoad);
     let report = ladder.evaluate(at(35_000));
-    assert_eq!((report.level, report.wanted), (Level::HighLoad, Some(Level::HighLoad)));
+    assert_eq!((report.level, report.voted), (Level::HighLoad, Some(Level::HighLoad)));
     assert!(!report.alarms.too_few_signals);
     let report = ladder.evaluate(at(36_000 + 5_000));
-    assert_eq!((report.level, report.wanted), (Level::HighLoad, None));
+    assert_eq!((report.level, report.voted), (Level::HighLoad, None));
     assert_eq!(report.decision, LadderDecision::Held(HoldReason::TooFewSignals));
     assert!(report.alarms.too_few_signals);
     assert!(report.signals.iter().all(|signal| signal.state == SignalState::Stale));
@@ -264,21 +264,24 @@ fn two_live_signals_are_enough_to_move_and_one_is_not_even_to_fall() {
 
 #[test]
 fn a_reading_that_cannot_be_true_is_refused_and_changes_nothing() {
-    for (signal, most) in [(FirstText, 600_000.0), (Errors, 100.0), (Throttles, 100.0), (Cpu, 100.0)] {
+    for (signal, max) in [(FirstText, 600_000.0), (Errors, 100.0), (Throttles, 100.0), (Cpu, 100.0)] {
         let mut ladder = ladder();
         ladder.record(signal, 1.0, at(0)).unwrap();
-        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.001, most + 0.001] {
-            assert!(matches!(ladder.record(signal, value, at(1)), Err(ReadingError::Impossible { .. })));
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.001, max + 0.001] {
+            assert!(matches!(ladder.record(signal, value, at(1)), Err(ReadingError::OutOfRange { .. })));
         }
         assert_eq!(ladder.evaluate(at(1)).signals[signal.index()].value, Some(1.0));
         ladder.record(signal, 0.0, at(1)).unwrap();
-        ladder.record(signal, most, at(1)).unwrap();
-        assert_eq!(ladder.record(signal, 0.0, at(0)), Err(ReadingError::Older { signal }));
-        assert_eq!(ladder.evaluate(at(2)).signals[signal.index()].value, Some(most));
+        ladder.record(signal, max, at(1)).unwrap();
+        assert_eq!(ladder.record(signal, 0.0, at(0)), Err(ReadingError::Outdated { signal }));
+        assert_eq!(ladder.evaluate(at(2)).signals[signal.index()].value, Some(max));
     }
     let error = ladder().record(Cpu, -1.0, at(0)).unwrap_err();
     assert_eq!(error.to_string(), "cpu: -1 is not between 0 and 100");
-    assert_eq!(ReadingError::Older { signal: FirstText }.to_string(), "first_text: a newer reading is known");
+    assert_eq!(
+        ReadingError::Outdated { signal: FirstText }.to_string(),
+        "first_text: a newer reading exists"
+    );
     assert_eq!((Errors.to_string().as_str(), Throttles.name()), ("errors", "throttles"));
 }
 
@@ -343,10 +346,13 @@ fn numbers_that_make_no_sense_are_refused_by_name() {
     let usual = LadderOptions::default;
     let second = Duration::from_secs(1);
     for (options, problem) in [
-        (LadderOptions { cpu_percent: [70.0, 60.0, 85.0], ..usual() }, "cpu_percent: 70% comes before 60%"),
+        (
+            LadderOptions { cpu_percent: [70.0, 60.0, 85.0], ..usual() },
+            "cpu_percent: thresholds must ascend, but 70% comes before 60%",
+        ),
         (
             LadderOptions { cpu_percent: [55.0, f64::NAN, 85.0], ..usual() },
-            "cpu_percent: NaN% is not a share",
+            "cpu_percent: NaN% is not a percentage",
         ),
         (
             LadderOptions { cpu_percent: [55.0, 70.0, 101.0], ..usual() },
@@ -354,11 +360,11 @@ fn numbers_that_make_no_sense_are_refused_by_name() {
         ),
         (
             LadderOptions { first_text: [second * 2, second, second * 3], ..usual() },
-            "first_text: 2s comes before 1s",
+            "first_text: thresholds must ascend, but 2s comes before 1s",
         ),
         (
             LadderOptions { first_text: [second, second, second * 10], ..usual() },
-            "first_text: 10s is not below 10s, the longest that is measured",
+            "first_text: 10s is not below 10s, the maximum that is measured",
         ),
         (
             LadderOptions { first_text: [Duration::ZERO, second, second], ..usual() },
@@ -366,13 +372,16 @@ fn numbers_that_make_no_sense_are_refused_by_name() {
         ),
         (LadderOptions { error_percent: 0.0, ..usual() }, "error_percent: 0% must be more than 0%"),
         (LadderOptions { throttle_percent: 200.0, ..usual() }, "throttle_percent: 200% is more than 100%"),
-        (LadderOptions { calm_percent: -1.0, ..usual() }, "calm_percent: -1% must be more than 0%"),
+        (
+            LadderOptions { recovery_threshold_percent: -1.0, ..usual() },
+            "recovery_threshold_percent: -1% must be more than 0%",
+        ),
         (LadderOptions { interval: Duration::ZERO, ..usual() }, "interval: must be longer than 0s"),
         (
             LadderOptions { interval: second * 31, ..usual() },
             "interval: 31s is longer than stale_after (30s)",
         ),
-        (LadderOptions { calm_for: Duration::ZERO, ..usual() }, "calm_for: must be longer than 0s"),
+        (LadderOptions { recovery_for: Duration::ZERO, ..usual() }, "recovery_for: must be longer than 0s"),
     ] {
         assert_eq!(options.check().unwrap_err().to_string(), problem);
     }

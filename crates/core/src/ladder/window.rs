@@ -12,18 +12,18 @@
 
 use super::slices::Slices;
 use super::{Ladder, LadderSettings, LadderSignal, ReadingError};
-use crate::failure::{FailureKind, Health, Outcome};
+use crate::failure::{AttemptOutcome, FailureKind, Health};
 use crate::setting::{SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
 /// Resolution of the time to first text, rounded up. Every usual threshold is a multiple of it, so that rounding
 /// changes no vote, as exponential buckets would.
-const GRAIN: Duration = Duration::from_millis(50);
+const BUCKET: Duration = Duration::from_millis(50);
 /// Number of buckets; the last one holds everything above ten seconds.
-const GRAINS: usize = 200;
+const BUCKETS: usize = 200;
 /// The longest time to first text that is measured; thresholds must be below it.
-pub(super) const LONGEST_READ: Duration = Duration::from_secs(10);
+pub(super) const MAX_MEASURED: Duration = Duration::from_secs(10);
 
 /// Settings of a window before validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +33,12 @@ pub struct SignalWindowOptions {
     /// Minimum denominator of the rates.
     pub min_calls: u64,
     /// An attempt that we gave up on before it began counts as a time to first text above this.
-    pub cut_counts_as: Duration,
+    pub timed_out_counts_as: Duration,
 }
 
 impl Default for SignalWindowOptions {
     fn default() -> Self {
-        Self { window: Duration::from_secs(30), min_calls: 20, cut_counts_as: Duration::from_secs(5) }
+        Self { window: Duration::from_secs(30), min_calls: 20, timed_out_counts_as: Duration::from_secs(5) }
     }
 }
 
@@ -68,23 +68,23 @@ impl SignalValues {
 }
 
 #[derive(Clone, Debug)]
-struct Slice {
+struct SignalSlice {
     calls: u64,
     errors: u64,
     throttles: u64,
-    first_texts: [u64; GRAINS + 1],
+    first_texts: [u64; BUCKETS + 1],
 }
 
-impl Default for Slice {
+impl Default for SignalSlice {
     fn default() -> Self {
-        Self { calls: 0, errors: 0, throttles: 0, first_texts: [0; GRAINS + 1] }
+        Self { calls: 0, errors: 0, throttles: 0, first_texts: [0; BUCKETS + 1] }
     }
 }
 
 /// Sliding window over the attempts of the last half minute, in fixed memory.
 ///
 /// ```
-/// use seawall_core::failure::{Failure, FailureKind, Outcome};
+/// use seawall_core::failure::{Failure, FailureKind, AttemptOutcome};
 /// use seawall_core::ladder::{LadderOptions, SignalWindow, SignalWindowOptions};
 /// use seawall_core::time::Timestamp;
 /// use std::time::Duration;
@@ -92,8 +92,8 @@ impl Default for Slice {
 /// let ladder = LadderOptions::default().check().unwrap();
 /// let mut window = SignalWindow::new(&SignalWindowOptions::default(), &ladder).unwrap();
 /// for _ in 0..10 {
-///     window.record(&Outcome::Failed(Failure::of(FailureKind::Throttled)), Timestamp::ZERO);
-///     window.record(&Outcome::Failed(Failure::of(FailureKind::NotStarted)), Timestamp::ZERO);
+///     window.record(&AttemptOutcome::Failed(Failure::of(FailureKind::Throttled)), Timestamp::ZERO);
+///     window.record(&AttemptOutcome::Failed(Failure::of(FailureKind::NotStarted)), Timestamp::ZERO);
 /// }
 /// let values = window.values(Timestamp::ZERO);
 /// assert_eq!((values.throttle_percent, values.error_percent), (50.0, 0.0));
@@ -103,35 +103,37 @@ impl Default for Slice {
 pub struct SignalWindow {
     min_calls: u64,
     /// The bucket of an attempt that we gave up on.
-    cut: usize,
-    slices: Slices<Slice>,
+    timed_out_bucket: usize,
+    slices: Slices<SignalSlice>,
 }
 
 impl SignalWindow {
     /// An empty window for a ladder with these settings.
     pub fn new(options: &SignalWindowOptions, ladder: &LadderSettings) -> Result<Self, SettingError> {
-        let cut = options.cut_counts_as.max(ladder.longest_first_text());
+        let timed_out_bucket = options.timed_out_counts_as.max(ladder.max_first_text());
         Ok(Self {
             min_calls: at_least_one("min_calls", options.min_calls)?,
             // A signal votes when it is strictly above a threshold, so that the bucket at the threshold would vote one
             // level lower.
-            cut: GRAINS.min(grain_of(cut) + 1),
+            timed_out_bucket: BUCKETS.min(bucket_of(timed_out_bucket) + 1),
             slices: Slices::new(positive("window", options.window)?),
         })
     }
 
     /// Records how an attempt ended. Outcomes without information about the target are ignored.
-    pub fn record(&mut self, outcome: &Outcome, now: Timestamp) {
+    pub fn record(&mut self, outcome: &AttemptOutcome, now: Timestamp) {
         let health = outcome.health(Duration::MAX);
         if health == Health::Unknown {
             return;
         }
-        let cut = self.cut;
+        let timed_out_bucket = self.timed_out_bucket;
         let slice = self.slices.current(now);
         slice.calls += 1;
         let first_text = match outcome {
-            Outcome::Succeeded { first_content_after } => Some(grain_of(*first_content_after)),
-            _ if health == Health::Cut => Some(cut),
+            AttemptOutcome::Succeeded { time_to_first_content: first_content_after } => {
+                Some(bucket_of(*first_content_after))
+            }
+            _ if health == Health::TimedOut => Some(timed_out_bucket),
             _ => None,
         };
         if let Some(grain) = first_text {
@@ -146,7 +148,7 @@ impl SignalWindow {
 
     /// Computes the values. Takes `&mut self` only to drop expired slices.
     pub fn values(&mut self, now: Timestamp) -> SignalValues {
-        let mut sum = Slice::default();
+        let mut sum = SignalSlice::default();
         for slice in self.slices.all(now) {
             sum.calls += slice.calls;
             sum.errors += slice.errors;
@@ -158,7 +160,7 @@ impl SignalWindow {
         let percent = |part: u64| part as f64 * 100.0 / sum.calls.max(self.min_calls) as f64;
         SignalValues {
             calls: sum.calls,
-            first_text: ninety_ninth(&sum.first_texts),
+            first_text: p99(&sum.first_texts),
             error_percent: percent(sum.errors),
             throttle_percent: percent(sum.throttles),
         }
@@ -166,17 +168,17 @@ impl SignalWindow {
 }
 
 /// The vendor limits us, briefly or for longer. A vendor without capacity for any client counts as an error instead.
-fn is_throttle(outcome: &Outcome) -> bool {
-    let Outcome::Failed(failure) = outcome else { return false };
+fn is_throttle(outcome: &AttemptOutcome) -> bool {
+    let AttemptOutcome::Failed(failure) = outcome else { return false };
     matches!(failure.kind, FailureKind::Throttled | FailureKind::QuotaExhausted)
 }
 
-fn grain_of(first_text: Duration) -> usize {
-    let grain = nanos(first_text).div_ceil(nanos(GRAIN));
-    usize::try_from(grain).unwrap_or(GRAINS).min(GRAINS)
+fn bucket_of(first_text: Duration) -> usize {
+    let grain = nanos(first_text).div_ceil(nanos(BUCKET));
+    usize::try_from(grain).unwrap_or(BUCKETS).min(BUCKETS)
 }
 
-fn ninety_ninth(grains: &[u64; GRAINS + 1]) -> Option<Duration> {
+fn p99(grains: &[u64; BUCKETS + 1]) -> Option<Duration> {
     let total: u64 = grains.iter().sum();
     let rank = total.saturating_mul(99).div_ceil(100);
     let mut seen = 0;
@@ -184,5 +186,5 @@ fn ninety_ninth(grains: &[u64; GRAINS + 1]) -> Option<Duration> {
         seen += **count;
         seen >= rank && seen > 0
     });
-    grain.map(|(_, grain)| GRAIN * grain)
+    grain.map(|(_, grain)| BUCKET * grain)
 }

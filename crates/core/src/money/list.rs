@@ -3,13 +3,13 @@
 //! A model is found by its exact id only; substrings and aliases do not match. A model without a price is refused,
 //! never treated as free: a price of zero must be declared.
 
-use super::{Money, Price, PriceTable, Rate, Surcharge, Usage};
+use super::{Money, Price, PriceMultiplier, PriceTable, Surcharge, Usage};
 use crate::setting::SettingError;
 use crate::time::UtcTime;
 use std::collections::BTreeMap;
 
 /// No vendor charges more per million tokens; a higher price is a misplaced decimal point.
-const DEAREST: Money = Money::from_dollars(10_000);
+const MAX_PRICE: Money = Money::from_dollars(10_000);
 
 /// A model's settings before validation: prices per million tokens, surcharges and retirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct ModelPriceOptions {
     /// Fee for one use of a tool that the vendor runs; zero by default.
     pub tool_use: Option<Money>,
     /// Multipliers on all prices, by service level.
-    pub rates: Vec<(Surcharge, Rate)>,
+    pub multipliers: Vec<(Surcharge, PriceMultiplier)>,
     /// Multiplier on all prices of a call whose prompt is longer than this many tokens.
-    pub long_context: Option<(u64, Rate)>,
+    pub long_context: Option<(u64, PriceMultiplier)>,
     /// Declares that the model costs nothing.
     pub free: bool,
     /// First moment at which the vendor no longer serves the model.
@@ -51,7 +51,7 @@ impl ModelPriceOptions {
             cache_write: None,
             cache_write_1h: None,
             tool_use: None,
-            rates: Vec::new(),
+            multipliers: Vec::new(),
             long_context: None,
             free: false,
             retires: None,
@@ -61,7 +61,7 @@ impl ModelPriceOptions {
     fn check(&self) -> Result<ListedModel, SettingError> {
         let refuse = |problem: String| Err(SettingError::new("price", format!("{}: {problem}", self.model)));
         if self.model.is_empty() || self.model.trim() != self.model {
-            return Err(SettingError::new("price", format!("{:?} is not the id of a model", self.model)));
+            return Err(SettingError::new("price", format!("{:?} is not a model id", self.model)));
         }
         let (read, write) = (self.cache_read.unwrap_or(self.input), self.cache_write.unwrap_or(self.input));
         let all = [
@@ -72,23 +72,21 @@ impl ModelPriceOptions {
             ("cache_write_1h", self.cache_write_1h.unwrap_or(write)),
         ];
         for (name, amount) in all {
-            if amount > DEAREST {
-                return refuse(format!(
-                    "{name} is {amount} per million tokens; more than {DEAREST} is a slip"
-                ));
+            if amount > MAX_PRICE {
+                return refuse(format!("{name} is {amount} per million tokens; the maximum is {MAX_PRICE}"));
             }
             if self.free && amount > Money::ZERO {
-                return refuse(format!("said to be free, but {name} is {amount}"));
+                return refuse(format!("declared free, but {name} is {amount}"));
             }
             if !self.free && amount == Money::ZERO {
-                return refuse(format!("{name} is {amount}; say free = true if it costs nothing"));
+                return refuse(format!("{name} is {amount}; set free = true if the model costs nothing"));
             }
         }
         let price = Price::per_million(self.input, self.output).with_cache(read, write);
         let mut price =
             PriceTable::from(price).with_cache_write_1h(self.cache_write_1h).with_tool_use(self.tool_use);
-        for (surcharge, rate) in &self.rates {
-            price = price.with_rate(*surcharge, *rate);
+        for (surcharge, rate) in &self.multipliers {
+            price = price.with_multiplier(*surcharge, *rate);
         }
         if let Some((above, rate)) = self.long_context {
             price = price.with_long_context(above, rate);
@@ -122,7 +120,7 @@ impl ListedModel {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PriceError {
     /// The model is not on the list.
-    #[error("the model {0:?} has no price; a model without one is not called")]
+    #[error("the model {0:?} has no price; models without a price are not called")]
     Unknown(String),
     /// The vendor no longer serves the model.
     #[error("the model {model:?} was retired on {year:04}-{month:02}-{day:02}")]
@@ -149,7 +147,7 @@ pub enum PriceError {
 /// let today = UtcTime::from_civil(2026, 11, 15);
 /// assert!(prices.find("claude-3-sonnet", today).is_ok());
 /// let error = prices.find("sonnet", today).unwrap_err();
-/// assert_eq!(error.to_string(), "the model \"sonnet\" has no price; a model without one is not called");
+/// assert_eq!(error.to_string(), "the model \"sonnet\" has no price; models without a price are not called");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct PriceList(BTreeMap<Box<str>, ListedModel>);
@@ -160,7 +158,7 @@ impl PriceList {
         let mut list = BTreeMap::new();
         for model in models {
             if list.insert(model.model.as_str().into(), model.check()?).is_some() {
-                return Err(SettingError::new("price", format!("{} is priced twice", model.model)));
+                return Err(SettingError::new("price", format!("{} has two prices", model.model)));
             }
         }
         Ok(Self(list))
@@ -181,7 +179,7 @@ impl PriceList {
     /// Cost of `usage` at a model, retired or not: a call that was made must be posted.
     pub fn cost(&self, model: &str, usage: &Usage) -> Result<Money, PriceError> {
         let listed = self.0.get(model).ok_or_else(|| PriceError::Unknown(model.to_owned()))?;
-        Ok(listed.price.of(usage))
+        Ok(listed.price.cost(usage))
     }
 
     /// Models that have retired or will within `days` of `now`, in order of retirement.
@@ -210,27 +208,26 @@ mod tests {
     }
 
     #[test]
-    fn absurd_prices_are_refused_by_name() {
+    fn invalid_prices_are_rejected_by_name() {
         let cent = Money::from_nanos(10_000_000);
         let dear = Money::from_dollars(10_000).saturating_add(Money::from_nanos(1));
         assert_eq!(
             problem(ModelPriceOptions { output: dear, ..sonnet() }),
-            "price: sonnet-1: output is $10000.000000001 per million tokens; more than $10000.00 is a slip"
+            "price: sonnet-1: output is $10000.000000001 per million tokens; the maximum is $10000.00"
         );
         assert_eq!(
             problem(ModelPriceOptions { cache_write: Some(Money::ZERO), ..sonnet() }),
-            "price: sonnet-1: cache_write is $0.00; say free = true if it costs nothing"
+            "price: sonnet-1: cache_write is $0.00; set free = true if the model costs nothing"
         );
         let free =
             ModelPriceOptions { free: true, ..ModelPriceOptions::new("own", Money::ZERO, Money::ZERO) };
         assert_eq!(
             problem(ModelPriceOptions { cache_read: Some(cent), ..free.clone() }),
-            "price: own: said to be free, but cache_read is $0.01"
+            "price: own: declared free, but cache_read is $0.01"
         );
         for name in ["", " sonnet", "sonnet "] {
             assert!(
-                problem(ModelPriceOptions { model: name.into(), ..sonnet() })
-                    .ends_with("is not the id of a model")
+                problem(ModelPriceOptions { model: name.into(), ..sonnet() }).ends_with("is not a model id")
             );
         }
         assert!(
@@ -239,7 +236,7 @@ mod tests {
         );
         assert_eq!(
             PriceList::new(&[sonnet(), sonnet()]).unwrap_err().to_string(),
-            "price: sonnet-1 is priced twice"
+            "price: sonnet-1 has two prices"
         );
     }
 
@@ -252,7 +249,7 @@ mod tests {
             assert!(prices.cost(wrong, &Usage::default()).is_err());
         }
         let usage = Usage { input: 1_200, output: 250, ..Usage::default() };
-        assert_eq!(prices.find("sonnet-1", today).unwrap().price().of(&usage).to_string(), "$0.00735");
+        assert_eq!(prices.find("sonnet-1", today).unwrap().price().cost(&usage).to_string(), "$0.00735");
         assert_eq!(prices.find("sonnet-1", today).unwrap().retires(), None);
     }
 

@@ -11,7 +11,8 @@ mod table;
 pub use list::{ListedModel, ModelPriceOptions, PriceError, PriceList};
 pub use price::{Price, Usage};
 pub use table::{
-    AskedPricing, PriceDimension, PriceTable, Rate, ServiceLevel, Surcharge, Unpriced, UsageExtras,
+    PriceDimension, PriceMultiplier, PriceTable, RequestedPricing, ServiceLevel, Surcharge, UnpricedRequest,
+    UsageExtras,
 };
 
 use crate::setting::SettingError;

@@ -60,7 +60,7 @@ impl Usage {
 ///
 /// let sonnet = Price::per_million(Money::from_dollars(3), Money::from_dollars(15));
 /// let worst = Usage { input: 4_000, output: 1_024, ..Usage::default() };
-/// assert_eq!(sonnet.of(&worst).to_string(), "$0.02736");
+/// assert_eq!(sonnet.cost(&worst).to_string(), "$0.02736");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
@@ -86,18 +86,18 @@ impl Price {
     /// A model without cost, such as a self-hosted one. This must be explicit: a missing price is an error, not zero.
     pub const FREE: Self = Self::per_million(Money::ZERO, Money::ZERO);
 
-    /// Worst-case cost of a call: every input token at the highest of its three prices.
+    /// Maximum cost of a call: every input token at the highest of its three prices.
     ///
     /// ```
     /// use seawall_core::money::{Money, Price};
     ///
     /// let cents = |cents: u64| Money::from_nanos(cents * 10_000_000);
     /// let price = Price::per_million(cents(300), cents(1_500)).with_cache(cents(30), cents(375));
-    /// assert_eq!(price.at_most(1_000_000, 0), cents(375));
+    /// assert_eq!(price.max_cost(1_000_000, 0), cents(375));
     /// ```
     #[must_use]
-    pub fn at_most(&self, input: u64, output: u64) -> Money {
-        Self { input: self.dearest_input(), ..*self }.of(&Usage { input, output, ..Usage::default() })
+    pub fn max_cost(&self, input: u64, output: u64) -> Money {
+        Self { input: self.max_input(), ..*self }.cost(&Usage { input, output, ..Usage::default() })
     }
 
     /// Cost of all input and of all output, in millionths of a nano-dollar.
@@ -110,7 +110,7 @@ impl Price {
     }
 
     /// The highest of the three input prices.
-    pub(super) fn dearest_input(&self) -> Money {
+    pub(super) fn max_input(&self) -> Money {
         self.input.max(self.cache_read).max(self.cache_write)
     }
 
@@ -124,7 +124,7 @@ impl Price {
 
     /// Cost of this usage, rounded up once at the end, so that the ledger never holds less than the vendor bills.
     #[must_use]
-    pub fn of(&self, counts: &Usage) -> Money {
+    pub fn cost(&self, counts: &Usage) -> Money {
         let (input, output) = self.parts(counts);
         let millionths = input.saturating_add(output);
         Money::from_nanos(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX))
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_case_takes_the_dearest_input_whichever_it_is() {
+    fn the_maximum_takes_the_dearest_input_whichever_it_is() {
         let nanos = Money::from_nanos;
         let plain = Price::per_million(nanos(3_000_000), nanos(5_000_000));
         for (price, most) in [
@@ -162,7 +162,7 @@ mod tests {
             (plain.with_cache(nanos(1_000_000), nanos(2_000_000)), 3 + 5),
             (Price::FREE, 0),
         ] {
-            assert_eq!(price.at_most(1, 1), nanos(most));
+            assert_eq!(price.max_cost(1, 1), nanos(most));
         }
     }
 
@@ -171,16 +171,16 @@ mod tests {
         let dollars = Money::from_dollars;
         let price = Price::per_million(dollars(3), dollars(15));
         let counts = Usage { input: 1_200, output: 250, ..Usage::default() };
-        assert_eq!(price.of(&counts).to_string(), "$0.00735");
+        assert_eq!(price.cost(&counts).to_string(), "$0.00735");
         let haiku = Price::per_million(Money::from_nanos(250_000_000), Money::from_nanos(1_250_000_000));
-        assert_eq!(haiku.of(&counts).to_string(), "$0.0006125");
+        assert_eq!(haiku.cost(&counts).to_string(), "$0.0006125");
         let cached = price.with_cache(Money::from_nanos(300_000_000), Money::from_nanos(3_750_000_000));
         let counts = Usage { input: 1, cache_read: 10, cache_write: 100, output: 1_000, ..Usage::default() };
-        assert_eq!(cached.of(&counts).as_nanos(), 3_000 + 3_000 + 375_000 + 15_000_000);
-        assert_eq!(price.of(&counts).as_nanos(), 3_000 * 111 + 15_000_000);
+        assert_eq!(cached.cost(&counts).as_nanos(), 3_000 + 3_000 + 375_000 + 15_000_000);
+        assert_eq!(price.cost(&counts).as_nanos(), 3_000 * 111 + 15_000_000);
         let odd = Price::per_million(Money::from_nanos(1), Money::ZERO);
-        assert_eq!(odd.of(&Usage { input: 1, ..Usage::default() }), Money::from_nanos(1));
-        assert_eq!(odd.of(&Usage::default()), Money::ZERO);
+        assert_eq!(odd.cost(&Usage { input: 1, ..Usage::default() }), Money::from_nanos(1));
+        assert_eq!(odd.cost(&Usage::default()), Money::ZERO);
         let endless = Usage {
             input: u64::MAX,
             cache_read: u64::MAX,
@@ -188,19 +188,19 @@ mod tests {
             output: u64::MAX,
             ..Usage::NONE
         };
-        assert_eq!(Price::per_million(Money::MAX, Money::MAX).of(&endless), Money::MAX);
+        assert_eq!(Price::per_million(Money::MAX, Money::MAX).cost(&endless), Money::MAX);
     }
 
     proptest! {
         #[test]
-        fn no_usage_within_the_bounds_costs_more_than_the_worst_case(
+        fn no_usage_within_the_bounds_costs_more_than_the_maximum(
             input in 0..10_000_u64, read in 0..10_000_u64, write in 0..10_000_u64, output in 0..10_000_u64,
             prices in any::<[u32; 4]>(),
         ) {
             let [a, b, c, d] = prices.map(|nanos| Money::from_nanos(nanos.into()));
             let price = Price::per_million(a, b).with_cache(c, d);
             let usage = Usage { input, cache_read: read, cache_write: write, output, ..Usage::default() };
-            prop_assert!(price.of(&usage) <= price.at_most(usage.total_input(), output));
+            prop_assert!(price.cost(&usage) <= price.max_cost(usage.total_input(), output));
         }
 
         #[test]
@@ -208,7 +208,7 @@ mod tests {
             let price = Price::per_million(Money::from_nanos(37_500_000), Money::from_nanos(1_234_567_891));
             let counts = Usage { input: input.into(), output: output.into(), ..Usage::default() };
             let larger = Usage { output: u64::from(output) + u64::from(more), ..counts };
-            prop_assert!(price.of(&counts) <= price.of(&larger));
+            prop_assert!(price.cost(&counts) <= price.cost(&larger));
         }
     }
 }

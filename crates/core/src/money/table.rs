@@ -7,13 +7,13 @@
 //! served, and that is posted.
 
 use super::{Money, Price, Usage};
-use crate::vocabulary::words;
+use crate::vocabulary::named_enum;
 use std::fmt;
 
 /// The base rate: multipliers are in thousandths.
 const BASE: u32 = 1_000;
 
-words! {
+named_enum! {
     /// A value in a request or response that changes the price.
     pub enum Surcharge as "surcharge" {
         /// A prioritised service tier.
@@ -42,12 +42,12 @@ words! {
 impl Surcharge {
     /// Whether it never costs more than the base price.
     #[must_use]
-    pub const fn is_never_dearer(self) -> bool {
+    pub const fn never_costs_more(self) -> bool {
         matches!(self, Self::Flex | Self::Batch | Self::Scale | Self::Reserved)
     }
 }
 
-words! {
+named_enum! {
     /// A request field that affects the price.
     pub enum PriceDimension as "price dimension" {
         /// `service_tier`.
@@ -103,7 +103,7 @@ pub struct UsageExtras {
 
 /// What a request asks for that affects its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskedPricing {
+pub struct RequestedPricing {
     /// Requested service level.
     pub service: ServiceLevel,
     /// Whether it may write prompt cache entries with a TTL of one hour.
@@ -119,22 +119,22 @@ impl UsageExtras {
 
     /// Fills in what the vendor did not report with what was requested.
     #[must_use]
-    pub fn completed(self, usage_cache_write: u64, service: ServiceLevel, long_cache: bool) -> Self {
-        let asked = long_cache.then_some(usage_cache_write);
-        Self { cache_write_1h: self.cache_write_1h.or(asked), service: self.service.or(service), ..self }
+    pub fn or_requested(self, usage_cache_write: u64, service: ServiceLevel, long_cache: bool) -> Self {
+        let requested = long_cache.then_some(usage_cache_write);
+        Self { cache_write_1h: self.cache_write_1h.or(requested), service: self.service.or(service), ..self }
     }
 }
 
 /// A multiplier on the base price of input and output, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct PriceMultiplier {
     /// For all input, cached or not.
     pub input: u32,
     /// For output.
     pub output: u32,
 }
 
-impl Rate {
+impl PriceMultiplier {
     const ONE: Self = Self { input: BASE, output: BASE };
 
     fn times(self, other: Self) -> Self {
@@ -145,16 +145,16 @@ impl Rate {
     }
 
     /// The higher of both, per component.
-    fn or_dearer(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         Self { input: self.input.max(other.input), output: self.output.max(other.output) }
     }
 }
 
 /// A requested value that costs more than the base price and has no configured price.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unpriced(String);
+pub struct UnpricedRequest(String);
 
-impl fmt::Display for Unpriced {
+impl fmt::Display for UnpricedRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
@@ -166,14 +166,14 @@ pub struct PriceTable {
     base: Price,
     cache_write_1h: Option<Money>,
     tool_use: Option<Money>,
-    rates: [Option<Rate>; Surcharge::ALL.len()],
-    long_context: Option<(u64, Rate)>,
+    multipliers: [Option<PriceMultiplier>; Surcharge::ALL.len()],
+    long_context: Option<(u64, PriceMultiplier)>,
 }
 
 impl From<Price> for PriceTable {
     fn from(base: Price) -> Self {
-        let rates = [None; Surcharge::ALL.len()];
-        Self { base, cache_write_1h: None, tool_use: None, rates, long_context: None }
+        let multipliers = [None; Surcharge::ALL.len()];
+        Self { base, cache_write_1h: None, tool_use: None, multipliers, long_context: None }
     }
 }
 
@@ -192,14 +192,14 @@ impl PriceTable {
 
     /// A copy with a multiplier for this surcharge.
     #[must_use]
-    pub fn with_rate(mut self, surcharge: Surcharge, rate: Rate) -> Self {
-        self.rates[surcharge.index()] = Some(rate);
+    pub fn with_multiplier(mut self, surcharge: Surcharge, rate: PriceMultiplier) -> Self {
+        self.multipliers[surcharge.index()] = Some(rate);
         self
     }
 
     /// A copy with a multiplier on every token of a call whose prompt is longer than `above`.
     #[must_use]
-    pub const fn with_long_context(self, above: u64, rate: Rate) -> Self {
+    pub const fn with_long_context(self, above: u64, rate: PriceMultiplier) -> Self {
         Self { long_context: Some((above, rate)), ..self }
     }
 
@@ -213,10 +213,13 @@ impl PriceTable {
     /// the base price, except a cache TTL of one hour, which every vendor charges at no more than twice the input
     /// price.
     #[must_use]
-    pub fn of(&self, usage: &Usage) -> Money {
+    pub fn cost(&self, usage: &Usage) -> Money {
         let extras = &usage.extras;
-        let mut rate =
-            extras.service.iter().filter_map(|one| self.rates[one.index()]).fold(Rate::ONE, Rate::times);
+        let mut rate = extras
+            .service
+            .iter()
+            .filter_map(|one| self.multipliers[one.index()])
+            .fold(PriceMultiplier::ONE, PriceMultiplier::times);
         if let Some((above, long)) = self.long_context
             && usage.total_input() > above
         {
@@ -239,63 +242,64 @@ impl PriceTable {
         self.base == Price::FREE
     }
 
-    /// Worst-case cost of a call that asks for this: every input token at the highest of its prices, and the most
+    /// Maximum cost of a call that asks for this: every input token at the highest of its prices, and the most
     /// expensive way it may be served.
-    pub fn at_most(
+    pub fn max_cost(
         &self,
         input: u64,
         output: u64,
         tool_uses: u64,
-        asked: Option<&AskedPricing>,
-    ) -> Result<Money, Unpriced> {
+        requested: Option<&RequestedPricing>,
+    ) -> Result<Money, UnpricedRequest> {
         let is_free = self.is_free();
-        let mut rate = Rate::ONE;
+        let mut rate = PriceMultiplier::ONE;
         let mut long_cache = false;
-        if let Some(asked) = asked.filter(|_| !is_free) {
-            if let Some(unknown) = &asked.unknown {
-                return Err(Unpriced(format!("{unknown} has no price here; leave it out")));
+        if let Some(requested) = requested.filter(|_| !is_free) {
+            if let Some(unknown) = &requested.unknown {
+                return Err(UnpricedRequest(format!("{unknown} has no configured price; omit it")));
             }
-            for surcharge in asked.service.iter() {
-                let priced = self.rates[surcharge.index()];
-                let Some(known) = priced.or(surcharge.is_never_dearer().then_some(Rate::ONE)) else {
-                    return Err(Unpriced(format!(
-                        "{surcharge:?} has no price at this model; leave it out, or an operator can set \
+            for surcharge in requested.service.iter() {
+                let priced = self.multipliers[surcharge.index()];
+                let Some(known) = priced.or(surcharge.never_costs_more().then_some(PriceMultiplier::ONE))
+                else {
+                    return Err(UnpricedRequest(format!(
+                        "{surcharge:?} has no price for this model; omit it, or ask the operator to set \
                          models.NAME.surcharges.{surcharge}",
                         surcharge = surcharge.name()
                     )));
                 };
                 // A vendor may still serve it at the base price.
-                rate = rate.times(known.or_dearer(Rate::ONE));
+                rate = rate.times(known.max(PriceMultiplier::ONE));
             }
-            if asked.long_cache && self.cache_write_1h.is_none() {
-                return Err(Unpriced(
-                    "a cache entry with a ttl of 1h has no price at this model; leave the ttl out, or an operator can set \
+            if requested.long_cache && self.cache_write_1h.is_none() {
+                return Err(UnpricedRequest(
+                    "a cache entry with a ttl of 1h has no price for this model; omit the ttl, or ask the operator to set \
                      models.NAME.cache_write_1h"
                         .to_owned(),
                 ));
             }
-            long_cache = asked.long_cache;
+            long_cache = requested.long_cache;
         }
         if let Some((above, long)) = self.long_context
             && input > above
         {
-            rate = rate.times(long.or_dearer(Rate::ONE));
+            rate = rate.times(long.max(PriceMultiplier::ONE));
         }
-        let dearest = self.base.dearest_input();
-        let dearest = if long_cache { dearest.max(self.long_cache_price()) } else { dearest };
+        let max_input = self.base.max_input();
+        let max_input = if long_cache { max_input.max(self.long_cache_price()) } else { max_input };
         let part = |price: Money, tokens: u64, rate: u32| {
             let nanos = u128::from(price.as_nanos()).saturating_mul(tokens.into());
             nanos.saturating_mul(rate.into()).div_ceil(BASE.into())
         };
         let (input, output) =
-            (part(dearest, input, rate.input), part(self.base.output(), output, rate.output));
+            (part(max_input, input, rate.input), part(self.base.output(), output, rate.output));
         let nanos = input.saturating_add(output).div_ceil(1_000_000);
         Ok(Money::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_add(self.fees(tool_uses)))
     }
 
     fn long_cache_price(&self) -> Money {
         let twice = self.base.input().saturating_add(self.base.input());
-        self.cache_write_1h.unwrap_or_else(|| twice.max(self.base.dearest_input()))
+        self.cache_write_1h.unwrap_or_else(|| twice.max(self.base.max_input()))
     }
 
     fn fees(&self, uses: u64) -> Money {
@@ -306,7 +310,9 @@ impl PriceTable {
 
 #[cfg(test)]
 mod tests {
-    use super::{AskedPricing, PriceDimension, PriceTable, Rate, ServiceLevel, Surcharge, UsageExtras};
+    use super::{
+        PriceDimension, PriceMultiplier, PriceTable, RequestedPricing, ServiceLevel, Surcharge, UsageExtras,
+    };
     use crate::money::{Money, Price, Usage};
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
@@ -325,8 +331,8 @@ mod tests {
         each.fold(ServiceLevel::default(), |level, (surcharge, at)| level.with(at, Some(*surcharge)))
     }
 
-    fn asked(surcharge: Surcharge) -> AskedPricing {
-        AskedPricing { service: service(&[surcharge]), ..AskedPricing::default() }
+    fn requested(surcharge: Surcharge) -> RequestedPricing {
+        RequestedPricing { service: service(&[surcharge]), ..RequestedPricing::default() }
     }
 
     fn million() -> Usage {
@@ -336,47 +342,48 @@ mod tests {
     #[test]
     fn what_costs_more_and_has_no_price_is_refused_and_nothing_else() {
         for surcharge in Surcharge::ALL {
-            let most = opus().at_most(1_000, 1_000, 0, Some(&asked(surcharge)));
-            assert_eq!(most.is_ok(), surcharge.is_never_dearer(), "{surcharge}");
-            let free = PriceTable::from(Price::FREE).at_most(1_000, 1_000, 0, Some(&asked(surcharge)));
+            let most = opus().max_cost(1_000, 1_000, 0, Some(&requested(surcharge)));
+            assert_eq!(most.is_ok(), surcharge.never_costs_more(), "{surcharge}");
+            let free = PriceTable::from(Price::FREE).max_cost(1_000, 1_000, 0, Some(&requested(surcharge)));
             assert_eq!(free, Ok(Money::ZERO));
         }
-        let unknown = AskedPricing { unknown: Some("service_tier: gold".into()), ..AskedPricing::default() };
-        let error = opus().at_most(1, 1, 0, Some(&unknown)).unwrap_err();
-        assert_eq!(error.to_string(), "service_tier: gold has no price here; leave it out");
-        let hour = AskedPricing { long_cache: true, ..AskedPricing::default() };
+        let unknown =
+            RequestedPricing { unknown: Some("service_tier: gold".into()), ..RequestedPricing::default() };
+        let error = opus().max_cost(1, 1, 0, Some(&unknown)).unwrap_err();
+        assert_eq!(error.to_string(), "service_tier: gold has no configured price; omit it");
+        let hour = RequestedPricing { long_cache: true, ..RequestedPricing::default() };
         assert!(
             opus()
-                .at_most(1, 1, 0, Some(&hour))
+                .max_cost(1, 1, 0, Some(&hour))
                 .unwrap_err()
                 .to_string()
                 .contains("models.NAME.cache_write_1h")
         );
         let priced = opus().with_cache_write_1h(Some(dollars(10)));
-        assert_eq!(priced.at_most(1_000_000, 0, 0, Some(&hour)), Ok(dollars(10)));
-        assert_eq!(priced.at_most(1_000_000, 0, 0, None), Ok(dollars(6)));
+        assert_eq!(priced.max_cost(1_000_000, 0, 0, Some(&hour)), Ok(dollars(10)));
+        assert_eq!(priced.max_cost(1_000_000, 0, 0, None), Ok(dollars(6)));
     }
 
     #[test]
     fn an_answer_costs_what_it_says_it_was_served_as() {
         let table = opus()
-            .with_rate(Surcharge::Fast, Rate { input: 2_000, output: 2_000 })
-            .with_rate(Surcharge::Us, Rate { input: 1_100, output: 1_100 })
-            .with_rate(Surcharge::Batch, Rate { input: 500, output: 500 })
-            .with_long_context(1_000_000, Rate { input: 2_000, output: 1_500 })
+            .with_multiplier(Surcharge::Fast, PriceMultiplier { input: 2_000, output: 2_000 })
+            .with_multiplier(Surcharge::Us, PriceMultiplier { input: 1_100, output: 1_100 })
+            .with_multiplier(Surcharge::Batch, PriceMultiplier { input: 500, output: 500 })
+            .with_long_context(1_000_000, PriceMultiplier { input: 2_000, output: 1_500 })
             .with_tool_use(Some(Money::from_nanos(10_000_000)));
         let served = |surcharges: &[Surcharge]| {
             let extras = UsageExtras { service: service(surcharges), ..UsageExtras::default() };
-            table.of(&Usage { extras, ..million() })
+            table.cost(&Usage { extras, ..million() })
         };
         assert_eq!(served(&[]), dollars(30));
         assert_eq!(served(&[Surcharge::Fast]), dollars(60));
         assert_eq!(served(&[Surcharge::Fast, Surcharge::Us]), dollars(66));
         assert_eq!(served(&[Surcharge::Batch]), dollars(15));
         assert_eq!(served(&[Surcharge::Priority]), dollars(30));
-        assert_eq!(table.of(&Usage { input: 2_000_000, ..million() }), Money::from_nanos(57_500_000_000));
+        assert_eq!(table.cost(&Usage { input: 2_000_000, ..million() }), Money::from_nanos(57_500_000_000));
         let extras = UsageExtras { tool_uses: 3, ..UsageExtras::default() };
-        assert_eq!(table.of(&Usage { extras, ..million() }).to_string(), "$30.03");
+        assert_eq!(table.cost(&Usage { extras, ..million() }).to_string(), "$30.03");
     }
 
     #[test]
@@ -387,45 +394,45 @@ mod tests {
         };
         let table = opus().with_cache_write_1h(Some(dollars(10)));
         assert_eq!(
-            [0, 500_000, 1_000_000, u64::MAX].map(|tokens| table.of(&hour(tokens))),
+            [0, 500_000, 1_000_000, u64::MAX].map(|tokens| table.cost(&hour(tokens))),
             [6, 8, 10, 10].map(dollars)
         );
         // Unreported cache TTLs are taken from the request.
         let untold = Usage { cache_write: 1_000_000, ..Usage::default() };
-        let extras = untold.extras.completed(untold.cache_write, ServiceLevel::default(), true);
-        assert_eq!(table.of(&Usage { extras, ..untold }), dollars(10));
+        let extras = untold.extras.or_requested(untold.cache_write, ServiceLevel::default(), true);
+        assert_eq!(table.cost(&Usage { extras, ..untold }), dollars(10));
         // The default for a missing price is not below what vendors charge.
-        assert_eq!(opus().of(&hour(1_000_000)), dollars(10));
+        assert_eq!(opus().cost(&hour(1_000_000)), dollars(10));
     }
 
     proptest! {
         #[test]
         fn no_answer_costs_more_than_the_worst_of_what_was_asked(
-            counts in any::<[u16; 4]>(), prices in any::<[u16; 5]>(), rates in any::<[(u16, u16); 3]>(),
+            counts in any::<[u16; 4]>(), prices in any::<[u16; 5]>(), multipliers in any::<[(u16, u16); 3]>(),
             above in any::<u16>(), hour in any::<u16>(), uses in 0..9_u64, slack in any::<u16>(),
         ) {
             let nanos = |price: u16| Money::from_nanos(u64::from(price) * 1_000_000);
-            let rate = |(input, output): (u16, u16)| Rate { input: input.into(), output: output.into() };
+            let rate = |(input, output): (u16, u16)| PriceMultiplier { input: input.into(), output: output.into() };
             let table = PriceTable::from(
                 Price::per_million(nanos(prices[0]), nanos(prices[1])).with_cache(nanos(prices[2]), nanos(prices[3])),
             )
             .with_cache_write_1h(Some(nanos(prices[4])))
-            .with_rate(Surcharge::Fast, rate(rates[0]))
-            .with_rate(Surcharge::Us, rate(rates[1]))
-            .with_long_context(above.into(), rate(rates[2]))
+            .with_multiplier(Surcharge::Fast, rate(multipliers[0]))
+            .with_multiplier(Surcharge::Us, rate(multipliers[1]))
+            .with_long_context(above.into(), rate(multipliers[2]))
             .with_tool_use(Some(nanos(7)));
             let [input, cache_read, cache_write, output] = counts.map(u64::from);
             let service = service(&[Surcharge::Fast, Surcharge::Us]);
             let extras = UsageExtras { cache_write_1h: Some(hour.into()), tool_uses: uses, service };
             let usage = Usage { input, cache_read, cache_write, output, extras };
-            let asked = AskedPricing { service, long_cache: true, unknown: None };
+            let requested = RequestedPricing { service, long_cache: true, unknown: None };
             let bound = usage.total_input() + u64::from(slack);
-            let most = table.at_most(bound, output, uses, Some(&asked)).unwrap();
-            prop_assert!(table.of(&usage) <= most, "{} > {}", table.of(&usage), most);
+            let most = table.max_cost(bound, output, uses, Some(&requested)).unwrap();
+            prop_assert!(table.cost(&usage) <= most, "{} > {}", table.cost(&usage), most);
             // Without surcharges, the cost equals the base price's.
             let plain = Usage { extras: UsageExtras::default(), ..usage };
             let base = PriceTable::from(*table.base());
-            prop_assert_eq!(base.of(&plain), table.base().of(&plain));
+            prop_assert_eq!(base.cost(&plain), table.base().cost(&plain));
         }
     }
 }

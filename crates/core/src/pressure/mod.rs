@@ -14,13 +14,13 @@
 mod tests;
 
 use crate::breaker::BreakerPhase;
-use crate::failure::{Health, Outcome};
+use crate::failure::{AttemptOutcome, Health};
 use crate::setting::{Factor, Ratio, SettingError, at_least_one, positive};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-const MOST_OUTCOMES: usize = 200;
+const MAX_OUTCOMES: usize = 200;
 
 /// How hard a target is struggling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,8 +149,8 @@ impl PressureOptions {
         at_least_one("slight_successes", self.slight_successes.into())?;
         at_least_one("recovery_successes", self.recovery_successes.into())?;
         let min_calls = at_least_one("min_calls", self.min_calls.into())?;
-        if min_calls > MOST_OUTCOMES as u64 {
-            let problem = format!("{min_calls} is more than the {MOST_OUTCOMES} outcomes that are kept");
+        if min_calls > MAX_OUTCOMES as u64 {
+            let problem = format!("{min_calls} is more than the {MAX_OUTCOMES} outcomes that are stored");
             return Err(SettingError::new("min_calls", problem));
         }
         Ok(PressureSettings {
@@ -176,7 +176,7 @@ pub enum PressureSignal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum GaugeLevel {
     Normal,
     Slight,
     High { since: Timestamp },
@@ -186,12 +186,12 @@ enum Level {
 ///
 /// ```
 /// use seawall_core::breaker::BreakerPhase;
-/// use seawall_core::failure::{Failure, FailureKind, Outcome};
+/// use seawall_core::failure::{Failure, FailureKind, AttemptOutcome};
 /// use seawall_core::pressure::{Pressure, PressureGauge, PressureOptions};
 /// use seawall_core::time::Timestamp;
 ///
 /// let mut gauge = PressureGauge::new(PressureOptions::default().check().unwrap());
-/// gauge.record(&Outcome::Failed(Failure::of(FailureKind::Throttled)), Timestamp::ZERO);
+/// gauge.record(&AttemptOutcome::Failed(Failure::of(FailureKind::Throttled)), Timestamp::ZERO);
 /// assert_eq!(gauge.read(BreakerPhase::Closed, Timestamp::ZERO), Pressure::Slight);
 /// assert_eq!(gauge.read(BreakerPhase::Open, Timestamp::ZERO), Pressure::Open);
 /// ```
@@ -202,7 +202,7 @@ pub struct PressureGauge {
     outcomes: VecDeque<(Timestamp, bool)>,
     failures: u64,
     successes_in_a_row: u32,
-    level: Level,
+    level: GaugeLevel,
     mostly_failing_since: Option<Timestamp>,
     /// Consecutive successes so far while a recovery lasts.
     recovery: Option<u32>,
@@ -216,19 +216,19 @@ impl PressureGauge {
     pub fn new(settings: PressureSettings) -> Self {
         Self {
             settings,
-            outcomes: VecDeque::with_capacity(MOST_OUTCOMES),
+            outcomes: VecDeque::with_capacity(MAX_OUTCOMES),
             failures: 0,
             successes_in_a_row: 0,
-            level: Level::Normal,
+            level: GaugeLevel::Normal,
             mostly_failing_since: None,
             recovery: None,
             breaker_closed: true,
         }
     }
 
-    /// Applies other settings. The outcomes stay as far as the new window reaches back, and so does the pressure until
+    /// Applies new settings. The outcomes stay as far as the new window reaches back, and so does the pressure until
     /// the next outcome.
-    pub fn change(&mut self, settings: PressureSettings) {
+    pub fn apply_settings(&mut self, settings: PressureSettings) {
         let judged_by = |settings: &PressureSettings| (settings.sustained, settings.min_calls);
         if judged_by(&settings) != judged_by(&self.settings) {
             self.mostly_failing_since = None;
@@ -238,11 +238,11 @@ impl PressureGauge {
     }
 
     /// Records how an attempt ended. Outcomes that do not reflect on the target's health change nothing.
-    pub fn record(&mut self, outcome: &Outcome, now: Timestamp) -> Option<PressureSignal> {
+    pub fn record(&mut self, outcome: &AttemptOutcome, now: Timestamp) -> Option<PressureSignal> {
         let failed = match outcome.health(Duration::MAX) {
             Health::Good | Health::Slow => false,
             Health::Bad => true,
-            Health::Cut | Health::Unknown => return None,
+            Health::TimedOut | Health::Unknown => return None,
         };
         self.successes_in_a_row = if failed { 0 } else { self.successes_in_a_row.saturating_add(1) };
         if let Some(successes) = self.recovery {
@@ -251,20 +251,20 @@ impl PressureGauge {
         if !self.breaker_closed {
             return None;
         }
-        self.remember(now, failed);
-        self.judge(now, failed);
+        self.push_outcome(now, failed);
+        self.update_level(now, failed);
         self.sustained(now)
     }
 
     /// Updates the gauge after a change of the breaker's phase. Opening and the start of a trial drop the outcomes that
     /// led to them. If an operator or the fleet closes the breaker before two probes have succeeded, the recovery goes
     /// on and outcomes are measured again.
-    pub fn follow(&mut self, phase: BreakerPhase) {
+    pub fn breaker_changed(&mut self, phase: BreakerPhase) {
         self.breaker_closed = phase == BreakerPhase::Closed;
         match phase {
             BreakerPhase::Closed => {}
             BreakerPhase::Open | BreakerPhase::HalfOpen { stage: 0 } => {
-                self.forget();
+                self.clear();
                 self.recovery = Some(0);
             }
             BreakerPhase::HalfOpen { .. } => {}
@@ -285,9 +285,9 @@ impl PressureGauge {
         let silent = self.outcomes.back().is_none_or(|(newest, _)| now - *newest >= self.settings.window);
         match self.level {
             _ if silent => Pressure::Normal,
-            Level::Normal => Pressure::Normal,
-            Level::Slight => Pressure::Slight,
-            Level::High { .. } => Pressure::High,
+            GaugeLevel::Normal => Pressure::Normal,
+            GaugeLevel::Slight => Pressure::Slight,
+            GaugeLevel::High { .. } => Pressure::High,
         }
     }
 
@@ -296,49 +296,49 @@ impl PressureGauge {
         self.recovery = (successes < self.settings.recovery_successes).then_some(successes);
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.outcomes.clear();
         self.failures = 0;
         self.successes_in_a_row = 0;
-        self.level = Level::Normal;
+        self.level = GaugeLevel::Normal;
         self.mostly_failing_since = None;
     }
 
-    fn remember(&mut self, now: Timestamp, failed: bool) {
+    fn push_outcome(&mut self, now: Timestamp, failed: bool) {
         let newest = self.outcomes.back().map_or(now, |(newest, _)| now.max(*newest));
         while let Some((oldest, was_failed)) = self.outcomes.front() {
             let expired = newest - *oldest >= self.settings.window;
-            if !expired && self.outcomes.len() < MOST_OUTCOMES {
+            if !expired && self.outcomes.len() < MAX_OUTCOMES {
                 break;
             }
             self.failures -= u64::from(*was_failed);
             self.outcomes.pop_front();
         }
         if self.outcomes.is_empty() {
-            self.level = Level::Normal;
+            self.level = GaugeLevel::Normal;
         }
         self.outcomes.push_back((newest, failed));
         self.failures += u64::from(failed);
     }
 
-    fn judge(&mut self, now: Timestamp, failed: bool) {
+    fn update_level(&mut self, now: Timestamp, failed: bool) {
         let settings = &self.settings;
         let calls = self.outcomes.len() as u64;
         let over = |share: Ratio| share.is_exceeded_by(self.failures, calls);
         let is_high = calls >= settings.min_calls && over(settings.high);
         self.level = match self.level {
-            Level::Normal | Level::Slight if failed && is_high => Level::High { since: now },
-            Level::Normal if failed && over(settings.slight) => Level::Slight,
-            Level::Slight
+            GaugeLevel::Normal | GaugeLevel::Slight if failed && is_high => GaugeLevel::High { since: now },
+            GaugeLevel::Normal if failed && over(settings.slight) => GaugeLevel::Slight,
+            GaugeLevel::Slight
                 if self.successes_in_a_row >= settings.slight_successes && !over(settings.slight) =>
             {
-                Level::Normal
+                GaugeLevel::Normal
             }
-            Level::High { since }
+            GaugeLevel::High { since }
                 if now - since >= settings.high_dwell
                     && !settings.high_exit.is_reached_by(self.failures, calls) =>
             {
-                Level::Slight
+                GaugeLevel::Slight
             }
             unchanged => unchanged,
         };

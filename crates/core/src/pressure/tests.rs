@@ -1,6 +1,6 @@
-use super::{Level, MOST_OUTCOMES, Pressure, PressureGauge, PressureOptions};
+use super::{GaugeLevel, MAX_OUTCOMES, Pressure, PressureGauge, PressureOptions};
 use crate::breaker::BreakerPhase;
-use crate::failure::{Failure, FailureKind, Outcome};
+use crate::failure::{AttemptOutcome, Failure, FailureKind};
 use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -14,11 +14,11 @@ fn gauge() -> PressureGauge {
     PressureGauge::new(PressureOptions::default().check().unwrap())
 }
 
-fn outcome(failed: bool) -> Outcome {
+fn outcome(failed: bool) -> AttemptOutcome {
     if failed {
-        Outcome::Failed(Failure::of(FailureKind::Throttled))
+        AttemptOutcome::Failed(Failure::of(FailureKind::Throttled))
     } else {
-        Outcome::Succeeded { first_content_after: Duration::from_secs(9) }
+        AttemptOutcome::Succeeded { time_to_first_content: Duration::from_secs(9) }
     }
 }
 
@@ -141,10 +141,10 @@ fn callers_mistakes_and_cut_attempts_leave_it_normal() {
     let mut gauge = gauge();
     for kind in [FailureKind::BadRequest, FailureKind::NotStarted, FailureKind::Filtered] {
         for _ in 0..1_000 {
-            assert_eq!(gauge.record(&Outcome::Failed(Failure::of(kind)), at(0)), None);
+            assert_eq!(gauge.record(&AttemptOutcome::Failed(Failure::of(kind)), at(0)), None);
         }
     }
-    gauge.record(&Outcome::Abandoned, at(0));
+    gauge.record(&AttemptOutcome::Abandoned, at(0));
     assert_eq!(read(&gauge, at(0)), Pressure::Normal);
 }
 
@@ -183,19 +183,19 @@ fn a_burst_of_failures_on_an_idle_node_asks_for_nothing() {
 fn open_and_recovery_are_the_breakers_and_forget_what_led_to_them() {
     let mut gauge = gauge();
     feed(&mut gauge, true, 20, at(0));
-    gauge.follow(BreakerPhase::Open);
+    gauge.breaker_changed(BreakerPhase::Open);
     assert_eq!(gauge.read(BreakerPhase::Open, at(1)), Pressure::Open);
-    gauge.follow(BreakerPhase::HalfOpen { stage: 0 });
+    gauge.breaker_changed(BreakerPhase::HalfOpen { stage: 0 });
     assert_eq!(gauge.read(BreakerPhase::HalfOpen { stage: 0 }, at(30_000)), Pressure::Recovery);
     feed(&mut gauge, false, 1, at(30_000));
     // Closed early by an operator: still recovering until two have succeeded.
-    gauge.follow(BreakerPhase::Closed);
+    gauge.breaker_changed(BreakerPhase::Closed);
     assert_eq!(read(&gauge, at(30_000)), Pressure::Recovery);
-    gauge.follow(BreakerPhase::HalfOpen { stage: 1 });
+    gauge.breaker_changed(BreakerPhase::HalfOpen { stage: 1 });
     feed(&mut gauge, false, 1, at(30_001));
     assert_eq!(read(&gauge, at(30_001)), Pressure::Normal);
     // One more failure counts as one, not as twenty-one.
-    gauge.follow(BreakerPhase::Closed);
+    gauge.breaker_changed(BreakerPhase::Closed);
     feed(&mut gauge, true, 1, at(30_002));
     assert_eq!(read(&gauge, at(30_002)), Pressure::Slight);
 }
@@ -203,8 +203,8 @@ fn open_and_recovery_are_the_breakers_and_forget_what_led_to_them() {
 #[test]
 fn closed_before_it_recovered_it_still_asks_for_the_breaker() {
     let mut gauge = gauge();
-    gauge.follow(BreakerPhase::Open);
-    gauge.follow(BreakerPhase::Closed);
+    gauge.breaker_changed(BreakerPhase::Open);
+    gauge.breaker_changed(BreakerPhase::Closed);
     let signals =
         (0..200_u64).filter(|second| gauge.record(&outcome(second % 3 > 0), at(second * 1_000)).is_some());
     assert_eq!(signals.collect::<Vec<_>>(), [69, 130, 191]);
@@ -214,7 +214,7 @@ fn closed_before_it_recovered_it_still_asks_for_the_breaker() {
 #[test]
 fn a_failure_in_recovery_starts_its_count_again() {
     let mut gauge = gauge();
-    gauge.follow(BreakerPhase::HalfOpen { stage: 0 });
+    gauge.breaker_changed(BreakerPhase::HalfOpen { stage: 0 });
     feed(&mut gauge, false, 1, at(0));
     feed(&mut gauge, true, 1, at(0));
     feed(&mut gauge, false, 1, at(0));
@@ -226,7 +226,7 @@ fn a_failure_in_recovery_starts_its_count_again() {
 fn changed(gauge: &mut PressureGauge, change: impl FnOnce(&mut PressureOptions)) {
     let mut options = PressureOptions::default();
     change(&mut options);
-    gauge.change(options.check().unwrap());
+    gauge.apply_settings(options.check().unwrap());
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn other_settings_judge_the_same_outcomes_from_the_next_one_on() {
 fn a_recovery_ends_where_fewer_successes_are_needed_than_there_were() {
     for (needed, pressure) in [(3, Pressure::Recovery), (2, Pressure::Recovery), (1, Pressure::Normal)] {
         let mut gauge = gauge();
-        gauge.follow(BreakerPhase::HalfOpen { stage: 0 });
+        gauge.breaker_changed(BreakerPhase::HalfOpen { stage: 0 });
         feed(&mut gauge, false, 1, at(0));
         changed(&mut gauge, |it| it.recovery_successes = needed);
         assert_eq!(read(&gauge, at(0)), pressure, "{needed}");
@@ -291,7 +291,10 @@ fn settings_that_make_no_sense_cannot_be_built() {
     assert_eq!(refused(|o| o.sustained_percent = 101.0), "sustained_percent: 101% is more than 100%");
     assert_eq!(refused(|o| o.slight_percent = 0.0), "slight_percent: 0% must be more than 0%");
     assert_eq!(refused(|o| o.min_calls = 0), "min_calls: must be at least 1");
-    assert_eq!(refused(|o| o.min_calls = 201), "min_calls: 201 is more than the 200 outcomes that are kept");
+    assert_eq!(
+        refused(|o| o.min_calls = 201),
+        "min_calls: 201 is more than the 200 outcomes that are stored"
+    );
     assert_eq!(refused(|o| o.slight_successes = 0), "slight_successes: must be at least 1");
     assert_eq!(refused(|o| o.recovery_successes = 0), "recovery_successes: must be at least 1");
     let equal = PressureOptions {
@@ -313,10 +316,10 @@ proptest! {
             now += wait;
             gauge.record(&outcome(failed), at(now));
             all.push((now, failed));
-            let live: Vec<_> = all.iter().rev().take(MOST_OUTCOMES).filter(|(when, _)| now - when < 60_000).collect();
+            let live: Vec<_> = all.iter().rev().take(MAX_OUTCOMES).filter(|(when, _)| now - when < 60_000).collect();
             prop_assert_eq!(gauge.outcomes.len(), live.len());
             prop_assert_eq!(gauge.failures, live.iter().filter(|(_, failed)| *failed).count() as u64);
-            let is_high = matches!(gauge.level, Level::High { .. });
+            let is_high = matches!(gauge.level, GaugeLevel::High { .. });
             prop_assert!(!is_high || gauge.failures * 20 >= gauge.outcomes.len() as u64);
         }
     }

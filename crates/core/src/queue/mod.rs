@@ -18,24 +18,29 @@
 //! or cancelled. No entry expires early. The queue never exceeds its capacity. An entry that cannot use the free slot
 //! is skipped and keeps its turn. Every operation takes at most logarithmic time in the number of entries.
 //!
-//! **What it does not do.** It has no timer: call [`Queue::pop_expired`] when [`Queue::next_deadline`] has come, and
-//! answer the requests that come out. It does not survive a restart, so no caller may be promised an answer that
-//! outlives the process. The expected wait is an estimate: it counts entries, not their cost, and no later arrivals.
+//! **What it does not do.** It has no timer: call [`AdmissionQueue::pop_expired`] when
+//! [`AdmissionQueue::next_deadline`] has come, and answer the requests that come out. It does not survive
+//! a restart, so no caller may be promised an answer that outlives the process. The expected wait is an estimate: it
+//! counts entries, not their cost, and no later arrivals.
 //!
 //! ```
-//! use seawall_core::queue::{EnterDecision, Queue, QueueOptions, QueueRequest, Wants};
+//! use seawall_core::queue::{EnterDecision, AdmissionQueue, QueueOptions, QueueRequest, AcceptedGrades};
 //! use seawall_core::time::Timestamp;
 //! use seawall_core::vocabulary::{Grade, Priority};
 //! use std::time::Duration;
 //!
-//! let mut queue = Queue::new(QueueOptions::default().check().unwrap());
+//! let mut queue = AdmissionQueue::new(QueueOptions::default().check().unwrap());
 //! let start = Timestamp::ZERO;
-//! let request = |session, wants| QueueRequest {
-//!     wants,
+//! let request = |session, grades| QueueRequest {
+//!     grades,
 //!     ..QueueRequest::new(Priority::Normal, session, start + Duration::from_secs(3))
 //! };
-//! let EnterDecision::Queued { ticket: strong, .. } = queue.enter(&request(1, Wants::Strong), start) else { panic!() };
-//! let EnterDecision::Queued { ticket: either, .. } = queue.enter(&request(2, Wants::Either), start) else { panic!() };
+//! let EnterDecision::Queued { ticket: strong, .. } = queue.enter(&request(1, AcceptedGrades::Strong), start) else {
+//!     panic!()
+//! };
+//! let EnterDecision::Queued { ticket: either, .. } = queue.enter(&request(2, AcceptedGrades::Either), start) else {
+//!     panic!()
+//! };
 //!
 //! assert_eq!(queue.next(Grade::Fast, start).unwrap().ticket, either);
 //! assert_eq!(queue.next(Grade::Fast, start), None);
@@ -43,8 +48,8 @@
 //! assert_eq!(queue.pop_expired(deadline).unwrap().ticket, strong);
 //! ```
 
-mod pace;
-mod ring;
+mod fair_queue;
+mod interval;
 mod settings;
 mod shares;
 #[cfg(test)]
@@ -55,18 +60,19 @@ mod types;
 pub use settings::{QueueOptions, QueueSettings};
 pub use shares::{QueueHolder, QueueShares};
 pub use types::{
-    Departure, DepartureReason, EnterDecision, QueueRequest, QueueStats, QueueTicket, RefusalReason, Wants,
+    AcceptedGrades, Departure, DepartureReason, EnterDecision, QueueRefusal, QueueRequest, QueueStats,
+    QueueTicket,
 };
 
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
-use pace::{Expected, Pace};
-use ring::Ring;
+use fair_queue::FairQueue;
+use interval::{ExpectedWait, SlotInterval};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct QueueEntry {
     request: QueueRequest,
     /// The class it waits in: one above the request's priority once it has been promoted.
     class: Priority,
@@ -77,26 +83,26 @@ struct Entry {
 
 /// An admission queue. The [module](self) documents its guarantees.
 #[derive(Clone, Debug)]
-pub struct Queue {
+pub struct AdmissionQueue {
     settings: QueueSettings,
     /// The latest time passed to the queue.
     as_of: Timestamp,
     next_ticket: u64,
     /// Oldest first, since tickets are numbered in order of arrival.
-    entries: BTreeMap<QueueTicket, Entry>,
+    entries: BTreeMap<QueueTicket, QueueEntry>,
     /// Ordered by time alone: in serving order, a live entry could stand before an expired one.
     expiries: BTreeSet<(Timestamp, QueueTicket)>,
     promotions: BTreeSet<(Timestamp, QueueTicket)>,
-    rings: [Ring; 5],
+    rings: [FairQueue; 5],
     /// By original priority: promotion does not protect an entry from eviction by requests of its own priority.
     shares: [QueueShares<QueueTicket>; 5],
-    paces: [Pace; 2],
+    intervals: [SlotInterval; 2],
     /// Expired entries that `pop_expired` has not returned yet.
     expired: VecDeque<Departure>,
     counts: QueueStats,
 }
 
-impl Queue {
+impl AdmissionQueue {
     /// Creates an empty queue.
     #[must_use]
     pub fn new(settings: QueueSettings) -> Self {
@@ -107,9 +113,9 @@ impl Queue {
             entries: BTreeMap::new(),
             expiries: BTreeSet::new(),
             promotions: BTreeSet::new(),
-            rings: std::array::from_fn(|_| Ring::new(settings.quantum)),
+            rings: std::array::from_fn(|_| FairQueue::new(settings.quantum)),
             shares: Default::default(),
-            paces: Default::default(),
+            intervals: Default::default(),
             expired: VecDeque::new(),
             counts: QueueStats { capacity: settings.capacity, ..QueueStats::default() },
         }
@@ -118,26 +124,26 @@ impl Queue {
     /// Requests to wait for a slot.
     pub fn enter(&mut self, request: &QueueRequest, now: Timestamp) -> EnterDecision {
         let now = self.advance(now);
-        let expires = request.deadline.min(now + self.settings.time_to_live);
+        let expires = request.deadline.min(now + self.settings.ttl);
         let expected_wait = self.expected_wait(request, now);
         if expected_wait.unwrap_or_default() >= expires - now {
-            self.counts.refused_late += 1;
+            self.counts.rejected_late += 1;
             let retry_after = expected_wait.unwrap_or_default();
-            return EnterDecision::Refused { reason: RefusalReason::TooLate, retry_after };
+            return EnterDecision::Refused { reason: QueueRefusal::TooLate, retry_after };
         }
-        let pushed_out = if self.entries.len() < self.settings.capacity {
+        let evicted = if self.entries.len() < self.settings.capacity {
             None
         } else {
-            let Some(loser) = self.loser_to(request) else {
-                self.counts.refused_full += 1;
-                let retry_after = self.time_until_room(request.wants, now);
-                return EnterDecision::Refused { reason: RefusalReason::Full, retry_after };
+            let Some(loser) = self.eviction_candidate(request) else {
+                self.counts.rejected_full += 1;
+                let retry_after = self.time_until_room(request.grades, now);
+                return EnterDecision::Refused { reason: QueueRefusal::Full, retry_after };
             };
-            self.counts.pushed_out += 1;
-            self.remove(loser, DepartureReason::PushedOut)
+            self.counts.evicted += 1;
+            self.remove(loser, DepartureReason::Evicted)
         };
         let ticket = self.insert(request, now, expires);
-        EnterDecision::Queued { ticket, expected_wait, pushed_out }
+        EnterDecision::Queued { ticket, expected_wait, evicted }
     }
 
     /// Assigns a free slot of this grade to the next entry in turn.
@@ -156,9 +162,9 @@ impl Queue {
         let now = self.advance(now);
         let (session, ticket) = self.rings.iter().find_map(|ring| ring.first_where(grade, &mut may))?;
         let (entry, departure) = self.depart(ticket, DepartureReason::Served)?;
-        self.rings[entry.class.index()].serve(session, ticket, entry.request.wants, entry.request.cost);
-        for wanted in entry.request.wants.grades() {
-            let pace = &mut self.paces[wanted.index()];
+        self.rings[entry.class.index()].serve(session, ticket, entry.request.grades, entry.request.cost);
+        for wanted in entry.request.grades.grades() {
+            let pace = &mut self.intervals[wanted.index()];
             if wanted == grade { pace.served(now) } else { pace.left() }
         }
         self.counts.served += 1;
@@ -198,11 +204,11 @@ impl Queue {
             let (above, own) = self.rings.split_at(request.priority.index());
             let above: usize = above.iter().map(|ring| ring.usable(grade)).sum();
             let ahead = above + own.first().map_or(0, |ring| ring.ahead(request.session, grade));
-            self.paces[grade.index()].wait(ahead as u64, now)
+            self.intervals[grade.index()].wait(ahead as u64, now)
         };
         // A request that accepts either grade waits for the sooner one. A grade without any measurement could have a
         // slot at once.
-        let mut waits = request.wants.grades().map(wait);
+        let mut waits = request.grades.grades().map(wait);
         let first = waits.next()??;
         waits.try_fold(first, |soonest, wait| wait.map(|wait| soonest.min(wait)))?.wait()
     }
@@ -213,7 +219,7 @@ impl Queue {
         let oldest = self.entries.first_key_value();
         QueueStats {
             size: self.entries.len(),
-            by_class: self.rings.each_ref().map(Ring::len),
+            by_class: self.rings.each_ref().map(FairQueue::len),
             oldest_wait: oldest.map_or(Duration::ZERO, |(_, entry)| now.max(self.as_of) - entry.entered),
             ..self.counts
         }
@@ -241,28 +247,28 @@ impl Queue {
     fn promote(&mut self, ticket: QueueTicket) {
         let Some(entry) = self.entries.get_mut(&ticket) else { return };
         let Some(above) = entry.class.index().checked_sub(1) else { return };
-        let (session, wants) = (entry.request.session, entry.request.wants);
-        self.rings[above + 1].remove(session, ticket, wants);
-        self.rings[above].add(session, ticket, wants);
+        let (session, grades) = (entry.request.session, entry.request.grades);
+        self.rings[above + 1].remove(session, ticket, grades);
+        self.rings[above].add(session, ticket, grades);
         entry.class = Priority::ALL[above];
         entry.promotes = None;
     }
 
     /// The entry to evict for a new request: one of a lower class, or of a caller that holds more than its share.
-    fn loser_to(&self, newcomer: &QueueRequest) -> Option<QueueTicket> {
+    fn eviction_candidate(&self, newcomer: &QueueRequest) -> Option<QueueTicket> {
         let below = self.rings.iter().skip(newcomer.priority.index() + 1);
         let not_above = self.shares.iter().skip(newcomer.priority.index());
-        let by_class = below.rev().find_map(Ring::newest);
-        let by_share = || not_above.rev().find_map(|shares| shares.loser_to(newcomer.holder));
+        let by_class = below.rev().find_map(FairQueue::newest);
+        let by_share = || not_above.rev().find_map(|shares| shares.eviction_candidate(newcomer.holder));
         by_class.or_else(|| by_share().map(|(_, ticket)| ticket))
     }
 
     /// The time until the next slot or the next expiry, whichever makes room first.
     #[must_use]
-    pub fn time_until_room(&self, wants: Wants, now: Timestamp) -> Duration {
+    pub fn time_until_room(&self, grades: AcceptedGrades, now: Timestamp) -> Duration {
         let expiry = self.expiries.first().map(|(moment, _)| *moment - now);
-        let place = wants.grades().filter_map(|grade| self.paces[grade.index()].wait(1, now)).min();
-        expiry.into_iter().chain(place.and_then(Expected::wait)).min().unwrap_or_default()
+        let place = grades.grades().filter_map(|grade| self.intervals[grade.index()].wait(1, now)).min();
+        expiry.into_iter().chain(place.and_then(ExpectedWait::wait)).min().unwrap_or_default()
     }
 
     fn insert(&mut self, request: &QueueRequest, now: Timestamp, expires: Timestamp) -> QueueTicket {
@@ -272,12 +278,12 @@ impl Queue {
         let promotes = (class != Priority::Critical).then(|| now + self.settings.promote_after);
         self.expiries.insert((expires, ticket));
         self.promotions.extend(promotes.map(|moment| (moment, ticket)));
-        self.rings[class.index()].add(request.session, ticket, request.wants);
+        self.rings[class.index()].add(request.session, ticket, request.grades);
         self.shares[class.index()].add(request.holder, ticket);
-        for grade in request.wants.grades() {
-            self.paces[grade.index()].arrived(now);
+        for grade in request.grades.grades() {
+            self.intervals[grade.index()].arrived(now);
         }
-        self.entries.insert(ticket, Entry { request: *request, class, entered: now, expires, promotes });
+        self.entries.insert(ticket, QueueEntry { request: *request, class, entered: now, expires, promotes });
         self.counts.entered += 1;
         ticket
     }
@@ -285,14 +291,14 @@ impl Queue {
     /// Removes an entry that was not served.
     fn remove(&mut self, ticket: QueueTicket, reason: DepartureReason) -> Option<Departure> {
         let (entry, departure) = self.depart(ticket, reason)?;
-        self.rings[entry.class.index()].remove(entry.request.session, ticket, entry.request.wants);
-        for grade in entry.request.wants.grades() {
-            self.paces[grade.index()].left();
+        self.rings[entry.class.index()].remove(entry.request.session, ticket, entry.request.grades);
+        for grade in entry.request.grades.grades() {
+            self.intervals[grade.index()].left();
         }
         Some(departure)
     }
 
-    fn depart(&mut self, ticket: QueueTicket, reason: DepartureReason) -> Option<(Entry, Departure)> {
+    fn depart(&mut self, ticket: QueueTicket, reason: DepartureReason) -> Option<(QueueEntry, Departure)> {
         let entry = self.entries.remove(&ticket)?;
         self.expiries.remove(&(entry.expires, ticket));
         self.shares[entry.request.priority.index()].remove(entry.request.holder, ticket);

@@ -21,7 +21,7 @@ pub enum QueueHolder {
 
 impl From<SlotHolder> for QueueHolder {
     fn from(holder: SlotHolder) -> Self {
-        if holder.guest_from.is_some() { Self::Guests } else { Self::Caller(holder.caller) }
+        if holder.guest_network.is_some() { Self::Guests } else { Self::Caller(holder.caller) }
     }
 }
 
@@ -71,7 +71,7 @@ impl<T: Copy + Ord> QueueShares<T> {
     /// The waiter to evict for one more of `newcomer`, with its holder: the latest of the largest holder, if that
     /// holder has at least two more waiters than the newcomer's.
     #[must_use]
-    pub fn loser_to(&self, newcomer: QueueHolder) -> Option<(QueueHolder, T)> {
+    pub fn eviction_candidate(&self, newcomer: QueueHolder) -> Option<(QueueHolder, T)> {
         let own = self.waiters.get(&newcomer).map_or(0, BTreeSet::len);
         let (most, largest) = self.sizes.last()?;
         if *most < own + 2 {

@@ -5,8 +5,8 @@ mod model;
 mod shares;
 
 use super::{
-    Departure, DepartureReason, EnterDecision, Queue, QueueOptions, QueueRequest, QueueTicket, RefusalReason,
-    Wants,
+    AcceptedGrades, AdmissionQueue, Departure, DepartureReason, EnterDecision, QueueOptions, QueueRefusal,
+    QueueRequest, QueueTicket,
 };
 use crate::invariant::{every_entry_accounted_for, units_within_capacity};
 use crate::time::Timestamp;
@@ -17,26 +17,26 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_millis(millis)
 }
 
-fn queue() -> Queue {
-    Queue::new(QueueOptions::default().check().unwrap())
+fn queue() -> AdmissionQueue {
+    AdmissionQueue::new(QueueOptions::default().check().unwrap())
 }
 
-fn small(capacity: usize) -> Queue {
-    Queue::new(QueueOptions { capacity, ..QueueOptions::default() }.check().unwrap())
+fn small(capacity: usize) -> AdmissionQueue {
+    AdmissionQueue::new(QueueOptions { capacity, ..QueueOptions::default() }.check().unwrap())
 }
 
 fn of(priority: Priority, session: u64) -> QueueRequest {
     QueueRequest::new(priority, session, Timestamp::NEVER)
 }
 
-fn enter(queue: &mut Queue, request: &QueueRequest, millis: u64) -> QueueTicket {
+fn enter(queue: &mut AdmissionQueue, request: &QueueRequest, millis: u64) -> QueueTicket {
     match queue.enter(request, at(millis)) {
         EnterDecision::Queued { ticket, .. } => ticket,
         refused @ EnterDecision::Refused { .. } => panic!("{refused:?}"),
     }
 }
 
-fn expired(queue: &mut Queue, millis: u64) -> Vec<QueueTicket> {
+fn expired(queue: &mut AdmissionQueue, millis: u64) -> Vec<QueueTicket> {
     let mut tickets = vec![];
     while let Some(departure) = queue.pop_expired(at(millis)) {
         assert_eq!(departure.reason, DepartureReason::Expired);
@@ -45,16 +45,16 @@ fn expired(queue: &mut Queue, millis: u64) -> Vec<QueueTicket> {
     tickets
 }
 
-fn check_laws(queue: &Queue, now: Timestamp) {
+fn check_invariants(queue: &AdmissionQueue, now: Timestamp) {
     let stats = queue.stats(now);
     units_within_capacity(stats.size as u64, stats.capacity as u64).unwrap();
-    let left = [stats.served, stats.expired, stats.pushed_out, stats.cancelled];
+    let left = [stats.served, stats.expired, stats.evicted, stats.cancelled];
     every_entry_accounted_for(stats.entered, &left, stats.size as u64).unwrap();
     assert_eq!(stats.by_class.iter().sum::<usize>(), stats.size);
 }
 
 #[test]
-fn nobody_is_removed_before_its_time_however_many_enter() {
+fn no_entry_expires_early_however_many_enter() {
     let mut queue = queue();
     let first: Vec<_> =
         (0..100).map(|session| enter(&mut queue, &of(Priority::Normal, session), 0)).collect();
@@ -66,7 +66,7 @@ fn nobody_is_removed_before_its_time_however_many_enter() {
     }
     assert_eq!(expired(&mut queue, 29_999), []);
     assert_eq!(expired(&mut queue, 30_000), first);
-    check_laws(&queue, at(30_000));
+    check_invariants(&queue, at(30_000));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn entries_expire_by_their_own_deadline_and_never_by_their_class() {
 }
 
 #[test]
-fn who_has_expired_is_never_served_and_is_told_of() {
+fn an_expired_entry_is_never_served_and_is_reported() {
     let mut queue = queue();
     let ticket = enter(&mut queue, &QueueRequest { deadline: at(100), ..of(Priority::Normal, 7) }, 0);
     assert_eq!(queue.next(Grade::Fast, at(100)), None);
@@ -98,7 +98,7 @@ fn who_has_expired_is_never_served_and_is_told_of() {
 }
 
 #[test]
-fn a_full_queue_refuses_the_next_and_says_when_to_come_back() {
+fn a_full_queue_refuses_the_next_with_a_retry_after() {
     let mut queue = queue();
     for session in 0..1_000 {
         enter(&mut queue, &of(Priority::Normal, session), session);
@@ -107,12 +107,12 @@ fn a_full_queue_refuses_the_next_and_says_when_to_come_back() {
     let refused = queue.enter(&of(Priority::Normal, 5_000), at(1_000));
     // No slot for a second: the first is expected to take as long again.
     let retry_after = Duration::from_secs(1);
-    assert_eq!(refused, EnterDecision::Refused { reason: RefusalReason::Full, retry_after });
+    assert_eq!(refused, EnterDecision::Refused { reason: QueueRefusal::Full, retry_after });
     for _ in 0..64 {
         let _refused = queue.enter(&of(Priority::Low, 5_000), at(1_000));
-        check_laws(&queue, at(1_000));
+        check_invariants(&queue, at(1_000));
     }
-    assert_eq!(queue.stats(at(1_000)).refused_full, 65);
+    assert_eq!(queue.stats(at(1_000)).rejected_full, 65);
     let first = queue.cancel(QueueTicket(0), at(1_000)).unwrap();
     assert_eq!(first.session, 0);
     enter(&mut queue, &of(Priority::Normal, 5_000), 1_000);
@@ -127,25 +127,25 @@ fn a_full_queue_expects_room_at_the_pace_of_its_places() {
     enter(&mut queue, &of(Priority::High, 1), 300);
     let refused = queue.enter(&of(Priority::High, 2), at(300));
     let retry_after = Duration::from_millis(200);
-    assert_eq!(refused, EnterDecision::Refused { reason: RefusalReason::Full, retry_after });
+    assert_eq!(refused, EnterDecision::Refused { reason: QueueRefusal::Full, retry_after });
 }
 
 #[test]
-fn a_higher_class_pushes_out_the_newest_of_the_lowest() {
+fn a_higher_class_evicts_the_newest_of_the_lowest() {
     let mut queue = small(4);
     enter(&mut queue, &of(Priority::High, 1), 0);
     let older = enter(&mut queue, &of(Priority::Bulk, 9), 0);
     let newest = enter(&mut queue, &of(Priority::Bulk, 2), 1);
     let low = enter(&mut queue, &of(Priority::Low, 3), 2);
     let mut push = |priority| match queue.enter(&of(priority, 4), at(10)) {
-        EnterDecision::Queued { pushed_out, .. } => Some(pushed_out.unwrap()),
+        EnterDecision::Queued { evicted, .. } => Some(evicted.unwrap()),
         EnterDecision::Refused { .. } => None,
     };
     assert_eq!(push(Priority::Bulk), None);
     let first = push(Priority::Low).unwrap();
     let expected = Departure {
         ticket: newest,
-        reason: DepartureReason::PushedOut,
+        reason: DepartureReason::Evicted,
         session: 2,
         priority: Priority::Bulk,
         class: Priority::Bulk,
@@ -158,9 +158,9 @@ fn a_higher_class_pushes_out_the_newest_of_the_lowest() {
     assert_ne!(push(Priority::Normal).unwrap().ticket, low);
     assert_eq!(push(Priority::Normal).unwrap().ticket, low);
     assert_eq!(push(Priority::Normal), None);
-    check_laws(&queue, at(10));
+    check_invariants(&queue, at(10));
     let stats = queue.stats(at(10));
-    assert_eq!((stats.pushed_out, stats.refused_full, stats.by_class), (4, 3, [0, 2, 2, 0, 0]));
+    assert_eq!((stats.evicted, stats.rejected_full, stats.by_class), (4, 3, [0, 2, 2, 0, 0]));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_request_whose_turn_comes_too_late_is_answered_at_once() {
             EnterDecision::Queued { expected_wait, .. } => assert!(fits && expected_wait == Some(wait)),
             EnterDecision::Refused { reason, retry_after } => {
                 assert!(!fits, "{deadline}");
-                assert_eq!((reason, retry_after), (RefusalReason::TooLate, wait));
+                assert_eq!((reason, retry_after), (QueueRefusal::TooLate, wait));
             }
         }
     }
@@ -241,9 +241,9 @@ fn a_request_whose_turn_comes_too_late_is_answered_at_once() {
     let mut queue = prepare();
     assert!(matches!(
         queue.enter(&QueueRequest { deadline: at(2_000), ..of(Priority::Critical, 1) }, at(2_000)),
-        EnterDecision::Refused { reason: RefusalReason::TooLate, retry_after: Duration::ZERO }
+        EnterDecision::Refused { reason: QueueRefusal::TooLate, retry_after: Duration::ZERO }
     ));
-    assert_eq!(queue.stats(at(2_000)).refused_late, 1);
+    assert_eq!(queue.stats(at(2_000)).rejected_late, 1);
 }
 
 #[test]
@@ -255,11 +255,11 @@ fn the_time_to_live_bounds_the_expected_wait_too() {
     let _served = queue.next(Grade::Fast, at(1_000)).unwrap();
     let decision = queue.enter(&of(Priority::Normal, 99), at(1_000));
     let retry_after = Duration::from_secs(39);
-    assert_eq!(decision, EnterDecision::Refused { reason: RefusalReason::TooLate, retry_after });
+    assert_eq!(decision, EnterDecision::Refused { reason: QueueRefusal::TooLate, retry_after });
 }
 
 #[test]
-fn before_anything_was_measured_everybody_may_wait() {
+fn before_the_first_measurement_every_request_may_wait() {
     let mut queue = queue();
     for session in 0..50 {
         let request = QueueRequest { deadline: at(2_001), ..of(Priority::Normal, session) };
@@ -274,20 +274,20 @@ fn a_queue_that_was_filled_at_once_expects_room_when_the_first_expires() {
     enter(&mut queue, &QueueRequest { deadline: at(700), ..of(Priority::High, 1) }, 100);
     let refused = queue.enter(&of(Priority::High, 2), at(100));
     let retry_after = Duration::from_millis(600);
-    assert_eq!(refused, EnterDecision::Refused { reason: RefusalReason::Full, retry_after });
+    assert_eq!(refused, EnterDecision::Refused { reason: QueueRefusal::Full, retry_after });
 }
 
 #[test]
 fn a_standstill_from_the_start_is_noticed() {
-    let options = QueueOptions { time_to_live: Duration::from_secs(600), ..QueueOptions::default() };
-    let mut queue = Queue::new(options.check().unwrap());
+    let options = QueueOptions { ttl: Duration::from_secs(600), ..QueueOptions::default() };
+    let mut queue = AdmissionQueue::new(options.check().unwrap());
     for session in 0..900 {
         enter(&mut queue, &of(Priority::Normal, session), 0);
     }
     // After a minute without any slot, three seconds cannot be the remaining wait.
     let hurried = QueueRequest { deadline: at(63_000), ..of(Priority::Normal, 9_999) };
     let retry_after = Duration::from_secs(60);
-    let refused = EnterDecision::Refused { reason: RefusalReason::TooLate, retry_after };
+    let refused = EnterDecision::Refused { reason: QueueRefusal::TooLate, retry_after };
     assert_eq!(queue.enter(&hurried, at(60_000)), refused);
 }
 
@@ -306,10 +306,10 @@ fn before_the_first_place_a_crowd_is_not_turned_away() {
 }
 
 #[test]
-fn who_can_only_use_a_fast_place_is_not_let_in_when_none_has_come_for_a_minute() {
-    let options = QueueOptions { time_to_live: Duration::from_secs(600), ..QueueOptions::default() };
-    let mut queue = Queue::new(options.check().unwrap());
-    let fast = |session| QueueRequest { wants: Wants::Fast, ..of(Priority::Normal, session) };
+fn a_request_for_a_fast_slot_is_refused_when_none_was_freed_for_a_minute() {
+    let options = QueueOptions { ttl: Duration::from_secs(600), ..QueueOptions::default() };
+    let mut queue = AdmissionQueue::new(options.check().unwrap());
+    let fast = |session| QueueRequest { grades: AcceptedGrades::Fast, ..of(Priority::Normal, session) };
     for session in 0..5 {
         enter(&mut queue, &fast(session), 0);
     }
@@ -334,32 +334,34 @@ fn who_can_only_use_a_fast_place_is_not_let_in_when_none_has_come_for_a_minute()
 #[test]
 fn a_standstill_of_one_grade_does_not_hold_up_the_other() {
     let mut queue = queue();
-    let wanting = |wants, session| QueueRequest { wants, ..of(Priority::Normal, session) };
-    for wants in [Wants::Strong, Wants::Fast] {
-        enter(&mut queue, &wanting(wants, 0), 0);
+    let wanting = |grades, session| QueueRequest { grades, ..of(Priority::Normal, session) };
+    for grades in [AcceptedGrades::Strong, AcceptedGrades::Fast] {
+        enter(&mut queue, &wanting(grades, 0), 0);
     }
     let _served = queue.next(Grade::Strong, at(1_000)).unwrap();
     let _served = queue.next(Grade::Fast, at(10)).unwrap();
     for session in 1..=20 {
-        enter(&mut queue, &wanting(Wants::Strong, session), 1_000);
+        enter(&mut queue, &wanting(AcceptedGrades::Strong, session), 1_000);
     }
-    let expected =
-        |queue: &Queue, wants, millis| queue.expected_wait(&wanting(wants, 99), at(millis)).unwrap();
-    assert_eq!(expected(&queue, Wants::Strong, 1_000), Duration::from_secs(20));
-    assert_eq!(expected(&queue, Wants::Fast, 1_000), Duration::ZERO);
-    assert_eq!(expected(&queue, Wants::Either, 1_000), Duration::ZERO);
+    let expected = |queue: &AdmissionQueue, grades, millis| {
+        queue.expected_wait(&wanting(grades, 99), at(millis)).unwrap()
+    };
+    assert_eq!(expected(&queue, AcceptedGrades::Strong, 1_000), Duration::from_secs(20));
+    assert_eq!(expected(&queue, AcceptedGrades::Fast, 1_000), Duration::ZERO);
+    assert_eq!(expected(&queue, AcceptedGrades::Either, 1_000), Duration::ZERO);
     // The interval in progress counts with an eighth: 7/8 + 9/8 seconds.
-    assert_eq!(expected(&queue, Wants::Strong, 10_000), Duration::from_secs(40));
+    assert_eq!(expected(&queue, AcceptedGrades::Strong, 10_000), Duration::from_secs(40));
 }
 
 #[test]
-fn who_cannot_use_the_place_is_passed_over_and_keeps_its_turn() {
+fn an_entry_that_cannot_use_the_slot_is_skipped_and_keeps_its_turn() {
     let mut queue = queue();
-    let wanting = |wants, session| QueueRequest { wants, ..of(Priority::Normal, session) };
-    let strong = enter(&mut queue, &wanting(Wants::Strong, 1), 0);
-    let fast: Vec<_> = (0..5).map(|_| enter(&mut queue, &wanting(Wants::Fast, 2), 0)).collect();
-    let either = enter(&mut queue, &wanting(Wants::Either, 1), 0);
-    let low = enter(&mut queue, &QueueRequest { priority: Priority::Low, ..wanting(Wants::Strong, 3) }, 0);
+    let wanting = |grades, session| QueueRequest { grades, ..of(Priority::Normal, session) };
+    let strong = enter(&mut queue, &wanting(AcceptedGrades::Strong, 1), 0);
+    let fast: Vec<_> = (0..5).map(|_| enter(&mut queue, &wanting(AcceptedGrades::Fast, 2), 0)).collect();
+    let either = enter(&mut queue, &wanting(AcceptedGrades::Either, 1), 0);
+    let low =
+        enter(&mut queue, &QueueRequest { priority: Priority::Low, ..wanting(AcceptedGrades::Strong, 3) }, 0);
     let mut served = |grade| queue.next(grade, at(1)).map(|departure| departure.ticket);
     // Session 1 came first, and its second entry can use the slot.
     assert_eq!(served(Grade::Fast), Some(either));
@@ -394,5 +396,5 @@ fn a_ticket_is_good_for_one_departure() {
     let _served = queue.next(Grade::Fast, at(1)).unwrap();
     assert_eq!(queue.cancel(ticket, at(1)), None);
     assert_eq!(expired(&mut queue, 100_000), []);
-    check_laws(&queue, at(100_000));
+    check_invariants(&queue, at(100_000));
 }

@@ -11,7 +11,7 @@ pub struct QueueTicket(pub(super) u64);
 
 /// The grades of model that can answer a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub enum AcceptedGrades {
     /// A fast model only.
     Fast,
     /// A strong model only.
@@ -20,7 +20,7 @@ pub enum Wants {
     Either,
 }
 
-impl Wants {
+impl AcceptedGrades {
     pub(super) const fn index(self) -> usize {
         self as usize
     }
@@ -36,12 +36,12 @@ impl Wants {
 
     /// Whether a slot of this grade is acceptable.
     #[must_use]
-    pub fn takes(self, grade: Grade) -> bool {
+    pub fn accepts(self, grade: Grade) -> bool {
         self == Self::Either || self == Self::only(grade)
     }
 
     pub(super) fn grades(self) -> impl Iterator<Item = Grade> {
-        Grade::ALL.into_iter().filter(move |grade| self.takes(*grade))
+        Grade::ALL.into_iter().filter(move |grade| self.accepts(*grade))
     }
 }
 
@@ -55,7 +55,7 @@ pub struct QueueRequest {
     /// The party whose share of the queue it counts against.
     pub holder: QueueHolder,
     /// The grades of slot it can use.
-    pub wants: Wants,
+    pub grades: AcceptedGrades,
     /// What it costs of its session's turns: one, or the tokens it is expected to use. Zero counts as one.
     pub cost: u64,
     /// The latest time at which it must leave the queue to be answered in another way.
@@ -67,13 +67,13 @@ impl QueueRequest {
     #[must_use]
     pub const fn new(priority: Priority, session: u64, deadline: Timestamp) -> Self {
         let holder = QueueHolder::Caller(session);
-        Self { priority, session, holder, wants: Wants::Either, cost: 1, deadline }
+        Self { priority, session, holder, grades: AcceptedGrades::Either, cost: 1, deadline }
     }
 }
 
 /// Why a request may not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefusalReason {
+pub enum QueueRefusal {
     /// Its turn is expected after its deadline or its time to live.
     TooLate,
     /// The queue is full, and there is no entry of a lower class and none of a caller above its share.
@@ -82,7 +82,7 @@ pub enum RefusalReason {
 
 /// The decision on a request to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a ticket holds a place, and who was pushed out wants an answer"]
+#[must_use = "the ticket must be served or cancelled, and an evicted request must be answered"]
 pub enum EnterDecision {
     /// The request waits.
     Queued {
@@ -91,12 +91,12 @@ pub enum EnterDecision {
         /// The expected wait; `None` before anything was measured.
         expected_wait: Option<Duration>,
         /// The entry that was evicted, which now has to be answered in another way.
-        pushed_out: Option<Departure>,
+        evicted: Option<Departure>,
     },
     /// The request does not wait, and nothing has changed.
     Refused {
         /// Why the request was refused.
-        reason: RefusalReason,
+        reason: QueueRefusal,
         /// The expected wait; for a full queue, the time until there may be room.
         retry_after: Duration,
     },
@@ -110,14 +110,14 @@ pub enum DepartureReason {
     /// Its deadline or its time to live passed.
     Expired,
     /// It was evicted by a request of a higher class, or of a caller with less of the queue.
-    PushedOut,
+    Evicted,
     /// Its caller disconnected.
     Cancelled,
 }
 
 /// An entry that left the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "who left wants an answer"]
+#[must_use = "a request that has left the queue must be answered"]
 pub struct Departure {
     /// The ticket of the entry.
     pub ticket: QueueTicket,
@@ -151,13 +151,13 @@ pub struct QueueStats {
     /// Entries that expired.
     pub expired: u64,
     /// Entries evicted by a higher class, or by a caller with less of the queue.
-    pub pushed_out: u64,
+    pub evicted: u64,
     /// Entries whose caller disconnected.
     pub cancelled: u64,
     /// Requests refused because the queue was full.
-    pub refused_full: u64,
+    pub rejected_full: u64,
     /// Requests refused because their turn would have come too late.
-    pub refused_late: u64,
+    pub rejected_late: u64,
 }
 
 impl QueueStats {

@@ -1,6 +1,6 @@
 //! A fixed-window limit per calendar day or month, in UTC.
 
-use super::rule::Check;
+use super::rule::LimitCheck;
 use crate::time::UtcTime;
 
 /// The length of a calendar window.
@@ -83,18 +83,18 @@ impl PeriodUse {
 }
 
 impl CalendarRule {
-    pub(super) fn check(&self, used: PeriodUse, utc: UtcTime, units: u32) -> Check {
+    pub(super) fn check(&self, used: PeriodUse, utc: UtcTime, units: u32) -> LimitCheck {
         if units > self.limit {
-            return Check::Never { capacity: self.limit };
+            return LimitCheck::Never { capacity: self.limit };
         }
         let period = self.period.number(utc).max(used.period);
         let used = if period == used.period { used.units } else { 0 };
         let left = self.limit.saturating_sub(used);
         if units > left {
             let wait = self.period.start(period.saturating_add(1)).since(utc);
-            return Check::Wait { wait, remaining: left };
+            return LimitCheck::Wait { wait, remaining: left };
         }
-        Check::Fits { remaining: left - units }
+        LimitCheck::Fits { remaining: left - units }
     }
 
     /// Charges units whether they fit or not, and returns the period they were charged to. After the clock was set back
@@ -108,13 +108,13 @@ impl CalendarRule {
         used.period.into()
     }
 
-    pub(super) fn give_back(used: &mut PeriodUse, period: u64, units: u32) {
+    pub(super) fn refund(used: &mut PeriodUse, period: u64, units: u32) {
         if u64::from(used.period) == period {
             used.units = used.units.saturating_sub(units);
         }
     }
 
-    /// Books units beyond the reservation to the reservation's period, unless a later period has begun.
+    /// Charges units beyond the reservation to the reservation's period, unless a later period has begun.
     pub(super) fn add_debt(used: &mut PeriodUse, period: u64, units: u32) {
         let period = u32::try_from(period).unwrap_or(u32::MAX);
         if period > used.period {

@@ -1,8 +1,8 @@
 //! Changes the limits while requests are in flight.
 
-use super::book::{QuotaBook, check_groups};
 use super::groups::Group;
-use super::rule::{Carry, Quota, QuotaGroup};
+use super::limiter::{RateLimiter, check_groups};
+use super::rule::{CountsCarryOver, Quota, QuotaGroup};
 use crate::setting::SettingError;
 use crate::sync::lock;
 use crate::time::Now;
@@ -18,11 +18,11 @@ pub enum CountsDecision {
     CountedAsCurrent,
     /// Another unit (requests instead of tokens, or the reverse): the counts cannot be converted, so the limit starts
     /// empty.
-    OtherUnit,
+    UnitChanged,
     /// A new limit, which starts empty.
     New,
     /// The limit was removed and its counts were discarded.
-    Gone,
+    Removed,
 }
 
 /// What a change did to one limit.
@@ -41,13 +41,13 @@ pub struct LimitChange {
 impl LimitChange {
     fn new(group: &str, before: Option<&Quota>, after: Option<&Quota>) -> Self {
         let counts = match (before, after) {
-            (Some(before), Some(after)) => match after.carry(before) {
-                Carry::Kept | Carry::Rescaled { .. } => CountsDecision::Kept,
-                Carry::AsCurrent => CountsDecision::CountedAsCurrent,
-                Carry::Nothing => CountsDecision::OtherUnit,
+            (Some(before), Some(after)) => match after.carry_over(before) {
+                CountsCarryOver::Kept | CountsCarryOver::Rescaled { .. } => CountsDecision::Kept,
+                CountsCarryOver::CountedAsCurrent => CountsDecision::CountedAsCurrent,
+                CountsCarryOver::Discarded => CountsDecision::UnitChanged,
             },
             (None, _) => CountsDecision::New,
-            (Some(_), None) => CountsDecision::Gone,
+            (Some(_), None) => CountsDecision::Removed,
         };
         Self { group: group.into(), counts, before: before.cloned(), after: after.cloned() }
     }
@@ -65,61 +65,60 @@ impl LimitChange {
     }
 }
 
-/// For operators: `guest/minute: kept, at most 12 before and 24 now`.
+/// For operators: `guest/minute: usage kept, limit 12 -> 24`.
 impl fmt::Display for LimitChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let capacity = |quota: &Option<Quota>| quota.as_ref().map_or(0, Quota::capacity);
         let (before, after) = (capacity(&self.before), capacity(&self.after));
         write!(formatter, "{}/{}: ", self.group, self.limit())?;
         match self.counts {
-            CountsDecision::Kept if self.is_unchanged() => write!(formatter, "unchanged, at most {after}"),
-            CountsDecision::Kept => write!(formatter, "kept, at most {before} before and {after} now"),
+            CountsDecision::Kept if self.is_unchanged() => write!(formatter, "unchanged, limit {after}"),
+            CountsDecision::Kept => write!(formatter, "usage kept, limit {before} -> {after}"),
             CountsDecision::CountedAsCurrent => {
-                write!(
-                    formatter,
-                    "another kind or period; what was in use counts as used now, at most {after}"
-                )
+                write!(formatter, "kind or period changed; units in use count as used now, limit {after}")
             }
-            CountsDecision::OtherUnit => {
-                write!(formatter, "counts another unit and begins empty, at most {after}")
+            CountsDecision::UnitChanged => {
+                write!(formatter, "unit changed; usage starts at zero, limit {after}")
             }
-            CountsDecision::New => write!(formatter, "new and empty, at most {after}"),
-            CountsDecision::Gone => write!(formatter, "gone and forgotten, at most {before} before"),
+            CountsDecision::New => write!(formatter, "added; usage starts at zero, limit {after}"),
+            CountsDecision::Removed => write!(formatter, "removed with its usage, limit was {before}"),
         }
     }
 }
 
-impl QuotaBook {
+impl RateLimiter {
     /// Replaces all groups and returns what happened to every limit, in the given order; removed limits come last.
     ///
     /// Requests continue meanwhile. A decision sees either all old or all new limits of a group. A group id stays valid
     /// as long as there is a group with its name. A reservation made before the change can be settled after it: the
-    /// unused part is refunded under limits that kept their counts, and any excess is booked under every current limit.
+    /// unused part is refunded under limits that kept their counts, and any excess is charged under every current limit.
     ///
     /// The change takes time proportional to the number of callers, and holds the lock of one shard at a time. Returns
-    /// the same errors as [`new`](QuotaBook::new), and changes nothing then.
-    pub fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
+    /// the same errors as [`new`](RateLimiter::new), and changes nothing then.
+    pub fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
         let _one_at_a_time = lock(&self.changing);
         check_groups(&groups)?;
-        let known: BTreeMap<&str, &Group> = self.groups.iter().map(|group| (&*group.name, group)).collect();
-        let wanted: BTreeMap<&str, &QuotaGroup> = groups.iter().map(|group| (group.name(), group)).collect();
-        let is_new = |group: &QuotaGroup| !known.contains_key(group.name());
-        let names = known.len() + groups.iter().filter(|group| is_new(group)).count();
+        let old_groups: BTreeMap<&str, &Group> =
+            self.groups.iter().map(|group| (&*group.name, group)).collect();
+        let new_groups: BTreeMap<&str, &QuotaGroup> =
+            groups.iter().map(|group| (group.name(), group)).collect();
+        let is_new = |group: &QuotaGroup| !old_groups.contains_key(group.name());
+        let names = old_groups.len() + groups.iter().filter(|group| is_new(group)).count();
         if names > usize::from(u16::MAX) {
-            let problem = format!("{names} names, of groups that are and that were, are more than 65535");
+            let problem = format!("{names} group names, including removed groups, are more than 65535");
             return Err(SettingError::new("groups", problem));
         }
         let mut changes = Vec::new();
         for group in &groups {
-            changes.extend(limits_of(group, known.get(group.name()).copied()));
+            changes.extend(changes_to(group, old_groups.get(group.name()).copied()));
         }
         for group in self.groups.iter() {
-            changes.extend(limits_gone(group, wanted.get(&*group.name).copied()));
+            changes.extend(removed_limits(group, new_groups.get(&*group.name).copied()));
         }
         for group in self.groups.iter() {
-            let wanted = wanted.get(&*group.name).copied();
-            if group.is_other(wanted) {
-                group.change(wanted, now);
+            let new_group = new_groups.get(&*group.name).copied();
+            if group.differs_from(new_group) {
+                group.change_limits(new_group, now);
             }
         }
         self.groups.push(groups.into_iter().filter(is_new).collect());
@@ -128,34 +127,36 @@ impl QuotaBook {
 }
 
 /// What happens to the limits of the new group.
-fn limits_of(wanted: &QuotaGroup, group: Option<&Group>) -> Vec<LimitChange> {
+fn changes_to(new_group: &QuotaGroup, group: Option<&Group>) -> Vec<LimitChange> {
     let before = group.and_then(Group::rules);
-    let former = |name: &str| {
+    let previous = |name: &str| {
         let limits = before.iter().flat_map(|rules| &rules.limits);
         limits.map(|limit| &limit.quota).find(|quota| quota.name() == name)
     };
-    let change = |quota: &Quota| LimitChange::new(wanted.name(), former(quota.name()), Some(quota));
-    wanted.quotas().iter().map(change).collect()
+    let change = |quota: &Quota| LimitChange::new(new_group.name(), previous(quota.name()), Some(quota));
+    new_group.quotas().iter().map(change).collect()
 }
 
 /// The limits that the group will no longer have.
-fn limits_gone(group: &Group, wanted: Option<&QuotaGroup>) -> Vec<LimitChange> {
+fn removed_limits(group: &Group, new_group: Option<&QuotaGroup>) -> Vec<LimitChange> {
     let before = group.rules();
     let limits = before.iter().flat_map(|rules| &rules.limits).map(|limit| &limit.quota);
-    let stays =
-        |name: &str| wanted.is_some_and(|group| group.quotas().iter().any(|quota| quota.name() == name));
+    let is_kept =
+        |name: &str| new_group.is_some_and(|group| group.quotas().iter().any(|quota| quota.name() == name));
     limits
-        .filter(|quota| !stays(quota.name()))
+        .filter(|quota| !is_kept(quota.name()))
         .map(|quota| LimitChange::new(&group.name, Some(quota), None))
         .collect()
 }
 
 impl Group {
     /// Whether the limits or their order differ from the current ones.
-    fn is_other(&self, wanted: Option<&QuotaGroup>) -> bool {
-        match (self.rules(), wanted) {
+    fn differs_from(&self, new_group: Option<&QuotaGroup>) -> bool {
+        match (self.rules(), new_group) {
             (None, None) => false,
-            (Some(rules), Some(wanted)) => !rules.limits.iter().map(|limit| &limit.quota).eq(wanted.quotas()),
+            (Some(rules), Some(new_group)) => {
+                !rules.limits.iter().map(|limit| &limit.quota).eq(new_group.quotas())
+            }
             (Some(_), None) | (None, Some(_)) => true,
         }
     }

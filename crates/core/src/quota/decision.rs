@@ -1,28 +1,28 @@
 //! The types of a quota request and of the decision on it.
 
-use super::rule::Unit;
+use super::rule::QuotaUnit;
 use arrayvec::ArrayVec;
 use std::time::Duration;
 
 /// The maximum number of groups that apply to one request.
-pub(super) const MOST_SCOPES: usize = 4;
+pub(super) const MAX_SCOPES: usize = 4;
 /// The maximum number of limits that apply to one request, over all its groups.
-pub(super) const MOST_LIMITS: usize = 16;
+pub(super) const MAX_LIMITS: usize = 16;
 
-/// The identifier of a group of limits in a book.
+/// The identifier of a group of limits in a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(pub(super) u16);
 
 impl GroupId {
-    /// The group at this position in the list of groups.
+    /// The group at this index in the list of groups.
     #[must_use]
-    pub const fn at(place: u16) -> Self {
-        Self(place)
+    pub const fn from_index(index: u16) -> Self {
+        Self(index)
     }
 
-    /// The group's position in the list of groups.
+    /// The group's index in the list of groups.
     #[must_use]
-    pub const fn place(self) -> u16 {
+    pub const fn index(self) -> u16 {
         self.0
     }
 }
@@ -34,7 +34,7 @@ pub struct QuotaKey(pub u64);
 
 /// One key in one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scope {
+pub struct QuotaScope {
     /// The group whose limits apply.
     pub group: GroupId,
     /// The subject that is charged.
@@ -43,14 +43,14 @@ pub struct Scope {
 
 /// The cost of a request in each unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct QuotaCost {
     /// The number of requests.
     pub requests: u32,
     /// The number of model tokens.
     pub tokens: u32,
 }
 
-impl Cost {
+impl QuotaCost {
     /// No cost, to read limits without charging them.
     pub const NOTHING: Self = Self { requests: 0, tokens: 0 };
     /// One request, no tokens.
@@ -62,10 +62,10 @@ impl Cost {
         Self { requests: 1, tokens }
     }
 
-    pub(super) const fn units(self, unit: Unit) -> u32 {
+    pub(super) const fn units(self, unit: QuotaUnit) -> u32 {
         match unit {
-            Unit::Request => self.requests,
-            Unit::Token => self.tokens,
+            QuotaUnit::Request => self.requests,
+            QuotaUnit::Token => self.tokens,
         }
     }
 }
@@ -93,7 +93,7 @@ pub struct LimitView {
 
 /// Why a request was refused for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct QuotaRefusal {
     /// The limit with the longest wait, and what remains of it.
     pub binding: LimitView,
     /// The time until the same request would fit, if nothing else is admitted meanwhile.
@@ -106,12 +106,12 @@ pub enum QuotaDecision {
     /// Every limit had room and was charged.
     Granted {
         /// What was charged; settle it when the cost is known.
-        reservation: Reservation,
+        reservation: QuotaReservation,
         /// The limit with the fewest units left.
         tightest: LimitView,
     },
     /// A limit had no room; nothing was charged.
-    RetryAfter(Refusal),
+    RetryAfter(QuotaRefusal),
     /// The request exceeds a limit's capacity, so waiting does not help; nothing was charged.
     TooLarge {
         /// The limit that refused the request.
@@ -124,29 +124,29 @@ pub enum QuotaDecision {
 /// What one request was charged. Settle it with the actual cost; dropped, it stays charged as reserved.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a reservation that is not settled stays charged in full"]
-pub struct Reservation {
-    pub(super) cost: Cost,
-    pub(super) scopes: ArrayVec<Taken, MOST_SCOPES>,
+pub struct QuotaReservation {
+    pub(super) cost: QuotaCost,
+    pub(super) scopes: ArrayVec<ChargedScope, MAX_SCOPES>,
     /// Where the units were charged (slice, period or time), one mark per limit in the order of the scopes.
-    pub(super) marks: ArrayVec<u64, MOST_LIMITS>,
+    pub(super) marks: ArrayVec<u64, MAX_LIMITS>,
 }
 
-impl Reservation {
+impl QuotaReservation {
     /// The cost that was charged.
     #[must_use]
-    pub const fn cost(&self) -> Cost {
+    pub const fn cost(&self) -> QuotaCost {
         self.cost
     }
 
     /// The scopes that were charged.
-    pub fn scopes(&self) -> impl Iterator<Item = Scope> {
-        self.scopes.iter().map(|taken| Scope { group: taken.group, key: taken.key })
+    pub fn scopes(&self) -> impl Iterator<Item = QuotaScope> {
+        self.scopes.iter().map(|taken| QuotaScope { group: taken.group, key: taken.key })
     }
 }
 
 /// A scope that was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct ChargedScope {
     pub(super) key: QuotaKey,
     /// The version of the rules in force when it was charged.
     pub(super) version: u32,
@@ -162,15 +162,15 @@ pub enum ScopeError {
     #[error("a request must name at least one group")]
     None,
     /// The request has more groups or limits than one decision supports.
-    #[error("a request must not name more than {MOST_SCOPES} groups with {MOST_LIMITS} limits")]
+    #[error("a request must not name more than {MAX_SCOPES} groups with {MAX_LIMITS} limits")]
     TooMany,
     /// A group was given twice, which would charge its limits twice.
     #[error("a request must not name a group twice")]
     Repeated(GroupId),
     /// The group holds its maximum of about a thousand million callers and cannot add one.
-    #[error("the book has no room for another caller")]
+    #[error("the rate limiter has no room for another caller")]
     Full(GroupId),
-    /// The group belongs to another book, or was removed.
-    #[error("the book has no such group")]
+    /// The group belongs to another limiter, or was removed.
+    #[error("the rate limiter has no such group")]
     Unknown(GroupId),
 }

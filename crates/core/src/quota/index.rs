@@ -6,15 +6,15 @@
 
 /// The position of a caller's record in its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(u32);
+pub(super) struct RecordSlot(u32);
 
-impl Slot {
+impl RecordSlot {
     /// The maximum number of slots.
-    pub(super) const MOST: u32 = PLACE_MASK - 1;
+    pub(super) const MAX: u32 = SLOT_MASK - 1;
 
     /// The slot with this number; `None` above the maximum.
     pub(super) fn new(number: u32) -> Option<Self> {
-        (number < Self::MOST).then_some(Self(number))
+        (number < Self::MAX).then_some(Self(number))
     }
 
     pub(super) fn number(self) -> u32 {
@@ -24,24 +24,24 @@ impl Slot {
 
 const ENTRIES: usize = 16;
 /// The load per line, in entries, above which the index is rebuilt.
-const MOST_FULL: usize = 13;
+const MAX_LOAD: usize = 13;
 /// The average load per line after a rebuild. With fewer lines, entries would overflow into neighbouring lines.
-const FRESHLY_FULL: usize = 9;
+const REBUILT_LOAD: usize = 9;
 
 /// Entries: eight bits of the hash as tag, then the slot number plus one. Zero marks an entry that was never used.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Line([u32; ENTRIES]);
+struct IndexLine([u32; ENTRIES]);
 
-const PLACE_BITS: u32 = 24;
-const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
+const SLOT_BITS: u32 = 24;
+const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
 /// A tombstone. It keeps a lookup from stopping at a line that has overflowed into the next.
-const REMOVED: u32 = PLACE_MASK;
+const REMOVED: u32 = SLOT_MASK;
 
 /// The slots of the keys of one shard.
 #[derive(Debug, Default)]
 pub(super) struct SlotIndex {
-    lines: Vec<Line>,
+    lines: Vec<IndexLine>,
     live: usize,
     /// Entries that are not zero: live ones and tombstones.
     used: usize,
@@ -53,16 +53,16 @@ impl SlotIndex {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<Line>()
+        self.lines.capacity() * size_of::<IndexLine>()
     }
 
     /// The slot with this hash for which `is_it` returns true.
-    pub(super) fn find(&self, hash: u64, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
+    pub(super) fn find(&self, hash: u64, is_it: impl Fn(RecordSlot) -> bool) -> Option<RecordSlot> {
         let tag = tag_of(hash);
         for line in self.lines_from(hash) {
             let entries = &self.lines[line].0;
             for entry in entries {
-                if entry >> PLACE_BITS == tag
+                if entry >> SLOT_BITS == tag
                     && let Some(slot) = slot_of(*entry)
                     && is_it(slot)
                 {
@@ -78,16 +78,16 @@ impl SlotIndex {
     }
 
     /// Adds a slot that is not in the index. `hash_of` returns the hash of any slot that is.
-    pub(super) fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
-        if self.used >= self.lines.len() * MOST_FULL {
-            self.lay_out(hash_of);
+    pub(super) fn insert(&mut self, hash: u64, slot: RecordSlot, hash_of: impl Fn(RecordSlot) -> u64) {
+        if self.used >= self.lines.len() * MAX_LOAD {
+            self.rebuild(hash_of);
         }
         self.put(hash, slot);
         self.live += 1;
     }
 
     /// Keeps the slots for which `keep` returns true.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(Slot) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(RecordSlot) -> bool) {
         for entry in self.lines.iter_mut().flat_map(|line| &mut line.0) {
             if let Some(slot) = slot_of(*entry)
                 && !keep(slot)
@@ -98,22 +98,22 @@ impl SlotIndex {
         }
     }
 
-    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = RecordSlot> {
         self.lines.iter().flat_map(|line| line.0).filter_map(slot_of)
     }
 
     /// Rebuilds the lines with the live entries only, with room to spare.
-    fn lay_out(&mut self, hash_of: impl Fn(Slot) -> u64) {
-        let lines = (self.live + 1).div_ceil(FRESHLY_FULL);
-        let old = std::mem::replace(&mut self.lines, vec![Line::default(); lines]);
+    fn rebuild(&mut self, hash_of: impl Fn(RecordSlot) -> u64) {
+        let lines = (self.live + 1).div_ceil(REBUILT_LOAD);
+        let old = std::mem::replace(&mut self.lines, vec![IndexLine::default(); lines]);
         self.used = 0;
         for slot in old.iter().flat_map(|line| line.0).filter_map(slot_of) {
             self.put(hash_of(slot), slot);
         }
     }
 
-    fn put(&mut self, hash: u64, slot: Slot) {
-        let entry = tag_of(hash) << PLACE_BITS | (slot.0 + 1);
+    fn put(&mut self, hash: u64, slot: RecordSlot) {
+        let entry = tag_of(hash) << SLOT_BITS | (slot.0 + 1);
         for line in self.lines_from(hash) {
             let room = self.lines[line].0.iter_mut().find(|entry| slot_of(**entry).is_none());
             if let Some(room) = room {
@@ -139,16 +139,16 @@ fn tag_of(hash: u64) -> u32 {
     u32::try_from(hash & 0xFF).unwrap_or(0)
 }
 
-fn slot_of(entry: u32) -> Option<Slot> {
-    match entry & PLACE_MASK {
+fn slot_of(entry: u32) -> Option<RecordSlot> {
+    match entry & SLOT_MASK {
         0 | REMOVED => None,
-        place => Some(Slot(place - 1)),
+        place => Some(RecordSlot(place - 1)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Slot, SlotIndex};
+    use super::{RecordSlot, SlotIndex};
     use proptest::collection::vec;
     use proptest::prelude::{prop_assert_eq, proptest};
     use std::collections::BTreeMap;
@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn places_end_before_the_mark_of_removal() {
-        assert_eq!(Slot::new(Slot::MOST - 1).map(Slot::number), Some(0xFF_FFFD));
-        assert_eq!(Slot::new(Slot::MOST), None);
+        assert_eq!(RecordSlot::new(RecordSlot::MAX - 1).map(RecordSlot::number), Some(0xFF_FFFD));
+        assert_eq!(RecordSlot::new(RecordSlot::MAX), None);
         let mut index = SlotIndex::default();
-        let last = Slot(Slot::MOST - 1);
+        let last = RecordSlot(RecordSlot::MAX - 1);
         index.insert(7, last, |_| 7);
         assert_eq!(index.find(7, |_| true), Some(last));
     }
@@ -178,21 +178,21 @@ mod tests {
         // The worst case: every key in the same line with the same tag.
         let mut index = SlotIndex::default();
         for number in 0..1_000 {
-            index.insert(5, Slot(number), |_| 5);
+            index.insert(5, RecordSlot(number), |_| 5);
         }
         for number in 0..1_000 {
-            assert_eq!(index.find(5, |slot| slot == Slot(number)), Some(Slot(number)));
+            assert_eq!(index.find(5, |slot| slot == RecordSlot(number)), Some(RecordSlot(number)));
         }
         index.retain(|slot| slot.0 % 2 == 0);
-        assert_eq!((index.len(), index.find(5, |slot| slot == Slot(1))), (500, None));
-        assert_eq!(index.find(5, |slot| slot == Slot(998)), Some(Slot(998)));
+        assert_eq!((index.len(), index.find(5, |slot| slot == RecordSlot(1))), (500, None));
+        assert_eq!(index.find(5, |slot| slot == RecordSlot(998)), Some(RecordSlot(998)));
     }
 
     #[test]
     fn lines_stay_between_half_and_four_fifths_full() {
         let mut index = SlotIndex::default();
         for number in 0..100_000 {
-            index.insert(hash(number), Slot(number), |slot| hash(slot.0));
+            index.insert(hash(number), RecordSlot(number), |slot| hash(slot.0));
             if number > 100 {
                 let entries = index.bytes() / 4;
                 let full = index.len() * 100 / entries;
@@ -213,12 +213,12 @@ mod tests {
                     index.retain(|slot| slot.0 % 3 != key % 3);
                     map.retain(|known, ()| known % 3 != key % 3);
                 } else if map.insert(key, ()).is_none() {
-                    index.insert(hash(key), Slot(key), |slot| hash(slot.0));
+                    index.insert(hash(key), RecordSlot(key), |slot| hash(slot.0));
                 }
                 prop_assert_eq!(index.len(), map.len());
                 for key in 0..60 {
                     let found = index.find(hash(key), |slot| slot.0 == key);
-                    prop_assert_eq!(found, map.contains_key(&key).then_some(Slot(key)));
+                    prop_assert_eq!(found, map.contains_key(&key).then_some(RecordSlot(key)));
                 }
             }
         }

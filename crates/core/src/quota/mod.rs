@@ -1,7 +1,7 @@
 //! Quotas: rate limits per caller, per address and globally.
 //!
 //! A [`Quota`] is one limit: a smoothed rate (GCRA), a limit over a sliding window, or a limit per calendar day or
-//! month. A [`QuotaBook`] stores what every caller has used of every limit and takes one all-or-nothing decision over
+//! month. A [`RateLimiter`] stores what every caller has used of every limit and takes one all-or-nothing decision over
 //! all the limits that apply to a request: either all have room and all are charged, or one has none and none is
 //! charged.
 //!
@@ -10,43 +10,44 @@
 //! limit itself can never be admitted and gets a decision of its own.
 //!
 //! **Reserve, then settle.** The cost of a request may be known only afterwards. A [`Reservation`] charges the upper
-//! bound; settling refunds the unused part to the window it was taken from, and books any excess as debt. A reservation
+//! bound; settling refunds the unused part to the window it was taken from, and charges any excess as debt. A reservation
 //! that is dropped without settlement stays charged.
 //!
-//! **Limits can change** while requests are in flight ([`QuotaBook::change`]). Usage is kept if the new limit can count
+//! **Limits can change** while requests are in flight ([`RateLimiter::change_limits`]). Usage is kept if the new limit can count
 //! it, and otherwise counts as used at the time of the change: changing limits gives no caller a fresh start.
 //!
-//! The book does not wait, does not know tiers, and never reads a clock.
+//! The limiter does not wait, does not know tiers, and never reads a clock.
 
-mod book;
 mod calendar;
 mod change;
 mod decision;
 mod groups;
-mod hint;
 mod index;
+mod limiter;
 mod packed;
-mod pool;
 mod rate;
+mod retry_after;
 mod ring;
 mod rule;
 mod rules;
 mod saving;
 mod shard;
+mod slab;
 mod sliding;
 
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
-pub use book::{BookMemory, QuotaBook};
 pub use calendar::CalendarPeriod;
 pub use change::{CountsDecision, LimitChange};
 pub use decision::{
-    Cost, GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError,
+    GroupId, LimitId, LimitView, QuotaCost, QuotaDecision, QuotaKey, QuotaRefusal, QuotaReservation,
+    QuotaScope, ScopeError,
 };
-pub use hint::{ComeBack, ComeBackRule};
+pub use limiter::{RateLimiter, RateLimiterMemory};
+pub use retry_after::{RetryAfter, RetryAfterPolicy};
 pub(crate) use ring::SliceRing;
-pub use rule::{Quota, QuotaGroup, QuotaKind, Unit};
+pub use rule::{Quota, QuotaGroup, QuotaKind, QuotaUnit};
 pub use saving::{SavedGroup, SavedQuota, group_tag};
 pub(crate) use sliding::SlidingRule;

@@ -8,80 +8,80 @@
 //! the high six bits, its units in the rest. A zero word is free. If the second word holds an age that no slice can
 //! have, its low bits are the id of a ring.
 
-use super::pool::{Pool, PoolId};
 use super::ring::SliceRing;
+use super::slab::{Slab, SlabId};
 use super::sliding::SLICES;
 
 /// The number of words for one window of one caller.
 pub(super) const WORDS: usize = 7;
 const UNIT_BITS: u32 = 26;
-const MOST_UNITS: u32 = (1 << UNIT_BITS) - 1;
+const MAX_UNITS: u32 = (1 << UNIT_BITS) - 1;
 const RING_MARK: u32 = 63;
 
 /// Units charged in one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Slice {
+pub(super) struct WindowSlice {
     pub(super) number: u32,
     pub(super) units: u32,
 }
 
 /// The slices in either representation.
-pub(super) enum Stored<'a> {
-    Packed(Packed<'a>),
+pub(super) enum StoredSlices<'a> {
+    PackedSlices(PackedSlices<'a>),
     Ring(&'a SliceRing),
 }
 
 /// Slices stored inline.
 #[derive(Clone, Copy)]
-pub(super) struct Packed<'a> {
+pub(super) struct PackedSlices<'a> {
     newest: u32,
     slices: &'a [u32],
 }
 
-pub(super) fn stored<'a>(words: &'a [u32], rings: &'a Pool<SliceRing>) -> Stored<'a> {
+pub(super) fn stored<'a>(words: &'a [u32], rings: &'a Slab<SliceRing>) -> StoredSlices<'a> {
     match ring_of(words) {
-        Some(id) => Stored::Ring(rings.get(id)),
-        None => Stored::Packed(Packed { newest: words[0], slices: &words[1..WORDS] }),
+        Some(id) => StoredSlices::Ring(rings.get(id)),
+        None => StoredSlices::PackedSlices(PackedSlices { newest: words[0], slices: &words[1..WORDS] }),
     }
 }
 
 /// The number of the newest slice, if there is any.
-pub(super) fn newest(words: &[u32], rings: &Pool<SliceRing>) -> Option<u32> {
+pub(super) fn newest(words: &[u32], rings: &Slab<SliceRing>) -> Option<u32> {
     match stored(words, rings) {
-        Stored::Packed(packed) => packed.newest(),
-        Stored::Ring(ring) => ring.newest(),
+        StoredSlices::PackedSlices(packed) => packed.newest(),
+        StoredSlices::Ring(ring) => ring.newest(),
     }
 }
 
 /// Adds to the newest or a newer slice; moves to a ring if the inline words are full.
-pub(super) fn add(words: &mut [u32], rings: &mut Pool<SliceRing>, added: Slice) {
+pub(super) fn add(words: &mut [u32], rings: &mut Slab<SliceRing>, added: WindowSlice) {
     if let Some(id) = ring_of(words) {
         return rings.get_mut(id).add(added);
     }
-    grow_older(words, added.number);
+    age_slices(words, added.number);
     let slices = &mut words[1..WORDS];
     let current = slices.iter_mut().find(|slice| age(**slice) == 0 && units(**slice) > 0);
     if let Some(current) = current {
-        if let Some(sum) = units(*current).checked_add(added.units).filter(|sum| *sum <= MOST_UNITS) {
+        if let Some(sum) = units(*current).checked_add(added.units).filter(|sum| *sum <= MAX_UNITS) {
             *current = sum;
             return;
         }
-    } else if added.units <= MOST_UNITS
+    } else if added.units <= MAX_UNITS
         && let Some(free) = slices.iter_mut().find(|slice| **slice == 0)
     {
         *free = added.units;
         return;
     }
-    let packed = Packed { newest: words[0], slices: &words[1..WORDS] };
+    let packed = PackedSlices { newest: words[0], slices: &words[1..WORDS] };
     let mut ring = SliceRing::of(packed.live(added.number), added.number);
     ring.add(added);
     words[1] = RING_MARK << UNIT_BITS | rings.add(ring).number();
 }
 
 /// Refunds units to the slice they were charged to, if it still counts.
-pub(super) fn give_back(words: &mut [u32], rings: &mut Pool<SliceRing>, taken: Slice) {
+pub(super) fn refund(words: &mut [u32], rings: &mut Slab<SliceRing>, taken: WindowSlice) {
     if let Some(id) = ring_of(words) {
-        return rings.get_mut(id).give_back(taken);
+        return rings.get_mut(id).refund(taken);
     }
     let its_age = words[0].wrapping_sub(taken.number);
     if let Some(slice) =
@@ -93,14 +93,14 @@ pub(super) fn give_back(words: &mut [u32], rings: &mut Pool<SliceRing>, taken: S
 }
 
 /// Moves from a ring back to the inline words if its live slices fit.
-pub(super) fn shrink(words: &mut [u32], rings: &mut Pool<SliceRing>, present: u32) {
+pub(super) fn shrink(words: &mut [u32], rings: &mut Slab<SliceRing>, present: u32) {
     let Some(id) = ring_of(words) else { return };
     let mut packed = [0; WORDS];
     packed[0] = present;
     let mut places = packed[1..].iter_mut();
     for slice in rings.get(id).live(present).filter(|slice| slice.units > 0) {
         match places.next() {
-            Some(place) if slice.units <= MOST_UNITS => {
+            Some(place) if slice.units <= MAX_UNITS => {
                 *place = present.wrapping_sub(slice.number) << UNIT_BITS | slice.units;
             }
             _ => return,
@@ -111,13 +111,13 @@ pub(super) fn shrink(words: &mut [u32], rings: &mut Pool<SliceRing>, present: u3
 }
 
 /// Frees the ring of a record that will not be read again.
-pub(super) fn release(words: &[u32], rings: &mut Pool<SliceRing>) {
+pub(super) fn release(words: &[u32], rings: &mut Slab<SliceRing>) {
     if let Some(id) = ring_of(words) {
         rings.remove(id);
     }
 }
 
-impl Packed<'_> {
+impl PackedSlices<'_> {
     pub(super) fn newest(&self) -> Option<u32> {
         self.slices.iter().any(|slice| *slice != 0).then_some(self.newest)
     }
@@ -130,18 +130,18 @@ impl Packed<'_> {
     }
 
     /// The slices that count at present, in no particular order.
-    pub(super) fn live(&self, present: u32) -> impl Iterator<Item = Slice> {
+    pub(super) fn live(&self, present: u32) -> impl Iterator<Item = WindowSlice> {
         let (newest, passed) = (self.newest, present.wrapping_sub(self.newest));
         let live = self
             .slices
             .iter()
             .filter(move |slice| units(**slice) > 0 && passed.saturating_add(age(**slice)) < SLICES);
-        live.map(move |slice| Slice { number: newest.wrapping_sub(age(*slice)), units: units(*slice) })
+        live.map(move |slice| WindowSlice { number: newest.wrapping_sub(age(*slice)), units: units(*slice) })
     }
 
     /// Like `live`, oldest first.
-    pub(super) fn oldest_first(&self, present: u32) -> impl Iterator<Item = Slice> {
-        let mut sorted = [Slice::default(); WORDS - 1];
+    pub(super) fn oldest_first(&self, present: u32) -> impl Iterator<Item = WindowSlice> {
+        let mut sorted = [WindowSlice::default(); WORDS - 1];
         for (place, slice) in sorted.iter_mut().zip(self.live(present)) {
             *place = slice;
         }
@@ -152,7 +152,7 @@ impl Packed<'_> {
 }
 
 /// Makes `present` the newest slice: ages all slices and frees those that no longer count.
-fn grow_older(words: &mut [u32], present: u32) {
+fn age_slices(words: &mut [u32], present: u32) {
     let passed = present.wrapping_sub(words[0]);
     if passed == 0 {
         return;
@@ -165,8 +165,8 @@ fn grow_older(words: &mut [u32], present: u32) {
     }
 }
 
-fn ring_of(words: &[u32]) -> Option<PoolId> {
-    (age(words[1]) == RING_MARK).then(|| PoolId::of_number(units(words[1])))
+fn ring_of(words: &[u32]) -> Option<SlabId> {
+    (age(words[1]) == RING_MARK).then(|| SlabId::of_number(units(words[1])))
 }
 
 fn age(slice: u32) -> u32 {
@@ -174,33 +174,33 @@ fn age(slice: u32) -> u32 {
 }
 
 fn units(slice: u32) -> u32 {
-    slice & MOST_UNITS
+    slice & MAX_UNITS
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_UNITS, Slice, Stored, WORDS, add, give_back, newest, shrink, stored};
-    use crate::quota::pool::Pool;
+    use super::{MAX_UNITS, StoredSlices, WORDS, WindowSlice, add, newest, refund, shrink, stored};
     use crate::quota::ring::SliceRing;
+    use crate::quota::slab::Slab;
 
-    fn take(words: &mut [u32], rings: &mut Pool<SliceRing>, number: u32, units: u32) {
-        add(words, rings, Slice { number, units });
+    fn take(words: &mut [u32], rings: &mut Slab<SliceRing>, number: u32, units: u32) {
+        add(words, rings, WindowSlice { number, units });
     }
 
-    fn is_ring(words: &[u32], rings: &Pool<SliceRing>) -> bool {
-        matches!(stored(words, rings), Stored::Ring(_))
+    fn is_ring(words: &[u32], rings: &Slab<SliceRing>) -> bool {
+        matches!(stored(words, rings), StoredSlices::Ring(_))
     }
 
-    fn used(words: &[u32], rings: &Pool<SliceRing>, present: u32) -> u64 {
+    fn used(words: &[u32], rings: &Slab<SliceRing>, present: u32) -> u64 {
         match stored(words, rings) {
-            Stored::Packed(packed) => packed.used(present),
-            Stored::Ring(ring) => ring.used(present),
+            StoredSlices::PackedSlices(packed) => packed.used(present),
+            StoredSlices::Ring(ring) => ring.used(present),
         }
     }
 
     #[test]
     fn six_slices_fit_in_place_and_the_seventh_needs_a_ring() {
-        let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        let (mut words, mut rings) = ([0; WORDS], Slab::default());
         for number in 100..106 {
             take(&mut words, &mut rings, number, 10);
         }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_slice_that_no_longer_counts_makes_room_in_place() {
-        let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        let (mut words, mut rings) = ([0; WORDS], Slab::default());
         for number in [100, 110, 120, 130, 140, 150] {
             take(&mut words, &mut rings, number, 1);
         }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_ring_is_left_when_what_still_counts_fits_in_place() {
-        let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        let (mut words, mut rings) = ([0; WORDS], Slab::default());
         for number in 100..110 {
             take(&mut words, &mut rings, number, 2);
         }
@@ -235,8 +235,8 @@ mod tests {
             assert_eq!(is_ring(&words, &rings), in_ring, "{present}");
         }
         assert_eq!(used(&words, &rings, 164), 12);
-        give_back(&mut words, &mut rings, Slice { number: 109, units: 1 });
-        give_back(&mut words, &mut rings, Slice { number: 103, units: 1 });
+        refund(&mut words, &mut rings, WindowSlice { number: 109, units: 1 });
+        refund(&mut words, &mut rings, WindowSlice { number: 103, units: 1 });
         assert_eq!(used(&words, &rings, 164), 11);
         // The freed ring is reused.
         let (mut other, id) = ([0; WORDS], rings.add(SliceRing::default()));
@@ -247,10 +247,10 @@ mod tests {
 
     #[test]
     fn more_units_than_fit_in_a_word_move_to_a_ring_and_stay_there() {
-        for first in [MOST_UNITS, MOST_UNITS + 1] {
-            let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        for first in [MAX_UNITS, MAX_UNITS + 1] {
+            let (mut words, mut rings) = ([0; WORDS], Slab::default());
             take(&mut words, &mut rings, 5, first);
-            assert_eq!(is_ring(&words, &rings), first > MOST_UNITS);
+            assert_eq!(is_ring(&words, &rings), first > MAX_UNITS);
             take(&mut words, &mut rings, 5, 1);
             assert!(is_ring(&words, &rings));
             shrink(&mut words, &mut rings, 5);

@@ -3,7 +3,7 @@
 //! It needs one number per caller, the theoretical arrival time: the time at which everything admitted so far will have
 //! drained at the steady rate. A request fits if that time would lie no further ahead than the burst allows.
 
-use super::rule::{Check, QuotaKind};
+use super::rule::{LimitCheck, QuotaKind};
 use crate::setting::{SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -59,11 +59,14 @@ impl RateRule {
         if nanos(per) < u64::from(limit) {
             return Err(SettingError::new(
                 "limit",
-                format!("{limit} in {per:?} is more than one a nanosecond"),
+                format!("{limit} in {per:?} is more than one per nanosecond"),
             ));
         }
         if unit_nanos.checked_mul(u64::from(burst)).is_none() {
-            return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));
+            return Err(SettingError::new(
+                "burst",
+                format!("{burst} units would take longer than 584 years to drain"),
+            ));
         }
         Ok(Self { unit_nanos, per_nanos: nanos(per), burst })
     }
@@ -77,18 +80,21 @@ impl RateRule {
         at_least_one("burst", burst.into())?;
         at_least_one("unit", unit_nanos)?;
         if unit_nanos.checked_mul(u64::from(burst)).is_none() {
-            return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));
+            return Err(SettingError::new(
+                "burst",
+                format!("{burst} units would take longer than 584 years to drain"),
+            ));
         }
         Ok(Self { unit_nanos, per_nanos, burst })
     }
 
     /// When units charged now will have drained, if they are the first to drain.
-    pub(super) const fn used_up_at(&self, now: Timestamp, units: u32) -> u64 {
+    pub(super) const fn drained_at(&self, now: Timestamp, units: u32) -> u64 {
         now.as_nanos().saturating_add(self.unit_nanos.saturating_mul(units as u64))
     }
 
     /// Adds a backlog that is still outstanding at `now`.
-    pub(super) fn owe(backlog: &mut Backlog, owed: u64, now: Timestamp) {
+    pub(super) fn add_backlog(backlog: &mut Backlog, owed: u64, now: Timestamp) {
         if owed > 0 {
             backlog.0 = backlog.0.max(now.as_nanos()).saturating_add(owed);
         }
@@ -102,9 +108,9 @@ impl RateRule {
         self.burst
     }
 
-    pub(super) fn check(&self, backlog: Backlog, now: Timestamp, units: u32) -> Check {
+    pub(super) fn check(&self, backlog: Backlog, now: Timestamp, units: u32) -> LimitCheck {
         if units > self.burst {
-            return Check::Never { capacity: self.burst };
+            return LimitCheck::Never { capacity: self.burst };
         }
         let full = self.unit_nanos * u64::from(self.burst);
         let before = backlog.0.saturating_sub(now.as_nanos());
@@ -112,9 +118,9 @@ impl RateRule {
         // A cost of nothing always fits, even in debt.
         if after > full && units > 0 {
             let remaining = self.units(full.saturating_sub(before));
-            return Check::Wait { wait: Duration::from_nanos(after - full), remaining };
+            return LimitCheck::Wait { wait: Duration::from_nanos(after - full), remaining };
         }
-        Check::Fits { remaining: self.units(full.saturating_sub(after)) }
+        LimitCheck::Fits { remaining: self.units(full.saturating_sub(after)) }
     }
 
     /// Charges units whether they fit or not. Returns when they will have drained at the steady rate if they are the
@@ -129,8 +135,8 @@ impl RateRule {
     /// Refunds units, less what may have drained already. Which of several reservations has drained cannot be known.
     /// Each refund assumes that its own drained first: the safe side, because otherwise refunds could return the same
     /// units twice.
-    pub(super) fn give_back(&self, backlog: &mut Backlog, used_up_at: u64, units: u32, now: Timestamp) {
-        let still_owed = used_up_at.saturating_sub(now.as_nanos());
+    pub(super) fn refund(&self, backlog: &mut Backlog, drained_at: u64, units: u32, now: Timestamp) {
+        let still_owed = drained_at.saturating_sub(now.as_nanos());
         let refund = self.unit_nanos.saturating_mul(u64::from(units)).min(still_owed);
         backlog.0 = backlog.0.saturating_sub(refund);
     }

@@ -1,10 +1,10 @@
 //! A window with one counter per slice, for callers that are active in many slices.
 
-use super::packed::Slice;
+use super::packed::WindowSlice;
 use super::sliding::SLICES;
 
 /// A power of two, so that adjacent slices stay in distinct positions when slice numbers wrap around.
-const PLACES: u32 = 64;
+const POSITIONS: u32 = 64;
 
 /// A counter for every slice that counts, and their sum.
 #[derive(Clone, Debug)]
@@ -12,18 +12,18 @@ pub(crate) struct SliceRing {
     newest: u32,
     /// The sum of all counters, including slices that have expired.
     total: u64,
-    units: [u32; PLACES as usize],
+    units: [u32; POSITIONS as usize],
 }
 
 impl Default for SliceRing {
     fn default() -> Self {
-        Self { newest: 0, total: 0, units: [0; PLACES as usize] }
+        Self { newest: 0, total: 0, units: [0; POSITIONS as usize] }
     }
 }
 
 impl SliceRing {
     /// Creates a ring with these slices; `newest` is the number of the newest.
-    pub(super) fn of(slices: impl Iterator<Item = Slice>, newest: u32) -> Self {
+    pub(super) fn of(slices: impl Iterator<Item = WindowSlice>, newest: u32) -> Self {
         let mut ring = Self { newest, ..Self::default() };
         for slice in slices {
             ring.units[place(slice.number)] = slice.units;
@@ -47,22 +47,22 @@ impl SliceRing {
     }
 
     /// The slices that count at present, oldest first.
-    pub(super) fn live(&self, present: u32) -> impl Iterator<Item = Slice> {
+    pub(super) fn live(&self, present: u32) -> impl Iterator<Item = WindowSlice> {
         let left = present.wrapping_sub(self.newest).min(SLICES);
         let numbers = (left..SLICES).map(move |step| self.newest.wrapping_sub(SLICES - 1).wrapping_add(step));
-        numbers.map(|number| Slice { number, units: self.units[place(number)] })
+        numbers.map(|number| WindowSlice { number, units: self.units[place(number)] })
     }
 
     /// Adds to the newest or a newer slice, and clears expired slices.
-    pub(super) fn add(&mut self, slice: Slice) {
-        let steps = slice.number.wrapping_sub(self.newest).min(PLACES);
+    pub(super) fn add(&mut self, slice: WindowSlice) {
+        let steps = slice.number.wrapping_sub(self.newest).min(POSITIONS);
         for back in 0..steps {
             let forgotten = &mut self.units[place(slice.number.wrapping_sub(back))];
             self.total -= u64::from(*forgotten);
             *forgotten = 0;
         }
         // The positions between the 61 slices that count and the ring's 64.
-        for beyond in SLICES..PLACES {
+        for beyond in SLICES..POSITIONS {
             let forgotten = &mut self.units[place(slice.number.wrapping_sub(beyond))];
             self.total -= u64::from(*forgotten);
             *forgotten = 0;
@@ -74,7 +74,7 @@ impl SliceRing {
         self.total += u64::from(more);
     }
 
-    pub(super) fn give_back(&mut self, slice: Slice) {
+    pub(super) fn refund(&mut self, slice: WindowSlice) {
         if self.newest.wrapping_sub(slice.number) < SLICES {
             let units = &mut self.units[place(slice.number)];
             let less = slice.units.min(*units);
@@ -85,5 +85,5 @@ impl SliceRing {
 }
 
 fn place(slice: u32) -> usize {
-    (slice % PLACES) as usize
+    (slice % POSITIONS) as usize
 }

@@ -1,12 +1,12 @@
 //! One limit: its rule, and the encoding of a caller's usage.
 
 use super::calendar::{self, CalendarPeriod, CalendarRule, PeriodUse};
-use super::decision::Cost;
+use super::decision::QuotaCost;
 use super::packed;
-use super::pool::Pool;
 use super::rate::{self, Backlog, RateRule, RateScale};
 use super::ring::SliceRing;
 use super::saving::{self, Clocks, SavedQuota};
+use super::slab::Slab;
 use super::sliding::SlidingRule;
 use crate::setting::{SettingError, at_least_one};
 use crate::time::Now;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum QuotaUnit {
     /// Requests.
     Request,
     /// Model tokens.
@@ -25,23 +25,23 @@ pub enum Unit {
 /// One rate limit.
 ///
 /// ```
-/// use seawall_core::quota::{Quota, Unit};
+/// use seawall_core::quota::{Quota, QuotaUnit};
 /// use std::time::Duration;
 ///
-/// let minute = Quota::sliding("minute", Unit::Request, 60, Duration::from_secs(60), 10).unwrap();
+/// let minute = Quota::sliding("minute", QuotaUnit::Request, 60, Duration::from_secs(60), 10).unwrap();
 /// assert_eq!(minute.capacity(), 70);
-/// let error = Quota::rate("smooth", Unit::Request, 0, Duration::from_secs(1), 10).unwrap_err();
+/// let error = Quota::rate("smooth", QuotaUnit::Request, 0, Duration::from_secs(1), 10).unwrap_err();
 /// assert_eq!(error.to_string(), "limit: must be at least 1");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
     name: Arc<str>,
-    unit: Unit,
-    rule: Rule,
+    unit: QuotaUnit,
+    rule: QuotaRule,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+enum QuotaRule {
     Rate(RateRule),
     Sliding(SlidingRule),
     Calendar(CalendarRule),
@@ -75,7 +75,7 @@ pub enum QuotaKind {
 
 /// Whether units fit under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum LimitCheck {
     /// They fit; `remaining` would be left.
     Fits { remaining: u32 },
     /// They will fit after `wait`; `remaining` are left now.
@@ -86,33 +86,39 @@ pub(super) enum Check {
 
 impl Quota {
     /// A steady rate of `limit` units per `per`, of which up to `burst` may arrive at once.
-    pub fn rate(name: &str, unit: Unit, limit: u32, per: Duration, burst: u32) -> Result<Self, SettingError> {
-        Ok(Self::new(name, unit, Rule::Rate(RateRule::new(limit, per, burst)?)))
+    pub fn rate(
+        name: &str,
+        unit: QuotaUnit,
+        limit: u32,
+        per: Duration,
+        burst: u32,
+    ) -> Result<Self, SettingError> {
+        Ok(Self::new(name, unit, QuotaRule::Rate(RateRule::new(limit, per, burst)?)))
     }
 
     /// At most `limit + burst` units in any window of length `per`, wherever it begins.
     pub fn sliding(
         name: &str,
-        unit: Unit,
+        unit: QuotaUnit,
         limit: u32,
         per: Duration,
         burst: u32,
     ) -> Result<Self, SettingError> {
-        Ok(Self::new(name, unit, Rule::Sliding(SlidingRule::new(limit, per, burst)?)))
+        Ok(Self::new(name, unit, QuotaRule::Sliding(SlidingRule::new(limit, per, burst)?)))
     }
 
     /// At most `limit` units in each calendar day or month, UTC.
     pub fn calendar(
         name: &str,
-        unit: Unit,
+        unit: QuotaUnit,
         limit: u32,
         period: CalendarPeriod,
     ) -> Result<Self, SettingError> {
         at_least_one("limit", limit.into())?;
-        Ok(Self::new(name, unit, Rule::Calendar(CalendarRule { limit, period })))
+        Ok(Self::new(name, unit, QuotaRule::Calendar(CalendarRule { limit, period })))
     }
 
-    fn new(name: &str, unit: Unit, rule: Rule) -> Self {
+    fn new(name: &str, unit: QuotaUnit, rule: QuotaRule) -> Self {
         Self { name: name.into(), unit, rule }
     }
 
@@ -124,7 +130,7 @@ impl Quota {
 
     /// The unit that it counts.
     #[must_use]
-    pub fn unit(&self) -> Unit {
+    pub fn unit(&self) -> QuotaUnit {
         self.unit
     }
 
@@ -132,9 +138,9 @@ impl Quota {
     #[must_use]
     pub const fn kind(&self) -> QuotaKind {
         match &self.rule {
-            Rule::Rate(rule) => rule.kind(),
-            Rule::Sliding(rule) => rule.kind(),
-            Rule::Calendar(rule) => QuotaKind::Calendar { period: rule.period, limit: rule.limit },
+            QuotaRule::Rate(rule) => rule.kind(),
+            QuotaRule::Sliding(rule) => rule.kind(),
+            QuotaRule::Calendar(rule) => QuotaKind::Calendar { period: rule.period, limit: rule.limit },
         }
     }
 
@@ -142,40 +148,54 @@ impl Quota {
     #[must_use]
     pub fn capacity(&self) -> u32 {
         match &self.rule {
-            Rule::Rate(rule) => rule.burst(),
-            Rule::Sliding(rule) => rule.limit(),
-            Rule::Calendar(rule) => rule.limit,
+            QuotaRule::Rate(rule) => rule.burst(),
+            QuotaRule::Sliding(rule) => rule.limit(),
+            QuotaRule::Calendar(rule) => rule.limit,
         }
     }
 
     /// The number of words for this limit in a caller's record. All zero means nothing used.
     pub(super) fn words(&self) -> usize {
         match &self.rule {
-            Rule::Rate(_) => rate::WORDS,
-            Rule::Sliding(_) => packed::WORDS,
-            Rule::Calendar(_) => calendar::WORDS,
+            QuotaRule::Rate(_) => rate::WORDS,
+            QuotaRule::Sliding(_) => packed::WORDS,
+            QuotaRule::Calendar(_) => calendar::WORDS,
         }
     }
 
-    pub(super) fn check(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now, cost: Cost) -> Check {
+    pub(super) fn check(
+        &self,
+        words: &[u32],
+        rings: &Slab<SliceRing>,
+        now: Now,
+        cost: QuotaCost,
+    ) -> LimitCheck {
         let units = cost.units(self.unit);
         match &self.rule {
-            Rule::Rate(rule) => rule.check(Backlog::read(words), now.monotonic, units),
-            Rule::Sliding(rule) => rule.check_words(words, rings, now.monotonic, units),
-            Rule::Calendar(rule) => rule.check(PeriodUse::read(words), now.utc, units),
+            QuotaRule::Rate(rule) => rule.check(Backlog::read(words), now.monotonic, units),
+            QuotaRule::Sliding(rule) => rule.check_words(words, rings, now.monotonic, units),
+            QuotaRule::Calendar(rule) => rule.check(PeriodUse::read(words), now.utc, units),
         }
     }
 
     /// Charges units whether they fit or not. The returned mark records where they were charged.
-    pub(super) fn take(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now, cost: Cost) -> u64 {
-        self.take_units(words, rings, now, cost.units(self.unit))
+    pub(super) fn take(
+        &self,
+        words: &mut [u32],
+        rings: &mut Slab<SliceRing>,
+        now: Now,
+        cost: QuotaCost,
+    ) -> u64 {
+        self.charge_units(words, rings, now, cost.units(self.unit))
     }
 
-    fn take_units(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now, units: u32) -> u64 {
+    fn charge_units(&self, words: &mut [u32], rings: &mut Slab<SliceRing>, now: Now, units: u32) -> u64 {
         match &self.rule {
-            Rule::Rate(rule) => change(words, |backlog| rule.take(backlog, now.monotonic, units)),
-            Rule::Sliding(rule) => rule.take(words, rings, now.monotonic, units),
-            Rule::Calendar(rule) => change_period(words, |used| rule.take(used, now.utc, units)),
+            QuotaRule::Rate(rule) => {
+                update_backlog(words, |backlog| rule.take(backlog, now.monotonic, units))
+            }
+            QuotaRule::Sliding(rule) => rule.take(words, rings, now.monotonic, units),
+            QuotaRule::Calendar(rule) => update_period(words, |used| rule.take(used, now.utc, units)),
         }
     }
 
@@ -183,31 +203,31 @@ impl Quota {
     pub(super) fn settle(
         &self,
         words: &mut [u32],
-        rings: &mut Pool<SliceRing>,
+        rings: &mut Slab<SliceRing>,
         now: Now,
         mark: Option<u64>,
-        (reserved, actual): (Cost, Cost),
+        (reserved, actual): (QuotaCost, QuotaCost),
     ) {
         let (reserved, actual) = (reserved.units(self.unit), actual.units(self.unit));
         let (refund, debt) = (reserved.saturating_sub(actual), actual.saturating_sub(reserved));
         match &self.rule {
-            Rule::Rate(rule) => change(words, |backlog| {
+            QuotaRule::Rate(rule) => update_backlog(words, |backlog| {
                 if let Some(mark) = mark {
-                    rule.give_back(backlog, mark, refund, now.monotonic);
+                    rule.refund(backlog, mark, refund, now.monotonic);
                 }
                 if debt > 0 {
                     rule.take(backlog, now.monotonic, debt);
                 }
             }),
-            Rule::Sliding(rule) => {
+            QuotaRule::Sliding(rule) => {
                 if let Some(mark) = mark {
-                    SlidingRule::give_back(words, rings, mark, refund);
+                    SlidingRule::refund(words, rings, mark, refund);
                 }
                 rule.take(words, rings, now.monotonic, debt);
             }
-            Rule::Calendar(rule) => change_period(words, |used| match mark {
+            QuotaRule::Calendar(rule) => update_period(words, |used| match mark {
                 Some(mark) => {
-                    CalendarRule::give_back(used, mark, refund);
+                    CalendarRule::refund(used, mark, refund);
                     CalendarRule::add_debt(used, mark, debt);
                 }
                 None if debt > 0 => {
@@ -218,17 +238,17 @@ impl Quota {
         }
     }
 
-    pub(super) fn is_idle(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now) -> bool {
+    pub(super) fn is_idle(&self, words: &[u32], rings: &Slab<SliceRing>, now: Now) -> bool {
         match &self.rule {
-            Rule::Rate(_) => RateRule::is_idle(Backlog::read(words), now.monotonic),
-            Rule::Sliding(rule) => rule.is_idle(words, rings, now.monotonic),
-            Rule::Calendar(rule) => rule.is_idle(PeriodUse::read(words), now.utc),
+            QuotaRule::Rate(_) => RateRule::is_idle(Backlog::read(words), now.monotonic),
+            QuotaRule::Sliding(rule) => rule.is_idle(words, rings, now.monotonic),
+            QuotaRule::Calendar(rule) => rule.is_idle(PeriodUse::read(words), now.utc),
         }
     }
 
     /// Frees memory that a caller no longer needs because it has become less active.
-    pub(super) fn compact(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now) {
-        if let Rule::Sliding(rule) = &self.rule {
+    pub(super) fn compact(&self, words: &mut [u32], rings: &mut Slab<SliceRing>, now: Now) {
+        if let QuotaRule::Sliding(rule) = &self.rule {
             rule.compact(words, rings, now.monotonic);
         }
     }
@@ -237,43 +257,43 @@ impl Quota {
 /// Serialization of a limit and its counts.
 impl Quota {
     pub(super) fn saved(&self) -> SavedQuota {
-        let (kind, nanos, most) = match &self.rule {
-            Rule::Rate(rule) => (0, rule.nanos(), rule.burst()),
-            Rule::Sliding(rule) => (1, [rule.slice_nanos(), 0], rule.limit()),
-            Rule::Calendar(rule) => match rule.period {
+        let (kind, nanos, max_units) = match &self.rule {
+            QuotaRule::Rate(rule) => (0, rule.nanos(), rule.burst()),
+            QuotaRule::Sliding(rule) => (1, [rule.slice_nanos(), 0], rule.limit()),
+            QuotaRule::Calendar(rule) => match rule.period {
                 CalendarPeriod::Day => (2, [0; 2], rule.limit),
                 CalendarPeriod::Month => (3, [0; 2], rule.limit),
             },
         };
-        SavedQuota { name: self.name().to_owned(), unit: self.unit, kind, nanos, most }
+        SavedQuota { name: self.name().to_owned(), unit: self.unit, kind, nanos, max_units }
     }
 
-    pub(super) fn of_saved(saved: &SavedQuota) -> Result<Self, SettingError> {
-        let SavedQuota { name, unit, kind, nanos, most } = saved;
+    pub(super) fn from_saved(saved: &SavedQuota) -> Result<Self, SettingError> {
+        let SavedQuota { name, unit, kind, nanos, max_units } = saved;
         let rule = match kind {
-            0 => Rule::Rate(RateRule::of_nanos(*nanos, *most)?),
-            1 => Rule::Sliding(SlidingRule::of_slice(nanos[0], *most)?),
-            2 => return Self::calendar(name, *unit, *most, CalendarPeriod::Day),
-            3 => return Self::calendar(name, *unit, *most, CalendarPeriod::Month),
-            _ => return Err(SettingError::new("kind", format!("{kind} is no kind of limit"))),
+            0 => QuotaRule::Rate(RateRule::of_nanos(*nanos, *max_units)?),
+            1 => QuotaRule::Sliding(SlidingRule::of_slice(nanos[0], *max_units)?),
+            2 => return Self::calendar(name, *unit, *max_units, CalendarPeriod::Day),
+            3 => return Self::calendar(name, *unit, *max_units, CalendarPeriod::Month),
+            _ => return Err(SettingError::new("kind", format!("{kind} is not a kind of limit"))),
         };
         Ok(Self::new(name, *unit, rule))
     }
 
     /// The mark of units that were charged at this time.
-    pub(super) fn mark_at(&self, at: Now, cost: Cost) -> u64 {
+    pub(super) fn mark_at(&self, at: Now, cost: QuotaCost) -> u64 {
         match &self.rule {
-            Rule::Rate(rule) => rule.used_up_at(at.monotonic, cost.units(self.unit)),
-            Rule::Sliding(rule) => rule.number_at(at.monotonic).into(),
-            Rule::Calendar(rule) => rule.period.number(at.utc).into(),
+            QuotaRule::Rate(rule) => rule.drained_at(at.monotonic, cost.units(self.unit)),
+            QuotaRule::Sliding(rule) => rule.number_at(at.monotonic).into(),
+            QuotaRule::Calendar(rule) => rule.period.number(at.utc).into(),
         }
     }
 
-    pub(super) fn save(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now, numbers: &mut Vec<u64>) {
+    pub(super) fn save(&self, words: &[u32], rings: &Slab<SliceRing>, now: Now, numbers: &mut Vec<u64>) {
         match &self.rule {
-            Rule::Rate(_) => saving::save_rate(Backlog::read(words), now.monotonic, numbers),
-            Rule::Sliding(rule) => rule.save(words, rings, now.monotonic, numbers),
-            Rule::Calendar(_) => {
+            QuotaRule::Rate(_) => saving::save_rate(Backlog::read(words), now.monotonic, numbers),
+            QuotaRule::Sliding(rule) => rule.save(words, rings, now.monotonic, numbers),
+            QuotaRule::Calendar(_) => {
                 let (period, units) = PeriodUse::read(words).numbers();
                 numbers.extend([period, units].map(u64::from));
             }
@@ -285,25 +305,25 @@ impl Quota {
     pub(super) fn restore<'a>(
         &self,
         words: &mut [u32],
-        rings: &mut Pool<SliceRing>,
+        rings: &mut Slab<SliceRing>,
         numbers: &'a [u64],
         clock: Clocks,
     ) -> Option<&'a [u64]> {
         let (first, rest) = numbers.split_first()?;
         match &self.rule {
-            Rule::Rate(_) => {
-                change(words, |backlog| saving::restore_rate(backlog, *first, clock));
+            QuotaRule::Rate(_) => {
+                update_backlog(words, |backlog| saving::restore_rate(backlog, *first, clock));
                 Some(rest)
             }
-            Rule::Sliding(rule) => {
+            QuotaRule::Sliding(rule) => {
                 let length = usize::try_from(*first).ok()?.checked_mul(2)?;
                 let (slices, rest) = rest.split_at_checked(length)?;
                 rule.restore(words, rings, slices, clock).then_some(rest)
             }
-            Rule::Calendar(_) => {
+            QuotaRule::Calendar(_) => {
                 let (units, rest) = rest.split_first()?;
                 let (period, units) = (u32::try_from(*first).ok()?, u32::try_from(*units).ok()?);
-                change_period(words, |used| used.join(period, units));
+                update_period(words, |used| used.join(period, units));
                 Some(rest)
             }
         }
@@ -312,91 +332,93 @@ impl Quota {
 
 /// How the counts of a limit continue under another limit with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carry {
+pub(super) enum CountsCarryOver {
     /// Unchanged.
     Kept,
     /// The same number of units, with another emission interval.
     Rescaled { scale: RateScale },
     /// As if used at the time of the change.
-    AsCurrent,
+    CountedAsCurrent,
     /// Discarded.
-    Nothing,
+    Discarded,
 }
 
-impl Carry {
+impl CountsCarryOver {
     /// The new mark of a reservation charged at `mark`; `None` if the counts were not kept.
     pub(super) fn mark(self, mark: u64, at: Now) -> Option<u64> {
         match self {
             Self::Kept => Some(mark),
             Self::Rescaled { scale } => Some(scale.moment(mark, at.monotonic)),
-            Self::AsCurrent | Self::Nothing => None,
+            Self::CountedAsCurrent | Self::Discarded => None,
         }
     }
 }
 
 /// Replacing one limit by another.
 impl Quota {
-    pub(super) fn carry(&self, before: &Self) -> Carry {
+    pub(super) fn carry_over(&self, before: &Self) -> CountsCarryOver {
         if self.unit != before.unit {
-            return Carry::Nothing;
+            return CountsCarryOver::Discarded;
         }
         let is_same = match (&self.rule, &before.rule) {
-            (Rule::Rate(after), Rule::Rate(before)) => match after.scale_from(before) {
-                Some(scale) => return Carry::Rescaled { scale },
+            (QuotaRule::Rate(after), QuotaRule::Rate(before)) => match after.scale_from(before) {
+                Some(scale) => return CountsCarryOver::Rescaled { scale },
                 None => after.has_period_of(before),
             },
-            (Rule::Sliding(after), Rule::Sliding(before)) => after.has_period_of(before),
-            (Rule::Calendar(after), Rule::Calendar(before)) => after.period == before.period,
-            (Rule::Rate(_) | Rule::Sliding(_) | Rule::Calendar(_), _) => false,
+            (QuotaRule::Sliding(after), QuotaRule::Sliding(before)) => after.has_period_of(before),
+            (QuotaRule::Calendar(after), QuotaRule::Calendar(before)) => after.period == before.period,
+            (QuotaRule::Rate(_) | QuotaRule::Sliding(_) | QuotaRule::Calendar(_), _) => false,
         };
-        if is_same { Carry::Kept } else { Carry::AsCurrent }
+        if is_same { CountsCarryOver::Kept } else { CountsCarryOver::CountedAsCurrent }
     }
 
     /// Writes a caller's usage under `before` into the empty words of this limit.
-    pub(super) fn carry_words(
+    pub(super) fn carry_over_words(
         &self,
         words: &mut [u32],
-        (before, carry, old): (&Self, Carry, &[u32]),
-        rings: &mut Pool<SliceRing>,
+        (before, carry, old): (&Self, CountsCarryOver, &[u32]),
+        rings: &mut Slab<SliceRing>,
         now: Now,
     ) {
         match carry {
-            Carry::Kept => words.copy_from_slice(old),
-            Carry::Rescaled { scale } => scale.backlog(Backlog::read(old), now.monotonic).write(words),
-            Carry::AsCurrent => {
+            CountsCarryOver::Kept => words.copy_from_slice(old),
+            CountsCarryOver::Rescaled { scale } => {
+                scale.backlog(Backlog::read(old), now.monotonic).write(words)
+            }
+            CountsCarryOver::CountedAsCurrent => {
                 let units = before.used(old, rings, now);
                 before.release(old, rings);
-                self.take_units(words, rings, now, units);
+                self.charge_units(words, rings, now, units);
             }
-            Carry::Nothing => before.release(old, rings),
+            CountsCarryOver::Discarded => before.release(old, rings),
         }
     }
 
     /// Units that count at this time.
-    fn used(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now) -> u32 {
+    fn used(&self, words: &[u32], rings: &Slab<SliceRing>, now: Now) -> u32 {
         match &self.rule {
-            Rule::Rate(rule) => rule.used(Backlog::read(words), now.monotonic),
-            Rule::Sliding(rule) => rule.used(words, rings, now.monotonic),
-            Rule::Calendar(rule) => rule.used(PeriodUse::read(words), now.utc),
+            QuotaRule::Rate(rule) => rule.used(Backlog::read(words), now.monotonic),
+            QuotaRule::Sliding(rule) => rule.used(words, rings, now.monotonic),
+            QuotaRule::Calendar(rule) => rule.used(PeriodUse::read(words), now.utc),
         }
     }
 
     /// Frees what words that will not be read again hold outside the record.
-    pub(super) fn release(&self, words: &[u32], rings: &mut Pool<SliceRing>) {
-        if let Rule::Sliding(_) = &self.rule {
+    pub(super) fn release(&self, words: &[u32], rings: &mut Slab<SliceRing>) {
+        if let QuotaRule::Sliding(_) = &self.rule {
             packed::release(words, rings);
         }
     }
 }
 
-fn change<T>(words: &mut [u32], step: impl FnOnce(&mut Backlog) -> T) -> T {
+fn update_backlog<T>(words: &mut [u32], step: impl FnOnce(&mut Backlog) -> T) -> T {
     let mut backlog = Backlog::read(words);
     let answer = step(&mut backlog);
     backlog.write(words);
     answer
 }
 
-fn change_period<T>(words: &mut [u32], step: impl FnOnce(&mut PeriodUse) -> T) -> T {
+fn update_period<T>(words: &mut [u32], step: impl FnOnce(&mut PeriodUse) -> T) -> T {
     let mut used = PeriodUse::read(words);
     let answer = step(&mut used);
     used.write(words);
@@ -412,16 +434,15 @@ pub struct QuotaGroup {
 
 impl QuotaGroup {
     /// The maximum number of limits in one group.
-    pub const MOST_QUOTAS: usize = 8;
+    pub const MAX_QUOTAS: usize = 8;
 
     /// Creates a group with at least one limit and distinct limit names.
     pub fn new(name: &str, quotas: Vec<Quota>) -> Result<Self, SettingError> {
         if quotas.is_empty() {
             return Err(SettingError::new("quotas", format!("group {name} has no limit")));
         }
-        if quotas.len() > Self::MOST_QUOTAS {
-            let problem =
-                format!("group {name} has {} limits, more than {}", quotas.len(), Self::MOST_QUOTAS);
+        if quotas.len() > Self::MAX_QUOTAS {
+            let problem = format!("group {name} has {} limits, more than {}", quotas.len(), Self::MAX_QUOTAS);
             return Err(SettingError::new("quotas", problem));
         }
         for (index, quota) in quotas.iter().enumerate() {

@@ -5,100 +5,100 @@
 //! the time of the change. All conversions err against the caller: units whose origin is no longer known are not
 //! refunded.
 
-use super::rule::{Carry, Quota, QuotaGroup};
+use super::rule::{CountsCarryOver, Quota, QuotaGroup};
 use crate::time::Now;
 use arrayvec::ArrayVec;
 use std::sync::Arc;
 
 /// How many changes a reservation may survive and still be refunded. Calls last minutes; operators change limits less
 /// often.
-const REMEMBERED: usize = 16;
+const MAX_HISTORY: usize = 16;
 /// The number of words in a record before the first limit.
 pub(super) const KEY_WORDS: usize = 2;
 
 #[derive(Clone, Debug)]
-pub(super) struct Limit {
+pub(super) struct NumberedQuota {
     pub(super) quota: Quota,
-    /// The number of its name, fixed for the book's lifetime.
+    /// The number of its name, fixed for the limiter's lifetime.
     pub(super) number: usize,
 }
 
 /// The limits of one group in force.
 #[derive(Debug)]
-pub(super) struct Rules {
-    pub(super) limits: Box<[Limit]>,
+pub(super) struct QuotaGroupRules {
+    pub(super) limits: Box<[NumberedQuota]>,
     /// The number of words in one caller's record.
     pub(super) words: usize,
     /// Increases with every change of a group.
     pub(super) version: u32,
     /// The latest changes, oldest first.
-    past: Vec<Step>,
+    history: Vec<RuleChange>,
 }
 
 /// Where a reservation's units were charged, limit by limit; `None` if no longer known.
-pub(super) type Marks = ArrayVec<Option<u64>, { QuotaGroup::MOST_QUOTAS }>;
+pub(super) type Marks = ArrayVec<Option<u64>, { QuotaGroup::MAX_QUOTAS }>;
 
 /// What one change did to the limits before it.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct RuleChange {
     from: u32,
     at: Now,
-    origins: Arc<[Origin]>,
+    origins: Arc<[LimitOrigin]>,
 }
 
 /// The position of a limit's predecessor, and how its counts continue.
-pub(super) type Origin = Option<(usize, Carry)>;
+pub(super) type LimitOrigin = Option<(usize, CountsCarryOver)>;
 
-impl Rules {
+impl QuotaGroupRules {
     /// The limits of a new group.
-    pub(super) fn new(limits: Box<[Limit]>, version: u32) -> Self {
+    pub(super) fn new(limits: Box<[NumberedQuota]>, version: u32) -> Self {
         let words = KEY_WORDS + limits.iter().map(|limit| limit.quota.words()).sum::<usize>();
-        Self { limits, words, version, past: Vec::new() }
+        Self { limits, words, version, history: Vec::new() }
     }
 
     /// The limits that replace `before`.
-    pub(super) fn after(before: &Self, limits: Box<[Limit]>, version: u32, at: Now) -> Self {
+    pub(super) fn after(before: &Self, limits: Box<[NumberedQuota]>, version: u32, at: Now) -> Self {
         let origins = limits.iter().map(|limit| before.origin(limit)).collect();
         let mut rules = Self::new(limits, version);
-        let forgotten = (before.past.len() + 1).saturating_sub(REMEMBERED);
-        rules.past.extend(before.past.iter().skip(forgotten).cloned());
-        rules.past.push(Step { from: before.version, at, origins });
+        let dropped = (before.history.len() + 1).saturating_sub(MAX_HISTORY);
+        rules.history.extend(before.history.iter().skip(dropped).cloned());
+        rules.history.push(RuleChange { from: before.version, at, origins });
         rules
     }
 
-    fn origin(&self, limit: &Limit) -> Origin {
-        let place = self.limits.iter().position(|before| before.number == limit.number)?;
-        Some((place, limit.quota.carry(&self.limits[place].quota)))
+    fn origin(&self, limit: &NumberedQuota) -> LimitOrigin {
+        let index = self.limits.iter().position(|before| before.number == limit.number)?;
+        Some((index, limit.quota.carry_over(&self.limits[index].quota)))
     }
 
     /// The words of the limit at this position in a record.
-    pub(super) fn words_of<'a>(&self, record: &'a [u32], place: usize) -> &'a [u32] {
-        let words = |limit: &Limit| limit.quota.words();
-        let from = KEY_WORDS + self.limits[..place].iter().map(words).sum::<usize>();
-        &record[from..from + words(&self.limits[place])]
+    pub(super) fn words_of<'a>(&self, record: &'a [u32], index: usize) -> &'a [u32] {
+        let words = |limit: &NumberedQuota| limit.quota.words();
+        let from = KEY_WORDS + self.limits[..index].iter().map(words).sum::<usize>();
+        &record[from..from + words(&self.limits[index])]
     }
 
     /// The origins of the limits, if these rules directly replaced `before`.
-    pub(super) fn origins_in(&self, before: &Self) -> Option<&[Origin]> {
-        self.past.last().filter(|step| step.from == before.version).map(|step| &*step.origins)
+    pub(super) fn origins_in(&self, before: &Self) -> Option<&[LimitOrigin]> {
+        self.history.last().filter(|step| step.from == before.version).map(|step| &*step.origins)
     }
 
     /// Translates the marks of a reservation made under this version to the current limits.
     pub(super) fn marks_since(&self, version: u32, marks: &[u64]) -> Marks {
-        let mut present: Marks = marks.iter().copied().map(Some).take(QuotaGroup::MOST_QUOTAS).collect();
+        let mut current: Marks = marks.iter().copied().map(Some).take(QuotaGroup::MAX_QUOTAS).collect();
         if version == self.version {
-            return present;
+            return current;
         }
-        let Some(first) = self.past.iter().position(|step| step.from == version) else {
+        let Some(first) = self.history.iter().position(|step| step.from == version) else {
             return self.limits.iter().map(|_| None).collect();
         };
-        for step in &self.past[first..] {
-            let carried = |origin: &Origin| {
-                let (place, carry) = (*origin)?;
-                carry.mark(present.get(place).copied().flatten()?, step.at)
+        for step in &self.history[first..] {
+            let carried = |origin: &LimitOrigin| {
+                let (index, carry) = (*origin)?;
+                carry.mark(current.get(index).copied().flatten()?, step.at)
             };
-            present = step.origins.iter().map(carried).collect();
+            current = step.origins.iter().map(carried).collect();
         }
-        present
+        current
     }
 }

@@ -1,16 +1,16 @@
 //! Saving and restoring quota usage.
 //!
-//! A book that outlives its process is saved limit by limit and restored by another process, whose monotonic clock may
+//! A limiter that outlives its process is saved limit by limit and restored by another process, whose monotonic clock may
 //! have another origin, so times are converted through UTC. Usage is restored at the latest time at which it can have
 //! happened: a restore never frees units early, and a slice may count for one slice longer.
 
-use super::book::QuotaBook;
-use super::decision::{Cost, GroupId, QuotaKey, Scope};
-use super::packed::{self, Stored};
-use super::pool::Pool;
+use super::decision::{GroupId, QuotaCost, QuotaKey, QuotaScope};
+use super::limiter::RateLimiter;
+use super::packed::{self, StoredSlices};
 use super::rate::{Backlog, RateRule};
 use super::ring::SliceRing;
-use super::rule::{Quota, QuotaGroup, Unit};
+use super::rule::{Quota, QuotaGroup, QuotaUnit};
+use super::slab::Slab;
 use super::sliding::{SLICES, SlidingRule};
 use crate::setting::SettingError;
 use crate::time::{Now, Timestamp, UtcTime};
@@ -21,14 +21,14 @@ pub struct SavedQuota {
     /// The limit's name.
     pub name: String,
     /// The unit that it counts.
-    pub unit: Unit,
+    pub unit: QuotaUnit,
     /// 0 for a rate, 1 for a sliding window, 2 for a day, 3 for a month.
     pub kind: u8,
     /// In nanoseconds: the emission interval and the period of a rate; the slice of a window; unused for a calendar
     /// limit.
     pub nanos: [u64; 2],
-    /// The most units at once.
-    pub most: u32,
+    /// The maximum number of units at once.
+    pub max_units: u32,
 }
 
 /// A group as plain numbers.
@@ -43,13 +43,13 @@ pub struct SavedGroup {
 impl SavedGroup {
     /// Saves the limits of a group.
     #[must_use]
-    pub fn of(group: &QuotaGroup) -> Self {
+    pub fn from_group(group: &QuotaGroup) -> Self {
         Self { name: group.name().to_owned(), quotas: group.quotas().iter().map(Quota::saved).collect() }
     }
 
     /// Restores the limits. Fails on numbers that no limit can have.
-    pub fn group(&self) -> Result<QuotaGroup, SettingError> {
-        let quotas: Result<_, _> = self.quotas.iter().map(Quota::of_saved).collect();
+    pub fn to_group(&self) -> Result<QuotaGroup, SettingError> {
+        let quotas: Result<_, _> = self.quotas.iter().map(Quota::from_saved).collect();
         QuotaGroup::new(&self.name, quotas?)
     }
 }
@@ -62,7 +62,7 @@ pub fn group_tag(name: &str) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-impl QuotaBook {
+impl RateLimiter {
     /// The tag of a group.
     #[must_use]
     pub fn tag(&self, group: GroupId) -> Option<u64> {
@@ -71,13 +71,13 @@ impl QuotaBook {
 
     /// The group with this tag.
     #[must_use]
-    pub fn tagged(&self, tag: u64) -> Option<GroupId> {
-        let place = self.groups.iter().position(|group| group.tag == tag)?;
-        u16::try_from(place).ok().map(GroupId::at)
+    pub fn group_with_tag(&self, tag: u64) -> Option<GroupId> {
+        let index = self.groups.iter().position(|group| group.tag == tag)?;
+        u16::try_from(index).ok().map(GroupId::from_index)
     }
 
     /// Charges what was admitted at `at`, whether it fits or not. Has no effect on a group that was removed.
-    pub fn charge(&self, scope: Scope, cost: Cost, at: Now) {
+    pub fn charge(&self, scope: QuotaScope, cost: QuotaCost, at: Now) {
         self.with_shard(scope, |shard, hash, rehash| {
             let slot = shard.find(hash, scope.key).or_else(|| shard.insert(hash, scope.key, rehash));
             if let Some(slot) = slot {
@@ -87,7 +87,13 @@ impl QuotaBook {
     }
 
     /// Corrects what was [charged](Self::charge) at `charged_at`, as [`settle`](Self::settle) does.
-    pub fn correct(&self, scope: Scope, charged_at: Now, (reserved, actual): (Cost, Cost), now: Now) {
+    pub fn correct(
+        &self,
+        scope: QuotaScope,
+        charged_at: Now,
+        (reserved, actual): (QuotaCost, QuotaCost),
+        now: Now,
+    ) {
         self.with_shard(scope, |shard, hash, rehash| {
             let is_beyond = actual.requests > reserved.requests || actual.tokens > reserved.tokens;
             let found = shard.find(hash, scope.key);
@@ -101,11 +107,11 @@ impl QuotaBook {
     /// Calls `each` for every caller of a group with usage in some window. The numbers are, limit by limit: the
     /// outstanding backlog of a rate; the count of live slices of a window, then age and units of each; the period and
     /// units of a calendar limit.
-    pub fn each_use(&self, group: GroupId, now: Now, mut each: impl FnMut(QuotaKey, &[u64])) {
+    pub fn for_each_usage(&self, group: GroupId, now: Now, mut each: impl FnMut(QuotaKey, &[u64])) {
         let Some(group) = self.groups.get(group) else { return };
         let mut numbers = Vec::new();
         for shard in &group.shards {
-            crate::sync::lock(shard).each_use(now, |key, quotas| {
+            crate::sync::lock(shard).for_each_usage(now, |key, quotas| {
                 numbers.clear();
                 quotas(&mut numbers);
                 each(key, &numbers);
@@ -113,9 +119,9 @@ impl QuotaBook {
         }
     }
 
-    /// Charges a caller's usage as of `saved`, in the format of [`each_use`](Self::each_use). Returns whether the
+    /// Charges a caller's usage as of `saved`, in the format of [`for_each_usage`](Self::for_each_usage). Returns whether the
     /// numbers matched the group's limits; if not, some of them may have been charged.
-    pub fn restore(&self, scope: Scope, numbers: &[u64], saved: Now, now: Now) -> bool {
+    pub fn restore(&self, scope: QuotaScope, numbers: &[u64], saved: Now, now: Now) -> bool {
         let clock = Clocks { saved, now };
         let mut is_whole = false;
         self.with_shard(scope, |shard, hash, rehash| {
@@ -158,29 +164,29 @@ pub(super) fn save_rate(backlog: Backlog, now: Timestamp, numbers: &mut Vec<u64>
 pub(super) fn restore_rate(backlog: &mut Backlog, owed: u64, clock: Clocks) {
     let passed = clock.now.utc.since(clock.saved.utc);
     let owed = owed.saturating_sub(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX));
-    RateRule::owe(backlog, owed, clock.now.monotonic);
+    RateRule::add_backlog(backlog, owed, clock.now.monotonic);
 }
 
 impl SlidingRule {
     pub(super) fn save(
         &self,
         words: &[u32],
-        rings: &Pool<SliceRing>,
+        rings: &Slab<SliceRing>,
         now: Timestamp,
         numbers: &mut Vec<u64>,
     ) {
         let present = self.slice_at(words, rings, now);
         let count = numbers.len();
         numbers.push(0);
-        let mut put = |slice: packed::Slice| {
+        let mut put = |slice: packed::WindowSlice| {
             if slice.units > 0 {
                 numbers.push(u64::from(present.wrapping_sub(slice.number)));
                 numbers.push(u64::from(slice.units));
             }
         };
         match packed::stored(words, rings) {
-            Stored::Packed(packed) => packed.oldest_first(present).for_each(&mut put),
-            Stored::Ring(ring) => ring.live(present).for_each(&mut put),
+            StoredSlices::PackedSlices(packed) => packed.oldest_first(present).for_each(&mut put),
+            StoredSlices::Ring(ring) => ring.live(present).for_each(&mut put),
         }
         numbers[count] = (numbers.len() - count - 1) as u64 / 2;
     }
@@ -189,7 +195,7 @@ impl SlidingRule {
     pub(super) fn restore(
         &self,
         words: &mut [u32],
-        rings: &mut Pool<SliceRing>,
+        rings: &mut Slab<SliceRing>,
         slices: &[u64],
         clock: Clocks,
     ) -> bool {

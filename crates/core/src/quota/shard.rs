@@ -3,13 +3,13 @@
 //! A caller is one contiguous record of words: its key, then its usage of each limit in turn. A decision among a
 //! million callers is bound by cache misses, so data that is read together is stored together.
 
-use super::decision::{Cost, QuotaKey};
-use super::index::{Slot, SlotIndex};
-use super::pool::Pool;
+use super::decision::{QuotaCost, QuotaKey};
+use super::index::{RecordSlot, SlotIndex};
 use super::ring::SliceRing;
-use super::rule::{Carry, Check, Quota};
-use super::rules::{KEY_WORDS, Limit, Origin, Rules};
+use super::rule::{CountsCarryOver, LimitCheck, Quota};
+use super::rules::{KEY_WORDS, LimitOrigin, NumberedQuota, QuotaGroupRules};
 use super::saving::Clocks;
+use super::slab::Slab;
 use crate::time::Now;
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ const PAGE: u32 = 128;
 pub(super) struct Shard {
     /// Under the same lock as the records, so that records are never read with other rules than they were written with.
     /// `None` in a group that was removed.
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<QuotaGroupRules>>,
     index: SlotIndex,
     records: Records,
-    free: Vec<Slot>,
+    free: Vec<RecordSlot>,
     used_slots: u32,
-    rings: Pool<SliceRing>,
+    rings: Slab<SliceRing>,
 }
 
 #[derive(Debug, Default)]
@@ -34,34 +34,34 @@ struct Records {
 }
 
 impl Records {
-    fn record(&self, slot: Slot, words: usize) -> &[u32] {
+    fn record(&self, slot: RecordSlot, words: usize) -> &[u32] {
         let from = (slot.number() % PAGE) as usize * words;
         &self.pages[(slot.number() / PAGE) as usize][from..from + words]
     }
 
-    fn record_mut(&mut self, slot: Slot, words: usize) -> &mut [u32] {
+    fn record_mut(&mut self, slot: RecordSlot, words: usize) -> &mut [u32] {
         let from = (slot.number() % PAGE) as usize * words;
         &mut self.pages[(slot.number() / PAGE) as usize][from..from + words]
     }
 
-    fn key(&self, slot: Slot, words: usize) -> QuotaKey {
+    fn key(&self, slot: RecordSlot, words: usize) -> QuotaKey {
         let record = self.record(slot, words);
         QuotaKey(u64::from(record[1]) << 32 | u64::from(record[0]))
     }
 }
 
 impl Shard {
-    pub(super) fn new(rules: Arc<Rules>) -> Self {
+    pub(super) fn new(rules: Arc<QuotaGroupRules>) -> Self {
         Self::of(Some(rules))
     }
 
-    fn of(rules: Option<Arc<Rules>>) -> Self {
-        let (index, records, rings) = (SlotIndex::default(), Records::default(), Pool::default());
+    fn of(rules: Option<Arc<QuotaGroupRules>>) -> Self {
+        let (index, records, rings) = (SlotIndex::default(), Records::default(), Slab::default());
         Self { rules, index, records, free: Vec::new(), used_slots: 0, rings }
     }
 
     /// The rules in force; `None` if the group was removed.
-    pub(super) fn rules(&self) -> Option<&Rules> {
+    pub(super) fn rules(&self) -> Option<&QuotaGroupRules> {
         self.rules.as_deref()
     }
 
@@ -69,11 +69,11 @@ impl Shard {
         self.rules().map_or(KEY_WORDS, |rules| rules.words)
     }
 
-    fn limits(&self) -> &[Limit] {
+    fn limits(&self) -> &[NumberedQuota] {
         self.rules().map_or(&[], |rules| &rules.limits)
     }
 
-    pub(super) fn find(&self, hash: u64, key: QuotaKey) -> Option<Slot> {
+    pub(super) fn find(&self, hash: u64, key: QuotaKey) -> Option<RecordSlot> {
         let words = self.words();
         self.index.find(hash, |slot| self.records.key(slot, words) == key)
     }
@@ -84,7 +84,7 @@ impl Shard {
         hash: u64,
         key: QuotaKey,
         rehash: impl Fn(QuotaKey) -> u64,
-    ) -> Option<Slot> {
+    ) -> Option<RecordSlot> {
         let words = self.words();
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -99,8 +99,8 @@ impl Shard {
         Some(slot)
     }
 
-    fn new_slot(&mut self, words: usize) -> Option<Slot> {
-        let slot = Slot::new(self.used_slots)?;
+    fn new_slot(&mut self, words: usize) -> Option<RecordSlot> {
+        let slot = RecordSlot::new(self.used_slots)?;
         if self.used_slots.is_multiple_of(PAGE) {
             self.records.pages.push(empty_page(words));
         }
@@ -111,10 +111,10 @@ impl Shard {
     /// Checks every limit of a caller in turn. An unknown caller has used nothing.
     pub(super) fn check(
         &self,
-        slot: Option<Slot>,
+        slot: Option<RecordSlot>,
         now: Now,
-        cost: Cost,
-        mut each: impl FnMut(&Limit, Check),
+        cost: QuotaCost,
+        mut each: impl FnMut(&NumberedQuota, LimitCheck),
     ) {
         let mut words = slot.map(|slot| &self.records.record(slot, self.words())[KEY_WORDS..]);
         for limit in self.limits() {
@@ -127,7 +127,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn take(&mut self, slot: Slot, now: Now, cost: Cost, mut mark: impl FnMut(u64)) {
+    pub(super) fn take(&mut self, slot: RecordSlot, now: Now, cost: QuotaCost, mut mark: impl FnMut(u64)) {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };
         let record = records.record_mut(slot, rules.words);
         for_each_limit(record, &rules.limits, |quota, words| mark(quota.take(words, rings, now, cost)));
@@ -136,10 +136,10 @@ impl Shard {
     /// Corrects a reservation that was made under rules of this version and has these marks.
     pub(super) fn settle(
         &mut self,
-        slot: Slot,
+        slot: RecordSlot,
         now: Now,
         (version, marks): (u32, &[u64]),
-        change: (Cost, Cost),
+        change: (QuotaCost, QuotaCost),
     ) {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };
         let record = records.record_mut(slot, rules.words);
@@ -150,7 +150,13 @@ impl Shard {
     }
 
     /// Corrects a charge made at `charged_at` under any rules: its marks are computed with the current rules.
-    pub(super) fn correct(&mut self, slot: Slot, charged_at: Now, change: (Cost, Cost), now: Now) {
+    pub(super) fn correct(
+        &mut self,
+        slot: RecordSlot,
+        charged_at: Now,
+        change: (QuotaCost, QuotaCost),
+        now: Now,
+    ) {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };
         let record = records.record_mut(slot, rules.words);
         for_each_limit(record, &rules.limits, |quota, words| {
@@ -160,7 +166,7 @@ impl Shard {
     }
 
     /// Calls `each` for every caller with usage in some window, with a function that writes its numbers.
-    pub(super) fn each_use(&self, now: Now, mut each: impl FnMut(QuotaKey, &dyn Fn(&mut Vec<u64>))) {
+    pub(super) fn for_each_usage(&self, now: Now, mut each: impl FnMut(QuotaKey, &dyn Fn(&mut Vec<u64>))) {
         let Some(rules) = self.rules() else { return };
         for slot in self.index.slots() {
             let record = self.records.record(slot, rules.words);
@@ -178,7 +184,7 @@ impl Shard {
     }
 
     /// Charges a caller's saved numbers. Returns whether they matched the limits.
-    pub(super) fn restore(&mut self, slot: Slot, numbers: &[u64], clock: Clocks) -> bool {
+    pub(super) fn restore(&mut self, slot: RecordSlot, numbers: &[u64], clock: Clocks) -> bool {
         let Self { rules: Some(rules), records, rings, .. } = self else { return false };
         let record = records.record_mut(slot, rules.words);
         let mut rest = Some(numbers);
@@ -209,7 +215,7 @@ impl Shard {
     }
 
     /// Replaces the limits, or removes them. Callers keep their usage as far as the limits allow.
-    pub(super) fn change(&mut self, rules: Option<&Arc<Rules>>, now: Now) {
+    pub(super) fn change_limits(&mut self, rules: Option<&Arc<QuotaGroupRules>>, now: Now) {
         let origins = match (self.rules(), rules) {
             (Some(before), Some(rules)) => rules.origins_in(before),
             (None, _) | (_, None) => None,
@@ -225,13 +231,14 @@ impl Shard {
     }
 
     /// Whether records written under the current rules can be read under rules with these origins.
-    fn has_layout(&self, origins: &[Origin]) -> bool {
-        let is_same = |(place, origin): (usize, &Origin)| *origin == Some((place, Carry::Kept));
+    fn has_layout(&self, origins: &[LimitOrigin]) -> bool {
+        let is_same =
+            |(place, origin): (usize, &LimitOrigin)| *origin == Some((place, CountsCarryOver::Kept));
         origins.len() == self.limits().len() && origins.iter().enumerate().all(is_same)
     }
 
     /// Rewrites all records. Every caller keeps its slot, so the index stays valid.
-    fn carry_records(&mut self, after: &Rules, origins: &[Origin], now: Now) {
+    fn carry_records(&mut self, after: &QuotaGroupRules, origins: &[LimitOrigin], now: Now) {
         let Self { rules: Some(before), index, records, rings, .. } = self else { return };
         let pages = records.pages.iter().map(|_| empty_page(after.words)).collect();
         let mut carried = Records { pages };
@@ -244,7 +251,7 @@ impl Shard {
                 if let Some((place, carry)) = origins_left.next().copied().flatten() {
                     let former = &before.limits[place].quota;
                     let old = before.words_of(old, place);
-                    quota.carry_words(words, (former, carry, old), rings, now);
+                    quota.carry_over_words(words, (former, carry, old), rings, now);
                 }
             });
             for (place, limit) in before.limits.iter().enumerate() {
@@ -266,7 +273,7 @@ impl Shard {
         self.index.bytes()
             + self.records.pages.len() * page
             + self.records.pages.capacity() * size_of::<Box<[u32]>>()
-            + self.free.capacity() * size_of::<Slot>()
+            + self.free.capacity() * size_of::<RecordSlot>()
             + self.rings.bytes()
     }
 }
@@ -278,9 +285,9 @@ fn empty_page(words: usize) -> Box<[u32]> {
     vec![0; PAGE as usize * words].into()
 }
 
-fn for_each_limit(record: &mut [u32], limits: &[Limit], mut each: impl FnMut(&Quota, &mut [u32])) {
+fn for_each_limit(record: &mut [u32], limits: &[NumberedQuota], mut each: impl FnMut(&Quota, &mut [u32])) {
     let mut words = &mut record[KEY_WORDS..];
-    for Limit { quota, .. } in limits {
+    for NumberedQuota { quota, .. } in limits {
         let (own, rest) = words.split_at_mut(quota.words());
         each(quota, own);
         words = rest;

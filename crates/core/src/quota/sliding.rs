@@ -4,10 +4,10 @@
 //! no window of the period's length, wherever it begins, ever holds more than the limit, and a unit is released at most
 //! one slice late. With fewer slices in the sum, twice the limit could pass at the edge of a slice.
 
-use super::packed::{self, Slice, Stored};
-use super::pool::Pool;
+use super::packed::{self, StoredSlices, WindowSlice};
 use super::ring::SliceRing;
-use super::rule::{Check, QuotaKind};
+use super::rule::{LimitCheck, QuotaKind};
+use super::slab::Slab;
 use crate::setting::{SettingError, at_least_one};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(super) const SLICES: u32 = 61;
 
 /// How many slices a timestamp may lie behind before its number is taken to have wrapped around.
-const FURTHEST_BEHIND: u32 = 1 << 30;
+const MAX_SLICES_BEHIND: u32 = 1 << 30;
 
 /// At most `limit` units in any period of sixty slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct SlidingRule {
 
 /// The slice of a timestamp and the offset into it.
 #[derive(Clone, Copy, Debug)]
-struct Present {
+struct SlicePosition {
     slice: u32,
     into_slice: u64,
 }
@@ -39,11 +39,11 @@ impl SlidingRule {
             return Err(SettingError::new("per", format!("{per:?} is shorter than 1s")));
         }
         let Some(limit) = limit.checked_add(burst) else {
-            return Err(SettingError::new("burst", format!("{limit} + {burst} is more than can be counted")));
+            return Err(SettingError::new("burst", format!("{limit} + {burst} is more than 4294967295")));
         };
         let slice_nanos = nanos(per).div_ceil(u64::from(SLICES - 1));
         if slice_nanos.checked_mul(u64::from(SLICES)).is_none() {
-            return Err(SettingError::new("per", format!("{per:?} is longer than can be counted")));
+            return Err(SettingError::new("per", format!("{per:?} is longer than 584 years")));
         }
         Ok(Self { slice_nanos, limit })
     }
@@ -56,10 +56,7 @@ impl SlidingRule {
         at_least_one("limit", limit.into())?;
         at_least_one("slice", slice_nanos)?;
         if slice_nanos.checked_mul(u64::from(SLICES)).is_none() {
-            return Err(SettingError::new(
-                "slice",
-                format!("{slice_nanos} ns are longer than can be counted"),
-            ));
+            return Err(SettingError::new("slice", format!("{slice_nanos} ns is too long for a slice")));
         }
         Ok(Self { slice_nanos, limit })
     }
@@ -69,7 +66,7 @@ impl SlidingRule {
     }
 
     /// The slice of this timestamp for a caller with this usage; never before the caller's newest slice.
-    pub(super) fn slice_at(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> u32 {
+    pub(super) fn slice_at(&self, words: &[u32], rings: &Slab<SliceRing>, now: Timestamp) -> u32 {
         self.present(now, packed::newest(words, rings)).slice
     }
 
@@ -85,51 +82,54 @@ impl SlidingRule {
         self.slice_nanos == other.slice_nanos
     }
 
-    fn present(&self, now: Timestamp, newest: Option<u32>) -> Present {
+    fn present(&self, now: Timestamp, newest: Option<u32>) -> SlicePosition {
         let (slice, into_slice) = (now.as_nanos() / self.slice_nanos, now.as_nanos() % self.slice_nanos);
         // Numbers wrap after 2^32 slices, and are only ever compared over 61 of them.
         let slice = u32::try_from(slice & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match newest {
             // A timestamp before the newest slice, read by a slower thread, belongs to the newest slice. Taken for a
             // later one, it would renew the whole limit.
-            Some(newest) if newest.wrapping_sub(slice).wrapping_sub(1) < FURTHEST_BEHIND => {
-                Present { slice: newest, into_slice: 0 }
+            Some(newest) if newest.wrapping_sub(slice).wrapping_sub(1) < MAX_SLICES_BEHIND => {
+                SlicePosition { slice: newest, into_slice: 0 }
             }
-            _ => Present { slice, into_slice },
+            _ => SlicePosition { slice, into_slice },
         }
     }
 
     /// Decides by the sum of the live slices; for the wait, walks the slices oldest first.
-    fn check<S: Iterator<Item = Slice>>(
+    fn check<S: Iterator<Item = WindowSlice>>(
         &self,
-        present: Present,
+        present: SlicePosition,
         used: u64,
         oldest_first: impl FnOnce() -> S,
         units: u32,
-    ) -> Check {
+    ) -> LimitCheck {
         if units > self.limit {
-            return Check::Never { capacity: self.limit };
+            return LimitCheck::Never { capacity: self.limit };
         }
         let left = self.left(used);
         if units <= left {
-            return Check::Fits { remaining: left - units };
+            return LimitCheck::Fits { remaining: left - units };
         }
         let mut still_used = used;
         for slice in oldest_first() {
             still_used = still_used.saturating_sub(slice.units.into());
             if units <= self.left(still_used) {
-                return Check::Wait { wait: self.until_released(slice.number, present), remaining: left };
+                return LimitCheck::Wait {
+                    wait: self.until_released(slice.number, present),
+                    remaining: left,
+                };
             }
         }
         // Unreachable: with no slices left the whole limit is free, and the units fit into that.
-        Check::Wait { wait: Duration::from_nanos(self.slice_nanos * u64::from(SLICES)), remaining: left }
+        LimitCheck::Wait { wait: Duration::from_nanos(self.slice_nanos * u64::from(SLICES)), remaining: left }
     }
 
     fn left(&self, used: u64) -> u32 {
         self.limit.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
-    fn until_released(&self, slice: u32, present: Present) -> Duration {
+    fn until_released(&self, slice: u32, present: SlicePosition) -> Duration {
         let age = present.slice.wrapping_sub(slice);
         let slices = u64::from(SLICES.saturating_sub(age));
         Duration::from_nanos((self.slice_nanos * slices).saturating_sub(present.into_slice))
@@ -141,17 +141,17 @@ impl SlidingRule {
     pub(super) fn check_words(
         &self,
         words: &[u32],
-        rings: &Pool<SliceRing>,
+        rings: &Slab<SliceRing>,
         now: Timestamp,
         units: u32,
-    ) -> Check {
+    ) -> LimitCheck {
         match packed::stored(words, rings) {
-            Stored::Packed(packed) => {
+            StoredSlices::PackedSlices(packed) => {
                 let present = self.present(now, packed.newest());
                 let used = packed.used(present.slice);
                 self.check(present, used, || packed.oldest_first(present.slice), units)
             }
-            Stored::Ring(ring) => ring.check(self, now, units),
+            StoredSlices::Ring(ring) => ring.check(self, now, units),
         }
     }
 
@@ -159,38 +159,38 @@ impl SlidingRule {
     pub(super) fn take(
         &self,
         words: &mut [u32],
-        rings: &mut Pool<SliceRing>,
+        rings: &mut Slab<SliceRing>,
         now: Timestamp,
         units: u32,
     ) -> u64 {
         let present = self.present(now, packed::newest(words, rings)).slice;
         if units > 0 {
-            packed::add(words, rings, Slice { number: present, units });
+            packed::add(words, rings, WindowSlice { number: present, units });
         }
         present.into()
     }
 
-    pub(super) fn give_back(words: &mut [u32], rings: &mut Pool<SliceRing>, mark: u64, units: u32) {
+    pub(super) fn refund(words: &mut [u32], rings: &mut Slab<SliceRing>, mark: u64, units: u32) {
         let number = u32::try_from(mark).unwrap_or(u32::MAX);
-        packed::give_back(words, rings, Slice { number, units });
+        packed::refund(words, rings, WindowSlice { number, units });
     }
 
     /// Units that count at this time.
-    pub(super) fn used(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> u32 {
+    pub(super) fn used(&self, words: &[u32], rings: &Slab<SliceRing>, now: Timestamp) -> u32 {
         let present = self.present(now, packed::newest(words, rings)).slice;
         let used = match packed::stored(words, rings) {
-            Stored::Packed(packed) => packed.used(present),
-            Stored::Ring(ring) => ring.used(present),
+            StoredSlices::PackedSlices(packed) => packed.used(present),
+            StoredSlices::Ring(ring) => ring.used(present),
         };
         u32::try_from(used).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn is_idle(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> bool {
-        self.check_words(words, rings, now, self.limit) == Check::Fits { remaining: 0 }
+    pub(super) fn is_idle(&self, words: &[u32], rings: &Slab<SliceRing>, now: Timestamp) -> bool {
+        self.check_words(words, rings, now, self.limit) == LimitCheck::Fits { remaining: 0 }
     }
 
     /// Frees memory that a caller no longer needs because it has become less active.
-    pub(super) fn compact(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Timestamp) {
+    pub(super) fn compact(&self, words: &mut [u32], rings: &mut Slab<SliceRing>, now: Timestamp) {
         let present = self.present(now, packed::newest(words, rings));
         packed::shrink(words, rings, present.slice);
     }
@@ -198,10 +198,10 @@ impl SlidingRule {
 
 impl SliceRing {
     pub(crate) fn has_room(&self, rule: &SlidingRule, now: Timestamp, units: u32) -> bool {
-        matches!(self.check(rule, now, units), Check::Fits { .. })
+        matches!(self.check(rule, now, units), LimitCheck::Fits { .. })
     }
 
-    pub(super) fn check(&self, rule: &SlidingRule, now: Timestamp, units: u32) -> Check {
+    pub(super) fn check(&self, rule: &SlidingRule, now: Timestamp, units: u32) -> LimitCheck {
         let present = rule.present(now, self.newest());
         rule.check(present, self.used(present.slice), || self.live(present.slice), units)
     }
@@ -209,6 +209,6 @@ impl SliceRing {
     /// Charges units whether they fit or not.
     pub(crate) fn take(&mut self, rule: &SlidingRule, now: Timestamp, units: u32) {
         let number = rule.present(now, self.newest()).slice;
-        self.add(Slice { number, units });
+        self.add(WindowSlice { number, units });
     }
 }

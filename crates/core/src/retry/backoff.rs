@@ -1,6 +1,6 @@
 //! Exponential backoff with jitter.
 
-use crate::chance::Draw;
+use crate::random::Draw;
 use crate::setting::{Factor, SettingError, ordered, positive};
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ pub enum Jitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackoffOptions {
     /// The first wait, before jitter.
-    pub base: Duration,
+    pub base_delay: Duration,
     /// The upper bound of the wait, before a multiplicative jitter.
-    pub cap: Duration,
+    pub max_delay: Duration,
     /// How waits are randomized.
     pub jitter: Jitter,
 }
@@ -39,7 +39,11 @@ impl BackoffOptions {
     /// For a user who is waiting: 100 ms up to 10 s, decorrelated jitter.
     #[must_use]
     pub const fn interactive() -> Self {
-        Self { base: Duration::from_millis(100), cap: Duration::from_secs(10), jitter: Jitter::Decorrelated }
+        Self {
+            base_delay: Duration::from_millis(100),
+            max_delay: Duration::from_secs(10),
+            jitter: Jitter::Decorrelated,
+        }
     }
 
     /// For background work: 1 s doubling up to 60 s, times a factor between a half and one and a half.
@@ -47,13 +51,13 @@ impl BackoffOptions {
     pub const fn background() -> Self {
         let jitter =
             Jitter::Multiplicative { low: Factor::of_thousandths(500), high: Factor::of_thousandths(1_500) };
-        Self { base: Duration::from_secs(1), cap: Duration::from_secs(60), jitter }
+        Self { base_delay: Duration::from_secs(1), max_delay: Duration::from_secs(60), jitter }
     }
 
     /// Validates the backoff: it must wait, and its cap must not be below its base.
     pub fn check(self) -> Result<Backoff, SettingError> {
-        positive("base", self.base)?;
-        ordered(("base", self.base), ("cap", self.cap))?;
+        positive("base_delay", self.base_delay)?;
+        ordered(("base_delay", self.base_delay), ("max_delay", self.max_delay))?;
         if let Jitter::Multiplicative { low, high } = self.jitter
             && low > high
         {
@@ -67,7 +71,7 @@ impl BackoffOptions {
 /// another's waits.
 ///
 /// ```
-/// use seawall_core::chance::Draw;
+/// use seawall_core::random::Draw;
 /// use seawall_core::retry::{BackoffOptions, BackoffState};
 /// use std::time::Duration;
 ///
@@ -90,15 +94,15 @@ impl Backoff {
     /// The next wait of this request.
     #[must_use]
     pub fn next(&self, state: &mut BackoffState, draw: Draw) -> Duration {
-        let BackoffOptions { base, cap, jitter } = self.0;
-        let exponential = doubled(base, state.waits).min(cap);
+        let BackoffOptions { base_delay, max_delay, jitter } = self.0;
+        let exponential = doubled(base_delay, state.waits).min(max_delay);
         let wait = match jitter {
             Jitter::None => exponential,
             Jitter::Full => draw.between(Duration::ZERO, exponential),
             Jitter::Equal => draw.between(exponential / 2, exponential),
             Jitter::Decorrelated => {
-                let previous = state.previous.unwrap_or(base);
-                draw.between(base, previous.saturating_mul(3)).min(cap)
+                let previous = state.previous.unwrap_or(base_delay);
+                draw.between(base_delay, previous.saturating_mul(3)).min(max_delay)
             }
             Jitter::Multiplicative { low, high } => {
                 draw.between(low.times(exponential), high.times(exponential))
@@ -110,7 +114,7 @@ impl Backoff {
     }
 }
 
-fn doubled(base: Duration, times: u32) -> Duration {
+fn doubled(base_delay: Duration, times: u32) -> Duration {
     // Past 2^64 nanoseconds every cap has been reached.
-    2_u32.checked_pow(times).map_or(Duration::MAX, |factor| base.saturating_mul(factor))
+    2_u32.checked_pow(times).map_or(Duration::MAX, |factor| base_delay.saturating_mul(factor))
 }

@@ -12,14 +12,14 @@ pub struct HedgeOptions {
     /// Whether to hedge at all.
     pub enabled: bool,
     /// The hedges allowed per first attempts, in percent.
-    pub extra_percent: f64,
+    pub percent: f64,
     /// The minimum wait before a hedge, however fast the target usually is.
-    pub least_wait: Duration,
+    pub min_delay: Duration,
 }
 
 impl Default for HedgeOptions {
     fn default() -> Self {
-        Self { enabled: false, extra_percent: 5.0, least_wait: Duration::from_millis(100) }
+        Self { enabled: false, percent: 5.0, min_delay: Duration::from_millis(100) }
     }
 }
 
@@ -39,7 +39,7 @@ pub struct HedgeSituation {
     /// Whether there is another target to hedge on.
     pub has_other_target: bool,
     /// Whether cost control or degradation rules out extra calls.
-    pub must_save: bool,
+    pub extra_calls_barred: bool,
 }
 
 /// The credits of a hedge; hold them until its attempt has ended.
@@ -74,7 +74,7 @@ pub enum HedgeRefusal {
     /// The target is under pressure; more load would not help it.
     Pressure,
     /// Cost control or degradation rules out extra calls.
-    MustSave,
+    ExtraCallsBarred,
     /// There is too little data to know what is slow for this target.
     Unmeasured,
     /// Hedges have used up their share of extra attempts.
@@ -104,7 +104,7 @@ pub enum HedgeRefusal {
 ///     pressure: Pressure::Normal,
 ///     has_content: false,
 ///     has_other_target: true,
-///     must_save: false,
+///     extra_calls_barred: false,
 /// };
 /// assert!(matches!(hedging.decide(&situation, &budget), HedgeDecision::Wait(_)));
 /// situation.now = Timestamp::ZERO + Duration::from_millis(800);
@@ -113,7 +113,7 @@ pub enum HedgeRefusal {
 #[derive(Clone, Debug)]
 pub struct HedgePolicy {
     enabled: bool,
-    least_wait: Duration,
+    min_delay: Duration,
     share: RetryBudget,
 }
 
@@ -121,10 +121,10 @@ impl HedgePolicy {
     /// Validates the settings.
     pub fn new(options: HedgeOptions) -> Result<Self, SettingError> {
         let ratio = RatioOptions {
-            percent: options.extra_percent,
+            percent: options.percent,
             window: Duration::from_secs(60),
-            floor_in_flight: 0,
-            reserve_per_second: 0,
+            min_concurrency: 0,
+            min_per_second: 0,
         };
         let share = RetryBudget::new(RetryBudgetOptions {
             ratio: Some(ratio),
@@ -132,7 +132,7 @@ impl HedgePolicy {
             bucket: None,
             costs: CreditCosts::CLASSIC,
         })?;
-        Ok(Self { enabled: options.enabled, least_wait: options.least_wait, share })
+        Ok(Self { enabled: options.enabled, min_delay: options.min_delay, share })
     }
 
     /// Whether hedging is enabled.
@@ -173,13 +173,13 @@ impl HedgePolicy {
         if !situation.has_other_target {
             return Err(HedgeRefusal::NoOtherTarget);
         }
-        if situation.must_save {
-            return Err(HedgeRefusal::MustSave);
+        if situation.extra_calls_barred {
+            return Err(HedgeRefusal::ExtraCallsBarred);
         }
         if situation.pressure != Pressure::Normal {
             return Err(HedgeRefusal::Pressure);
         }
-        situation.slow_start.map(|slow| slow.max(self.least_wait)).ok_or(HedgeRefusal::Unmeasured)
+        situation.slow_start.map(|slow| slow.max(self.min_delay)).ok_or(HedgeRefusal::Unmeasured)
     }
 
     fn pay(&self, now: Timestamp, budget: &RetryBudget) -> Result<HedgeCredits, HedgeRefusal> {

@@ -15,8 +15,8 @@
 mod backoff;
 mod counters;
 mod hedge;
-mod hint;
 mod policy;
+mod retry_after;
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -25,20 +25,20 @@ mod tests;
 pub use backoff::{Backoff, BackoffOptions, BackoffState, Jitter};
 pub use counters::{RetryCounters, RetrySnapshot};
 pub use hedge::{HedgeCredits, HedgeDecision, HedgeOptions, HedgePolicy, HedgeRefusal, HedgeSituation};
-pub use hint::HintOptions;
 pub use policy::{RetryLimits, RetryOptions, RetryPolicy};
+pub use retry_after::RetryAfterOptions;
 
-use crate::chance::Draw;
 use crate::credit::{Credit, CreditRefusal, CreditUse, RetryBudget};
 use crate::deadline::Deadline;
 use crate::failure::{Failure, FailureKind, Retryability};
 use crate::pressure::Pressure;
+use crate::random::Draw;
 use crate::time::Timestamp;
 use std::time::Duration;
 
 /// A target that asked for a pause no longer than this is waited for, even if another target is ready, because the
 /// first target of a route is the one its operator prefers.
-pub const WORTH_WAITING_HERE: Duration = Duration::from_secs(1);
+pub const MAX_PREFERRED_WAIT: Duration = Duration::from_secs(1);
 
 /// The situation after a failed attempt.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub struct RetrySituation {
     pub pressure: Option<Pressure>,
     /// How long the target is still held back because it asked for a pause; `None` if it did not. This wait replaces
     /// the limits of pressure, because the target has named the time from which it will answer.
-    pub held_back: Option<Duration>,
+    pub throttled_for: Option<Duration>,
     /// Whether another target can be called at once, and so earlier than one that is held back.
     pub other_is_ready: bool,
     /// Whether the target's breaker lets calls pass.
@@ -75,7 +75,7 @@ impl RetrySituation {
             deadline,
             usual_attempt: None,
             pressure: None,
-            held_back: None,
+            throttled_for: None,
             other_is_ready: false,
             breaker_passes: true,
             has_other_target: false,
@@ -121,7 +121,7 @@ pub enum StopReason {
     /// The retry budget refused a credit.
     Budget,
     /// The target asked for a longer pause than a failover takes.
-    HeldBack,
+    Throttled,
 }
 
 impl StopReason {
@@ -135,7 +135,7 @@ impl StopReason {
         Self::BreakerOpen,
         Self::NoTime,
         Self::Budget,
-        Self::HeldBack,
+        Self::Throttled,
     ];
 
     /// The label in logs and metrics.
@@ -150,7 +150,7 @@ impl StopReason {
             Self::BreakerOpen => "breaker_open",
             Self::NoTime => "no_time",
             Self::Budget => "budget",
-            Self::HeldBack => "held_back",
+            Self::Throttled => "throttled",
         }
     }
 
@@ -191,7 +191,7 @@ pub struct RetriesExhausted {
 /// The retry state of one request.
 ///
 /// ```
-/// use seawall_core::chance::Draw;
+/// use seawall_core::random::Draw;
 /// use seawall_core::deadline::Deadline;
 /// use seawall_core::failure::{Failure, FailureKind};
 /// use seawall_core::retry::{Retries, RetryDecision, RetryOptions, RetrySituation, StopReason};
@@ -223,12 +223,12 @@ pub struct Retries {
 }
 
 /// The gate that stopped the retry.
-struct Stop {
+struct StoppedRetry {
     reason: StopReason,
     budget: Option<CreditRefusal>,
 }
 
-impl From<StopReason> for Stop {
+impl From<StopReason> for StoppedRetry {
     fn from(reason: StopReason) -> Self {
         Self { reason, budget: None }
     }
@@ -265,7 +265,7 @@ impl Retries {
                 self.waited = self.waited.saturating_add(after);
                 (RetryDecision::RetrySame { after, credit }, RetryEvent { delay: Some(after), ..event })
             }
-            Err(Stop { reason, budget }) => {
+            Err(StoppedRetry { reason, budget }) => {
                 let fails_over = situation.has_other_target && may_fail_over(failure, situation);
                 let event = RetryEvent { stopped: Some(reason), fails_over, budget, ..event };
                 if fails_over {
@@ -291,11 +291,11 @@ impl Retries {
         situation: &RetrySituation,
         budget: Option<&RetryBudget>,
         draw: Draw,
-    ) -> Result<(Duration, Option<Credit>), Stop> {
+    ) -> Result<(Duration, Option<Credit>), StoppedRetry> {
         if situation.committed {
             return Err(StopReason::Committed.into());
         }
-        if failure.retryability != Retryability::Here {
+        if failure.retryability != Retryability::SameTarget {
             return Err(StopReason::NotRetryable.into());
         }
         if !situation.repeatable && !failure.not_executed {
@@ -309,25 +309,25 @@ impl Retries {
         if !situation.breaker_passes {
             return Err(StopReason::BreakerOpen.into());
         }
-        let asked_for = situation.held_back.or_else(|| failure.hold());
-        if situation.other_is_ready && asked_for.is_some_and(|wait| wait > WORTH_WAITING_HERE) {
-            return Err(StopReason::HeldBack.into());
+        let asked_for = situation.throttled_for.or_else(|| failure.honoured_retry_after());
+        if situation.other_is_ready && asked_for.is_some_and(|wait| wait > MAX_PREFERRED_WAIT) {
+            return Err(StopReason::Throttled.into());
         }
-        let pressure = situation.pressure.filter(|_| situation.held_back.is_none());
+        let pressure = situation.pressure.filter(|_| situation.throttled_for.is_none());
         if pressure.is_some_and(|pressure| self.retries >= pressure.retries()) {
             return Err(StopReason::Pressure.into());
         }
         let mut backoff = self.backoff;
         let after = self.wait(&mut backoff, failure, pressure, draw);
-        let after = after.max(situation.held_back.unwrap_or_default());
-        let attempt = situation.usual_attempt.unwrap_or(Duration::ZERO).max(self.policy.least_attempt);
+        let after = after.max(situation.throttled_for.unwrap_or_default());
+        let attempt = situation.usual_attempt.unwrap_or(Duration::ZERO).max(self.policy.min_attempt_time);
         if !situation.deadline.has_room(situation.now, after.saturating_add(attempt)) {
             return Err(StopReason::NoTime.into());
         }
         let credit = match budget {
             Some(budget) => {
                 let wanted_for = CreditUse::Retry(failure.kind);
-                let refused = |gate| Stop { reason: StopReason::Budget, budget: Some(gate) };
+                let refused = |gate| StoppedRetry { reason: StopReason::Budget, budget: Some(gate) };
                 Some(budget.withdraw(wanted_for, situation.now).map_err(refused)?)
             }
             None => None,
@@ -345,13 +345,13 @@ impl Retries {
     ) -> Duration {
         let own = self.policy.backoff.next(backoff, draw);
         let own = pressure.map_or(own, |pressure| pressure.multiplier().times(own));
-        self.policy.hint.apply(own, failure.retry_after, draw)
+        self.policy.retry_after.apply(own, failure.retry_after, draw)
     }
 }
 
 /// Another target can still help, unless the answer has begun or the failure is caused by the request itself.
 fn may_fail_over(failure: &Failure, situation: &RetrySituation) -> bool {
     !situation.committed
-        && failure.retryability != Retryability::Nowhere
+        && failure.retryability != Retryability::Never
         && (situation.repeatable || failure.not_executed)
 }

@@ -1,7 +1,7 @@
 //! Retry policy: how many retries each kind of failure gets.
 
 use super::backoff::{Backoff, BackoffOptions};
-use super::hint::{HintOptions, HintRule};
+use super::retry_after::{RetryAfterOptions, RetryAfterRule};
 use crate::failure::FailureKind;
 use crate::setting::SettingError;
 use crate::strategy::{FailureClass, FailureRow};
@@ -53,13 +53,13 @@ pub struct RetryOptions {
     /// The backoff between attempts.
     pub backoff: BackoffOptions,
     /// The maximum retries on one target, for any failure.
-    pub most_retries: u32,
+    pub max_retries: u32,
     /// The maximum retries on one target, by kind of failure.
     pub limits: RetryLimits,
     /// How Retry-After is applied.
-    pub hint: HintOptions,
+    pub retry_after: RetryAfterOptions,
     /// The minimum time for an attempt; with less time left, no attempt is made.
-    pub least_attempt: Duration,
+    pub min_attempt_time: Duration,
 }
 
 impl RetryOptions {
@@ -68,10 +68,10 @@ impl RetryOptions {
     pub fn interactive() -> Self {
         Self {
             backoff: BackoffOptions::interactive(),
-            most_retries: 5,
+            max_retries: 5,
             limits: RetryLimits::from_table(|row| row.interactive_retries),
-            hint: HintOptions::default(),
-            least_attempt: Duration::from_millis(100),
+            retry_after: RetryAfterOptions::default(),
+            min_attempt_time: Duration::from_millis(100),
         }
     }
 
@@ -80,25 +80,25 @@ impl RetryOptions {
     pub fn background() -> Self {
         Self {
             backoff: BackoffOptions::background(),
-            most_retries: 5,
+            max_retries: 5,
             limits: RetryLimits::from_table(|row| row.background_retries),
-            hint: HintOptions::default(),
-            least_attempt: Duration::from_secs(1),
+            retry_after: RetryAfterOptions::default(),
+            min_attempt_time: Duration::from_secs(1),
         }
     }
 
     /// Validates the policy, including its backoff and its Retry-After rule.
     pub fn check(self) -> Result<RetryPolicy, SettingError> {
-        if self.most_retries > 100 {
-            let problem = format!("{} is more than 100", self.most_retries);
-            return Err(SettingError::new("most_retries", problem));
+        if self.max_retries > 100 {
+            let problem = format!("{} is more than 100", self.max_retries);
+            return Err(SettingError::new("max_retries", problem));
         }
         Ok(RetryPolicy {
             backoff: self.backoff.check()?,
-            most_retries: self.most_retries,
+            max_retries: self.max_retries,
             limits: self.limits,
-            hint: self.hint.check()?,
-            least_attempt: self.least_attempt,
+            retry_after: self.retry_after.check()?,
+            min_attempt_time: self.min_attempt_time,
         })
     }
 }
@@ -107,21 +107,21 @@ impl RetryOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     pub(super) backoff: Backoff,
-    most_retries: u32,
+    max_retries: u32,
     limits: RetryLimits,
-    pub(super) hint: HintRule,
-    pub(super) least_attempt: Duration,
+    pub(super) retry_after: RetryAfterRule,
+    pub(super) min_attempt_time: Duration,
 }
 
 impl RetryPolicy {
     /// Whether a Retry-After of this length is plausible. One that is not must not be passed on to the caller either.
     #[must_use]
-    pub fn believes(&self, hint: Duration) -> bool {
-        self.hint.believes(hint)
+    pub fn is_plausible_retry_after(&self, hint: Duration) -> bool {
+        self.retry_after.is_plausible(hint)
     }
 
     /// The maximum retries on one target after a failure of this kind.
     pub(super) fn retries(&self, kind: FailureKind) -> u32 {
-        self.limits.of(kind).min(self.most_retries)
+        self.limits.of(kind).min(self.max_retries)
     }
 }

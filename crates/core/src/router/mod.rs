@@ -13,13 +13,13 @@
 //! the evaluator combines those and takes the lowest ceiling.
 //!
 //! ```
-//! use seawall_core::router::{RouteSituation, RouterOptions};
+//! use seawall_core::router::{RoutingSituation, RouterOptions};
 //! use seawall_core::time::UtcTime;
 //! use seawall_core::vocabulary::{Ceiling, Priority, Tier};
 //! use std::time::Duration;
 //!
 //! let router = RouterOptions::default().check().unwrap();
-//! let caller = RouteSituation::of(Some(Tier::Standard));
+//! let caller = RoutingSituation::of(Some(Tier::Standard));
 //! let noon_in_tokyo = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(3 * 3_600);
 //! let route = router.route(&caller, noon_in_tokyo);
 //! assert_eq!((route.priority, route.ceiling), (Priority::Normal, Ceiling::Strong));
@@ -33,17 +33,17 @@ mod table;
 #[cfg(not(loom))]
 mod tests;
 
-pub use table::{RouteReason, RouteRule};
+pub use table::{RoutingReason, RoutingRule};
 
 use crate::hours::{Hours, HoursOptions};
 use crate::setting::SettingError;
 use crate::time::UtcTime;
-use crate::vocabulary::{Ceiling, Intent, Priority, Tier, words};
+use crate::vocabulary::{Ceiling, Intent, Priority, Tier, named_enum};
 use arrayvec::ArrayVec;
 
-words! {
+named_enum! {
     /// What a request is for.
-    pub enum Purpose as "purpose" {
+    pub enum RequestPurpose as "purpose" {
         /// A user waits for the response.
         Caller = "caller",
         /// Background work; no user waits for the response.
@@ -53,9 +53,9 @@ words! {
     }
 }
 
-words! {
+named_enum! {
     /// What was missing or special about a request, besides the rule that applied.
-    pub enum RouteNote as "route note" {
+    pub enum RoutingNote as "route note" {
         /// The caller's tier is unknown.
         TierUnknown = "tier_unknown",
         /// The intent is unknown.
@@ -65,23 +65,23 @@ words! {
     }
 }
 
-impl RouteNote {
+impl RoutingNote {
     /// The note as a sentence.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::TierUnknown => "The tier could not be found, so the caller is treated as a guest.",
-            Self::IntentMissing => "Nobody could tell what the message is about.",
-            Self::Background => "Nobody waits for it, so everybody else goes first.",
+            Self::TierUnknown => "The tier is unknown; the caller is treated as a guest.",
+            Self::IntentMissing => "The intent is unknown.",
+            Self::Background => "Background work: all interactive requests have priority.",
         }
     }
 }
 
 /// The router's input for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteSituation {
+pub struct RoutingSituation {
     /// What the request is for.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
     /// The verified tier; `None` if it is unknown.
     pub tier: Option<Tier>,
     /// Whether the caller's shopping cart has items.
@@ -94,12 +94,12 @@ pub struct RouteSituation {
     pub guest_lite: bool,
 }
 
-impl RouteSituation {
+impl RoutingSituation {
     /// An unclassified message of a caller of this tier, with an empty cart and everything available.
     #[must_use]
     pub const fn of(tier: Option<Tier>) -> Self {
         Self {
-            purpose: Purpose::Caller,
+            purpose: RequestPurpose::Caller,
             tier,
             has_cart: false,
             intent: None,
@@ -115,7 +115,7 @@ impl RouteSituation {
 
 /// How a request is treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct RoutingDecision {
     /// Scheduling priority in the queue.
     pub priority: Priority,
     /// Whether retrieval is used.
@@ -127,13 +127,13 @@ pub struct Route {
     /// Whether only templates and cached answers are tried.
     pub cache_only: bool,
     /// The rule that applied.
-    pub reason: RouteReason,
+    pub reason: RoutingReason,
     /// What was missing or special.
-    pub notes: RouteNotes,
+    pub notes: RoutingNotes,
 }
 
 /// The notes of a route, each at most once.
-pub type RouteNotes = ArrayVec<RouteNote, { RouteNote::ALL.len() }>;
+pub type RoutingNotes = ArrayVec<RoutingNote, { RoutingNote::ALL.len() }>;
 
 /// Router settings before validation; see [`RouterOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Default for Router {
 impl Router {
     /// The route of a request at this time.
     #[must_use]
-    pub fn route(&self, situation: &RouteSituation, utc: UtcTime) -> Route {
+    pub fn route(&self, situation: &RoutingSituation, utc: UtcTime) -> RoutingDecision {
         route(situation, self.evening_peak.contains(utc))
     }
 
@@ -185,24 +185,24 @@ impl Router {
 
 /// The route of a request, inside or outside the evening peak.
 #[must_use]
-pub fn route(situation: &RouteSituation, in_peak: bool) -> Route {
+pub fn route(situation: &RoutingSituation, in_peak: bool) -> RoutingDecision {
     let reason = reason(situation, in_peak);
     let rule = reason.rule();
-    let background = situation.purpose == Purpose::Background;
-    let mut notes = RouteNotes::new();
+    let background = situation.purpose == RequestPurpose::Background;
+    let mut notes = RoutingNotes::new();
     // Health checks have neither tier nor intent, so that these are not noted as missing.
-    if situation.purpose != Purpose::HealthCheck {
+    if situation.purpose != RequestPurpose::HealthCheck {
         if situation.tier.is_none() {
-            notes.push(RouteNote::TierUnknown);
+            notes.push(RoutingNote::TierUnknown);
         }
         if situation.known_intent().is_none() {
-            notes.push(RouteNote::IntentMissing);
+            notes.push(RoutingNote::IntentMissing);
         }
     }
     if background {
-        notes.push(RouteNote::Background);
+        notes.push(RoutingNote::Background);
     }
-    Route {
+    RoutingDecision {
         priority: if background { Priority::Bulk } else { rule.priority },
         use_retrieval: rule.retrieval_for.contains(&situation.known_intent().unwrap_or(Intent::Unknown)),
         ceiling: rule.ceiling,
@@ -214,30 +214,30 @@ pub fn route(situation: &RouteSituation, in_peak: bool) -> Route {
 }
 
 /// The rule that applies.
-fn reason(situation: &RouteSituation, in_peak: bool) -> RouteReason {
-    if situation.purpose == Purpose::HealthCheck {
-        return RouteReason::HealthCheck;
+fn reason(situation: &RoutingSituation, in_peak: bool) -> RoutingReason {
+    if situation.purpose == RequestPurpose::HealthCheck {
+        return RoutingReason::HealthCheck;
     }
     match situation.tier {
-        Some(Tier::Prime) => RouteReason::Prime,
-        Some(Tier::Standard) if situation.has_cart => RouteReason::StandardWithCart,
-        Some(Tier::Standard) if in_peak => RouteReason::StandardInPeak,
-        Some(Tier::Standard) => RouteReason::Standard,
+        Some(Tier::Prime) => RoutingReason::Prime,
+        Some(Tier::Standard) if situation.has_cart => RoutingReason::StandardWithCart,
+        Some(Tier::Standard) if in_peak => RoutingReason::StandardInPeak,
+        Some(Tier::Standard) => RoutingReason::Standard,
         // A guest's cart is ignored: it proves nothing about the caller.
         Some(Tier::Guest) | None => guest_reason(situation),
     }
 }
 
-fn guest_reason(situation: &RouteSituation) -> RouteReason {
+fn guest_reason(situation: &RoutingSituation) -> RoutingReason {
     if !situation.guest_lite {
-        return RouteReason::GuestFull;
+        return RoutingReason::GuestFull;
     }
     match situation.known_intent() {
         Some(Intent::Faq | Intent::ProductDiscovery | Intent::Promotion | Intent::Chitchat) => {
-            RouteReason::GuestLite
+            RoutingReason::GuestLite
         }
         // Most guest messages need no model. While they cannot be classified, none gets one.
-        None if !situation.classifier_available => RouteReason::GuestUnclassified,
-        _ => RouteReason::GuestFast,
+        None if !situation.classifier_available => RoutingReason::GuestUnclassified,
+        _ => RoutingReason::GuestFast,
     }
 }

@@ -1,10 +1,10 @@
 //! The routing rules, one row each.
 
-use crate::vocabulary::{Ceiling, Intent, Priority, words};
+use crate::vocabulary::{Ceiling, Intent, Priority, named_enum};
 
-words! {
+named_enum! {
     /// The rule that applied to a request.
-    pub enum RouteReason as "route reason" {
+    pub enum RoutingReason as "route reason" {
         /// A health check.
         HealthCheck = "health_check",
         /// A prime caller.
@@ -28,7 +28,7 @@ words! {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteRule {
+pub struct RoutingRule {
     /// When the rule applies, as a sentence.
     pub text: &'static str,
     /// Scheduling priority in the queue.
@@ -46,69 +46,69 @@ const FACTS: &[Intent] = &[Intent::Faq, Intent::ProductQuestion, Intent::Recomme
 /// Intents for which a guest gets retrieval. FAQ has templates.
 const PRODUCT_FACTS: &[Intent] = &[Intent::ProductQuestion, Intent::Recommendation];
 
-impl RouteReason {
+impl RoutingReason {
     /// The row of this rule.
     #[must_use]
-    pub const fn rule(self) -> RouteRule {
+    pub const fn rule(self) -> RoutingRule {
         match self {
-            Self::HealthCheck => RouteRule {
-                text: "A health check: the shortest way to a model, before everybody.",
+            Self::HealthCheck => RoutingRule {
+                text: "A health check: straight to a fast model, with the highest priority.",
                 priority: Priority::Critical,
                 ceiling: Ceiling::Fast,
                 template_first: false,
                 retrieval_for: &[],
             },
-            Self::Prime => RouteRule {
-                text: "A prime caller gets everything, cart or not.",
+            Self::Prime => RoutingRule {
+                text: "A prime caller: a strong model and retrieval, with or without a cart.",
                 priority: Priority::High,
                 ceiling: Ceiling::Strong,
                 template_first: false,
                 retrieval_for: &Intent::ALL,
             },
-            Self::StandardWithCart => RouteRule {
-                text: "A standard caller with something in the cart gets everything.",
+            Self::StandardWithCart => RoutingRule {
+                text: "A standard caller with items in the cart: a strong model and retrieval.",
                 priority: Priority::High,
                 ceiling: Ceiling::Strong,
                 template_first: false,
                 retrieval_for: &Intent::ALL,
             },
-            Self::Standard => RouteRule {
+            Self::Standard => RoutingRule {
                 text: "A standard caller outside the evening peak: a prepared answer, or a strong model.",
                 priority: Priority::Normal,
                 ceiling: Ceiling::Strong,
                 template_first: true,
                 retrieval_for: FACTS,
             },
-            Self::StandardInPeak => RouteRule {
+            Self::StandardInPeak => RoutingRule {
                 text: "A standard caller in the evening peak: a prepared answer, or a fast model.",
                 priority: Priority::Normal,
                 ceiling: Ceiling::Fast,
                 template_first: true,
                 retrieval_for: FACTS,
             },
-            Self::GuestLite => RouteRule {
+            Self::GuestLite => RoutingRule {
                 text: "A guest with a frequent question, a search, an offer or small talk: no model.",
                 priority: Priority::Low,
                 ceiling: Ceiling::None,
                 template_first: true,
                 retrieval_for: &[],
             },
-            Self::GuestUnclassified => RouteRule {
-                text: "A guest whose message nobody can classify while the classifier is away: no model.",
+            Self::GuestUnclassified => RoutingRule {
+                text: "A guest whose message cannot be classified because the classifier is unavailable: no model.",
                 priority: Priority::Low,
                 ceiling: Ceiling::None,
                 template_first: true,
                 retrieval_for: &[],
             },
-            Self::GuestFast => RouteRule {
+            Self::GuestFast => RoutingRule {
                 text: "A guest with any other message: a prepared answer, or a fast model.",
                 priority: Priority::Low,
                 ceiling: Ceiling::Fast,
                 template_first: true,
                 retrieval_for: PRODUCT_FACTS,
             },
-            Self::GuestFull => RouteRule {
-                text: "A guest while the small treatment is off: as a standard caller in the peak, but last.",
+            Self::GuestFull => RoutingRule {
+                text: "A guest while guest_lite is off: as a standard caller in the peak, with low priority.",
                 priority: Priority::Low,
                 ceiling: Ceiling::Fast,
                 template_first: true,

@@ -1,22 +1,31 @@
-use super::{Purpose, Route, RouteNote, RouteReason, RouteSituation, Router, RouterOptions, route};
+use super::{
+    RequestPurpose, Router, RouterOptions, RoutingDecision, RoutingNote, RoutingReason, RoutingSituation,
+    route,
+};
 use crate::hours::HoursOptions;
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Intent, Priority, Tier};
 use std::time::Duration;
 
 /// Every combination of inputs, inside and outside the evening peak.
-fn every_situation() -> Vec<(RouteSituation, bool)> {
+fn every_situation() -> Vec<(RoutingSituation, bool)> {
     let mut all = Vec::new();
     let tiers = [Some(Tier::Prime), Some(Tier::Standard), Some(Tier::Guest), None];
     let intents = Intent::ALL.into_iter().map(Some).chain([None]);
     for intent in intents {
-        for purpose in Purpose::ALL {
+        for purpose in RequestPurpose::ALL {
             for tier in tiers {
                 for bits in 0..16_u8 {
                     let bit = |place: u8| bits & (1 << place) != 0;
                     let (has_cart, classifier_available, guest_lite) = (bit(0), bit(1), bit(2));
-                    let situation =
-                        RouteSituation { purpose, tier, has_cart, intent, classifier_available, guest_lite };
+                    let situation = RoutingSituation {
+                        purpose,
+                        tier,
+                        has_cart,
+                        intent,
+                        classifier_available,
+                        guest_lite,
+                    };
                     all.push((situation, bit(3)));
                 }
             }
@@ -26,9 +35,9 @@ fn every_situation() -> Vec<(RouteSituation, bool)> {
 }
 
 /// Naive reference: derives each property from the inputs directly, without rules and reasons.
-fn naive(situation: &RouteSituation, in_peak: bool) -> (Priority, bool, Ceiling, bool, bool) {
-    let RouteSituation { purpose, tier, has_cart, intent, classifier_available, guest_lite } = *situation;
-    if purpose == Purpose::HealthCheck {
+fn naive(situation: &RoutingSituation, in_peak: bool) -> (Priority, bool, Ceiling, bool, bool) {
+    let RoutingSituation { purpose, tier, has_cart, intent, classifier_available, guest_lite } = *situation;
+    if purpose == RequestPurpose::HealthCheck {
         return (Priority::Critical, false, Ceiling::Fast, false, false);
     }
     let intent = intent.map_or("unknown", Intent::name);
@@ -47,7 +56,7 @@ fn naive(situation: &RouteSituation, in_peak: bool) -> (Priority, bool, Ceiling,
         Ceiling::Fast
     };
     let priority = match (purpose, high, guest) {
-        (Purpose::Background, ..) => Priority::Bulk,
+        (RequestPurpose::Background, ..) => Priority::Bulk,
         (_, true, _) => Priority::High,
         (_, _, true) => Priority::Low,
         _ => Priority::Normal,
@@ -60,7 +69,7 @@ fn every_combination_of_inputs_has_the_route_that_follows_from_them() {
     let all = every_situation();
     assert_eq!(all.len(), 9 * 3 * 4 * 16);
     for (situation, in_peak) in all {
-        let Route { priority, use_retrieval, ceiling, template_first, cache_only, .. } =
+        let RoutingDecision { priority, use_retrieval, ceiling, template_first, cache_only, .. } =
             route(&situation, in_peak);
         assert_eq!(
             (priority, use_retrieval, ceiling, template_first, cache_only),
@@ -72,7 +81,7 @@ fn every_combination_of_inputs_has_the_route_that_follows_from_them() {
 
 #[test]
 fn every_rule_is_reached_and_says_what_its_route_says() {
-    let mut reached = [0; RouteReason::ALL.len()];
+    let mut reached = [0; RoutingReason::ALL.len()];
     for (situation, in_peak) in every_situation() {
         let route = route(&situation, in_peak);
         let rule = route.reason.rule();
@@ -80,7 +89,7 @@ fn every_rule_is_reached_and_says_what_its_route_says() {
         assert_eq!((route.ceiling, route.template_first), (rule.ceiling, rule.template_first));
     }
     assert!(reached.iter().all(|count| *count > 0), "{reached:?}");
-    for reason in RouteReason::ALL {
+    for reason in RoutingReason::ALL {
         assert!(reason.rule().text.ends_with('.'));
     }
 }
@@ -88,21 +97,21 @@ fn every_rule_is_reached_and_says_what_its_route_says() {
 #[test]
 fn what_is_missing_or_special_is_noted() {
     for (situation, in_peak) in every_situation() {
-        let check = situation.purpose == Purpose::HealthCheck;
+        let check = situation.purpose == RequestPurpose::HealthCheck;
         let mut expected = Vec::new();
         if situation.tier.is_none() && !check {
-            expected.push(RouteNote::TierUnknown);
+            expected.push(RoutingNote::TierUnknown);
         }
         if matches!(situation.intent, None | Some(Intent::Unknown)) && !check {
-            expected.push(RouteNote::IntentMissing);
+            expected.push(RoutingNote::IntentMissing);
         }
-        if situation.purpose == Purpose::Background {
-            expected.push(RouteNote::Background);
+        if situation.purpose == RequestPurpose::Background {
+            expected.push(RoutingNote::Background);
         }
         assert_eq!(route(&situation, in_peak).notes.as_slice(), expected);
     }
-    assert_eq!(RouteNote::ALL.map(|note| note.text().ends_with('.')), [true; 3]);
-    let texts: std::collections::BTreeSet<_> = RouteNote::ALL.map(RouteNote::text).into();
+    assert_eq!(RoutingNote::ALL.map(|note| note.text().ends_with('.')), [true; 3]);
+    let texts: std::collections::BTreeSet<_> = RoutingNote::ALL.map(RoutingNote::text).into();
     assert_eq!(texts.len(), 3);
 }
 
@@ -110,15 +119,15 @@ fn what_is_missing_or_special_is_noted() {
 fn a_standard_caller_gets_the_strong_model_at_noon_and_the_fast_one_in_the_evening() {
     let router = RouterOptions::default().check().unwrap();
     let midnight = UtcTime::from_civil(2026, 11, 14) + Duration::from_secs(15 * 3_600);
-    let caller = RouteSituation::of(Some(Tier::Standard));
-    let with_cart = RouteSituation { has_cart: true, ..caller };
+    let caller = RoutingSituation::of(Some(Tier::Standard));
+    let with_cart = RoutingSituation { has_cart: true, ..caller };
     for (seconds, ceiling, reason) in [
-        (12 * 3_600, Ceiling::Strong, RouteReason::Standard),
-        (19 * 3_600 - 1, Ceiling::Strong, RouteReason::Standard),
-        (19 * 3_600, Ceiling::Fast, RouteReason::StandardInPeak),
-        (20 * 3_600, Ceiling::Fast, RouteReason::StandardInPeak),
-        (23 * 3_600 - 1, Ceiling::Fast, RouteReason::StandardInPeak),
-        (23 * 3_600, Ceiling::Strong, RouteReason::Standard),
+        (12 * 3_600, Ceiling::Strong, RoutingReason::Standard),
+        (19 * 3_600 - 1, Ceiling::Strong, RoutingReason::Standard),
+        (19 * 3_600, Ceiling::Fast, RoutingReason::StandardInPeak),
+        (20 * 3_600, Ceiling::Fast, RoutingReason::StandardInPeak),
+        (23 * 3_600 - 1, Ceiling::Fast, RoutingReason::StandardInPeak),
+        (23 * 3_600, Ceiling::Strong, RoutingReason::Standard),
     ] {
         let moment = midnight + Duration::from_secs(seconds);
         let route = router.route(&caller, moment);
@@ -130,13 +139,14 @@ fn a_standard_caller_gets_the_strong_model_at_noon_and_the_fast_one_in_the_eveni
 
 #[test]
 fn a_guest_with_a_frequent_question_reaches_no_model_and_with_a_product_question_a_fast_one() {
-    let guest = |intent| route(&RouteSituation { intent, ..RouteSituation::of(Some(Tier::Guest)) }, false);
+    let guest =
+        |intent| route(&RoutingSituation { intent, ..RoutingSituation::of(Some(Tier::Guest)) }, false);
     let faq = guest(Some(Intent::Faq));
     assert_eq!((faq.ceiling, faq.cache_only, faq.use_retrieval), (Ceiling::None, true, false));
     let question = guest(Some(Intent::ProductQuestion));
     assert_eq!((question.ceiling, question.template_first), (Ceiling::Fast, true));
     assert!(question.use_retrieval && !question.cache_only);
-    assert_eq!(guest(None).reason, RouteReason::GuestFast);
+    assert_eq!(guest(None).reason, RoutingReason::GuestFast);
 }
 
 #[test]

@@ -4,23 +4,23 @@
 //! it will answer again. A breaker would block the target for a minute. [`ThrottleGate`] holds calls back until that
 //! time and then paces them at the rate of [`SenderRate`], until a minute has passed without a throttle.
 //!
-//! **When it gives up.** A throttle is an ordinary failure ([`ThrottleVerdict::Failed`]) if it has no Retry-After, or
-//! one longer than [`MAX_HOLD`](crate::failure::MAX_HOLD), or if the call was sent after three consecutive Retry-Afters
+//! **When it gives up.** A throttle is an ordinary failure ([`ThrottleDecision::Failed`]) if it has no Retry-After, or
+//! one longer than [`MAX_RETRY_AFTER`](crate::failure::MAX_RETRY_AFTER), or if the call was sent after three consecutive Retry-Afters
 //! were honoured. Calls that were in flight when a Retry-After arrived are not a new signal: theirs extend the hold and
 //! count as the same one.
 //!
 //! ```
 //! use seawall_core::failure::{Failure, FailureKind};
-//! use seawall_core::sender::{SendDecision, ThrottleGate, ThrottleVerdict};
+//! use seawall_core::sender::{SendDecision, ThrottleGate, ThrottleDecision};
 //! use seawall_core::time::Timestamp;
 //! use std::time::Duration;
 //!
 //! let (start, wait) = (Timestamp::ZERO, Duration::from_secs(2));
 //! let mut gate = ThrottleGate::new(start);
 //! let throttled = Failure::of(FailureKind::Throttled).with_retry_after(wait);
-//! assert_eq!(gate.throttled(&throttled, start, start), ThrottleVerdict::HeldBack);
+//! assert_eq!(gate.throttled(&throttled, start, start), ThrottleDecision::HeldBack);
 //! assert_eq!(gate.acquire(start), SendDecision::Wait(wait));
-//! assert_eq!(gate.acquire(start + wait), SendDecision::Go);
+//! assert_eq!(gate.acquire(start + wait), SendDecision::Send);
 //! ```
 
 use super::{SendDecision, SenderRate};
@@ -29,7 +29,7 @@ use crate::time::Timestamp;
 use std::time::Duration;
 
 /// The number of consecutive Retry-Afters that are honoured before throttles count as failures again.
-const MAX_HINTS: u32 = 3;
+const MAX_RETRY_AFTERS: u32 = 3;
 
 /// How long calls are paced after the last throttle. Pacing forever would slow down every burst, because the pace
 /// follows the rate of calls so far.
@@ -37,7 +37,7 @@ const PACED_FOR: Duration = Duration::from_secs(60);
 
 /// How a throttle counts for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThrottleVerdict {
+pub enum ThrottleDecision {
     /// The target is busy and has named a time: pressure, but no failure.
     HeldBack,
     /// It counts as any other failure.
@@ -49,7 +49,7 @@ pub enum ThrottleVerdict {
 pub struct ThrottleGate {
     held_until: Timestamp,
     /// Consecutive Retry-Afters, each on a call that was sent after the previous hold had ended.
-    hints: u32,
+    retry_afters: u32,
     last_throttle: Option<Timestamp>,
     sender: SenderRate,
 }
@@ -58,12 +58,12 @@ impl ThrottleGate {
     /// Creates an open gate.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
-        Self { held_until: now, hints: 0, last_throttle: None, sender: SenderRate::new(now) }
+        Self { held_until: now, retry_afters: 0, last_throttle: None, sender: SenderRate::new(now) }
     }
 
     /// Requests to send one call. A call that must wait takes nothing.
     pub fn acquire(&mut self, now: Timestamp) -> SendDecision {
-        self.rest(now);
+        self.stop_pacing_if_quiet(now);
         if now < self.held_until {
             return SendDecision::Wait(self.held_until - now);
         }
@@ -75,14 +75,14 @@ impl ThrottleGate {
         self.sender.report(now, false);
         // A response to a call from before the hold does not show that the throttling is over.
         if sent >= self.held_until {
-            self.hints = 0;
+            self.retry_afters = 0;
         }
-        self.rest(now);
+        self.stop_pacing_if_quiet(now);
     }
 
     /// Records that a call sent at `sent` was throttled.
-    pub fn throttled(&mut self, failure: &Failure, sent: Timestamp, now: Timestamp) -> ThrottleVerdict {
-        let hold = failure.hold();
+    pub fn throttled(&mut self, failure: &Failure, sent: Timestamp, now: Timestamp) -> ThrottleDecision {
+        let hold = failure.honoured_retry_after();
         // Pacing begins with the first Retry-After: throttles without one are left to the breaker, as any failure is.
         let is_paced = hold.is_some() || self.is_active();
         // A throttle of a call from before the last cut is not a new signal: a burst of throttles cuts the rate once.
@@ -91,17 +91,17 @@ impl ThrottleGate {
         if is_paced {
             self.last_throttle = Some(now);
         }
-        let Some(wait) = hold else { return ThrottleVerdict::Failed };
+        let Some(wait) = hold else { return ThrottleDecision::Failed };
         if sent >= self.held_until {
-            self.hints = self.hints.saturating_add(1);
+            self.retry_afters = self.retry_afters.saturating_add(1);
         }
-        if self.hints > MAX_HINTS {
-            return ThrottleVerdict::Failed;
+        if self.retry_afters > MAX_RETRY_AFTERS {
+            return ThrottleDecision::Failed;
         }
         let held_before = self.held_until.max(now);
         self.held_until = held_before.max(now + wait);
         self.sender.pause(self.held_until - held_before);
-        ThrottleVerdict::HeldBack
+        ThrottleDecision::HeldBack
     }
 
     /// How much longer calls are held back because the target asked for it.
@@ -122,10 +122,10 @@ impl ThrottleGate {
         self.sender.is_limiting()
     }
 
-    fn rest(&mut self, now: Timestamp) {
+    fn stop_pacing_if_quiet(&mut self, now: Timestamp) {
         if self.last_throttle.is_some_and(|last| now - last >= PACED_FOR && now >= self.held_until) {
             self.last_throttle = None;
-            self.hints = 0;
+            self.retry_afters = 0;
             self.sender.stop_limiting();
         }
     }

@@ -1,6 +1,6 @@
 //! Property test of the gate against a slow reference model that keeps every event.
 
-use super::{SendDecision, ThrottleGate, ThrottleVerdict};
+use super::{SendDecision, ThrottleDecision, ThrottleGate};
 use crate::failure::{Failure, FailureKind};
 use crate::time::Timestamp;
 use proptest::collection::vec;
@@ -21,7 +21,7 @@ fn gate() -> ThrottleGate {
 
 #[test]
 fn only_a_busy_vendor_that_names_a_short_wait_is_held_back() {
-    use ThrottleVerdict::{Failed, HeldBack};
+    use ThrottleDecision::{Failed, HeldBack};
     for (failure, verdict) in [
         (hinted(2_000), HeldBack),
         (hinted(30_000), HeldBack),
@@ -35,7 +35,7 @@ fn only_a_busy_vendor_that_names_a_short_wait_is_held_back() {
         let mut gate = gate();
         assert_eq!(gate.throttled(&failure, at(0), at(0)), verdict, "{failure:?}");
         assert_eq!(gate.is_active(), verdict == HeldBack, "{failure:?}");
-        assert_eq!(gate.acquire(at(0)) == SendDecision::Go, verdict == Failed, "{failure:?}");
+        assert_eq!(gate.acquire(at(0)) == SendDecision::Send, verdict == Failed, "{failure:?}");
     }
 }
 
@@ -46,20 +46,20 @@ fn a_fourth_hint_in_a_row_is_a_failure_and_a_success_begins_anew() {
         let sent = at(round * 2_000);
         // Ten calls that were in flight together count as one Retry-After.
         for _ in 0..10 {
-            assert_eq!(gate.throttled(&hinted(2_000), sent, sent), ThrottleVerdict::HeldBack);
+            assert_eq!(gate.throttled(&hinted(2_000), sent, sent), ThrottleDecision::HeldBack);
         }
         assert_eq!(gate.held_for(sent), Duration::from_secs(2));
     }
     let mut others = gate.clone();
-    assert_eq!(gate.throttled(&hinted(2_000), at(6_000), at(6_000)), ThrottleVerdict::Failed);
+    assert_eq!(gate.throttled(&hinted(2_000), at(6_000), at(6_000)), ThrottleDecision::Failed);
     assert_eq!(gate.held_for(at(6_000)), Duration::ZERO);
 
     // A response to a call from before the hold does not count; one to a call after it does.
     others.answered(at(5_000), at(6_000));
     let mut still = others.clone();
-    assert_eq!(still.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleVerdict::Failed);
+    assert_eq!(still.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleDecision::Failed);
     others.answered(at(6_000), at(6_100));
-    assert_eq!(others.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleVerdict::HeldBack);
+    assert_eq!(others.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleDecision::HeldBack);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_minute_after_the_last_throttle_nobody_is_paced_any_more() {
     gate.answered(at(1_000), at(60_000));
     assert!(!gate.is_active() && gate.paced_rate().is_none());
     for _ in 0..1_000 {
-        assert_eq!(gate.acquire(at(60_000)), SendDecision::Go);
+        assert_eq!(gate.acquire(at(60_000)), SendDecision::Send);
     }
 }
 
@@ -131,18 +131,18 @@ impl Model {
         }
     }
 
-    fn throttled(&mut self, hint: Option<u64>, sent: u64, now: u64) -> ThrottleVerdict {
+    fn throttled(&mut self, hint: Option<u64>, sent: u64, now: u64) -> ThrottleDecision {
         let believed = hint.filter(|hint| (1..=30_000).contains(hint));
         if believed.is_some() || self.last.is_some() {
             self.last = Some(now);
         }
-        let Some(hint) = believed else { return ThrottleVerdict::Failed };
+        let Some(hint) = believed else { return ThrottleDecision::Failed };
         self.row += usize::from(sent >= self.held_until());
         if self.row > 3 {
-            return ThrottleVerdict::Failed;
+            return ThrottleDecision::Failed;
         }
         self.holds.push(now + hint);
-        ThrottleVerdict::HeldBack
+        ThrottleDecision::HeldBack
     }
 }
 
@@ -158,7 +158,7 @@ proptest! {
                 Step::Send => {
                     model.rest(now);
                     match gate.acquire(at(now)) {
-                        SendDecision::Go => {
+                        SendDecision::Send => {
                             prop_assert!(now >= model.held_until(), "a call passed while the target was held back");
                             sent.push(now);
                         }
@@ -167,7 +167,7 @@ proptest! {
                             let held = model.held_until().saturating_sub(now);
                             prop_assert!(wait >= Duration::from_millis(held));
                             // A caller that waits as long as required gets through, if no other was first.
-                            prop_assert_eq!(gate.clone().acquire(at(now) + wait.max(Duration::from_secs(2))), SendDecision::Go);
+                            prop_assert_eq!(gate.clone().acquire(at(now) + wait.max(Duration::from_secs(2))), SendDecision::Send);
                         }
                     }
                 }

@@ -26,13 +26,13 @@
 //!
 //! let start = Timestamp::ZERO;
 //! let mut sender = SenderRate::new(start);
-//! assert_eq!(sender.acquire(start), SendDecision::Go);
+//! assert_eq!(sender.acquire(start), SendDecision::Send);
 //!
 //! sender.report(start, true);
 //! let soon = start + Duration::from_millis(100);
 //! let wait = Duration::from_millis(1_900);
 //! assert_eq!(sender.acquire(soon), SendDecision::Wait(wait));
-//! assert_eq!(sender.acquire(soon + wait), SendDecision::Go);
+//! assert_eq!(sender.acquire(soon + wait), SendDecision::Send);
 //! ```
 
 mod gate;
@@ -42,7 +42,7 @@ mod gate_tests;
 #[cfg(test)]
 mod tests;
 
-pub use gate::{ThrottleGate, ThrottleVerdict};
+pub use gate::{ThrottleDecision, ThrottleGate};
 
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -56,18 +56,18 @@ const SMOOTHING: f64 = 0.8;
 /// The length of a measurement slice, in nanoseconds.
 const SLICE: u64 = 500_000_000;
 const SLICES_PER_SECOND: f64 = 2.0;
-const LEAST_RATE: f64 = 0.5;
-const LEAST_CAPACITY: f64 = 1.0;
+const MIN_RATE: f64 = 0.5;
+const MIN_CAPACITY: f64 = 1.0;
 /// The maximum of the rate as a multiple of the measured rate.
 const HEADROOM: f64 = 2.0;
 const NANOS_PER_SECOND: f64 = 1e9;
 
 /// The decision on a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a send that must wait was not paid for"]
+#[must_use = "a send that must wait has not been charged"]
 pub enum SendDecision {
     /// Send now.
-    Go,
+    Send,
     /// Nothing was taken; call again after this time.
     Wait(Duration),
 }
@@ -82,10 +82,10 @@ pub struct SenderRate {
     rate: f64,
     capacity: f64,
     balance: f64,
-    measured: Measured,
+    measured: MeasuredRate,
     /// The rate of sends, while they are limited. Slow responses arrive later than their sends, and fewer of them at
     /// first: a rate that followed responses alone would sink below what the provider accepts.
-    sends: Measured,
+    sends: MeasuredRate,
     /// The rate at the last throttle, which the curve climbs back to.
     rate_at_throttle: f64,
     last_throttle: Timestamp,
@@ -98,11 +98,11 @@ impl SenderRate {
         Self {
             as_of: now,
             is_limiting: false,
-            rate: LEAST_RATE,
-            capacity: LEAST_CAPACITY,
+            rate: MIN_RATE,
+            capacity: MIN_CAPACITY,
             balance: 0.0,
-            measured: Measured::new(now),
-            sends: Measured::new(now),
+            measured: MeasuredRate::new(now),
+            sends: MeasuredRate::new(now),
             rate_at_throttle: 0.0,
             last_throttle: now,
         }
@@ -111,7 +111,7 @@ impl SenderRate {
     /// Requests to send one call.
     pub fn acquire(&mut self, now: Timestamp) -> SendDecision {
         if !self.is_limiting {
-            return SendDecision::Go;
+            return SendDecision::Send;
         }
         self.refill(now);
         let wait = self.time_to_one();
@@ -121,8 +121,8 @@ impl SenderRate {
         self.balance = (self.balance - 1.0).max(0.0);
         self.sends.count(self.as_of);
         // A throttle arrives at once but a response may take a minute, so the climb does not wait for responses.
-        self.aim_at(self.climb());
-        SendDecision::Go
+        self.set_rate(self.climb());
+        SendDecision::Send
     }
 
     /// Reports one response, and whether it was a throttle.
@@ -131,13 +131,13 @@ impl SenderRate {
         self.refill(now);
         self.measured.count(self.as_of);
         let aim = if throttled { self.cut() } else { self.climb() };
-        self.aim_at(aim);
+        self.set_rate(aim);
     }
 
-    fn aim_at(&mut self, aim: f64) {
+    fn set_rate(&mut self, aim: f64) {
         let rate = aim.min(HEADROOM * self.measured_rate());
-        self.rate = rate.max(LEAST_RATE);
-        self.capacity = rate.max(LEAST_CAPACITY);
+        self.rate = rate.max(MIN_RATE);
+        self.capacity = rate.max(MIN_CAPACITY);
         self.balance = self.balance.min(self.capacity);
     }
 
@@ -174,7 +174,7 @@ impl SenderRate {
             self.measured_rate().min(self.rate)
         } else {
             // Sends were not counted before.
-            self.sends = Measured { counted: 0, ..self.measured.clone() };
+            self.sends = MeasuredRate { counted: 0, ..self.measured.clone() };
             self.measured.rate
         };
         self.is_limiting = true;
@@ -209,14 +209,14 @@ impl SenderRate {
 
 /// The rate of responses or of sends, as a moving average over slices of half a second.
 #[derive(Clone, Debug)]
-struct Measured {
+struct MeasuredRate {
     /// Events per second.
     rate: f64,
     slice: u64,
     counted: u64,
 }
 
-impl Measured {
+impl MeasuredRate {
     fn new(now: Timestamp) -> Self {
         Self { rate: 0.0, slice: now.as_nanos() / SLICE, counted: 0 }
     }

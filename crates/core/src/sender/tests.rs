@@ -1,6 +1,6 @@
 //! The published test series of the adaptive retry mode of cloud SDKs, and the guarantees over any sequence.
 
-use super::{Measured, SendDecision, SenderRate, climbed_rate, cut_rate};
+use super::{MeasuredRate, SendDecision, SenderRate, climbed_rate, cut_rate};
 use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -95,7 +95,7 @@ fn an_answer_every_fifth_of_a_second_with_throttles_at_two_and_at_three_point_tw
 fn everything_passes_until_the_first_throttle() {
     let mut sender = SenderRate::new(at(0));
     for millis in 0..1_000 {
-        assert_eq!(sender.acquire(at(millis)), SendDecision::Go);
+        assert_eq!(sender.acquire(at(millis)), SendDecision::Send);
         sender.report(at(millis), false);
     }
     assert!(!sender.is_limiting());
@@ -105,7 +105,7 @@ fn everything_passes_until_the_first_throttle() {
 }
 
 #[test]
-fn who_must_wait_takes_nothing_and_is_told_what_everyone_is_told() {
+fn a_send_that_must_wait_takes_nothing_and_all_get_the_same_wait() {
     let mut sender = throttled();
     for _ in 0..10 {
         assert_eq!(sender.acquire(at(100)), SendDecision::Wait(Duration::from_millis(1_900)));
@@ -113,8 +113,8 @@ fn who_must_wait_takes_nothing_and_is_told_what_everyone_is_told() {
     }
     let SendDecision::Wait(wait) = sender.acquire(at(1_999)) else { panic!("gone too early") };
     assert!((999_999..=1_000_000).contains(&wait.as_nanos()), "{wait:?}");
-    assert_eq!(sender.clone().acquire(at(2_000)), SendDecision::Go);
-    assert_eq!(sender.acquire(at(2_100)), SendDecision::Go);
+    assert_eq!(sender.clone().acquire(at(2_000)), SendDecision::Send);
+    assert_eq!(sender.acquire(at(2_100)), SendDecision::Send);
     // The bucket holds one, so the refill after two seconds overflowed.
     close(sender.balance, 0.0);
     // One send in four slices, so twice that in the next: four fifths of it count.
@@ -125,7 +125,7 @@ fn who_must_wait_takes_nothing_and_is_told_what_everyone_is_told() {
 fn a_shortfall_below_a_nanosecond_goes_and_owes_nothing() {
     let mut sender = throttled();
     sender.balance = 1.0 - 4e-10;
-    assert_eq!(sender.acquire(at(0)), SendDecision::Go);
+    assert_eq!(sender.acquire(at(0)), SendDecision::Send);
     assert!(sender.balance.abs() < f64::EPSILON);
     sender.balance = 1.0 - 6e-10;
     assert_eq!(sender.acquire(at(0)), SendDecision::Wait(Duration::from_nanos(1)));
@@ -136,7 +136,7 @@ fn a_bucket_that_holds_several_grants_several() {
     let mut sender = throttled();
     (sender.rate, sender.capacity, sender.measured.rate) = (3.0, 3.0, 1.5);
     let mut sent = 0;
-    while sender.acquire(at(60_000)) == SendDecision::Go {
+    while sender.acquire(at(60_000)) == SendDecision::Send {
         sent += 1;
     }
     assert_eq!(sent, 3);
@@ -192,7 +192,7 @@ fn answers_that_take_long_do_not_slow_sends_down() {
             under_way.pop_front();
             sender.report(at(now), false);
         }
-        if sender.acquire(at(now)) == SendDecision::Go {
+        if sender.acquire(at(now)) == SendDecision::Send {
             under_way.push_back(now);
             sent[usize::try_from(tick / 20).unwrap()] += 1;
         }
@@ -203,7 +203,7 @@ fn answers_that_take_long_do_not_slow_sends_down() {
 
 #[test]
 fn the_slice_of_the_start_is_where_counting_starts() {
-    let mut measured = Measured::new(at(60_250));
+    let mut measured = MeasuredRate::new(at(60_250));
     measured.count(at(60_400));
     assert_eq!(measured.counted, 1);
     measured.count(at(60_500));
@@ -267,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn who_waits_as_long_as_it_was_told_may_go(
+    fn a_send_may_proceed_after_the_wait_it_was_given(
         steps in vec((0_u64..300_000_000, any::<bool>()), 1..80),
     ) {
         let mut sender = throttled();
@@ -277,7 +277,7 @@ proptest! {
             if let SendDecision::Wait(wait) = sender.acquire(now) {
                 // One more nanosecond, because the wait was rounded down.
                 now = now + wait + Duration::from_nanos(1);
-                prop_assert_eq!(sender.acquire(now), SendDecision::Go);
+                prop_assert_eq!(sender.acquire(now), SendDecision::Send);
             }
             sender.report(now, throttled);
         }

@@ -1,9 +1,9 @@
 //! Messages for the caller when there is no answer.
 
 use super::FallbackKind;
-use crate::vocabulary::words;
+use crate::vocabulary::named_enum;
 
-words! {
+named_enum! {
     /// A language of our own messages.
     pub enum Language as "language" {
         /// Japanese.
@@ -61,7 +61,7 @@ pub const fn message(kind: FallbackKind, language: Language, queued: bool) -> &'
             "ただいまご利用が大変多くなっています。ご質問は順番待ちに入りました。回答をお届けするまで少々お待ちください。"
         }
         (FallbackKind::Throttled, Language::English) if queued => {
-            "A lot of people are asking right now. Your question is in line, and the answer will follow shortly."
+            "A lot of people are asking right now. Your question is in the queue, and the answer will follow shortly."
         }
         (FallbackKind::Throttled, Language::Japanese) => {
             "ただいまご利用が大変多くなっています。しばらくしてからもう一度お試しください。"

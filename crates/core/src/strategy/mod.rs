@@ -14,12 +14,12 @@
 //!
 //! ```
 //! use seawall_core::failure::{Failure, FailureKind};
-//! use seawall_core::strategy::{FallbackKind, Language, StrategyOptions, Trouble, message};
+//! use seawall_core::strategy::{FallbackKind, Language, StrategyOptions, FallbackCause, message};
 //! use seawall_core::vocabulary::{Ceiling, Rung};
 //! use std::time::Duration;
 //!
 //! let strategy = StrategyOptions::default().check().unwrap();
-//! let slow = Trouble::Failed(Failure::of(FailureKind::NotStarted));
+//! let slow = FallbackCause::Failed(Failure::of(FailureKind::NotStarted));
 //! let decision = strategy.choose(&slow, Rung::StrongModel, Ceiling::Strong, Duration::from_secs(1));
 //! assert_eq!(decision.kind, FallbackKind::ModelTimeout);
 //! assert_eq!(decision.rungs, [Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology]);
@@ -40,10 +40,10 @@ pub use table::{FailureClass, FailureRow};
 
 use crate::failure::{Failure, Retryability};
 use crate::setting::{SettingError, positive};
-use crate::vocabulary::{Ceiling, Rung, words};
+use crate::vocabulary::{Ceiling, Rung, named_enum};
 use std::time::Duration;
 
-words! {
+named_enum! {
     /// How to answer a request that could not be answered as planned.
     pub enum FallbackKind as "fallback" {
         /// The model's circuit breaker is open.
@@ -64,15 +64,15 @@ impl FallbackKind {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::CircuitOpen => "A fast model, if its breaker passes calls; else the cache, at once.",
-            Self::ModelTimeout => {
-                "A fast model in the time that remains; the cache when that is too little for one."
-            }
+            Self::CircuitOpen => "A fast model if its breaker is closed; otherwise the cache, immediately.",
+            Self::ModelTimeout => "A fast model if enough time remains; otherwise the cache.",
             Self::GuardrailBlock => {
-                "A friendly redirection. No other rung: it would answer what was blocked."
+                "A polite refusal. No other rung, because it would answer the blocked request."
             }
-            Self::Throttled => "A fast model, which has room of its own; else the cache. May be queued.",
-            Self::Generic => "The rungs below in their order, and an invitation to browse.",
+            Self::Throttled => {
+                "A fast model, which has its own capacity; otherwise the cache. May be queued."
+            }
+            Self::Generic => "The rungs below, in order, and popular titles.",
         }
     }
 
@@ -85,7 +85,7 @@ impl FallbackKind {
 
 /// Why a request cannot be answered as planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FallbackCause {
     /// The last attempt failed, and no retry follows.
     Failed(Failure),
     /// The model's circuit breaker blocks calls.
@@ -98,7 +98,7 @@ pub enum Trouble {
     Unexpected,
 }
 
-impl Trouble {
+impl FallbackCause {
     /// The kind of fallback that it leads to.
     #[must_use]
     pub const fn fallback(&self) -> FallbackKind {
@@ -113,9 +113,9 @@ impl Trouble {
 
     /// Whether another model can still be tried. It cannot if the request itself is at fault, or if the queue for
     /// models refused it.
-    const fn leaves_models(&self) -> bool {
+    const fn allows_models(&self) -> bool {
         match self {
-            Self::Failed(failure) => !matches!(failure.retryability, Retryability::Nowhere),
+            Self::Failed(failure) => !matches!(failure.retryability, Retryability::Never),
             Self::BreakerOpen | Self::NoTime | Self::Unexpected => true,
             Self::QueueRefused => false,
         }
@@ -129,22 +129,22 @@ const LADDER: [Rung; 5] = [Rung::StrongModel, Rung::FastModel, Rung::StaleCache,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrategyOptions {
     /// With less than this left after a timeout, no other model is tried.
-    pub least_for_fast: Duration,
+    pub min_for_fast: Duration,
     /// Timeout of the cache lookup.
-    pub cache_within: Duration,
+    pub cache_timeout: Duration,
 }
 
 impl Default for StrategyOptions {
     /// 600 ms for a fast model, 50 ms for the cache.
     fn default() -> Self {
-        Self { least_for_fast: Duration::from_millis(600), cache_within: Duration::from_millis(50) }
+        Self { min_for_fast: Duration::from_millis(600), cache_timeout: Duration::from_millis(50) }
     }
 }
 
 impl StrategyOptions {
     /// Fails on a cache timeout of zero.
     pub fn check(self) -> Result<Strategy, SettingError> {
-        positive("cache_within", self.cache_within)?;
+        positive("cache_timeout", self.cache_timeout)?;
         Ok(Strategy { options: self })
     }
 }
@@ -163,7 +163,7 @@ pub struct FallbackDecision {
     /// The rungs to try, best first. Never empty; the last is the apology.
     pub rungs: &'static [Rung],
     /// Timeout of the cache lookup, if the cache is among the rungs.
-    pub cache_within: Duration,
+    pub cache_timeout: Duration,
 }
 
 impl Strategy {
@@ -172,7 +172,7 @@ impl Strategy {
     #[must_use]
     pub fn choose(
         &self,
-        trouble: &Trouble,
+        trouble: &FallbackCause,
         after: Rung,
         ceiling: Ceiling,
         left: Duration,
@@ -184,15 +184,15 @@ impl Strategy {
             Ceiling::Strong => Rung::FreshCache,
         };
         let after = after.max(forbidden);
-        let too_late = kind == FallbackKind::ModelTimeout && left < self.options.least_for_fast;
+        let too_late = kind == FallbackKind::ModelTimeout && left < self.options.min_for_fast;
         let after = match kind {
             FallbackKind::GuardrailBlock => Rung::Faq,
-            _ if too_late || !trouble.leaves_models() => after.max(Rung::FastModel),
+            _ if too_late || !trouble.allows_models() => after.max(Rung::FastModel),
             _ => after,
         };
         // The apology is its own fallback.
         let first = LADDER.iter().position(|rung| *rung > after).unwrap_or(LADDER.len() - 1);
         let rungs = LADDER.get(first..).unwrap_or(&[Rung::Apology]);
-        FallbackDecision { kind, rungs, cache_within: self.options.cache_within }
+        FallbackDecision { kind, rungs, cache_timeout: self.options.cache_timeout }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::FallbackKind;
 use crate::failure::FailureKind;
-use crate::vocabulary::words;
+use crate::vocabulary::named_enum;
 
-words! {
+named_enum! {
     /// Kinds of failure that are handled alike.
     pub enum FailureClass as "failure class" {
         /// The vendor rate-limits us, has no capacity, or is loading the model.

@@ -1,4 +1,6 @@
-use super::{FailureClass, FailureRow, FallbackKind, Language, Strategy, StrategyOptions, Trouble, message};
+use super::{
+    FailureClass, FailureRow, FallbackCause, FallbackKind, Language, Strategy, StrategyOptions, message,
+};
 use crate::failure::{DRS, Failure, FailureKind, Retryability};
 use crate::vocabulary::{Ceiling, Rung};
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -43,36 +45,36 @@ fn every_kind_of_failure_has_its_tries_its_alert_and_its_fallback() {
 }
 
 #[test]
-fn every_trouble_leads_to_its_fallback() {
+fn every_cause_leads_to_its_fallback() {
     for (trouble, kind) in [
-        (Trouble::BreakerOpen, FallbackKind::CircuitOpen),
-        (Trouble::NoTime, FallbackKind::ModelTimeout),
-        (Trouble::QueueRefused, FallbackKind::Throttled),
-        (Trouble::Unexpected, FallbackKind::Generic),
+        (FallbackCause::BreakerOpen, FallbackKind::CircuitOpen),
+        (FallbackCause::NoTime, FallbackKind::ModelTimeout),
+        (FallbackCause::QueueRefused, FallbackKind::Throttled),
+        (FallbackCause::Unexpected, FallbackKind::Generic),
     ] {
         assert_eq!(trouble.fallback(), kind);
     }
     for kind in FailureKind::ALL {
-        let trouble = Trouble::Failed(Failure::of(kind));
+        let trouble = FallbackCause::Failed(Failure::of(kind));
         assert_eq!(trouble.fallback(), FailureClass::of(kind).row().fallback);
     }
 }
 
 #[test]
-fn each_trouble_of_the_strong_model_has_its_order_of_rungs() {
-    let failed = |kind| Trouble::Failed(Failure::of(kind));
+fn each_failure_of_the_strong_model_has_its_order_of_rungs() {
+    let failed = |kind| FallbackCause::Failed(Failure::of(kind));
     let without_models = &[Rung::StaleCache, Rung::Faq, Rung::Apology][..];
     let with_fast = &[Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology][..];
     for (trouble, rungs) in [
-        (Trouble::BreakerOpen, with_fast),
+        (FallbackCause::BreakerOpen, with_fast),
         (failed(FailureKind::Throttled), with_fast),
         (failed(FailureKind::TimedOut), with_fast),
         (failed(FailureKind::ServerFault), with_fast),
         (failed(FailureKind::QuotaExhausted), with_fast),
         (failed(FailureKind::Unauthorized), with_fast),
-        (Trouble::NoTime, with_fast),
-        (Trouble::Unexpected, with_fast),
-        (Trouble::QueueRefused, without_models),
+        (FallbackCause::NoTime, with_fast),
+        (FallbackCause::Unexpected, with_fast),
+        (FallbackCause::QueueRefused, without_models),
         (failed(FailureKind::BadRequest), without_models),
         (failed(FailureKind::TooLong), without_models),
         (failed(FailureKind::Filtered), &[Rung::Apology][..]),
@@ -80,19 +82,19 @@ fn each_trouble_of_the_strong_model_has_its_order_of_rungs() {
         let decision =
             strategy().choose(&trouble, Rung::StrongModel, Ceiling::Strong, Duration::from_secs(1));
         assert_eq!(decision.rungs, rungs, "{trouble:?}");
-        assert_eq!(decision.cache_within, millis(50));
+        assert_eq!(decision.cache_timeout, millis(50));
     }
 }
 
 #[test]
-fn what_took_too_long_goes_straight_to_the_cache_when_little_time_is_left() {
+fn after_a_timeout_with_little_time_left_the_cache_comes_next() {
     for (left, first) in [(0, Rung::StaleCache), (599, Rung::StaleCache), (600, Rung::FastModel)] {
-        for trouble in [Trouble::NoTime, Trouble::Failed(Failure::of(FailureKind::TimedOut))] {
+        for trouble in [FallbackCause::NoTime, FallbackCause::Failed(Failure::of(FailureKind::TimedOut))] {
             let decision = strategy().choose(&trouble, Rung::StrongModel, Ceiling::Strong, millis(left));
             assert_eq!(decision.rungs[0], first, "{left}");
         }
         // After an immediate refusal the next model is tried in whatever time is left.
-        let throttled = Trouble::Failed(Failure::of(FailureKind::Throttled));
+        let throttled = FallbackCause::Failed(Failure::of(FailureKind::Throttled));
         assert_eq!(
             strategy().choose(&throttled, Rung::StrongModel, Ceiling::Strong, millis(left)).rungs[0],
             Rung::FastModel
@@ -101,13 +103,18 @@ fn what_took_too_long_goes_straight_to_the_cache_when_little_time_is_left() {
 }
 
 #[test]
-fn the_vendor_s_word_on_whether_others_can_help_is_believed() {
+fn the_vendor_table_decides_whether_other_models_are_tried() {
     let here = DRS.classify(402, None);
-    assert_ne!(here.retryability, Retryability::Nowhere);
-    let nowhere = Failure { retryability: Retryability::Nowhere, ..here };
+    assert_ne!(here.retryability, Retryability::Never);
+    let nowhere = Failure { retryability: Retryability::Never, ..here };
     let first = |failure| {
         strategy()
-            .choose(&Trouble::Failed(failure), Rung::StrongModel, Ceiling::Strong, Duration::from_secs(1))
+            .choose(
+                &FallbackCause::Failed(failure),
+                Rung::StrongModel,
+                Ceiling::Strong,
+                Duration::from_secs(1),
+            )
             .rungs[0]
     };
     assert_eq!((first(here), first(nowhere)), (Rung::FastModel, Rung::StaleCache));
@@ -121,22 +128,27 @@ fn after_a_cache_that_failed_come_the_models_that_the_ceiling_allows() {
             (Ceiling::Fast, Rung::FastModel),
             (Ceiling::None, Rung::StaleCache),
         ] {
-            let decision = strategy().choose(&Trouble::Unexpected, after, ceiling, Duration::from_secs(3));
+            let decision =
+                strategy().choose(&FallbackCause::Unexpected, after, ceiling, Duration::from_secs(3));
             assert_eq!(decision.rungs[0], first, "{after} {ceiling}");
         }
     }
-    let after_strong =
-        strategy().choose(&Trouble::Unexpected, Rung::StrongModel, Ceiling::Strong, Duration::from_secs(3));
+    let after_strong = strategy().choose(
+        &FallbackCause::Unexpected,
+        Rung::StrongModel,
+        Ceiling::Strong,
+        Duration::from_secs(3),
+    );
     assert!(!after_strong.rungs.contains(&Rung::StrongModel));
 }
 
 #[test]
 fn settings_are_used_and_checked() {
-    let options = StrategyOptions { least_for_fast: millis(10), cache_within: millis(7) }.check().unwrap();
-    let decision = options.choose(&Trouble::NoTime, Rung::StrongModel, Ceiling::Strong, millis(10));
-    assert_eq!((decision.rungs[0], decision.cache_within), (Rung::FastModel, millis(7)));
-    let wrong = StrategyOptions { cache_within: Duration::ZERO, ..StrategyOptions::default() };
-    assert_eq!(wrong.check().unwrap_err().to_string(), "cache_within: must be longer than 0s");
+    let options = StrategyOptions { min_for_fast: millis(10), cache_timeout: millis(7) }.check().unwrap();
+    let decision = options.choose(&FallbackCause::NoTime, Rung::StrongModel, Ceiling::Strong, millis(10));
+    assert_eq!((decision.rungs[0], decision.cache_timeout), (Rung::FastModel, millis(7)));
+    let wrong = StrategyOptions { cache_timeout: Duration::ZERO, ..StrategyOptions::default() };
+    assert_eq!(wrong.check().unwrap_err().to_string(), "cache_timeout: must be longer than 0s");
 }
 
 #[test]
@@ -189,21 +201,21 @@ fn each_fallback_says_what_it_does_and_only_the_generic_one_shows_what_is_popula
 
 proptest! {
     #[test]
-    fn whatever_happens_the_way_down_is_the_ladder_and_ends_in_an_apology(
+    fn every_fallback_follows_the_ladder_and_ends_in_an_apology(
         which in 0..20_usize,
         after in select(Rung::ALL.to_vec()),
         ceiling in select(Ceiling::ALL.to_vec()),
         left in any::<u64>(),
     ) {
-        let others = [Trouble::BreakerOpen, Trouble::NoTime, Trouble::QueueRefused, Trouble::Unexpected];
-        let failures = FailureKind::ALL.map(|kind| Trouble::Failed(Failure::of(kind)));
+        let others = [FallbackCause::BreakerOpen, FallbackCause::NoTime, FallbackCause::QueueRefused, FallbackCause::Unexpected];
+        let failures = FailureKind::ALL.map(|kind| FallbackCause::Failed(Failure::of(kind)));
         let trouble = failures.into_iter().chain(others).nth(which).unwrap();
         let left = Duration::from_nanos(left);
         let decision = strategy().choose(&trouble, after, ceiling, left);
         // Naive reference: decide for each rung separately whether it belongs to the result.
         let model_can_help = match trouble {
-            Trouble::Failed(failure) => failure.retryability != Retryability::Nowhere,
-            Trouble::QueueRefused => false,
+            FallbackCause::Failed(failure) => failure.retryability != Retryability::Never,
+            FallbackCause::QueueRefused => false,
             _ => true,
         };
         let slow = trouble.fallback() == FallbackKind::ModelTimeout && left < millis(600);

@@ -4,22 +4,22 @@ use super::counts::TextLanguage;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of samples per model and language; when it is reached, the older half is dropped.
-const MOST_SAMPLES: usize = 1_000;
+const MAX_SAMPLES: usize = 1_000;
 /// Samples kept then.
 const KEPT_SAMPLES: usize = 500;
 /// Minimum number of samples for a calibration.
-const FEWEST_SAMPLES: usize = 20;
+const MIN_SAMPLES: usize = 20;
 /// Maximum number of models. Names come from outside and must not grow without bound: the model whose last bill is the
 /// oldest is evicted (LRU). A model in use is billed all the time, so that it stays.
-const MOST_MODELS: usize = 64;
+const MAX_MODELS: usize = 64;
 /// Maximum length of a model name in bytes.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 /// Maximum ratio between bill and estimate, either way; samples beyond it are outliers.
-const MOST_TIMES: u64 = 10;
+const MAX_RATIO: u64 = 10;
 /// Mean absolute error, in millionths, below which a model counts as calibrated.
 const CALIBRATED_BELOW: u64 = 200_000;
 /// Factor of the careful estimate before calibration.
-const CAREFUL_UNLEARNED: u32 = 1_250;
+const P95_UNCALIBRATED: u32 = 1_250;
 
 /// Whether a sample was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,29 +29,29 @@ pub enum SampleDecision {
     /// Rejected: the estimate or the bill is zero.
     Empty,
     /// Rejected: the bill is more than ten times the estimate or less than a tenth.
-    Absurd,
+    Outlier,
     /// Rejected: the model name is too long.
-    LongName,
+    NameTooLong,
 }
 
 /// Calibration factors of an estimate, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Factors {
+pub struct CalibrationFactors {
     /// For the best estimate: the median of the observed ratios.
     pub best: u32,
     /// For the careful estimate: the p95 of the observed ratios.
-    pub careful: u32,
+    pub p95: u32,
 }
 
-impl Factors {
-    const UNLEARNED: Self = Self { best: 1_000, careful: CAREFUL_UNLEARNED };
+impl CalibrationFactors {
+    const UNCALIBRATED: Self = Self { best: 1_000, p95: P95_UNCALIBRATED };
 
     pub(super) fn best(self, tokens: u64) -> u64 {
         times(tokens, self.best)
     }
 
-    pub(super) fn careful(self, tokens: u64) -> u64 {
-        times(tokens, self.careful)
+    pub(super) fn p95(self, tokens: u64) -> u64 {
+        times(tokens, self.p95)
     }
 }
 
@@ -75,7 +75,7 @@ pub struct Accuracy {
 
 impl Accuracy {
     /// 100 % minus the mean absolute error.
-    pub(super) fn trust(&self) -> u32 {
+    pub(super) fn confidence(&self) -> u32 {
         (0..=100)
             .rev()
             .find(|percent| f64::from(*percent) / 100.0 <= 1.0 - self.mean_absolute_error)
@@ -103,16 +103,16 @@ struct Samples {
 }
 
 impl Samples {
-    fn factors(&self) -> Factors {
+    fn factors(&self) -> CalibrationFactors {
         let count = self.sorted.len();
-        if count < FEWEST_SAMPLES {
-            return Factors::UNLEARNED;
+        if count < MIN_SAMPLES {
+            return CalibrationFactors::UNCALIBRATED;
         }
         let at = |place: usize| self.sorted.get(place).copied().unwrap_or(1_000);
-        Factors {
+        CalibrationFactors {
             best: at(count / 2).midpoint(at((count - 1) / 2)),
             // The p95.
-            careful: at((count * 95).div_ceil(100) - 1),
+            p95: at((count * 95).div_ceil(100) - 1),
         }
     }
 
@@ -122,8 +122,8 @@ impl Samples {
         self.sorted.insert(place, sample.ratio);
         self.error += sample.error;
         self.absolute_error += sample.error.unsigned_abs();
-        if self.arrived.len() >= MOST_SAMPLES {
-            let newest = self.arrived.split_off(MOST_SAMPLES - KEPT_SAMPLES);
+        if self.arrived.len() >= MAX_SAMPLES {
+            let newest = self.arrived.split_off(MAX_SAMPLES - KEPT_SAMPLES);
             self.sorted = newest.iter().map(|sample| sample.ratio).collect();
             self.sorted.sort_unstable();
             self.error = newest.iter().map(|sample| sample.error).sum();
@@ -142,7 +142,7 @@ impl Samples {
             samples: self.arrived.len(),
             mean_error: mean(self.error as f64),
             mean_absolute_error: mean(self.absolute_error as f64),
-            is_calibrated: self.arrived.len() >= FEWEST_SAMPLES
+            is_calibrated: self.arrived.len() >= MIN_SAMPLES
                 && self.absolute_error < CALIBRATED_BELOW.saturating_mul(count),
         })
     }
@@ -162,14 +162,14 @@ impl Samples {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
-    models: BTreeMap<String, Model>,
+    models: BTreeMap<String, ModelCalibration>,
     /// Number of accepted bills.
     bills: u64,
 }
 
 /// Calibration of one model.
 #[derive(Clone, Debug, Default)]
-struct Model {
+struct ModelCalibration {
     languages: [Samples; 3],
     /// Sequence number of its last bill.
     last_bill: u64,
@@ -189,16 +189,15 @@ impl Calibration {
         if uncalibrated == 0 || billed == 0 {
             return SampleDecision::Empty;
         }
-        if billed > uncalibrated.saturating_mul(MOST_TIMES)
-            || uncalibrated > billed.saturating_mul(MOST_TIMES)
+        if billed > uncalibrated.saturating_mul(MAX_RATIO) || uncalibrated > billed.saturating_mul(MAX_RATIO)
         {
-            return SampleDecision::Absurd;
+            return SampleDecision::Outlier;
         }
-        if model.len() > LONGEST_NAME {
-            return SampleDecision::LongName;
+        if model.len() > MAX_NAME_LENGTH {
+            return SampleDecision::NameTooLong;
         }
-        if !self.models.contains_key(model) && self.models.len() >= MOST_MODELS {
-            self.forget_the_longest_unbilled();
+        if !self.models.contains_key(model) && self.models.len() >= MAX_MODELS {
+            self.evict_least_recently_billed();
         }
         let estimated = self.factors(model, language).best(uncalibrated);
         let ratio = (u128::from(billed) * 1_000 + u128::from(uncalibrated) / 2) / u128::from(uncalibrated);
@@ -216,8 +215,8 @@ impl Calibration {
     /// The calibration factors. With fewer than twenty bills they are 1 for the best and 1.25 for the careful
     /// estimate.
     #[must_use]
-    pub fn factors(&self, model: &str, language: TextLanguage) -> Factors {
-        self.samples(model, language).map_or(Factors::UNLEARNED, Samples::factors)
+    pub fn factors(&self, model: &str, language: TextLanguage) -> CalibrationFactors {
+        self.samples(model, language).map_or(CalibrationFactors::UNCALIBRATED, Samples::factors)
     }
 
     /// Accuracy for this model and language; `None` without bills.
@@ -240,7 +239,7 @@ impl Calibration {
         self.models.get(model).map(|learned| &learned.languages[language as usize])
     }
 
-    fn forget_the_longest_unbilled(&mut self) {
+    fn evict_least_recently_billed(&mut self) {
         let oldest = self.models.iter().min_by_key(|(_, model)| model.last_bill);
         if let Some(name) = oldest.map(|(name, _)| name.clone()) {
             self.models.remove(&name);

@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign};
 
 /// A visible class of characters. Every character belongs to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum CharacterClass {
     /// Chinese characters.
     Kanji,
     /// Hiragana, katakana in both widths, and Japanese punctuation.
@@ -21,7 +21,7 @@ pub enum Class {
     Url,
 }
 
-impl Class {
+impl CharacterClass {
     /// Number of classes.
     pub const COUNT: usize = 7;
     /// Every class.
@@ -46,7 +46,7 @@ impl Class {
 /// A unit with a weight. Outside ASCII a unit is a character; within ASCII, tokenizers split at words, numbers and
 /// punctuation, so that counting those is far more accurate than counting characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unit {
+pub enum TextUnit {
     /// A Chinese character.
     Kanji,
     /// One of the first six hiragana in a row: endings and particles, which tokenizers cover well.
@@ -78,23 +78,23 @@ pub enum Unit {
     /// A joiner, modifier or variation selector of an emoji.
     EmojiJoiner,
     /// The start of a word, also inside `camelCase`.
-    Word(Ascii),
+    Word(AsciiContext),
     /// A letter after the sixth of a word.
-    LongWord(Ascii),
+    LongWord(AsciiContext),
     /// Up to three digits.
-    Digits(Ascii),
+    Digits(AsciiContext),
     /// A run of punctuation marks of any length.
-    Marks(Ascii),
+    Marks(AsciiContext),
     /// A punctuation mark after the first in a run.
-    MoreMarks(Ascii),
+    MoreMarks(AsciiContext),
     /// White space other than a single space, such as a line break with its indentation; one unit per sixteen
     /// characters.
-    Gap(Ascii),
+    Gap(AsciiContext),
 }
 
 /// The context of ASCII text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ascii {
+pub enum AsciiContext {
     /// In an ordinary line.
     Prose,
     /// In a line that looks like JSON or code.
@@ -103,14 +103,14 @@ pub enum Ascii {
     Url,
 }
 
-impl Ascii {
+impl AsciiContext {
     const ALL: [Self; 3] = [Self::Prose, Self::Json, Self::Url];
 
-    pub(super) const fn class(self) -> Class {
+    pub(super) const fn class(self) -> CharacterClass {
         match self {
-            Self::Prose => Class::Prose,
-            Self::Json => Class::Json,
-            Self::Url => Class::Url,
+            Self::Prose => CharacterClass::Prose,
+            Self::Json => CharacterClass::Json,
+            Self::Url => CharacterClass::Url,
         }
     }
 }
@@ -118,11 +118,11 @@ impl Ascii {
 /// Units outside ASCII.
 const WIDE: usize = 15;
 /// Kinds of ASCII units, for each context.
-pub(super) const NARROW: usize = 6;
+pub(super) const ASCII_UNITS: usize = 6;
 
-impl Unit {
+impl TextUnit {
     /// Number of units.
-    pub const COUNT: usize = WIDE + NARROW * Ascii::ALL.len();
+    pub const COUNT: usize = WIDE + ASCII_UNITS * AsciiContext::ALL.len();
 
     const WIDE: [Self; WIDE] = [
         Self::Kanji,
@@ -154,10 +154,10 @@ impl Unit {
                 Self::Gap(ascii),
             ]
         };
-        Self::WIDE.into_iter().chain(Ascii::ALL.into_iter().flat_map(narrow))
+        Self::WIDE.into_iter().chain(AsciiContext::ALL.into_iter().flat_map(narrow))
     }
 
-    /// The index in [`Unit::all`].
+    /// The index in [`TextUnit::all`].
     #[must_use]
     pub const fn index(self) -> usize {
         let (kind, ascii) = match self {
@@ -183,26 +183,26 @@ impl Unit {
             Self::MoreMarks(ascii) => (4, ascii),
             Self::Gap(ascii) => (5, ascii),
         };
-        WIDE + NARROW * ascii as usize + kind
+        WIDE + ASCII_UNITS * ascii as usize + kind
     }
 
     /// The class that the unit is reported under.
     #[must_use]
-    pub const fn class(self) -> Class {
+    pub const fn class(self) -> CharacterClass {
         match self {
-            Self::Kanji => Class::Kanji,
+            Self::Kanji => CharacterClass::Kanji,
             Self::Hiragana
             | Self::LongHiragana
             | Self::Katakana
             | Self::HalfKatakana
-            | Self::JapaneseMark => Class::Kana,
+            | Self::JapaneseMark => CharacterClass::Kana,
             Self::Hangul
             | Self::Accented
             | Self::Cyrillic
             | Self::ShortScript
             | Self::LongScript
-            | Self::Sign => Class::Other,
-            Self::Emoji | Self::SmallEmoji | Self::EmojiJoiner => Class::Emoji,
+            | Self::Sign => CharacterClass::Other,
+            Self::Emoji | Self::SmallEmoji | Self::EmojiJoiner => CharacterClass::Emoji,
             Self::Word(ascii)
             | Self::LongWord(ascii)
             | Self::Digits(ascii)
@@ -216,30 +216,30 @@ impl Unit {
 /// What a text consists of. Counts are additive, so that a history is counted once and stored.
 ///
 /// ```
-/// use seawall_core::tokens::{Class, ClassCounts};
+/// use seawall_core::tokens::{CharacterClass, TextCounts};
 ///
-/// let history = ClassCounts::of("こんにちは。");
-/// let message = ClassCounts::of("漫画 please");
+/// let history = TextCounts::of("こんにちは。");
+/// let message = TextCounts::of("漫画 please");
 /// let both = history + message;
-/// assert_eq!(both.characters(Class::Kana), 6);
-/// assert_eq!(both.characters(Class::Kanji), 2);
-/// assert_eq!(both.characters(Class::Prose), 7);
+/// assert_eq!(both.characters(CharacterClass::Kana), 6);
+/// assert_eq!(both.characters(CharacterClass::Kanji), 2);
+/// assert_eq!(both.characters(CharacterClass::Prose), 7);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassCounts {
-    pub(super) units: [u64; Unit::COUNT],
-    pub(super) characters: [u64; Class::COUNT],
+pub struct TextCounts {
+    pub(super) units: [u64; TextUnit::COUNT],
+    pub(super) characters: [u64; CharacterClass::COUNT],
     pub(super) letters: u64,
     pub(super) japanese_letters: u64,
     pub(super) bytes: u64,
     pub(super) growth: u64,
 }
 
-impl Default for ClassCounts {
+impl Default for TextCounts {
     fn default() -> Self {
         Self {
-            units: [0; Unit::COUNT],
-            characters: [0; Class::COUNT],
+            units: [0; TextUnit::COUNT],
+            characters: [0; CharacterClass::COUNT],
             letters: 0,
             japanese_letters: 0,
             bytes: 0,
@@ -248,7 +248,7 @@ impl Default for ClassCounts {
     }
 }
 
-impl ClassCounts {
+impl TextCounts {
     /// Counts a text.
     #[must_use]
     pub fn of(text: &str) -> Self {
@@ -257,13 +257,13 @@ impl ClassCounts {
 
     /// Characters of this class.
     #[must_use]
-    pub const fn characters(&self, class: Class) -> u64 {
+    pub const fn characters(&self, class: CharacterClass) -> u64 {
         self.characters[class as usize]
     }
 
     /// Occurrences of this unit.
     #[must_use]
-    pub const fn units(&self, unit: Unit) -> u64 {
+    pub const fn units(&self, unit: TextUnit) -> u64 {
         self.units[unit.index()]
     }
 
@@ -276,7 +276,7 @@ impl ClassCounts {
     /// Upper bound of the bytes that a tokenizer sees: some normalise the text to NFKC first, in which `㌖` is
     /// `キロメートル`. No byte-level tokenizer makes more tokens than that.
     #[must_use]
-    pub const fn most_bytes(&self) -> u64 {
+    pub const fn max_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.growth)
     }
 
@@ -321,7 +321,7 @@ impl TextLanguage {
     }
 }
 
-impl AddAssign for ClassCounts {
+impl AddAssign for TextCounts {
     fn add_assign(&mut self, other: Self) {
         fn add<const N: usize>(to: &mut [u64; N], from: [u64; N]) {
             for (to, from) in to.iter_mut().zip(from) {
@@ -337,7 +337,7 @@ impl AddAssign for ClassCounts {
     }
 }
 
-impl Add for ClassCounts {
+impl Add for TextCounts {
     type Output = Self;
 
     fn add(mut self, other: Self) -> Self {
@@ -346,7 +346,7 @@ impl Add for ClassCounts {
     }
 }
 
-impl std::iter::Sum for ClassCounts {
+impl std::iter::Sum for TextCounts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), Add::add)
     }

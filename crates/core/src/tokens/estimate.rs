@@ -1,8 +1,8 @@
 //! Estimates the tokens of a request from its counts.
 
 use super::calibration::Calibration;
-use super::counts::{Class, ClassCounts, TextLanguage};
-use super::family::Family;
+use super::counts::{CharacterClass, TextCounts, TextLanguage};
+use super::family::TokenizerFamily;
 
 /// Tokens on top of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ impl Default for OverheadOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
     /// The system prompt.
-    pub system: ClassCounts,
+    pub system: TextCounts,
     /// The earlier turns.
-    pub history: ClassCounts,
+    pub history: TextCounts,
     /// The retrieved chunks.
-    pub retrieval: ClassCounts,
+    pub retrieval: TextCounts,
     /// The current message.
-    pub message: ClassCounts,
+    pub message: TextCounts,
     /// Number of messages, including the current one and the system prompt.
     pub messages: u64,
 }
@@ -40,28 +40,28 @@ impl RequestCounts {
     /// A request of one message.
     #[must_use]
     pub fn of_message(text: &str) -> Self {
-        Self { message: ClassCounts::of(text), messages: 1, ..Self::default() }
+        Self { message: TextCounts::of(text), messages: 1, ..Self::default() }
     }
 
     /// The sum of all parts.
     #[must_use]
-    pub fn total(&self) -> ClassCounts {
+    pub fn total(&self) -> TextCounts {
         self.system + self.history + self.retrieval + self.message
     }
 }
 
 /// Estimated tokens of a request before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
+pub struct TokenEstimate {
     /// The most likely number.
     pub best: u64,
     /// The p95: sufficient for 95 of 100 requests.
-    pub careful: u64,
+    pub p95: u64,
     /// A strict upper bound for any text, used for reservations.
     pub upper: u64,
     /// Tokens of the text alone, before calibration. Billed usage is compared with this.
     pub uncalibrated: u64,
-    /// Tokens on top of the text; included in `best` and `careful`.
+    /// Tokens on top of the text; included in `best` and `p95`.
     pub overhead: u64,
     /// The language of the text.
     pub language: TextLanguage,
@@ -69,11 +69,11 @@ pub struct Estimate {
     pub confidence: u32,
     /// Tokens per part, before calibration: system, history, retrieval, message.
     pub parts: [u64; 4],
-    /// Tokens per class, before calibration, in the order of [`Class::ALL`].
-    pub classes: [u64; Class::COUNT],
+    /// Tokens per class, before calibration, in the order of [`CharacterClass::ALL`].
+    pub classes: [u64; CharacterClass::COUNT],
 }
 
-/// Names of [`Estimate::parts`].
+/// Names of [`TokenEstimate::parts`].
 pub const PARTS: [&str; 4] = ["system", "history", "retrieval", "message"];
 
 /// Confidence per language before calibration, in percent.
@@ -91,8 +91,8 @@ pub fn estimate(
     request: &RequestCounts,
     overhead: OverheadOptions,
     calibration: &Calibration,
-) -> Estimate {
-    let family = Family::of_model(model);
+) -> TokenEstimate {
+    let family = TokenizerFamily::of_model(model);
     let total = request.total();
     let language = total.language();
     let uncalibrated = family.tokens(&total);
@@ -100,20 +100,20 @@ pub fn estimate(
     let around_messages = overhead.message.saturating_mul(request.messages);
     let spent = overhead.request.saturating_add(around_messages);
     let upper = total
-        .most_bytes()
+        .max_bytes()
         .saturating_add(around_messages)
         .saturating_add(overhead.reserve.max(overhead.request));
     let base = CONFIDENCE.iter().find(|(known, _)| *known == language).map_or(0, |(_, percent)| *percent);
     let shown = calibration.accuracy(model, language).filter(|accuracy| accuracy.is_calibrated);
-    Estimate {
+    TokenEstimate {
         // Never above the bound, whatever was learned.
         best: factors.best(uncalibrated).saturating_add(spent).min(upper),
-        careful: factors.careful(uncalibrated).saturating_add(spent).min(upper),
+        p95: factors.p95(uncalibrated).saturating_add(spent).min(upper),
         upper,
         uncalibrated,
         overhead: spent,
         language,
-        confidence: shown.map_or(base, |accuracy| base.max(accuracy.trust())),
+        confidence: shown.map_or(base, |accuracy| base.max(accuracy.confidence())),
         parts: [&request.system, &request.history, &request.retrieval, &request.message]
             .map(|part| family.tokens(part)),
         classes: family.thousandths(&total).map(|weight| weight.div_ceil(1_000)),

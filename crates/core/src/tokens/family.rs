@@ -1,11 +1,11 @@
 //! Model families that share a tokenizer, and their weights.
 
-use super::counts::{Class, ClassCounts, Unit};
+use super::counts::{CharacterClass, TextCounts, TextUnit};
 use super::weights;
 
 /// Models with the same tokenizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Family {
+pub enum TokenizerFamily {
     /// Anthropic's. The weights are those of the one published tokenizer; newer models use more tokens, which
     /// [`Calibration`](super::Calibration) learns from billed usage.
     Claude,
@@ -17,19 +17,19 @@ pub enum Family {
     Generic,
 }
 
-impl Family {
+impl TokenizerFamily {
     /// Every family.
     pub const ALL: [Self; 4] = [Self::Claude, Self::OpenAi, Self::OlderOpenAi, Self::Generic];
 
     /// The family of a model, by its name. A vendor or region prefix is ignored.
     ///
     /// ```
-    /// use seawall_core::tokens::Family;
+    /// use seawall_core::tokens::TokenizerFamily;
     ///
-    /// assert_eq!(Family::of_model("us.anthropic.claude-sonnet-4-5-v1:0"), Family::Claude);
-    /// assert_eq!(Family::of_model("openai/gpt-4.1-mini"), Family::OpenAi);
-    /// assert_eq!(Family::of_model("gpt-4-turbo"), Family::OlderOpenAi);
-    /// assert_eq!(Family::of_model("llama-4"), Family::Generic);
+    /// assert_eq!(TokenizerFamily::of_model("us.anthropic.claude-sonnet-4-5-v1:0"), TokenizerFamily::Claude);
+    /// assert_eq!(TokenizerFamily::of_model("openai/gpt-4.1-mini"), TokenizerFamily::OpenAi);
+    /// assert_eq!(TokenizerFamily::of_model("gpt-4-turbo"), TokenizerFamily::OlderOpenAi);
+    /// assert_eq!(TokenizerFamily::of_model("llama-4"), TokenizerFamily::Generic);
     /// ```
     #[must_use]
     pub fn of_model(name: &str) -> Self {
@@ -66,7 +66,7 @@ impl Family {
 
     /// The weight of one unit, in thousandths of a token.
     #[must_use]
-    pub fn weight(self, unit: Unit) -> u32 {
+    pub fn weight(self, unit: TextUnit) -> u32 {
         let at = unit.index();
         match self {
             Self::Claude => weights::CLAUDE[at],
@@ -78,9 +78,9 @@ impl Family {
 
     /// The weight of a text per class, in thousandths of a token.
     #[must_use]
-    pub(super) fn thousandths(self, counts: &ClassCounts) -> [u64; Class::COUNT] {
-        let mut by_class = [0_u64; Class::COUNT];
-        for unit in Unit::all() {
+    pub(super) fn thousandths(self, counts: &TextCounts) -> [u64; CharacterClass::COUNT] {
+        let mut by_class = [0_u64; CharacterClass::COUNT];
+        for unit in TextUnit::all() {
             let weight = counts.units(unit).saturating_mul(self.weight(unit).into());
             let class = &mut by_class[unit.class() as usize];
             *class = class.saturating_add(weight);
@@ -90,7 +90,7 @@ impl Family {
 
     /// Tokens of a text, rounded up.
     #[must_use]
-    pub fn tokens(self, counts: &ClassCounts) -> u64 {
+    pub fn tokens(self, counts: &TextCounts) -> u64 {
         self.thousandths(counts).into_iter().fold(0, u64::saturating_add).div_ceil(1_000)
     }
 }

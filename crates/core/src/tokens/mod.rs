@@ -33,9 +33,9 @@ mod scan;
 mod tests;
 mod weights;
 
-pub use calibration::{Accuracy, Calibration, Factors, SampleDecision};
-pub use counts::{Ascii, Class, ClassCounts, TextLanguage, Unit};
-pub use estimate::{Estimate, OverheadOptions, PARTS, RequestCounts, estimate};
+pub use calibration::{Accuracy, Calibration, CalibrationFactors, SampleDecision};
+pub use counts::{AsciiContext, CharacterClass, TextCounts, TextLanguage, TextUnit};
+pub use estimate::{OverheadOptions, PARTS, RequestCounts, TokenEstimate, estimate};
 pub use exact::exact_tokens;
-pub use family::Family;
+pub use family::TokenizerFamily;
 pub use output::{OutputLimit, OutputMeter};

@@ -11,40 +11,40 @@
 //! An estimate is needed only when a stream has as many bytes as its limit has tokens, which few streams reach. Plain
 //! ASCII is therefore buffered, up to a bound, and classified when an estimate is asked for.
 
-use super::counts::{Ascii, ClassCounts, Unit};
-use super::family::Family;
-use super::scan::{Narrow, Run, decode, wide};
+use super::counts::{AsciiContext, TextCounts, TextUnit};
+use super::family::TokenizerFamily;
+use super::scan::{AsciiCounts, CharacterRun, decode, wide};
 
-/// A repeated character counts this often in a row; after that only every [`REPEATED`]th does.
-const FEW: u32 = 4;
-const REPEATED: u32 = 64;
+/// A repeated character counts this often in a row; after that only every [`REPEAT_INTERVAL`]th does.
+const COUNTED_REPEATS: u32 = 4;
+const REPEAT_INTERVAL: u32 = 64;
 /// Tokens around one content block (its name, type, begin and end) that are not part of its text.
-const AROUND_BLOCK: u64 = 16;
+const BLOCK_OVERHEAD: u64 = 16;
 /// Plain text that is buffered before it is classified.
 const MAX_PENDING: usize = 4 << 10;
 
 /// Meters the output of one response as it arrives.
 #[derive(Clone, Debug, Default)]
 pub struct OutputMeter {
-    wide: ClassCounts,
-    narrow: Narrow,
-    run: Run,
+    wide: TextCounts,
+    narrow: AsciiCounts,
+    run: CharacterRun,
     last: u32,
     repeats: u32,
     /// The high surrogate of a character that JSON writes as a surrogate pair.
-    half: Option<u32>,
+    high_surrogate: Option<u32>,
     bytes: u64,
     events: u64,
     blocks: u64,
-    may_hide: bool,
-    counted: Option<Counted>,
+    has_hidden_output: bool,
+    counted: Option<VendorCount>,
     /// Plain ASCII that is in `bytes` and not classified yet.
     pending: Vec<u8>,
 }
 
 /// The vendor's token count, and what had arrived by then.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct VendorCount {
     tokens: u64,
     upper: u64,
     events: u64,
@@ -52,29 +52,29 @@ struct Counted {
 
 impl OutputMeter {
     /// Records an event with content; its text is [added](Self::add_json) separately.
-    pub const fn note_event(&mut self) {
+    pub const fn record_event(&mut self) {
         self.events = self.events.saturating_add(1);
     }
 
     /// Records the beginning of a content block.
-    pub const fn note_block(&mut self) {
+    pub const fn record_block(&mut self) {
         self.blocks = self.blocks.saturating_add(1);
     }
 
     /// Records that the response has billed parts that are not visible, such as reasoning or the rounds of server
     /// tools.
-    pub const fn note_hidden(&mut self) {
-        self.may_hide = true;
+    pub const fn record_hidden(&mut self) {
+        self.has_hidden_output = true;
     }
 
     /// Records the vendor's count of output tokens so far.
-    pub const fn note_counted(&mut self, tokens: u64) {
-        self.counted = Some(Counted { tokens, upper: self.upper(), events: self.events });
+    pub const fn record_vendor_count(&mut self, tokens: u64) {
+        self.counted = Some(VendorCount { tokens, upper: self.upper(), events: self.events });
     }
 
     /// Adds text as it appears inside a JSON string, without the quotes.
     pub fn add_json(&mut self, text: &[u8]) {
-        if self.half.is_none() && is_plain(text) {
+        if self.high_surrogate.is_none() && is_plain(text) {
             self.bytes = self.bytes.saturating_add(text.len() as u64);
             if self.pending.len() + text.len() <= MAX_PENDING {
                 self.pending.extend_from_slice(text);
@@ -89,7 +89,7 @@ impl OutputMeter {
         while let Some(&byte) = text.get(at) {
             let (code, length) = match byte {
                 b'\\' => escaped(&text[at + 1..]),
-                0..0x80 if self.half.is_none() => {
+                0..0x80 if self.high_surrogate.is_none() => {
                     let length = self.add_ascii(&text[at..]);
                     self.bytes = self.bytes.saturating_add(length as u64);
                     at += length;
@@ -119,7 +119,7 @@ impl OutputMeter {
         let (mut run, mut last, mut repeats) = (self.run, self.last, self.repeats);
         let mut at = 0;
         while let Some(&byte) = text.get(at).filter(|byte| byte.is_ascii() && **byte != b'\\') {
-            if let Run::Lower(length) = run {
+            if let CharacterRun::Lower(length) = run {
                 // Fast path: most of a response is the inside of words.
                 let more = letters_ahead(&text[at..], &mut last);
                 if more > 0 {
@@ -144,9 +144,9 @@ impl OutputMeter {
     }
 
     fn add(&mut self, code: u32) {
-        let code = match (self.half.take(), code) {
+        let code = match (self.high_surrogate.take(), code) {
             (_, high @ 0xD800..0xDC00) => {
-                self.half = Some(high);
+                self.high_surrogate = Some(high);
                 return;
             }
             (Some(high), low @ 0xDC00..0xE000) => 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00),
@@ -181,15 +181,15 @@ impl OutputMeter {
 
     /// Whether the response has billed parts that are not visible.
     #[must_use]
-    pub const fn may_hide(&self) -> bool {
-        self.may_hide
+    pub const fn has_hidden_output(&self) -> bool {
+        self.has_hidden_output
     }
 
     /// Upper bound of the tokens that have arrived: no tokenizer makes more tokens than bytes.
     #[must_use]
     pub const fn upper(&self) -> u64 {
         let text = self.bytes.saturating_add(self.wide.growth);
-        text.saturating_add(self.blocks.saturating_mul(AROUND_BLOCK))
+        text.saturating_add(self.blocks.saturating_mul(BLOCK_OVERHEAD))
     }
 
     /// The vendor's count, if nothing has arrived since.
@@ -201,8 +201,8 @@ impl OutputMeter {
     /// Upper bound of the tokens billed for what has arrived; `None` if parts are hidden and the vendor has not
     /// counted them.
     #[must_use]
-    pub fn billed_at_most(&self) -> Option<u64> {
-        if self.may_hide {
+    pub fn max_billed(&self) -> Option<u64> {
+        if self.has_hidden_output {
             return self.counted();
         }
         let upper = self.upper();
@@ -211,21 +211,21 @@ impl OutputMeter {
 
     /// Best estimate of the tokens that have arrived.
     #[must_use]
-    pub fn best(&mut self, family: Family) -> u64 {
+    pub fn best(&mut self, family: TokenizerFamily) -> u64 {
         self.classify_pending();
         let kinds = |ascii| {
             [
-                Unit::Word(ascii),
-                Unit::LongWord(ascii),
-                Unit::Digits(ascii),
-                Unit::Marks(ascii),
-                Unit::MoreMarks(ascii),
-                Unit::Gap(ascii),
+                TextUnit::Word(ascii),
+                TextUnit::LongWord(ascii),
+                TextUnit::Digits(ascii),
+                TextUnit::Marks(ascii),
+                TextUnit::MoreMarks(ascii),
+                TextUnit::Gap(ascii),
             ]
         };
         // Whether a line is prose or JSON is unknown before its end, so that each unit has the smaller of both
         // weights.
-        let weights = kinds(Ascii::Prose).into_iter().zip(kinds(Ascii::Json));
+        let weights = kinds(AsciiContext::Prose).into_iter().zip(kinds(AsciiContext::Json));
         let weights = weights.map(|(prose, json)| family.weight(prose).min(family.weight(json)));
         let narrow = weights
             .zip(self.narrow.units)
@@ -254,7 +254,7 @@ fn is_plain(text: &[u8]) -> bool {
 
 /// Whether a character that has been repeated this often is not counted.
 const fn is_skipped(repeats: u32) -> bool {
-    repeats >= FEW && !repeats.is_multiple_of(REPEATED)
+    repeats >= COUNTED_REPEATS && !repeats.is_multiple_of(REPEAT_INTERVAL)
 }
 
 /// The character that an escape sequence stands for, and the length of the sequence with its backslash.
@@ -313,7 +313,7 @@ impl OutputLimit {
 
     /// Whether a stream has exceeded its limit: by the vendor's count if there is one, otherwise by what has arrived.
     #[must_use]
-    pub fn is_passed(self, meter: &mut OutputMeter, family: Family) -> bool {
+    pub fn is_exceeded(self, meter: &mut OutputMeter, family: TokenizerFamily) -> bool {
         let limit = self.0;
         if let Some(counted) = meter.counted() {
             return counted > limit;

@@ -1,12 +1,12 @@
 //! What each unit weighs, in thousandths of a token.
 //!
-//! Written by `cargo xtask tokens` from the texts at even places of the corpus; do not edit.
+//! Written by `cargo xtask tokens` from the corpus texts at even positions; do not edit.
 
-use super::counts::Unit;
+use super::counts::TextUnit;
 
 /// Anthropic's published tokenizer.
 #[rustfmt::skip]
-pub(super) const CLAUDE: [u32; Unit::COUNT] = [
+pub(super) const CLAUDE: [u32; TextUnit::COUNT] = [
     1374, // Kanji
     850, // Hiragana
     1110, // LongHiragana
@@ -44,7 +44,7 @@ pub(super) const CLAUDE: [u32; Unit::COUNT] = [
 
 /// `o200k_base`.
 #[rustfmt::skip]
-pub(super) const OPENAI: [u32; Unit::COUNT] = [
+pub(super) const OPENAI: [u32; TextUnit::COUNT] = [
     877, // Kanji
     583, // Hiragana
     871, // LongHiragana
@@ -82,7 +82,7 @@ pub(super) const OPENAI: [u32; Unit::COUNT] = [
 
 /// `cl100k_base`.
 #[rustfmt::skip]
-pub(super) const OLDER_OPENAI: [u32; Unit::COUNT] = [
+pub(super) const OLDER_OPENAI: [u32; TextUnit::COUNT] = [
     1437, // Kanji
     825, // Hiragana
     986, // LongHiragana

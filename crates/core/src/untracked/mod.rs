@@ -9,7 +9,7 @@
 //! than the model's context window. What is reserved for a feature is a setting ([`UntrackedRule`]).
 
 use crate::media::{ImageSize, ImageTokens};
-use crate::vocabulary::words;
+use crate::vocabulary::named_enum;
 use std::fmt;
 
 /// Tokens that a vendor may add to the caller's input.
@@ -23,7 +23,7 @@ const PAGE_TEXT: u64 = 3_000;
 /// Assumed number of uses of a server tool if the request does not limit it.
 pub const USUAL_TOOL_USES: u64 = 5;
 
-words! {
+named_enum! {
     /// A kind of billed input that is not contained in the request.
     pub enum InputFeature as "feature" {
         /// An image by its URL, file id or bucket location.
@@ -79,13 +79,13 @@ pub struct UntrackedInput {
     /// Bytes of the request taken by these images and documents. They are not billed as text.
     pub media_bytes: u64,
     /// Number of images by reference.
-    pub named_images: u64,
+    pub referenced_images: u64,
     /// Pages of inline documents.
     pub pages: u64,
     /// Number of documents and files by reference.
-    pub named_documents: u64,
+    pub referenced_documents: u64,
     /// Whether an earlier response is continued.
-    pub continues: bool,
+    pub continues_response: bool,
     /// Whether context stored by the vendor is referenced.
     pub cached_context: bool,
     /// Maximum number of uses of vendor-run tools, if any are allowed.
@@ -130,7 +130,7 @@ pub enum InputProblem {
     /// The settings refuse the feature.
     Refused(InputFeature),
     /// Its bound is the model's context window, which is unknown.
-    NoWindow(InputFeature),
+    UnknownContextWindow(InputFeature),
 }
 
 impl fmt::Display for InputProblem {
@@ -141,10 +141,10 @@ impl fmt::Display for InputProblem {
                 "input by reference ({feature}) is not accepted here (limits.untracked_input.{feature} = \"refuse\"); \
                  send the content itself"
             ),
-            Self::NoWindow(feature) => write!(
+            Self::UnknownContextWindow(feature) => write!(
                 formatter,
-                "the cost of input by reference ({feature}) cannot be bounded: the window of this model is not known; \
-                 an operator can set models.NAME.window or limits.untracked_input.{feature}"
+                "the cost of input by reference ({feature}) cannot be bounded: the context window of this model is unknown; \
+                 an operator can set models.NAME.context_window or limits.untracked_input.{feature}"
             ),
         }
     }
@@ -156,7 +156,7 @@ impl fmt::Display for InputProblem {
 /// use seawall_core::untracked::{InputModel, UntrackedInput, input_bound};
 ///
 /// let model = InputModel::of("claude-opus-5", Some(200_000));
-/// let document = UntrackedInput { named_documents: 1, ..UntrackedInput::default() };
+/// let document = UntrackedInput { referenced_documents: 1, ..UntrackedInput::default() };
 /// assert_eq!(input_bound(209, None, &model)?.tokens, 509);
 /// assert_eq!(input_bound(209, Some(&document), &model)?.tokens, 200_000);
 /// # Ok::<(), seawall_core::untracked::InputProblem>(())
@@ -174,20 +174,20 @@ pub fn input_bound(
     let text = bytes.saturating_sub(input.media_bytes).saturating_add(OVERHEAD);
     let images: u64 = sum(input.images.iter().map(|size| model.images.of(*size)));
     let described = input.vendor_tools.saturating_mul(VENDOR_TOOL);
-    let mut parts = Parts { rules: &model.rules, window: model.window, largest: None, total: 0 };
+    let mut parts = InputParts { rules: &model.rules, window: model.window, largest: None, total: 0 };
     let per_page = PAGE_TEXT.saturating_add(model.images.max());
-    parts.add(InputFeature::Image, input.named_images, |_| Some(model.images.max()))?;
-    parts.add(InputFeature::Document, input.named_documents, |window| {
+    parts.add(InputFeature::Image, input.referenced_images, |_| Some(model.images.max()))?;
+    parts.add(InputFeature::Document, input.referenced_documents, |window| {
         Some(window?.min(MAX_PAGES.saturating_mul(per_page)))
     })?;
-    parts.add(InputFeature::PreviousResponse, input.continues.into(), |window| window)?;
+    parts.add(InputFeature::PreviousResponse, input.continues_response.into(), |window| window)?;
     parts.add(InputFeature::CachedContext, input.cached_context.into(), |window| window)?;
     let one_pass =
         sum([text, images, input.pages.saturating_mul(per_page), described, parts.total]).min(window);
     let uses = input.tool_uses.unwrap_or(0);
     // Each use may bill all input again, with the tool's results.
     let is_any = input.tool_uses.is_some().into();
-    let mut again = Parts { total: 0, ..parts };
+    let mut again = InputParts { total: 0, ..parts };
     again.add(InputFeature::ServerTool, is_any, |window| {
         Some(window?.saturating_mul(uses.saturating_add(1)))
     })?;
@@ -202,14 +202,14 @@ fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 
-struct Parts<'a> {
+struct InputParts<'a> {
     rules: &'a UntrackedRules,
     window: Option<u64>,
     largest: Option<(InputFeature, u64)>,
     total: u64,
 }
 
-impl Parts<'_> {
+impl InputParts<'_> {
     /// Adds a feature that occurs `times` times, by its rule.
     fn add(
         &mut self,
@@ -224,7 +224,9 @@ impl Parts<'_> {
             UntrackedRule::Refuse => return Err(InputProblem::Refused(feature)),
             UntrackedRule::Allow => 0,
             UntrackedRule::ReserveTokens(tokens) => tokens,
-            UntrackedRule::Reserve => bound(self.window).ok_or(InputProblem::NoWindow(feature))?,
+            UntrackedRule::Reserve => {
+                bound(self.window).ok_or(InputProblem::UnknownContextWindow(feature))?
+            }
         };
         let part = each.saturating_mul(times);
         self.total = self.total.saturating_add(part);

@@ -18,9 +18,9 @@ fn rules(feature: InputFeature, rule: UntrackedRule) -> UntrackedRules {
 fn with(feature: InputFeature) -> UntrackedInput {
     let none = UntrackedInput::default();
     match feature {
-        InputFeature::Image => UntrackedInput { named_images: 1, ..none },
-        InputFeature::Document => UntrackedInput { named_documents: 1, ..none },
-        InputFeature::PreviousResponse => UntrackedInput { continues: true, ..none },
+        InputFeature::Image => UntrackedInput { referenced_images: 1, ..none },
+        InputFeature::Document => UntrackedInput { referenced_documents: 1, ..none },
+        InputFeature::PreviousResponse => UntrackedInput { continues_response: true, ..none },
         InputFeature::CachedContext => UntrackedInput { cached_context: true, ..none },
         InputFeature::ServerTool => UntrackedInput { tool_uses: Some(5), ..none },
     }
@@ -72,12 +72,12 @@ fn a_rule_refuses_reserves_so_many_or_reserves_nothing() {
         let bounded = bound(UntrackedRule::Reserve, unknown);
         match feature {
             InputFeature::Image => assert_eq!(bounded.unwrap().tokens, 509 + 4_784),
-            _ => assert_eq!(bounded, Err(InputProblem::NoWindow(feature))),
+            _ => assert_eq!(bounded, Err(InputProblem::UnknownContextWindow(feature))),
         }
     }
-    let told = InputProblem::NoWindow(InputFeature::Document).to_string();
+    let told = InputProblem::UnknownContextWindow(InputFeature::Document).to_string();
     assert!(
-        told.contains("models.NAME.window") && told.contains("limits.untracked_input.document"),
+        told.contains("models.NAME.context_window") && told.contains("limits.untracked_input.document"),
         "{told}"
     );
 }
@@ -85,12 +85,12 @@ fn a_rule_refuses_reserves_so_many_or_reserves_nothing() {
 proptest! {
     #[test]
     fn one_pass_never_passes_the_window_and_more_never_bounds_less(
-        bytes in any::<u32>(), images in 0..9_u64, documents in 0..4_u64, continues: bool, window in 1..2_000_000_u64,
+        bytes in any::<u32>(), images in 0..9_u64, documents in 0..4_u64, continues_response: bool, window in 1..2_000_000_u64,
         uses in proptest::option::of(0..20_u64),
     ) {
         let model = InputModel { window: Some(window), ..model() };
         let input = UntrackedInput {
-            named_images: images, named_documents: documents, continues, tool_uses: uses,
+            referenced_images: images, referenced_documents: documents, continues_response, tool_uses: uses,
             ..UntrackedInput::default()
         };
         let bound = |input| input_bound(bytes.into(), Some(input), &model).unwrap();
@@ -100,7 +100,7 @@ proptest! {
         prop_assert_eq!(tool_uses, uses.unwrap_or(0));
         let plain = input_bound(bytes.into(), None, &model).unwrap();
         prop_assert!(plain.tokens <= tokens);
-        if documents > 0 || continues {
+        if documents > 0 || continues_response {
             prop_assert_eq!(tokens, window * passes);
         }
     }

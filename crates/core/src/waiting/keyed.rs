@@ -24,8 +24,8 @@ use std::collections::btree_map::Entry;
 /// let conflict = buckets.get_or_create(("main", "tokyo"), other, Timestamp::ZERO).unwrap_err();
 /// assert_eq!(
 ///     conflict.to_string(),
-///     "the bucket runs with one unit every 100ms, at most 20, \
-///      but was asked for with one unit every 200ms, at most 20"
+///     "the bucket already exists with 1 unit per 100ms, capacity 20; \
+///      requested was 1 unit per 200ms, capacity 20"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -36,12 +36,12 @@ pub struct WaitingBuckets<K> {
 
 /// The bucket already exists with other settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bucket runs with {in_use}, but was asked for with {asked}")]
-pub struct Conflict {
+#[error("the bucket already exists with {in_use}; requested was {requested}")]
+pub struct BucketConflict {
     /// The settings of the existing bucket, unchanged.
     pub in_use: WaitingSettings,
     /// The settings that were requested.
-    pub asked: WaitingSettings,
+    pub requested: WaitingSettings,
 }
 
 impl<K: Ord> WaitingBuckets<K> {
@@ -57,11 +57,13 @@ impl<K: Ord> WaitingBuckets<K> {
         key: K,
         settings: WaitingSettings,
         now: Timestamp,
-    ) -> Result<&mut WaitingBucket, Conflict> {
+    ) -> Result<&mut WaitingBucket, BucketConflict> {
         match self.buckets.entry(key) {
-            Entry::Vacant(place) => Ok(place.insert(WaitingBucket::new(settings, now))),
-            Entry::Occupied(held) if held.get().settings() == settings => Ok(held.into_mut()),
-            Entry::Occupied(held) => Err(Conflict { in_use: held.get().settings(), asked: settings }),
+            Entry::Vacant(entry) => Ok(entry.insert(WaitingBucket::new(settings, now))),
+            Entry::Occupied(entry) if entry.get().settings() == settings => Ok(entry.into_mut()),
+            Entry::Occupied(entry) => {
+                Err(BucketConflict { in_use: entry.get().settings(), requested: settings })
+            }
         }
     }
 

@@ -19,17 +19,17 @@
 //!
 //! ```
 //! use seawall_core::time::Timestamp;
-//! use seawall_core::waiting::{AcquireDecision, PollDecision, WaitingBucket, WaitingSettings};
+//! use seawall_core::waiting::{WaitingAcquireDecision, WaitingPollDecision, WaitingBucket, WaitingSettings};
 //! use std::time::Duration;
 //!
 //! let start = Timestamp::ZERO;
 //! let mut bucket = WaitingBucket::new(WaitingSettings::recovery_api(), start);
 //! let give_up_at = start + Duration::from_secs(30);
-//! assert!(matches!(bucket.acquire(start, 20, give_up_at), AcquireDecision::Granted(_)));
+//! assert!(matches!(bucket.acquire(start, 20, give_up_at), WaitingAcquireDecision::Granted(_)));
 //!
-//! let AcquireDecision::Wait { ticket, until } = bucket.acquire(start, 1, give_up_at) else { panic!() };
+//! let WaitingAcquireDecision::Wait { ticket, until } = bucket.acquire(start, 1, give_up_at) else { panic!() };
 //! assert_eq!(until, start + Duration::from_millis(100));
-//! assert!(matches!(bucket.poll(ticket, until), PollDecision::Ready(grant) if grant.units() == 1));
+//! assert!(matches!(bucket.poll(ticket, until), WaitingPollDecision::Ready(grant) if grant.units() == 1));
 //! ```
 
 mod keyed;
@@ -37,7 +37,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use keyed::{Conflict, WaitingBuckets};
+pub use keyed::{BucketConflict, WaitingBuckets};
 pub use settings::WaitingSettings;
 
 use crate::time::{Timestamp, nanos};
@@ -64,8 +64,8 @@ pub struct Ticket(u64);
 
 /// The decision on a request for units.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a grant holds units and a ticket holds a place in the line"]
-pub enum AcquireDecision {
+#[must_use = "a grant holds units and a ticket holds a position in the queue"]
+pub enum WaitingAcquireDecision {
     /// The units were taken; proceed.
     Granted(Grant),
     /// Poll the ticket at `until`, or cancel it before.
@@ -87,7 +87,7 @@ pub enum AcquireDecision {
 /// The decision on polling a ticket.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a grant holds units"]
-pub enum PollDecision {
+pub enum WaitingPollDecision {
     /// The units were taken and the ticket is used up; proceed.
     Ready(Grant),
     /// Not yet; poll again at `until`.
@@ -101,7 +101,7 @@ pub enum PollDecision {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct BucketWaiter {
     ticket: Ticket,
     units: u64,
     weight: u64,
@@ -116,11 +116,11 @@ pub struct WaitingBucket {
     /// The units in the bucket, expressed as the nanoseconds they took to refill: refilling is an exact addition. Below
     /// the first waiter's weight whenever a request is queued.
     balance: u64,
-    line: VecDeque<Waiter>,
+    queue: VecDeque<BucketWaiter>,
     /// The total weight of the queue.
     queued: u64,
     /// Units reserved for waiters whose turn has come and that have not polled yet.
-    set_aside: BTreeMap<Ticket, u64>,
+    reserved: BTreeMap<Ticket, u64>,
     next_ticket: u64,
     consumed: u64,
 }
@@ -133,9 +133,9 @@ impl WaitingBucket {
             settings,
             as_of: now,
             balance: settings.full(),
-            line: VecDeque::new(),
+            queue: VecDeque::new(),
             queued: 0,
-            set_aside: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             next_ticket: 0,
             consumed: 0,
         }
@@ -145,69 +145,69 @@ impl WaitingBucket {
     ///
     /// If the units are available and the queue is empty, they are granted at once, whatever `give_up_at` is. A request
     /// for zero units is granted at once too: it takes nothing, so it overtakes no waiter.
-    pub fn acquire(&mut self, now: Timestamp, units: u64, give_up_at: Timestamp) -> AcquireDecision {
+    pub fn acquire(&mut self, now: Timestamp, units: u64, give_up_at: Timestamp) -> WaitingAcquireDecision {
         self.advance(now);
         let Some(weight) = self.settings.weight(units) else {
-            return AcquireDecision::TooLarge;
+            return WaitingAcquireDecision::TooLarge;
         };
-        if weight == 0 || (self.line.is_empty() && weight <= self.balance) {
+        if weight == 0 || (self.queue.is_empty() && weight <= self.balance) {
             self.balance -= weight;
             self.consumed = self.consumed.saturating_add(units);
-            return AcquireDecision::Granted(Grant { units });
+            return WaitingAcquireDecision::Granted(Grant { units });
         }
         let Some(queued) = self.queued.checked_add(weight) else {
-            return AcquireDecision::Refused { would_wait_until: Timestamp::NEVER };
+            return WaitingAcquireDecision::Refused { would_wait_until: Timestamp::NEVER };
         };
         let until = self.turn_of(queued);
         // A saturated sum also ends at NEVER, so a turn at NEVER cannot be promised, not even to a caller that waits
         // forever.
         if until > give_up_at || until == Timestamp::NEVER {
-            return AcquireDecision::Refused { would_wait_until: until };
+            return WaitingAcquireDecision::Refused { would_wait_until: until };
         }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.queued = queued;
-        self.line.push_back(Waiter { ticket, units, weight });
-        AcquireDecision::Wait { ticket, until }
+        self.queue.push_back(BucketWaiter { ticket, units, weight });
+        WaitingAcquireDecision::Wait { ticket, until }
     }
 
     /// Requests `units` without waiting: granted, refused or too large.
-    pub fn try_acquire(&mut self, now: Timestamp, units: u64) -> AcquireDecision {
+    pub fn try_acquire(&mut self, now: Timestamp, units: u64) -> WaitingAcquireDecision {
         // A request that has to wait would wait beyond `now`, so giving up at `now` means not waiting.
         self.acquire(now, units, now)
     }
 
     /// Whether the turn of `ticket` has come. A grant is returned once.
-    pub fn poll(&mut self, ticket: Ticket, now: Timestamp) -> PollDecision {
+    pub fn poll(&mut self, ticket: Ticket, now: Timestamp) -> WaitingPollDecision {
         self.advance(now);
-        if let Some(units) = self.set_aside.remove(&ticket) {
-            return PollDecision::Ready(Grant { units });
+        if let Some(units) = self.reserved.remove(&ticket) {
+            return WaitingPollDecision::Ready(Grant { units });
         }
         let mut weight_up_to_here = 0_u64;
-        for waiter in &self.line {
+        for waiter in &self.queue {
             weight_up_to_here = weight_up_to_here.saturating_add(waiter.weight);
             if waiter.ticket == ticket {
-                return PollDecision::Wait { until: self.turn_of(weight_up_to_here) };
+                return WaitingPollDecision::Wait { until: self.turn_of(weight_up_to_here) };
             }
         }
-        PollDecision::Unknown
+        WaitingPollDecision::Unknown
     }
 
     /// Leaves the queue. Nothing is consumed, reserved units are returned, and later waiters move up. Returns whether
     /// the ticket was still valid.
     pub fn cancel(&mut self, ticket: Ticket, now: Timestamp) -> bool {
         self.advance(now);
-        if let Some(units) = self.set_aside.remove(&ticket) {
-            self.give_back(units);
+        if let Some(units) = self.reserved.remove(&ticket) {
+            self.return_units(units);
             return true;
         }
-        let place = self.line.iter().position(|waiter| waiter.ticket == ticket);
-        let Some(leaver) = place.and_then(|place| self.line.remove(place)) else {
+        let position = self.queue.iter().position(|waiter| waiter.ticket == ticket);
+        let Some(leaver) = position.and_then(|position| self.queue.remove(position)) else {
             return false;
         };
         self.queued -= leaver.weight;
         // The units may have been accumulating for a large request in front; a later waiter may need fewer.
-        self.pour(0);
+        self.add_weight(0);
         true
     }
 
@@ -218,7 +218,7 @@ impl WaitingBucket {
     )]
     pub fn refund(&mut self, grant: Grant, now: Timestamp) {
         self.advance(now);
-        self.give_back(grant.units);
+        self.return_units(grant.units);
     }
 
     /// The units a new caller could take at `now`: zero while the queue would not be empty.
@@ -241,26 +241,26 @@ impl WaitingBucket {
     }
 
     fn advance(&mut self, now: Timestamp) {
-        self.pour(nanos(now - self.as_of));
+        self.add_weight(nanos(now - self.as_of));
         self.as_of = self.as_of.max(now);
     }
 
-    fn give_back(&mut self, units: u64) {
+    fn return_units(&mut self, units: u64) {
         self.consumed = self.consumed.saturating_sub(units);
-        self.pour(self.settings.weight(units).unwrap_or(self.settings.full()));
+        self.add_weight(self.settings.weight(units).unwrap_or(self.settings.full()));
     }
 
     /// Adds `weight`, serves the queue in order, and only then caps the rest at the capacity.
     ///
     /// This is equivalent to serving each waiter at its own time: no request exceeds the capacity, so the bucket cannot
     /// overflow before the queue is empty.
-    fn pour(&mut self, weight: u64) {
+    fn add_weight(&mut self, weight: u64) {
         let mut balance = self.balance.saturating_add(weight);
-        while let Some(served) = self.line.pop_front_if(|first| first.weight <= balance) {
+        while let Some(served) = self.queue.pop_front_if(|first| first.weight <= balance) {
             balance -= served.weight;
             self.queued -= served.weight;
             self.consumed = self.consumed.saturating_add(served.units);
-            self.set_aside.insert(served.ticket, served.units);
+            self.reserved.insert(served.ticket, served.units);
         }
         self.balance = balance.min(self.settings.full());
     }

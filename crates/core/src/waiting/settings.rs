@@ -16,7 +16,7 @@ use std::time::Duration;
 ///
 /// let settings = WaitingSettings::new(600, Duration::from_secs(60), 20)?;
 /// assert_eq!(settings, WaitingSettings::recovery_api());
-/// assert_eq!(settings.to_string(), "one unit every 100ms, at most 20");
+/// assert_eq!(settings.to_string(), "1 unit per 100ms, capacity 20");
 ///
 /// let error = WaitingSettings::new(10, Duration::from_secs(1), 0).unwrap_err();
 /// assert_eq!(error.to_string(), "capacity: must be at least 1");
@@ -37,15 +37,15 @@ impl WaitingSettings {
         let units = at_least_one("rate", units)?;
         let capacity = at_least_one("capacity", capacity)?;
         let Ok(per_nanos) = u64::try_from(per.as_nanos()) else {
-            return Err(SettingError::new("rate", format!("{per:?} is longer than the clock can count")));
+            return Err(SettingError::new("rate", format!("{per:?} is longer than 584 years")));
         };
         if per_nanos < units {
-            let problem = format!("{units} in {per:?} is more than one a nanosecond");
+            let problem = format!("{units} in {per:?} is more than one per nanosecond");
             return Err(SettingError::new("rate", problem));
         }
         let interval = per_nanos.div_ceil(units);
         if interval.checked_mul(capacity).is_none() {
-            let problem = format!("{capacity} would take longer to fill than the clock can count");
+            let problem = format!("{capacity} would take longer than 584 years to fill");
             return Err(SettingError::new("capacity", problem));
         }
         Ok(Self { interval, capacity })
@@ -88,7 +88,7 @@ impl WaitingSettings {
 
 impl fmt::Display for WaitingSettings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "one unit every {:?}, at most {}", self.interval(), self.capacity)
+        write!(formatter, "1 unit per {:?}, capacity {}", self.interval(), self.capacity)
     }
 }
 
@@ -98,21 +98,21 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn settings_that_make_no_sense_are_refused_by_name() {
+    fn invalid_settings_are_rejected_by_name() {
         let second = Duration::from_secs(1);
         let longest = Duration::from_nanos(u64::MAX);
         for (units, per, capacity, problem) in [
             (0, second, 20, "rate: must be at least 1"),
             (10, second, 0, "capacity: must be at least 1"),
-            (10, Duration::ZERO, 20, "rate: 10 in 0ns is more than one a nanosecond"),
-            (1_000_000_001, second, 20, "rate: 1000000001 in 1s is more than one a nanosecond"),
+            (10, Duration::ZERO, 20, "rate: 10 in 0ns is more than one per nanosecond"),
+            (1_000_000_001, second, 20, "rate: 1000000001 in 1s is more than one per nanosecond"),
             (
                 1,
                 longest + Duration::from_nanos(1),
                 1,
-                "rate: 18446744073.709551616s is longer than the clock can count",
+                "rate: 18446744073.709551616s is longer than 584 years",
             ),
-            (1, longest, 2, "capacity: 2 would take longer to fill than the clock can count"),
+            (1, longest, 2, "capacity: 2 would take longer than 584 years to fill"),
         ] {
             assert_eq!(WaitingSettings::new(units, per, capacity).unwrap_err().to_string(), problem);
         }
@@ -143,6 +143,6 @@ mod tests {
         let settings = WaitingSettings::new(10, Duration::from_secs(1), 20).unwrap();
         assert_eq!(settings, WaitingSettings::recovery_api());
         assert_eq!((settings.capacity(), settings.full()), (20, 2_000_000_000));
-        assert_eq!(settings.to_string(), "one unit every 100ms, at most 20");
+        assert_eq!(settings.to_string(), "1 unit per 100ms, capacity 20");
     }
 }

@@ -10,13 +10,15 @@ mod output;
 #[cfg(test)]
 mod tests {
     use crate::corpus::{KINDS, Sample, TrueCounts, stored_counts, texts};
-    use seawall_core::tokens::{Calibration, ClassCounts, Family, OverheadOptions, RequestCounts, estimate};
+    use seawall_core::tokens::{
+        Calibration, OverheadOptions, RequestCounts, TextCounts, TokenizerFamily, estimate,
+    };
     use std::path::{Path, PathBuf};
 
     /// Mean absolute error before anything was learned.
-    const MOST_ERROR: f64 = 0.20;
+    const MAX_ERROR: f64 = 0.20;
     /// The same after bills have taught.
-    const MOST_CALIBRATED_ERROR: f64 = 0.12;
+    const MAX_CALIBRATED_ERROR: f64 = 0.12;
 
     const NOTHING: OverheadOptions = OverheadOptions { request: 0, message: 0, reserve: 0 };
     const MODELS: [&str; 3] = ["claude-sonnet", "gpt-4o", "gpt-4"];
@@ -32,11 +34,11 @@ mod tests {
     }
 
     fn truth(model: &str, counts: &TrueCounts) -> u64 {
-        match Family::of_model(model) {
-            Family::Claude => counts.claude,
-            Family::OpenAi => counts.openai,
-            Family::OlderOpenAi => counts.older_openai,
-            Family::Generic => counts.claude.max(counts.openai).max(counts.older_openai),
+        match TokenizerFamily::of_model(model) {
+            TokenizerFamily::Claude => counts.claude,
+            TokenizerFamily::OpenAi => counts.openai,
+            TokenizerFamily::OlderOpenAi => counts.older_openai,
+            TokenizerFamily::Generic => counts.claude.max(counts.openai).max(counts.older_openai),
         }
     }
 
@@ -49,8 +51,8 @@ mod tests {
         let mut calibration = Calibration::default();
         for model in MODELS {
             for (sample, counts) in std::iter::repeat_n(corpus.clone(), 5).flatten() {
-                let text = ClassCounts::of(&sample.text);
-                let tokens = Family::of_model(model).tokens(&text);
+                let text = TextCounts::of(&sample.text);
+                let tokens = TokenizerFamily::of_model(model).tokens(&text);
                 calibration.record(model, text.language(), tokens, truth(model, counts));
             }
         }
@@ -97,7 +99,7 @@ mod tests {
                 row.push_str(&format!(
                     "  {model} {before_percent:4.1} % {after_percent:4.1} % (worst {worst:4.1} %)"
                 ));
-                if before > MOST_ERROR || after > MOST_CALIBRATED_ERROR {
+                if before > MAX_ERROR || after > MAX_CALIBRATED_ERROR {
                     broken.push(format!("{kind}, {model}: {before:.3} before, {after:.3} after"));
                 }
             }
@@ -117,7 +119,7 @@ mod tests {
                     &Calibration::default(),
                 );
                 assert!(estimate.upper >= truth(model, &counts), "{} {}", sample.kind, sample.name);
-                assert!(estimate.best <= estimate.careful && estimate.careful <= estimate.upper);
+                assert!(estimate.best <= estimate.p95 && estimate.p95 <= estimate.upper);
             }
         }
     }
@@ -129,7 +131,7 @@ mod tests {
             for model in MODELS {
                 let is_enough = |(sample, counts): &&(Sample, TrueCounts)| {
                     let request = RequestCounts::of_message(&sample.text);
-                    estimate(model, &request, NOTHING, &calibration).careful >= truth(model, counts)
+                    estimate(model, &request, NOTHING, &calibration).p95 >= truth(model, counts)
                 };
                 let enough = corpus.iter().filter(is_enough).count();
                 assert!(enough * 20 >= corpus.len() * 19, "{model}: {enough} of {}", corpus.len());
@@ -155,10 +157,15 @@ mod tests {
         for (sample, counts) in corpus() {
             let exact = |family| exact_tokens(family, &sample.text);
             let stored = (Some(counts.openai), Some(counts.older_openai));
-            assert_eq!((exact(Family::OpenAi), exact(Family::OlderOpenAi)), stored, "{}", sample.name);
+            assert_eq!(
+                (exact(TokenizerFamily::OpenAi), exact(TokenizerFamily::OlderOpenAi)),
+                stored,
+                "{}",
+                sample.name
+            );
         }
-        assert_eq!(exact_tokens(Family::OpenAi, ""), Some(0));
-        assert_eq!(exact_tokens(Family::Claude, "text"), None);
-        assert_eq!(exact_tokens(Family::Generic, "text"), None);
+        assert_eq!(exact_tokens(TokenizerFamily::OpenAi, ""), Some(0));
+        assert_eq!(exact_tokens(TokenizerFamily::Claude, "text"), None);
+        assert_eq!(exact_tokens(TokenizerFamily::Generic, "text"), None);
     }
 }

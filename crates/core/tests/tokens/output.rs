@@ -1,7 +1,7 @@
 //! No answer that stops exactly at its limit is stopped before, however it arrives.
 
 use crate::corpus::{stored_counts, texts};
-use seawall_core::tokens::{Family, OutputLimit, OutputMeter};
+use seawall_core::tokens::{OutputLimit, OutputMeter, TokenizerFamily};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
@@ -22,12 +22,12 @@ fn escaped(text: &str, is_ascii: bool) -> String {
 }
 
 /// Sends a text in pieces, and says after how many it was stopped.
-fn stopped_after(pieces: &[&str], limit: u64, family: Family, is_ascii: bool) -> Option<usize> {
+fn stopped_after(pieces: &[&str], limit: u64, family: TokenizerFamily, is_ascii: bool) -> Option<usize> {
     let (limit, mut meter) = (OutputLimit::new(limit), OutputMeter::default());
     pieces.iter().position(|piece| {
-        meter.note_event();
+        meter.record_event();
         meter.add_json(escaped(piece, is_ascii).as_bytes());
-        limit.is_passed(&mut meter, family)
+        limit.is_exceeded(&mut meter, family)
     })
 }
 
@@ -39,7 +39,7 @@ fn cut(text: &str, pieces: usize) -> Vec<&str> {
     (0..pieces).map(|piece| &text[border(piece)..border(piece + 1)]).collect()
 }
 
-fn judge(text: &str, tokens: u64, family: Family, what: &str) {
+fn judge(text: &str, tokens: u64, family: TokenizerFamily, what: &str) {
     for limit in [tokens, tokens + 1, tokens * 2] {
         // In one event, in a few, in one for each token, and in one for each character.
         for pieces in [1, 3, usize::try_from(tokens).unwrap(), usize::MAX] {
@@ -60,9 +60,9 @@ fn an_answer_that_stops_at_its_limit_is_never_stopped() {
     let counts = stored_counts(&folder(), &samples);
     for (sample, counts) in samples.iter().zip(&counts) {
         for (family, tokens) in [
-            (Family::Claude, counts.claude),
-            (Family::OpenAi, counts.openai),
-            (Family::OlderOpenAi, counts.older_openai),
+            (TokenizerFamily::Claude, counts.claude),
+            (TokenizerFamily::OpenAi, counts.openai),
+            (TokenizerFamily::OlderOpenAi, counts.older_openai),
         ] {
             judge(&sample.text, tokens, family, &format!("{} {}", sample.kind, sample.name));
         }
@@ -74,7 +74,9 @@ fn an_answer_that_goes_on_is_stopped() {
     let samples = texts(&folder());
     let counts = stored_counts(&folder(), &samples);
     for (sample, counts) in samples.iter().zip(&counts) {
-        for (family, tokens) in [(Family::Claude, counts.claude), (Family::OpenAi, counts.openai)] {
+        for (family, tokens) in
+            [(TokenizerFamily::Claude, counts.claude), (TokenizerFamily::OpenAi, counts.openai)]
+        {
             // Four times what is allowed, in one event or token by token.
             let limit = tokens / 4;
             let whole = usize::try_from(tokens).unwrap();
@@ -93,7 +95,7 @@ fn an_answer_that_goes_on_is_stopped() {
 #[cfg(feature = "exact-tokens")]
 mod exact {
     use super::judge;
-    use seawall_core::tokens::{Family, exact_tokens};
+    use seawall_core::tokens::{TokenizerFamily, exact_tokens};
 
     fn table(rows: usize) -> String {
         let mut text =
@@ -130,7 +132,7 @@ mod exact {
         texts.extend([1, 5, 30, 200].map(table));
         texts.extend([1, 5, 30, 200].map(json));
         for text in &texts {
-            for family in [Family::OpenAi, Family::OlderOpenAi] {
+            for family in [TokenizerFamily::OpenAi, TokenizerFamily::OlderOpenAi] {
                 let tokens = exact_tokens(family, text).unwrap();
                 let beginning: String = text.chars().take(30).collect();
                 judge(text, tokens, family, &beginning);

@@ -1,14 +1,14 @@
 //! A substitute that ends every answer in the middle as if it were complete.
 
-use crate::front::{Books, Front, Told};
-use crate::models::Models;
-use crate::plain::{Plain, SILENCE, Waits};
-use crate::play::{Stage, play};
-use crate::port::Port;
-use crate::seawall::DRAIN;
-use crate::timetable::Timetable;
-use crate::{DemoError, DemoSettings, Show};
-use seawall_core::handle::Timer as _;
+use crate::demo_gateway::{DemoGateway, LedgerBalance, ReportedCalls};
+use crate::demo_run::{DemoSetup, run_demo};
+use crate::models::ModelServers;
+use crate::plain_proxy::{PlainProxy, ProxyTimeouts, UPSTREAM_IDLE_TIMEOUT};
+use crate::port::ReservedPort;
+use crate::schedule::OutageSchedule;
+use crate::seawall::DRAIN_TIMEOUT;
+use crate::{DemoError, DemoSettings, ProgressMode};
+use seawall_core::runtime::Timer as _;
 use seawall_gateway::TokioRuntime;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const HALF: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnec
     data: {\"type\":\"message_start\",\"message\":{}}\n\n";
 
 struct Cutter {
-    port: Port,
+    port: ReservedPort,
     serving: JoinSet<()>,
 }
 
@@ -36,7 +36,7 @@ async fn cut(listener: TcpListener) {
     }
 }
 
-impl Front for Cutter {
+impl DemoGateway for Cutter {
     fn address(&self) -> SocketAddr {
         self.port.address
     }
@@ -46,45 +46,53 @@ impl Front for Cutter {
         Ok(())
     }
 
-    async fn start_again(&mut self) -> Result<(), DemoError> {
+    async fn restart(&mut self) -> Result<(), DemoError> {
         self.serving.spawn(cut(self.port.listen().map_err(DemoError::Listen)?));
         Ok(())
     }
 
-    async fn books(&self) -> Result<Books, DemoError> {
-        Ok(Books { posted: u64::MAX, held: 0 })
+    async fn ledger_balance(&self) -> Result<LedgerBalance, DemoError> {
+        Ok(LedgerBalance { posted: u64::MAX, held: 0 })
     }
 
-    fn told(&self) -> Result<Told, DemoError> {
-        Ok(Told::default())
+    fn reported_calls(&self) -> Result<ReportedCalls, DemoError> {
+        Ok(ReportedCalls::default())
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn promises_that_a_stand_in_breaks_are_reported_as_broken() {
     let runtime = TokioRuntime::new();
-    let timetable = Timetable { whole: Duration::from_secs(3) };
-    let front_models = Models::start(timetable, 1).await.unwrap();
-    let plain_models = Models::start(timetable, 1).await.unwrap();
-    let zero = runtime.monotonic();
-    let plain =
-        Plain::start(plain_models.address, runtime, Waits { silence: SILENCE, drain: DRAIN }).unwrap();
-    let mut front = Cutter { port: Port::free().unwrap(), serving: JoinSet::new() };
-    front.start_again().await.unwrap();
-    let stage = Stage { runtime, timetable, zero, front, front_models, plain, plain_models };
-    let report = play(stage, &DemoSettings { seconds: 3, seed: 1 }, Show::Nothing).await.unwrap();
+    let schedule = OutageSchedule { duration: Duration::from_secs(3) };
+    let front_models = ModelServers::start(schedule, 1).await.unwrap();
+    let plain_models = ModelServers::start(schedule, 1).await.unwrap();
+    let started_at = runtime.monotonic();
+    let plain = PlainProxy::start(
+        plain_models.address,
+        runtime,
+        ProxyTimeouts { idle_timeout: UPSTREAM_IDLE_TIMEOUT, drain: DRAIN_TIMEOUT },
+    )
+    .unwrap();
+    let mut front = Cutter { port: ReservedPort::reserve().unwrap(), serving: JoinSet::new() };
+    front.restart().await.unwrap();
+    let setup = DemoSetup { runtime, schedule, started_at, front, front_models, plain, plain_models };
+    let report = run_demo(setup, &DemoSettings { seconds: 3, seed: 1 }, ProgressMode::Off).await.unwrap();
 
     let broken: Vec<_> = report.promises.iter().filter(|one| !one.held).map(|one| one.name).collect();
-    for name in
-        ["nobody_lost", "no_false_end", "flooder_refused_with_hint", "spend_within_cap", "spend_remembered"]
-    {
+    for name in [
+        "no_request_lost",
+        "no_false_completion",
+        "abusive_client_rate_limited",
+        "spend_within_budget",
+        "spend_survives_restart",
+    ] {
         assert!(broken.contains(&name), "{name} is not among {broken:?}");
     }
-    assert!(!broken.contains(&"nothing_reserved"), "{broken:?}");
+    assert!(!broken.contains(&"nothing_held"), "{broken:?}");
     assert_eq!((report.all_held, report.exit_code()), (false, 1));
-    let shoppers = report.seawall.shoppers;
-    assert_eq!(shoppers.looked_complete, shoppers.ended_falsely, "all ended in good order");
-    assert_eq!((shoppers.answered, shoppers.under_way()), (0, 0));
-    assert!(shoppers.ended_falsely > 0 && report.plain.shoppers.answered > 0);
-    assert_eq!(shoppers.asked, report.plain.shoppers.asked);
+    let customers = report.seawall.customers;
+    assert_eq!(customers.falsely_complete, customers.truncated, "all ended in good order");
+    assert_eq!((customers.answered, customers.in_flight()), (0, 0));
+    assert!(customers.truncated > 0 && report.plain.customers.answered > 0);
+    assert_eq!(customers.sent, report.plain.customers.sent);
 }

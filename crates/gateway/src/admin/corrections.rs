@@ -5,17 +5,17 @@
 //! once, the journal preserves the correction over a restart, and the audit trail records who ordered it and why,
 //! including refused orders.
 
-use super::Admin;
-use super::answer::{AdminError, Answer};
-use super::routes::Asked;
-use super::views::caller_called;
+use super::AdminState;
+use super::response::{AdminError, AdminResponse};
+use super::routes::AdminRequest;
+use super::views::caller_of_pseudonym;
 use seawall_core::budget::Correction;
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::Runtime as _;
 use seawall_store::embedded::EmbeddedStore;
-use seawall_store::{ChangeDecision, ChangeOrder, CorrectError, SwitchChange, Switches};
+use seawall_store::{ChangeDecision, ChangeOrder, CorrectionError, SwitchChange, Switches};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -43,43 +43,43 @@ struct CorrectionRequest {
 }
 
 /// Replaces a posted amount.
-pub(super) async fn correct(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
-    let request: CorrectionRequest = serde_json::from_slice(&asked.body)
-        .map_err(|error| AdminError::Parameter(format!("the body: {error}")))?;
-    let wrong = |field: &str, problem: &str| AdminError::Parameter(format!("{field}: {problem}"));
+pub(super) async fn correct(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let request: CorrectionRequest = serde_json::from_slice(&request.body)
+        .map_err(|error| AdminError::InvalidParameter(format!("request body: {error}")))?;
+    let wrong = |field: &str, problem: &str| AdminError::InvalidParameter(format!("{field}: {problem}"));
     let is_hex = request.caller.len() == 16 && request.caller.bytes().all(|byte| byte.is_ascii_hexdigit());
     let caller = u64::from_str_radix(&request.caller, 16).ok().filter(|_| is_hex);
-    let shown = caller.ok_or_else(|| wrong("caller", "must be 16 hexadecimal digits, as in the log"))?;
-    let caller = caller_called(admin, shown);
-    let tier = Tier::parse(&request.tier).map_err(|error| AdminError::Parameter(error.to_string()))?;
+    let pseudonym = caller.ok_or_else(|| wrong("caller", "must be 16 hexadecimal digits, as in the log"))?;
+    let caller = caller_of_pseudonym(admin, pseudonym);
+    let tier = Tier::parse(&request.tier).map_err(|error| AdminError::InvalidParameter(error.to_string()))?;
     if request.reason.trim().is_empty() || request.reason.len() > MAX_REASON {
-        return Err(wrong("reason", "must say why, in at most 500 bytes"));
+        return Err(wrong("reason", "is required, with at most 500 bytes"));
     }
-    let now = admin.sight.runtime.now().utc;
+    let now = admin.status.runtime.now().utc;
     let day = request.day.unwrap_or(now.day());
     let [charged, cost] = [request.charged_nanos, request.cost_nanos].map(Money::from_nanos);
     let correction = Correction { day, caller, tier, charged, cost };
-    let corrected = admin.sight.path.correct_posting(&correction);
-    if let Some(store) = &admin.sight.store {
+    let corrected = admin.status.pipeline.correct_posting(&correction);
+    if let Some(store) = &admin.status.store {
         let order = ChangeOrder {
             change: SwitchChange::CorrectPosting(correction),
-            who: request.operator.as_deref().unwrap_or("operator").into(),
+            operator: request.operator.as_deref().unwrap_or("operator").into(),
             role: "finops".into(),
-            why: request.reason.as_str().into(),
+            reason: request.reason.as_str().into(),
             at: now,
             refused: corrected.is_err(),
         };
         audit(store, &order).await?;
     }
     corrected.map_err(|error| match error {
-        CorrectError::Refused(refusal) => AdminError::Taken(refusal.to_string()),
-        CorrectError::Journal(error) => AdminError::Failed(error.to_string()),
+        CorrectionError::Refused(refusal) => AdminError::Conflict(refusal.to_string()),
+        CorrectionError::Journal(error) => AdminError::Failed(error.to_string()),
     })?;
-    let spend = admin.sight.path.caller_day(caller);
+    let spend = admin.status.pipeline.caller_spend(caller);
     let (year, month, date) = UtcTime::start_of_day(day).civil();
-    Ok(Answer::Json(json!({
+    Ok(AdminResponse::Json(json!({
         "day": format!("{year:04}-{month:02}-{date:02}"),
-        "caller": format!("{shown:016x}"),
+        "caller": format!("{pseudonym:016x}"),
         "tier": tier.name(),
         "charged_nanos": charged.as_nanos(),
         "cost_nanos": cost.as_nanos(),
@@ -90,14 +90,17 @@ pub(super) async fn correct(admin: &Admin, asked: Asked) -> Result<Answer, Admin
 /// Appends an order to the audit trail.
 async fn audit(store: &EmbeddedStore, order: &ChangeOrder) -> Result<(), AdminError> {
     let failed = |error: seawall_store::StoreError| {
-        AdminError::Failed(format!("the audit trail could not be written: {error}"))
+        AdminError::Failed(format!("cannot write the audit trail: {error}"))
     };
     let mut seen = Switches::read(store).await.map_err(failed)?.version;
     for _ in 0..MAX_TRIES {
-        match Switches::order(store, order, seen).await.map_err(failed)? {
+        match Switches::apply(store, order, seen).await.map_err(failed)? {
             ChangeDecision::Recorded(_) => return Ok(()),
             ChangeDecision::Outdated(state) => seen = state.version,
         }
     }
-    Err(AdminError::Failed("the audit trail is being written by others; see whether it was done".to_owned()))
+    Err(AdminError::Failed(
+        "the audit trail changed too often to record this order; check whether the correction was applied"
+            .to_owned(),
+    ))
 }

@@ -5,8 +5,8 @@
 //! points its own name to this machine does not use a loopback name. A page that calls the loopback address directly is
 //! recognised by the headers in which browsers report the origin of a request.
 
-use super::answer::AdminError;
-use crate::identity::credential_of_key;
+use super::response::AdminError;
+use crate::identity::hash_api_key;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use hyper::Uri;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
@@ -18,24 +18,24 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The SHA-256 hash of the admin credential.
 #[derive(Clone, Copy)]
-pub(crate) struct Credential([u8; 32]);
+pub(crate) struct AdminCredential([u8; 32]);
 
-impl Credential {
+impl AdminCredential {
     pub(crate) fn new(text: &str) -> Self {
-        Self(credential_of_key(text))
+        Self(hash_api_key(text))
     }
 
     /// Whether a caller's key with this hash would pass as the admin credential.
-    pub(crate) fn is_key(&self, hash: &[u8; 32]) -> bool {
+    pub(crate) fn matches_hash(&self, hash: &[u8; 32]) -> bool {
         self.0 == *hash
     }
 
-    fn is_shown_by(&self, text: &str) -> bool {
-        verify_slices_are_equal(&self.0, &credential_of_key(text)).is_ok()
+    fn matches(&self, text: &str) -> bool {
+        verify_slices_are_equal(&self.0, &hash_api_key(text)).is_ok()
     }
 }
 
-impl std::fmt::Debug for Credential {
+impl std::fmt::Debug for AdminCredential {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Credential")
     }
@@ -43,70 +43,70 @@ impl std::fmt::Debug for Credential {
 
 /// Checks admin requests.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct AdminGuard {
     is_loopback: bool,
-    credential: Mutex<Option<Credential>>,
+    credential: Mutex<Option<AdminCredential>>,
 }
 
-impl Guard {
+impl AdminGuard {
     /// The check for a listener on this address.
-    pub(crate) fn new(address: SocketAddr, credential: Option<Credential>) -> Self {
+    pub(crate) fn new(address: SocketAddr, credential: Option<AdminCredential>) -> Self {
         Self { is_loopback: is_loopback(address.ip()), credential: Mutex::new(credential) }
     }
 
     /// Whether the listener may run without a credential.
-    pub(crate) const fn may_be_open(&self) -> bool {
+    pub(crate) const fn may_omit_credential(&self) -> bool {
         self.is_loopback
     }
 
     /// Replaces the credential.
-    pub(crate) fn change(&self, credential: Option<Credential>) {
+    pub(crate) fn set_credential(&self, credential: Option<AdminCredential>) {
         *self.credential.lock().unwrap_or_else(PoisonError::into_inner) = credential;
     }
 
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AdminError> {
         let credential = *self.credential.lock().unwrap_or_else(PoisonError::into_inner);
         match credential {
-            Some(credential) => match bearer(headers) {
-                Some(shown) if credential.is_shown_by(shown) => Ok(()),
+            Some(credential) => match bearer_token(headers) {
+                Some(shown) if credential.matches(shown) => Ok(()),
                 _ => Err(AdminError::Unauthenticated),
             },
             // Such settings are refused earlier. If one slips through, every request is rejected.
             None if !self.is_loopback => Err(AdminError::Unauthenticated),
-            None => from_this_machine(uri, headers),
+            None => check_local_request(uri, headers),
         }
     }
 }
 
 /// The value of a header that occurs once. With two of them it would be unclear which one counts.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, credential) = only(headers, &AUTHORIZATION)?.split_once(' ')?;
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, credential) = single_value(headers, &AUTHORIZATION)?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(credential)
 }
 
-fn from_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), AdminError> {
+fn check_local_request(uri: &Uri, headers: &HeaderMap) -> Result<(), AdminError> {
     const NAME: AdminError = AdminError::Forbidden(
-        "without a credential this address answers only to a loopback name, such as localhost or 127.0.0.1",
+        "without admin.credential, only requests with a loopback host name such as localhost or 127.0.0.1 are accepted",
     );
     const SITE: AdminError =
-        AdminError::Forbidden("without a credential this address does not answer pages of other sites");
-    let host = only(headers, &HOST).ok_or(NAME)?;
+        AdminError::Forbidden("without admin.credential, requests from pages of other sites are refused");
+    let host = single_value(headers, &HOST).ok_or(NAME)?;
     if !is_loopback_name(host) || uri.authority().is_some_and(|named| !is_loopback_name(named.as_str())) {
         return Err(NAME);
     }
     let is_own =
         |origin: &str| origin.strip_prefix("http://").is_some_and(|own| own.eq_ignore_ascii_case(host));
-    if headers.contains_key(ORIGIN) && !only(headers, &ORIGIN).is_some_and(is_own) {
+    if headers.contains_key(ORIGIN) && !single_value(headers, &ORIGIN).is_some_and(is_own) {
         return Err(SITE);
     }
     let is_invited = |site: &str| site == "same-origin" || site == "none";
-    if headers.contains_key(&FETCH_SITE) && !only(headers, &FETCH_SITE).is_some_and(is_invited) {
+    if headers.contains_key(&FETCH_SITE) && !single_value(headers, &FETCH_SITE).is_some_and(is_invited) {
         return Err(SITE);
     }
     Ok(())
@@ -139,8 +139,8 @@ fn is_loopback(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Credential, Guard, is_loopback_name};
-    use crate::admin::answer::AdminError;
+    use super::{AdminCredential, AdminGuard, is_loopback_name};
+    use crate::admin::response::AdminError;
     use hyper::Uri;
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -155,16 +155,16 @@ mod tests {
         headers
     }
 
-    fn guard(address: &str, credential: Option<&str>) -> Guard {
-        Guard::new(address.parse().unwrap(), credential.map(Credential::new))
+    fn guard(address: &str, credential: Option<&str>) -> AdminGuard {
+        AdminGuard::new(address.parse().unwrap(), credential.map(AdminCredential::new))
     }
 
-    fn asks(guard: &Guard, pairs: &[(&'static str, &'static str)]) -> Result<(), AdminError> {
+    fn asks(guard: &AdminGuard, pairs: &[(&'static str, &'static str)]) -> Result<(), AdminError> {
         guard.check(&Uri::from_static("/admin/status"), &headers(pairs))
     }
 
     #[test]
-    fn names_of_this_machine_are_told_from_all_others() {
+    fn loopback_names_are_recognised() {
         for own in ["localhost", "LOCALHOST:7701", "127.0.0.1", "127.8.9.1:1", "[::1]", "[::1]:7701"] {
             assert!(is_loopback_name(own), "{own}");
         }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_credential_only_who_shows_it_may_ask() {
+    fn with_a_credential_every_request_must_present_it() {
         let guard = guard("0.0.0.0:1", Some("s3cret"));
         assert_eq!(asks(&guard, &[("authorization", "Bearer s3cret"), ("host", "anything")]), Ok(()));
         assert_eq!(asks(&guard, &[("authorization", "bearer s3cret")]), Ok(()));
@@ -208,23 +208,23 @@ mod tests {
         ] {
             assert_eq!(asks(&guard, wrong), Err(AdminError::Unauthenticated), "{wrong:?}");
         }
-        guard.change(Some(Credential::new("other")));
+        guard.set_credential(Some(AdminCredential::new("other")));
         assert_eq!(asks(&guard, &[("authorization", "Bearer s3cret")]), Err(AdminError::Unauthenticated));
         assert_eq!(asks(&guard, &[("authorization", "Bearer other")]), Ok(()));
         assert_eq!(format!("{guard:?}").matches("Credential").count(), 1);
     }
 
     #[test]
-    fn without_a_credential_no_other_machine_is_ever_answered() {
+    fn without_a_credential_remote_requests_are_refused() {
         let open = guard("10.0.0.1:1", None);
-        assert!(!open.may_be_open());
+        assert!(!open.may_omit_credential());
         assert_eq!(asks(&open, &[("host", "localhost")]), Err(AdminError::Unauthenticated));
     }
 
     #[test]
     fn without_a_credential_a_browsers_page_of_another_site_is_refused() {
         let guard = guard("[::1]:1", None);
-        assert!(guard.may_be_open());
+        assert!(guard.may_omit_credential());
         for right in [
             &[("host", "localhost:7701")][..],
             &[("host", "localhost:7701"), ("origin", "http://localhost:7701")],
@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn a_callers_key_that_is_the_credential_is_noticed() {
-        let credential = Credential::new("sk-test");
-        assert!(credential.is_key(&crate::identity::credential_of_key("sk-test")));
-        assert!(!credential.is_key(&crate::identity::credential_of_key("sk-tess")));
+        let credential = AdminCredential::new("sk-test");
+        assert!(credential.matches_hash(&crate::identity::hash_api_key("sk-test")));
+        assert!(!credential.matches_hash(&crate::identity::hash_api_key("sk-tess")));
     }
 }

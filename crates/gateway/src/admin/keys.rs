@@ -2,68 +2,75 @@
 //!
 //! The guard has authorised the request before. Without an admin credential, every local process is authorised.
 
-use super::Admin;
-use super::answer::{AdminError, Answer};
-use super::routes::Asked;
-use crate::identity::issue::{self, IssueError, KeyAsk, KeyList};
+use super::AdminState;
+use super::response::{AdminError, AdminResponse};
+use super::routes::AdminRequest;
+use crate::identity::key_management::{self, IssueError, KeyList, KeyRequest};
 use seawall_pipeline::Runtime as _;
 use seawall_store::embedded::EmbeddedStore;
 use serde::Serialize;
 use std::sync::Arc;
 
 /// Creates a key. The key itself appears in this response only.
-pub(super) async fn create(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
-    let ask: KeyAsk = serde_json::from_slice(&asked.body)
-        .map_err(|error| AdminError::Parameter(format!("the body: {error}")))?;
-    let (store, now) = (folder(admin)?, admin.sight.runtime.now().utc);
-    let master = admin.sight.gate.load_full();
-    let key = issue::create(store.as_ref(), master.master(), &ask, now).await.map_err(refused)?;
+pub(super) async fn create(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let ask: KeyRequest = serde_json::from_slice(&request.body)
+        .map_err(|error| AdminError::InvalidParameter(format!("request body: {error}")))?;
+    let (store, now) = (embedded_store(admin)?, admin.status.runtime.now().utc);
+    let master = admin.status.authenticator.load_full();
+    let key =
+        key_management::create(store.as_ref(), master.master(), &ask, now).await.map_err(admin_error)?;
     // Log the id, which is no secret. The name is arbitrary user input and stays out.
     eprintln!("seawall: key {} created (tier {})", key.id, key.tier);
-    told(&key)
+    json_response(&key)
 }
 
 /// Lists all keys, without their secrets.
-pub(super) async fn list(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    let keys = issue::list(folder(admin)?.as_ref(), admin.sight.gate.load_full().pseudonyms())
-        .await
-        .map_err(refused)?;
-    told(&KeyList { keys })
+pub(super) async fn list(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let keys = key_management::list(
+        embedded_store(admin)?.as_ref(),
+        admin.status.authenticator.load_full().pseudonyms(),
+    )
+    .await
+    .map_err(admin_error)?;
+    json_response(&KeyList { keys })
 }
 
 /// Revokes a key at once.
-pub(super) async fn revoke(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
-    let name = decoded(&asked.id)
-        .ok_or_else(|| AdminError::Parameter("the name in the path cannot be read".to_owned()))?;
-    let now = admin.sight.runtime.now().utc;
-    let gate = admin.sight.gate.load_full();
-    let revoked = issue::revoke(folder(admin)?.as_ref(), gate.pseudonyms(), &name, now).await;
-    let (key, hash) = revoked.map_err(refused)?;
-    admin.sight.path.forget_caller(&hash);
+pub(super) async fn revoke(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let name = decode_segment(&request.id)
+        .ok_or_else(|| AdminError::InvalidParameter("invalid percent-encoding in the key name".to_owned()))?;
+    let now = admin.status.runtime.now().utc;
+    let authenticator = admin.status.authenticator.load_full();
+    let revoked =
+        key_management::revoke(embedded_store(admin)?.as_ref(), authenticator.pseudonyms(), &name, now).await;
+    let (key, hash) = revoked.map_err(admin_error)?;
+    admin.status.pipeline.invalidate_caller(&hash);
     eprintln!("seawall: key {} revoked (tier {})", key.id, key.tier);
-    told(&key)
+    json_response(&key)
 }
 
-fn folder(admin: &Admin) -> Result<Arc<EmbeddedStore>, AdminError> {
-    let memory = "state is kept in memory, where keys would end with the process: list them in settings";
-    admin.sight.store.clone().ok_or(AdminError::Forbidden(memory))
+fn embedded_store(admin: &AdminState) -> Result<Arc<EmbeddedStore>, AdminError> {
+    let memory = "store.kind is \"memory\", which cannot store keys: list them under callers.keys, or use store.kind = \"embedded\"";
+    admin.status.store.clone().ok_or(AdminError::Forbidden(memory))
 }
 
-fn refused(error: IssueError) -> AdminError {
+fn admin_error(error: IssueError) -> AdminError {
     match error {
-        IssueError::Unknown(_) => AdminError::NoSuchThing(error.to_string()),
-        IssueError::Taken(_) => AdminError::Taken(error.to_string()),
-        error if error.is_bad_input() => AdminError::Parameter(error.to_string()),
+        IssueError::UnknownKey(_) => AdminError::UnknownKey(error.to_string()),
+        IssueError::NameInUse(_) => AdminError::Conflict(error.to_string()),
+        error if error.is_bad_input() => AdminError::InvalidParameter(error.to_string()),
         error => AdminError::Failed(error.to_string()),
     }
 }
 
-fn told(value: &impl Serialize) -> Result<Answer, AdminError> {
-    serde_json::to_value(value).map(Answer::Json).map_err(|error| AdminError::Failed(error.to_string()))
+fn json_response(value: &impl Serialize) -> Result<AdminResponse, AdminError> {
+    serde_json::to_value(value)
+        .map(AdminResponse::Json)
+        .map_err(|error| AdminError::Failed(error.to_string()))
 }
 
 /// Percent-decodes one path segment.
-fn decoded(step: &str) -> Option<String> {
+fn decode_segment(step: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), step.as_bytes());
     while let Some((first, others)) = rest.split_first() {
         rest = others;
@@ -81,7 +88,7 @@ fn decoded(step: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::decoded;
+    use super::decode_segment;
 
     #[test]
     fn a_name_in_a_path_is_decoded_once_and_wholly() {
@@ -95,7 +102,7 @@ mod tests {
             ("%zz", None),
             ("%FF", None),
         ] {
-            assert_eq!(decoded(step).as_deref(), name, "{step}");
+            assert_eq!(decode_segment(step).as_deref(), name, "{step}");
         }
     }
 }

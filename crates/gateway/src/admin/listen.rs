@@ -2,7 +2,7 @@
 //!
 //! It runs on while requests in flight drain, so that an operator can watch them, and ends after them.
 
-use super::Admin;
+use super::AdminState;
 use crate::edge::CheckedStream;
 use crate::head_limit::MAX_HEAD;
 use hyper::server::conn::http1;
@@ -18,20 +18,20 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
 /// Header timeout, and idle timeout of a connection.
-const HEAD_TIME: Duration = Duration::from_secs(30);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long admin requests in flight may take to finish at shutdown.
-const LAST_ANSWERS: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Connection limit. Operators need no more than this.
 const CONNECTIONS: usize = 64;
 
 /// The running admin listener. It stops when dropped.
-pub(crate) struct AdminListening {
-    admin: Arc<Admin>,
+pub(crate) struct AdminListener {
+    admin: Arc<AdminState>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl AdminListening {
+impl AdminListener {
     /// Binds the address without sharing it: with two processes on it, answers would come from either one.
     pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
         let listener = TcpListener::bind(address)?;
@@ -40,7 +40,7 @@ impl AdminListening {
     }
 
     /// Starts to serve.
-    pub(crate) fn start(listener: TcpListener, admin: Admin) -> std::io::Result<Self> {
+    pub(crate) fn start(listener: TcpListener, admin: AdminState) -> std::io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let admin = Arc::new(admin);
         let answering = Arc::clone(&admin);
@@ -53,12 +53,12 @@ impl AdminListening {
         Ok(Self { admin, stop, thread: Some(thread) })
     }
 
-    pub(crate) fn admin(&self) -> &Admin {
+    pub(crate) fn admin(&self) -> &AdminState {
         &self.admin
     }
 }
 
-impl Drop for AdminListening {
+impl Drop for AdminListener {
     fn drop(&mut self) {
         // This fails only if the thread has ended already.
         let _ = self.stop.send(true);
@@ -68,10 +68,10 @@ impl Drop for AdminListening {
     }
 }
 
-async fn accept(listener: TcpListener, admin: Arc<Admin>, mut stopped: watch::Receiver<bool>) {
+async fn accept(listener: TcpListener, admin: Arc<AdminState>, mut stopped: watch::Receiver<bool>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let (open, places) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS)));
-    let runtime = admin.sight.runtime;
+    let runtime = admin.status.runtime;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -88,18 +88,18 @@ async fn accept(listener: TcpListener, admin: Arc<Admin>, mut stopped: watch::Re
         let admin = Arc::clone(&admin);
         let service = service_fn(move |request| {
             let admin = Arc::clone(&admin);
-            async move { Ok::<_, Infallible>(admin.answer(request).await) }
+            async move { Ok::<_, Infallible>(admin.serve(request).await) }
         });
         let stream = CheckedStream::new(stream, move || runtime.monotonic(), || ());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIME)
+            .header_read_timeout(HEADER_TIMEOUT)
             .max_headers(100)
             .max_header_size(MAX_HEAD)
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service);
         let watched = open.watch(connection);
-        crate::listen::serve(async move {
+        crate::listen::spawn(async move {
             // A broken connection has no peer left to report to.
             let _ = watched.await;
             drop(place);
@@ -109,6 +109,6 @@ async fn accept(listener: TcpListener, admin: Arc<Admin>, mut stopped: watch::Re
     tokio::select! {
         biased;
         () = open.shutdown() => {}
-        () = runtime.sleep_until(runtime.monotonic() + LAST_ANSWERS) => {}
+        () = runtime.sleep_until(runtime.monotonic() + DRAIN_TIMEOUT) => {}
     }
 }

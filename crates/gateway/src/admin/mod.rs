@@ -13,34 +13,34 @@
 //! | `routes` | the route table |
 //! | `guard` | access control |
 //! | `query` | query parameters; unknown ones are errors |
-//! | `answer` | responses and errors |
+//! | `response` | responses and errors |
 //! | `corrections` | corrections of posted amounts |
 //! | `keys` | key management |
 //! | `views` | the state of the gateway as JSON |
 //! | `listen` | the thread, and its shutdown |
 
-mod answer;
 mod corrections;
 mod guard;
 mod keys;
 mod listen;
 mod query;
+mod response;
 mod routes;
 #[cfg(test)]
 mod tests;
 mod views;
 
-pub(crate) use guard::{Credential, Guard};
-pub(crate) use listen::AdminListening;
+pub(crate) use guard::{AdminCredential, AdminGuard};
+pub(crate) use listen::AdminListener;
 
-use crate::sight::Sight;
+use crate::status_view::StatusView;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The state that admin handlers read.
-pub(crate) struct Admin {
-    pub(crate) sight: Arc<Sight>,
-    pub(crate) guard: Guard,
+pub(crate) struct AdminState {
+    pub(crate) status: Arc<StatusView>,
+    pub(crate) guard: AdminGuard,
     /// The bound address of the admin listener.
     pub(crate) address: SocketAddr,
 }

@@ -1,14 +1,14 @@
 //! The state of the gateway as JSON. Field names are a stable interface: `docs/admin.md` lists them.
 
-use super::Admin;
-use super::answer::{AdminError, Answer};
-use super::routes::Asked;
-use crate::keeper::Kept;
-use crate::log::{Rfc3339, SHOWN, write_line};
+use super::AdminState;
+use super::response::{AdminError, AdminResponse};
+use super::routes::AdminRequest;
+use crate::log::{MAX_SHOWN, Rfc3339, write_line};
 use crate::metrics::{CONTENT_TYPE, queue_outcomes};
-use seawall_config::{Needs, listed, unfollowed};
+use crate::store_maintenance::StorageReport;
+use seawall_config::{Activation, effective_settings, unimplemented_settings};
 use seawall_core::breaker::{BreakerMode, BreakerPeek, BreakerPhase, RejectReason};
-use seawall_core::budget::Account;
+use seawall_core::budget::BudgetAccount;
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Priority, Tier};
@@ -17,63 +17,63 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// The default number of requests shown.
-const USUALLY_SHOWN: usize = 50;
+const DEFAULT_SHOWN: usize = 50;
 
 /// The status of the gateway.
-pub(super) async fn status(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    let sight = &admin.sight;
-    let now = sight.runtime.now().utc;
-    let uptime = sight.uptime();
+pub(super) async fn status(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let status = &admin.status;
+    let now = status.runtime.now().utc;
+    let uptime = status.uptime();
     let since_epoch = Duration::from_nanos(now.as_nanos()).saturating_sub(uptime);
-    let written = sight.written.load();
-    let ignored: Vec<String> = written
+    let written = status.settings.load();
+    let unimplemented: Vec<String> = written
         .as_ref()
-        .map(|written| unfollowed(written).into_iter().map(|change| change.key).collect())
+        .map(|input| unimplemented_settings(input).into_iter().map(|change| change.key).collect())
         .unwrap_or_default();
-    Ok(Answer::Json(json!({
+    Ok(AdminResponse::Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "time": Rfc3339(now).to_string(),
         "started": Rfc3339(UtcTime::from_nanos(0) + since_epoch).to_string(),
         "uptime_ms": millis(uptime),
         "addresses": {
-            "server": sight.address.get().map(ToString::to_string),
+            "server": status.address.get().map(ToString::to_string),
             "admin": admin.address.to_string(),
         },
-        "state": state(&sight.kept),
-        "draining": sight.is_draining(),
-        "requests": sight.metrics.requests(),
-        "log_lines_lost": sight.metrics.lines_lost(),
-        "level": sight.path.level().name(),
-        "not_followed": ignored,
+        "state": state(&status.storage),
+        "draining": status.is_draining(),
+        "requests": status.metrics.requests(),
+        "log_lines_dropped": status.metrics.lines_dropped(),
+        "level": status.pipeline.level().name(),
+        "unimplemented_settings": unimplemented,
     })))
 }
 
-fn state(kept: &Kept) -> Value {
-    let Kept::Folder { path, report } = kept else { return json!({ "kind": "memory" }) };
+fn state(storage: &StorageReport) -> Value {
+    let StorageReport::Directory { path, report } = storage else { return json!({ "kind": "memory" }) };
     let charged = report.charged.iter().fold(Money::ZERO, |sum, call| sum.saturating_add(call.cost));
-    let cut = report
-        .cut
+    let truncated = report
+        .truncated
         .as_ref()
         .map(|(file, bytes)| json!({ "file": file.display().to_string(), "bytes": bytes }));
     json!({
-        "kind": "folder",
+        "kind": "directory",
         "path": path.display().to_string(),
         "created": report.created,
         "replayed": report.replayed,
         "charged_calls": report.charged.len(),
         "charged_nanos": charged.as_nanos(),
-        "cut": cut,
+        "truncated": truncated,
     })
 }
 
 /// The status of every target.
-pub(super) async fn targets(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    let targets: Vec<Value> = admin.sight.path.targets().iter().map(target).collect();
-    Ok(Answer::Json(json!({ "targets": targets })))
+pub(super) async fn targets(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let targets: Vec<Value> = admin.status.pipeline.targets().iter().map(target).collect();
+    Ok(AdminResponse::Json(json!({ "targets": targets })))
 }
 
 fn target(target: &TargetStatus) -> Value {
-    let TargetStatus { queue, starts: (started, half, most), .. } = target;
+    let TargetStatus { queue, starts: (started, p50, p95), .. } = target;
     let by_class: Map<String, Value> = Priority::ALL
         .iter()
         .zip(queue.by_class)
@@ -94,7 +94,7 @@ fn target(target: &TargetStatus) -> Value {
         "credential": target.credential.label(),
         "pressure": target.pressure.label(),
         "pacing": {
-            "held_back_ms": millis(target.pacing.held_for),
+            "retry_after_ms": millis(target.pacing.retry_after),
             "calls_per_second": target.pacing.rate,
             "waiting": target.pacing.waiting,
         },
@@ -107,8 +107,8 @@ fn target(target: &TargetStatus) -> Value {
             "entered": queue.entered,
             "outcomes": outcomes,
         },
-        "overruns": { "count": target.overruns.0, "set_aside_ms": target.overruns.1.map(millis) },
-        "starts": { "count": started, "half_within_ms": half.map(millis), "most_within_ms": most.map(millis) },
+        "overruns": { "count": target.overruns.0, "ejected_ms": target.overruns.1.map(millis) },
+        "starts": { "count": started, "p50_ms": p50.map(millis), "p95_ms": p95.map(millis) },
     })
 }
 
@@ -124,50 +124,52 @@ fn breaker(peek: &BreakerPeek) -> Value {
         BreakerMode::ForcedOpen => "forced_open",
         BreakerMode::ForcedClosed => "forced_closed",
     };
-    let blocks = peek.rejects.map(|reason| match reason {
+    let reject_reason = peek.rejects.map(|reason| match reason {
         RejectReason::Open(trip) => trip.label(),
-        RejectReason::ProbesTaken => "probes_taken",
+        RejectReason::ProbesInFlight => "probes_in_flight",
         RejectReason::ForcedOpen => "forced_open",
     });
     json!({
         "phase": phase,
         "stage": stage,
         "mode": mode,
-        "blocks_because": blocks,
+        "reject_reason": reject_reason,
         "retry_after_ms": peek.retry_after.map(millis),
-        "open_for_one_caller": peek.is_open_for_one,
+        "open_for_one_caller": peek.is_open_for_one_caller,
     })
 }
 
 /// The remaining quota of one caller.
-pub(super) async fn limits(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
-    let (Some(caller), Some(tier)) = (asked.query.caller()?, asked.query.tier()?) else {
-        let message = "write ?caller=HEX&tier=NAME: limits belong to a caller of a tier";
-        return Err(AdminError::Parameter(message.to_owned()));
+pub(super) async fn limits(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let (Some(caller), Some(tier)) = (request.query.caller()?, request.query.tier()?) else {
+        let message = "caller and tier are required: ?caller=HEX&tier=NAME";
+        return Err(AdminError::InvalidParameter(message.to_owned()));
     };
-    let limits = admin.sight.path.limits_of(caller_called(admin, caller), tier).await;
+    let limits = admin.status.pipeline.limits_of(caller_of_pseudonym(admin, caller), tier).await;
     let limits: Vec<Value> = limits
         .iter()
         .map(|status| {
             json!({ "limit": &*status.limit, "capacity": status.view.capacity, "remaining": status.view.remaining })
         })
         .collect();
-    Ok(Answer::Json(json!({ "caller": hex(caller), "tier": tier.name(), "limits": limits })))
+    Ok(AdminResponse::Json(json!({ "caller": hex(caller), "tier": tier.name(), "limits": limits })))
 }
 
 /// Today's spend and budget, in total or of one caller.
-pub(super) async fn spend(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
-    let spend = admin.sight.path.spend();
-    let mut answer = match asked.query.caller()? {
+pub(super) async fn spend(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let spend = admin.status.pipeline.spend();
+    let mut answer = match request.query.caller()? {
         Some(caller) => {
-            let mut own =
-                account(spend.caller_cap, &admin.sight.path.caller_day(caller_called(admin, caller)));
+            let mut own = account(
+                spend.caller_cap,
+                &admin.status.pipeline.caller_spend(caller_of_pseudonym(admin, caller)),
+            );
             own.insert("caller".to_owned(), hex(caller).into());
             own
         }
         None => {
             let mut all = account(spend.cap, &spend.all);
-            let tier = |(tier, (cap, of_tier)): (Tier, (Money, Account))| {
+            let tier = |(tier, (cap, of_tier)): (Tier, (Money, BudgetAccount))| {
                 (tier.name().to_owned(), account(cap, &of_tier).into())
             };
             let tiers: Map<String, Value> = Tier::ALL.into_iter().zip(spend.tiers).map(tier).collect();
@@ -178,61 +180,61 @@ pub(super) async fn spend(admin: &Admin, asked: Asked) -> Result<Answer, AdminEr
     };
     let (year, month, day) = UtcTime::start_of_day(spend.day).civil();
     answer.insert("day".to_owned(), format!("{year:04}-{month:02}-{day:02}").into());
-    Ok(Answer::Json(answer.into()))
+    Ok(AdminResponse::Json(answer.into()))
 }
 
-fn account(cap: Money, account: &Account) -> Map<String, Value> {
+fn account(cap: Money, account: &BudgetAccount) -> Map<String, Value> {
     let nanos = |name: &str, money: Money| (name.to_owned(), money.as_nanos().into());
     Map::from_iter([
         nanos("cap_nanos", cap),
         nanos("posted_nanos", account.posted),
         nanos("held_nanos", account.held),
-        nanos("left_nanos", account.free(cap)),
+        nanos("remaining_nanos", account.available(cap)),
     ])
 }
 
 /// The most recently completed requests, as in the log.
-pub(super) async fn requests(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
-    let records = admin.sight.recent.newest(asked.query.most(USUALLY_SHOWN, SHOWN)?);
-    let now = admin.sight.runtime.now();
-    let gate = admin.sight.gate.load();
+pub(super) async fn requests(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let records = admin.status.recent.newest(request.query.limit(DEFAULT_SHOWN, MAX_SHOWN)?);
+    let now = admin.status.runtime.now();
+    let authenticator = admin.status.authenticator.load();
     let shown = records.iter().filter_map(|record| {
         let mut line = String::new();
-        write_line(&mut line, record, now, |caller| gate.pseudonyms().shown(caller));
+        write_line(&mut line, record, now, |caller| authenticator.pseudonyms().encode(caller));
         serde_json::from_str::<Value>(&line).ok()
     });
-    Ok(Answer::Json(json!({ "requests": shown.collect::<Vec<_>>() })))
+    Ok(AdminResponse::Json(json!({ "requests": shown.collect::<Vec<_>>() })))
 }
 
 /// The settings in force, and the source of each.
-pub(super) async fn settings(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    let written = admin.sight.written.load();
-    let keys = written.as_ref().map(listed).unwrap_or_default();
+pub(super) async fn settings(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
+    let written = admin.status.settings.load();
+    let keys = written.as_ref().map(effective_settings).unwrap_or_default();
     let keys: Vec<Value> = keys
         .into_iter()
         .map(|key| {
-            let needs = match key.needs {
-                Needs::Live => "live",
-                Needs::Restart => "restart",
-                Needs::NotYet => "not_yet",
+            let applies = match key.activation {
+                Activation::Live => "live",
+                Activation::Restart => "restart",
+                Activation::NotImplemented => "not_implemented",
             };
-            json!({ "key": key.key, "value": key.value, "origin": key.origin, "changes": needs })
+            json!({ "key": key.key, "value": key.value, "origin": key.origin, "applies": applies })
         })
         .collect();
-    Ok(Answer::Json(json!({ "settings": keys })))
+    Ok(AdminResponse::Json(json!({ "settings": keys })))
 }
 
 /// The metrics page, unless it is switched off.
-pub(super) async fn metrics(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    if !admin.sight.serves_metrics.admin() {
+pub(super) async fn metrics(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
+    if !admin.status.metrics_listeners.admin() {
         return Err(AdminError::NotFound);
     }
-    Ok(Answer::Text(CONTENT_TYPE, admin.sight.metrics()))
+    Ok(AdminResponse::Text(CONTENT_TYPE, admin.status.metrics()))
 }
 
 /// The caller that has this pseudonym in the log.
-pub(super) fn caller_called(admin: &Admin, pseudonym: u64) -> u64 {
-    admin.sight.gate.load().pseudonyms().caller(pseudonym)
+pub(super) fn caller_of_pseudonym(admin: &AdminState, pseudonym: u64) -> u64 {
+    admin.status.authenticator.load().pseudonyms().decode(pseudonym)
 }
 
 fn hex(caller: u64) -> String {

@@ -17,20 +17,20 @@ const HTTP2_REST: usize = b"SM\r\n\r\n".len();
 /// The scanner of one connection.
 #[derive(Debug, Default)]
 pub(super) struct HeadLines {
-    part: Part,
-    line: Line,
+    part: ParserState,
+    line: LineBuffer,
     /// The body framing that the current head declares.
-    body: Body,
+    body: BodyFraming,
     /// Whether a line of the head has been seen: blank lines before a request are skipped.
     has_begun: bool,
     /// Whether the head begins like an HTTP/2 preface. That is possible only at the start of a connection.
     is_http2: bool,
-    is_later: bool,
+    is_past_first_request: bool,
 }
 
 /// The part of the message that is being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Part {
+enum ParserState {
     #[default]
     Head,
     /// This many more bytes of a body, or of a chunk and the line end behind it.
@@ -49,7 +49,7 @@ enum Part {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Body {
+enum BodyFraming {
     #[default]
     None,
     Length(u64),
@@ -58,19 +58,19 @@ enum Body {
 
 /// The current line: its beginning, its length without LF, and its last byte.
 #[derive(Debug)]
-struct Line {
+struct LineBuffer {
     start: [u8; LINE_START],
     length: usize,
     last: u8,
 }
 
-impl Default for Line {
+impl Default for LineBuffer {
     fn default() -> Self {
         Self { start: [0; LINE_START], length: 0, last: 0 }
     }
 }
 
-impl Line {
+impl LineBuffer {
     fn push(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         if let Some(room) = self.start.get_mut(self.length..) {
@@ -96,16 +96,16 @@ impl HeadLines {
         let mut at = 0;
         while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
             at += match &mut self.part {
-                Part::Refused => return None,
-                Part::Bytes { left, is_chunk } => {
+                ParserState::Refused => return None,
+                ParserState::Bytes { left, is_chunk } => {
                     let skipped = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= skipped as u64;
                     if *left == 0 {
-                        self.part = if *is_chunk { Part::ChunkSize } else { Part::Head };
+                        self.part = if *is_chunk { ParserState::ChunkSize } else { ParserState::Head };
                     }
                     skipped
                 }
-                Part::Preface { left } => {
+                ParserState::Preface { left } => {
                     let skipped = rest.len().min(*left);
                     *left -= skipped;
                     if *left == 0 {
@@ -113,7 +113,7 @@ impl HeadLines {
                     }
                     skipped
                 }
-                Part::Head | Part::ChunkSize | Part::Trailers => self.read_line(rest),
+                ParserState::Head | ParserState::ChunkSize | ParserState::Trailers => self.read_line(rest),
             };
         }
         None
@@ -129,61 +129,61 @@ impl HeadLines {
         self.line.push(text);
         let next = match self.part {
             _ if self.line.last != b'\r' => None,
-            Part::Head => self.head_line(),
-            Part::ChunkSize => self.chunk(),
-            Part::Trailers if self.line.length == 1 => Some(self.end_request(Part::Head)),
+            ParserState::Head => self.head_line(),
+            ParserState::ChunkSize => self.chunk_size(),
+            ParserState::Trailers if self.line.length == 1 => Some(self.end_request(ParserState::Head)),
             part => Some(part),
         };
         if next.is_none() {
             rest.iter_mut().take(1).for_each(|end| *end = FORBIDDEN);
         }
-        self.part = next.unwrap_or(Part::Refused);
+        self.part = next.unwrap_or(ParserState::Refused);
         (self.line.length, self.line.last) = (0, 0);
         end + 1
     }
 
     /// The part that follows this line of a head, or `None` if the line is malformed.
-    fn head_line(&mut self) -> Option<Part> {
+    fn head_line(&mut self) -> Option<ParserState> {
         let is_empty = self.line.length == 1;
         if is_empty && self.has_begun {
             let next = match self.body {
-                _ if self.is_http2 => Part::Preface { left: HTTP2_REST },
-                Body::None | Body::Length(0) => Part::Head,
-                Body::Length(left) => Part::Bytes { left, is_chunk: false },
-                Body::Chunked => Part::ChunkSize,
+                _ if self.is_http2 => ParserState::Preface { left: HTTP2_REST },
+                BodyFraming::None | BodyFraming::Length(0) => ParserState::Head,
+                BodyFraming::Length(left) => ParserState::Bytes { left, is_chunk: false },
+                BodyFraming::Chunked => ParserState::ChunkSize,
             };
             return Some(self.end_request(next));
         }
         if !self.has_begun {
             self.has_begun = !is_empty;
-            self.is_http2 = !self.is_later && self.line.text() == Some(HTTP2_LINE);
+            self.is_http2 = !self.is_past_first_request && self.line.text() == Some(HTTP2_LINE);
         } else if is_header(self.line.start(), b"transfer-encoding") {
             // With any other coding the server refuses the request and closes the connection.
-            self.body = Body::Chunked;
-        } else if is_header(self.line.start(), b"content-length") && self.body != Body::Chunked {
+            self.body = BodyFraming::Chunked;
+        } else if is_header(self.line.start(), b"content-length") && self.body != BodyFraming::Chunked {
             let value = self.line.text()?.get(b"content-length:".len()..)?;
-            self.body = Body::Length(number::<10>(value)?);
+            self.body = BodyFraming::Length(parse_number::<10>(value)?);
         }
-        Some(Part::Head)
+        Some(ParserState::Head)
     }
 
     /// The part that follows a chunk-size line.
-    fn chunk(&self) -> Option<Part> {
+    fn chunk_size(&self) -> Option<ParserState> {
         let start = self.line.start();
         // A chunk extension may be long; the size is not.
         let size = match memchr::memchr(b';', start) {
             Some(end) => start.get(..end)?,
             None => self.line.text()?,
         };
-        Some(match number::<16>(size)? {
-            0 => Part::Trailers,
-            size => Part::Bytes { left: size.saturating_add(2), is_chunk: true },
+        Some(match parse_number::<16>(size)? {
+            0 => ParserState::Trailers,
+            size => ParserState::Bytes { left: size.saturating_add(2), is_chunk: true },
         })
     }
 
-    fn end_request(&mut self, next: Part) -> Part {
-        self.body = Body::None;
-        (self.has_begun, self.is_later) = (false, true);
+    fn end_request(&mut self, next: ParserState) -> ParserState {
+        self.body = BodyFraming::None;
+        (self.has_begun, self.is_past_first_request) = (false, true);
         next
     }
 }
@@ -193,7 +193,7 @@ fn is_header(line: &[u8], name: &[u8]) -> bool {
         && line.get(name.len()) == Some(&b':')
 }
 
-fn number<const RADIX: u32>(text: &[u8]) -> Option<u64> {
+fn parse_number<const RADIX: u32>(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text.trim_ascii()).ok()?;
     if text.is_empty() || !text.bytes().all(|byte| char::from(byte).is_digit(RADIX)) {
         return None;

@@ -22,8 +22,8 @@ const END_STREAM: u8 = 1;
 const PADDED: u8 = 8;
 
 /// The budget of a new connection, and the maximum.
-const FIRST: u64 = 2_000;
-const MAX: u64 = 100_000;
+const INITIAL_BUDGET: u64 = 2_000;
+const MAX_BUDGET: u64 = 100_000;
 /// Added per request: Envoy allows the same number of priority frames per stream.
 const PER_REQUEST: u64 = 100;
 /// One frame is added per this many bytes sent: the shortest frame with content is longer.
@@ -49,7 +49,7 @@ pub(super) struct FrameBudget {
 impl FrameBudget {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            left: FIRST,
+            left: INITIAL_BUDGET,
             sent_bytes: 0,
             head: [0; FRAME_HEAD],
             head_length: 0,
@@ -60,7 +60,7 @@ impl FrameBudget {
     }
 
     /// Records bytes that were sent.
-    pub(super) fn wrote(&mut self, bytes: usize) {
+    pub(super) fn record_sent(&mut self, bytes: usize) {
         self.sent_bytes = self.sent_bytes.saturating_add(bytes as u64);
     }
 
@@ -82,7 +82,7 @@ impl FrameBudget {
                 return true;
             }
             self.head_length = 0;
-            let cost = self.frame();
+            let cost = self.frame_cost();
             if cost > self.left {
                 self.refill(clock());
             }
@@ -92,13 +92,13 @@ impl FrameBudget {
     }
 
     /// The cost of the frame whose header has arrived.
-    fn frame(&mut self) -> u64 {
+    fn frame_cost(&mut self) -> u64 {
         let [high, middle, low, kind, flags, stream @ ..] = self.head;
         let length = u32::from_be_bytes([0, high, middle, low]);
         self.payload = usize::try_from(length).unwrap_or(usize::MAX);
         match kind {
             HEADERS => {
-                self.left = self.left.saturating_add(PER_REQUEST).min(MAX);
+                self.left = self.left.saturating_add(PER_REQUEST).min(MAX_BUDGET);
                 self.last_stream = self.last_stream.max(u32::from_be_bytes(stream) & (u32::MAX >> 1));
                 0
             }
@@ -117,7 +117,7 @@ impl FrameBudget {
         self.refilled = self.refilled + std::time::Duration::from_secs(seconds);
         let earned = (self.sent_bytes / BYTES_PER_FRAME).saturating_add(seconds.saturating_mul(PER_SECOND));
         self.sent_bytes %= BYTES_PER_FRAME;
-        self.left = self.left.saturating_add(earned).min(MAX);
+        self.left = self.left.saturating_add(earned).min(MAX_BUDGET);
     }
 
     /// The `GOAWAY` frame that ends the connection.

@@ -48,14 +48,14 @@ impl<S, C: Fn() -> Timestamp, F: FnOnce()> CheckedStream<S, C, F> {
         Self { stream, protocol, is_at_frame: true, clock, on_flood: Some(on_flood) }
     }
 
-    fn wrote(&mut self, wanted: usize, polled: &Poll<io::Result<usize>>) {
+    fn record_write(&mut self, wanted: usize, polled: &Poll<io::Result<usize>>) {
         let written = match polled {
             Poll::Ready(Ok(written)) => *written,
             _ => 0,
         };
         self.is_at_frame = written == wanted;
         if let Protocol::Frames(budget) = &mut self.protocol {
-            budget.wrote(written);
+            budget.record_sent(written);
         }
     }
 }
@@ -93,7 +93,7 @@ where
                 let _ = Pin::new(&mut this.stream).poll_flush(context);
             }
         }
-        Poll::Ready(Err(io::Error::other("too many HTTP/2 frames without use")))
+        Poll::Ready(Err(io::Error::other("HTTP/2 flood: too many frames that do not advance any request")))
     }
 }
 
@@ -106,7 +106,7 @@ where
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.wrote(bytes.len(), &polled);
+        this.record_write(bytes.len(), &polled);
         polled
     }
 
@@ -125,7 +125,7 @@ where
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
-        this.wrote(slices.iter().map(|slice| slice.len()).sum(), &polled);
+        this.record_write(slices.iter().map(|slice| slice.len()).sum(), &polled);
         polled
     }
 
@@ -143,11 +143,11 @@ pub(crate) fn framing_problem<B>(request: &Request<B>) -> Option<&'static str> {
     }
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => return Some("host: the header must come once"),
+        (Some(_), Some(_)) => return Some("host: the header must not be repeated"),
         (Some(host), None) => {
             let is_host = |host: &Authority| !host.host().is_empty() && !host.as_str().contains('@');
             if !Authority::try_from(host.as_bytes()).is_ok_and(|host| is_host(&host)) {
-                return Some("host: not a host, with or without a port");
+                return Some("host: must be a host name or address with an optional port");
             }
         }
         (None, _) if version == Version::HTTP_11 => return Some("host: HTTP/1.1 requires this header"),

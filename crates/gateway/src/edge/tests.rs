@@ -162,7 +162,7 @@ fn requests_sent_bytes_and_time_pay_for_more() {
     let mut one = used_up();
     // A client that reads short events sends two frames for each.
     for _ in 0..50_000 {
-        one.wrote(40);
+        one.record_sent(40);
         assert!(one.spend(&update, || START) && one.spend(&update, || START));
     }
     let mut one = used_up();
@@ -171,7 +171,7 @@ fn requests_sent_bytes_and_time_pay_for_more() {
     // One ping per second, for a day.
     let (mut one, ping) = (budget(), frame(8, 6, 0));
     for second in 0..86_400 {
-        one.wrote(17);
+        one.record_sent(17);
         assert!(one.spend(&ping, || START + Duration::from_secs(second)));
     }
 }
@@ -182,7 +182,7 @@ fn what_pings_are_answered_with_does_not_pay_for_more_of_them() {
         let mut one = budget();
         let frame = frame(length, kind, 0);
         let sent = (0..100_000).take_while(|_| {
-            one.wrote(reply);
+            one.record_sent(reply);
             one.spend(&frame, || START)
         });
         assert!(sent.count() < 2_500, "{kind}");
@@ -190,14 +190,14 @@ fn what_pings_are_answered_with_does_not_pay_for_more_of_them() {
 }
 
 #[test]
-fn the_last_word_names_the_last_request_and_why() {
+fn goaway_names_the_last_stream_and_the_reason() {
     let mut one = budget();
     assert!(one.spend(&frame(3, 1, 4), || START));
     assert_eq!(one.go_away(), [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 11]);
 }
 
 #[test]
-fn a_request_says_once_whom_it_is_for_and_how_its_body_ends() {
+fn host_and_transfer_encoding_must_be_unambiguous() {
     let asked = |version: Version, headers: &[(&str, &str)]| {
         let mut request = Request::post("/").version(version);
         for (name, value) in headers {

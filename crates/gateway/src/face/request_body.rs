@@ -8,10 +8,12 @@
 //! a client that is still writing would see the reset instead of the rejection. Some of the body is therefore read and
 //! discarded after the rejection was written (lingering close). HTTP/2 does not need it.
 
-use super::Face;
+use super::GatewayState;
 use crate::identity::token::TokenRefusal;
-use crate::identity::{Gate, RequestHead, Sha256Stream, Shown, SignedHead};
-use crate::listen::serve;
+use crate::identity::{
+    AuthenticationDecision, Authenticator, HttpRequestHead, PendingSignature, Sha256Stream,
+};
+use crate::listen::spawn;
 use crate::runtime::TokioRuntime;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
@@ -20,104 +22,115 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
 use seawall_core::body_memory::{BodyHolder, BodyRefusal, HeldBytes};
-use seawall_pipeline::{BodyScope, Caller, Proven, Rejection, Runtime as _, Timer as _};
+use seawall_pipeline::{BodyScope, Caller, CallerIdentity, Rejection, Runtime as _, Timer as _};
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// Limits of a lingering close: bytes read and discarded, and time.
 const LINGER_BYTES: usize = 256 << 10;
-const LINGER_TIME: Duration = Duration::from_secs(2);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The caller that the head of a request identifies.
-pub(super) struct KnownCaller {
-    pub(super) proven: Proven,
+pub(super) struct IdentifiedCaller {
+    pub(super) identity: CallerIdentity,
     pub(super) caller: Caller,
     /// The account that the body's memory is charged to.
     holder: BodyHolder,
     /// A signature that must still be verified against the body.
-    signed: Option<SignedHead>,
+    pending_signature: Option<PendingSignature>,
     /// The cookie for a new guest.
     pub(super) set_cookie: Option<String>,
 }
 
 /// A complete request body.
-pub(super) struct ArrivedBody {
+pub(super) struct ReceivedBody {
     pub(super) bytes: Bytes,
     pub(super) held: HeldBytes,
     /// Whether the body had to be waited for, so that the state of its caller may have changed since authentication.
-    pub(super) was_late: bool,
+    pub(super) was_awaited: bool,
 }
 
 /// The parts of a request head that authentication needs.
-pub(super) fn shown_by<'a>(gate: &Gate, head: &'a Parts, peer: IpAddr) -> RequestHead<'a> {
+pub(super) fn http_request_head<'a>(
+    authenticator: &Authenticator,
+    head: &'a Parts,
+    peer: IpAddr,
+) -> HttpRequestHead<'a> {
     let Parts { method, uri, headers, .. } = head;
-    RequestHead { method, uri, headers, address: gate.address(peer, headers) }
+    HttpRequestHead { method, uri, headers, address: authenticator.address(peer, headers) }
 }
 
-fn unauthenticated(refusal: crate::identity::Refusal) -> Rejection {
-    Rejection::Unauthenticated { told: refusal.to_string(), cause: refusal.logged() }
+fn unauthenticated(refusal: crate::identity::AuthenticationRefusal) -> Rejection {
+    Rejection::Unauthenticated { message: refusal.to_string(), cause: refusal.log_label() }
 }
 
-impl Face {
+impl GatewayState {
     /// Authenticates the caller, before any of the body is read.
-    pub(super) async fn known_caller(
+    pub(super) async fn authenticate_caller(
         &self,
-        gate: &Gate,
-        shown: RequestHead<'_>,
-    ) -> Result<KnownCaller, Rejection> {
-        let inspected = match gate.inspect(shown, || self.runtime.now()) {
+        authenticator: &Authenticator,
+        request_head: HttpRequestHead<'_>,
+    ) -> Result<IdentifiedCaller, Rejection> {
+        let inspected = match authenticator.try_authenticate(request_head, || self.runtime.now()) {
             // Few requests have to wait for an issuer's keys.
-            Ok(Shown::NeedsKeys(_)) => Box::pin(gate.show(shown)).await,
+            Ok(AuthenticationDecision::KeysNeeded(_)) => {
+                Box::pin(authenticator.authenticate(request_head)).await
+            }
             inspected => inspected,
         };
-        let (proven, signed, set_cookie) = match inspected.map_err(unauthenticated)? {
-            Shown::Proven(proven) => (proven, None, None),
-            Shown::NewGuest { proven, set_cookie } => (proven, None, Some(set_cookie)),
-            Shown::Signed(signed) => (*signed.claimed(), Some(signed), None),
+        let (identity, pending_signature, set_cookie) = match inspected.map_err(unauthenticated)? {
+            AuthenticationDecision::Authenticated(identity) => (identity, None, None),
+            AuthenticationDecision::NewGuest { identity, set_cookie } => (identity, None, Some(set_cookie)),
+            AuthenticationDecision::SignaturePending(pending_signature) => {
+                (*pending_signature.claimed(), Some(pending_signature), None)
+            }
             // The keys were fetched above if they could be.
-            Shown::NeedsKeys(_) => return Err(unauthenticated(TokenRefusal::KeyUnknown.into())),
+            AuthenticationDecision::KeysNeeded(_) => {
+                return Err(unauthenticated(TokenRefusal::KeyUnknown.into()));
+            }
         };
-        let caller = self.path.find_caller(&proven).await?;
-        let holder = BodyHolder { caller: caller.id, address: gate.network(shown.address) };
-        Ok(KnownCaller { proven, caller, holder, signed, set_cookie })
+        let caller = self.pipeline.find_caller(&identity).await?;
+        let holder = BodyHolder { caller: caller.id, address: authenticator.network(request_head.address) };
+        Ok(IdentifiedCaller { identity, caller, holder, pending_signature, set_cookie })
     }
 
     /// Reads the body of a known caller, unless it is too large, too slow, or does not match its signature.
-    pub(super) async fn arrived_body(
+    pub(super) async fn read_body(
         &self,
-        gate: &Gate,
-        shown: RequestHead<'_>,
-        known: &KnownCaller,
+        authenticator: &Authenticator,
+        request_head: HttpRequestHead<'_>,
+        identified: &IdentifiedCaller,
         body: &mut Incoming,
-    ) -> Result<ArrivedBody, Rejection> {
-        let (most_bytes, limits) = self.path.arrival();
-        let max_bytes = match known.proven {
-            Proven::Guest { .. } => most_bytes.min(limits.guest_body),
-            Proven::Credential { .. } => most_bytes,
+    ) -> Result<ReceivedBody, Rejection> {
+        let (max_body_size, limits) = self.pipeline.receive_limits();
+        let max_bytes = match identified.identity {
+            CallerIdentity::Guest { .. } => max_body_size.min(limits.max_guest_body_size),
+            CallerIdentity::Credential { .. } => max_body_size,
         };
         if body.size_hint().lower() > max_bytes as u64 {
             return Err(too_large(max_bytes));
         }
-        let mut hash = known.signed.as_ref().map(|_| Sha256Stream::new());
-        let mut was_late = false;
+        let mut hash = identified.pending_signature.as_ref().map(|_| Sha256Stream::new());
+        let mut was_awaited = false;
         // A client that sends a byte now and then must not hold a connection forever. Most bodies have arrived already.
         let late = async {
-            was_late = true;
-            self.runtime.sleep_until(self.runtime.monotonic() + limits.body).await;
+            was_awaited = true;
+            self.runtime.sleep_until(self.runtime.monotonic() + limits.body_timeout).await;
         };
         let (bytes, held) = tokio::select! {
             biased;
-            collected = self.collect(body, max_bytes, known.holder, hash.as_mut()) => collected?,
+            collected = self.collect(body, max_bytes, identified.holder, hash.as_mut()) => collected?,
             () = late => {
-                let words = format!("the body took longer than {:?} to arrive", limits.body);
-                return Err(Rejection::Malformed(words));
+                let message = format!("request body timeout: the body did not arrive within {:?}", limits.body_timeout);
+                return Err(Rejection::Malformed(message));
             }
         };
-        if let (Some(signed), Some(hash)) = (&known.signed, hash) {
-            gate.verify_body_hash(signed, shown, &hash.finish(), self.runtime.now())
+        if let (Some(pending_signature), Some(hash)) = (&identified.pending_signature, hash) {
+            authenticator
+                .verify_body_hash(pending_signature, request_head, &hash.finish(), self.runtime.now())
                 .map_err(unauthenticated)?;
         }
-        Ok(ArrivedBody { bytes, held, was_late })
+        Ok(ReceivedBody { bytes, held, was_awaited })
     }
 
     /// Reads a whole body and charges it as it arrives. A body in one piece is not copied.
@@ -128,14 +141,16 @@ impl Face {
         holder: BodyHolder,
         mut hash: Option<&mut Sha256Stream>,
     ) -> Result<(Bytes, HeldBytes), Rejection> {
-        let memory = &self.sight.body_memory;
+        let memory = &self.status.body_memory;
         let refused = |refusal| match refusal {
             BodyRefusal::TooLarge(bytes) => too_large(usize::try_from(bytes).unwrap_or(usize::MAX)),
             BodyRefusal::CallerShare => Rejection::BodyMemory(BodyScope::Caller),
             BodyRefusal::AddressShare => Rejection::BodyMemory(BodyScope::Address),
             BodyRefusal::Full => Rejection::BodyMemory(BodyScope::All),
         };
-        let Some(first) = piece(body).await? else { return Ok((Bytes::new(), memory.hold_nothing(holder))) };
+        let Some(first) = next_piece(body).await? else {
+            return Ok((Bytes::new(), memory.hold_empty(holder)));
+        };
         if let Some(hash) = &mut hash {
             hash.update(&first);
         }
@@ -146,10 +161,10 @@ impl Face {
             let held = memory.hold_whole(holder, first.len() as u64).map_err(refused)?;
             return Ok((first, held));
         }
-        let mut held = memory.hold_nothing(holder);
+        let mut held = memory.hold_empty(holder);
         held.add(first.len() as u64).map_err(refused)?;
         let mut whole = BytesMut::new();
-        while let Some(next) = piece(body).await? {
+        while let Some(next) = next_piece(body).await? {
             if whole.is_empty() {
                 whole.extend_from_slice(&first);
             }
@@ -167,13 +182,13 @@ impl Face {
 }
 
 fn too_large(max_bytes: usize) -> Rejection {
-    Rejection::TooLarge(format!("the body is larger than {max_bytes} bytes"))
+    Rejection::TooLarge(format!("request body too large: the limit is {max_bytes} bytes"))
 }
 
 /// The next piece of a body, or `None` at its end. Trailers are ignored.
-async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, Rejection> {
+async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, Rejection> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Rejection::Malformed("the body did not arrive whole".to_owned()))?;
+        let frame = frame.map_err(|_| Rejection::Malformed("incomplete request body".to_owned()))?;
         if let Ok(piece) = frame.into_data() {
             return Ok(Some(piece));
         }
@@ -187,10 +202,10 @@ pub(super) fn linger(head: &Parts, mut body: Incoming, runtime: TokioRuntime) {
     if head.version >= Version::HTTP_2 || body.is_end_stream() || head.headers.contains_key(EXPECT) {
         return;
     }
-    serve(async move {
+    spawn(async move {
         let discard = async {
             let mut read = 0;
-            while let Ok(Some(piece)) = piece(&mut body).await {
+            while let Ok(Some(piece)) = next_piece(&mut body).await {
                 read += piece.len();
                 if read >= LINGER_BYTES {
                     return;
@@ -200,7 +215,7 @@ pub(super) fn linger(head: &Parts, mut body: Incoming, runtime: TokioRuntime) {
         tokio::select! {
             biased;
             () = discard => {}
-            () = runtime.sleep_until(runtime.monotonic() + LINGER_TIME) => {}
+            () = runtime.sleep_until(runtime.monotonic() + LINGER_TIMEOUT) => {}
         }
     });
 }

@@ -7,7 +7,7 @@
 //! It does not read `Forwarded` or vendors' headers, and does not guess: from the first hop that cannot be parsed, the
 //! last known proxy counts as the client.
 
-use super::hash::{code, code_key};
+use super::hash::{hmac_key, hmac_sha256};
 use hyper::header::{HeaderMap, HeaderName};
 use seawall_config::AddressRange;
 use seawall_core::time::UtcTime;
@@ -16,13 +16,13 @@ use std::net::{IpAddr, Ipv6Addr};
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Maximum number of proxies in a row, more than occur in practice. Further hops are not read.
-const MOST_HOPS: usize = 32;
+const MAX_HOPS: usize = 32;
 
 /// The client address: the peer's or, if the peer is a trusted proxy, the right-most address in `x-forwarded-for` that
 /// is not one. Everything left of it was written by the client and is not trusted.
 #[must_use]
 pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
-    let is_trusted = |address: IpAddr| trusted.iter().any(|range| range.holds(address));
+    let is_trusted = |address: IpAddr| trusted.iter().any(|range| range.contains(address));
     let mut client = peer.to_canonical();
     // Usually no proxy is trusted, and no header is read.
     if !is_trusted(client) {
@@ -30,8 +30,8 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange
     }
     let values = headers.get_all(FORWARDED_FOR).iter().rev();
     let hops = values.flat_map(|value| value.as_bytes().rsplit(|sign| *sign == b','));
-    for hop in hops.take(MOST_HOPS) {
-        let Some(address) = std::str::from_utf8(hop.trim_ascii()).ok().and_then(hop_address) else { break };
+    for hop in hops.take(MAX_HOPS) {
+        let Some(address) = std::str::from_utf8(hop.trim_ascii()).ok().and_then(parse_hop) else { break };
         client = address;
         if !is_trusted(client) {
             break;
@@ -41,7 +41,7 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange
 }
 
 /// Parses an address with or without a port.
-fn hop_address(text: &str) -> Option<IpAddr> {
+fn parse_hop(text: &str) -> Option<IpAddr> {
     let address =
         text.parse::<IpAddr>().or_else(|_| text.parse().map(|socket: std::net::SocketAddr| socket.ip()));
     address.ok().map(|address| address.to_canonical())
@@ -62,7 +62,10 @@ impl MonthSalt {
     #[must_use]
     pub fn new(secret: &[u8], now: UtcTime) -> Self {
         let (year, month, _) = now.civil();
-        Self(code_key(&code(&code_key(secret), format!("address salt {year:04}-{month:02}").as_bytes())))
+        Self(hmac_key(&hmac_sha256(
+            &hmac_key(secret),
+            format!("address salt {year:04}-{month:02}").as_bytes(),
+        )))
     }
 }
 
@@ -88,12 +91,12 @@ pub fn address_key(address: IpAddr, ipv6_prefix: u8, salt: &MonthSalt) -> [u8; 3
             format!("{}/{ipv6_prefix}", Ipv6Addr::from_bits(address.to_bits() & !rest))
         }
     };
-    code(&salt.0, written.as_bytes())
+    hmac_sha256(&salt.0, written.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AddressRange, MOST_HOPS, MonthSalt, address_key, client_address, network_bits};
+    use super::{AddressRange, MAX_HOPS, MonthSalt, address_key, client_address, network_bits};
     use hyper::header::{HeaderMap, HeaderValue};
     use proptest::collection;
     use proptest::prelude::{any, prop_assert_eq, proptest};
@@ -145,8 +148,8 @@ mod tests {
         let row = |hops: usize| format!("192.0.2.1{}", ",10.0.0.2".repeat(hops));
         let trusted = ranges(&["10.0.0.0/8"]);
         let from = |hops| client_address(address("10.0.0.1"), &headers(&[row(hops).as_bytes()]), &trusted);
-        assert_eq!((from(MOST_HOPS - 1), from(MOST_HOPS)), (address("192.0.2.1"), address("10.0.0.2")));
-        assert_eq!(MOST_HOPS, 32);
+        assert_eq!((from(MAX_HOPS - 1), from(MAX_HOPS)), (address("192.0.2.1"), address("10.0.0.2")));
+        assert_eq!(MAX_HOPS, 32);
     }
 
     #[test]
@@ -193,7 +196,7 @@ mod tests {
                 headers.append("x-forwarded-for", value);
                 let trusted = ranges(&["127.0.0.0/8"]);
                 let seen = client_address(peer, &headers, &trusted);
-                if !trusted[0].holds(peer) {
+                if !trusted[0].contains(peer) {
                     prop_assert_eq!(seen, peer);
                 }
             }
@@ -205,7 +208,7 @@ mod tests {
             let start = std::net::Ipv4Addr::from(u32::MAX.checked_shl(32 - fixed).unwrap_or(0) & 0x0A14_1E28);
             let range = AddressRange::parse(&format!("{start}/{fixed}")).unwrap();
             let naive = (0..fixed).all(|bit| (bits ^ 0x0A14_1E28) & (1 << (31 - bit)) == 0);
-            prop_assert_eq!((range.holds(plain), range.holds(mapped)), (naive, naive));
+            prop_assert_eq!((range.contains(plain), range.contains(mapped)), (naive, naive));
         }
     }
 }

@@ -12,10 +12,10 @@
 //!
 //! This module does not decide whether a key is known; the directory does.
 
-use super::encoding::{base32, is_base32, read_hex};
+use super::encoding::{base32, decode_hex, is_base32};
 use super::hash::sha256;
-use super::refusal::{NOT_VALID, refusals};
-use super::{Identity, Origin};
+use super::refusal::{INVALID_CREDENTIAL, refusals};
+use super::{Identity, IdentityOrigin};
 use seawall_core::setting::SettingError;
 
 const PREFIX: &str = "sw_";
@@ -27,7 +27,7 @@ refusals! {
     /// Why a key was refused before it was looked up.
     pub enum KeyRefusal {
         /// It has the prefix of our keys, but not their format.
-        Shape = "key_shape", NOT_VALID;
+        Malformed = "key_malformed", INVALID_CREDENTIAL;
     }
 }
 
@@ -60,15 +60,15 @@ pub fn create_key(random: &[u8; 42]) -> NewKey {
 
 /// The identity of this key. Whether it is known is for the directory to decide.
 pub fn identify_key(key: &str) -> Result<Identity, KeyRefusal> {
-    if key.starts_with(PREFIX) && !is_ours(key) {
-        return Err(KeyRefusal::Shape);
+    if key.starts_with(PREFIX) && !has_our_format(key) {
+        return Err(KeyRefusal::Malformed);
     }
-    Ok(Identity { credential: credential_of_key(key), origin: Origin::Key, expires: None })
+    Ok(Identity { credential: hash_api_key(key), origin: IdentityOrigin::Key, expires: None })
 }
 
 /// The hash under which the directory stores a key.
 #[must_use]
-pub fn credential_of_key(key: &str) -> [u8; 32] {
+pub fn hash_api_key(key: &str) -> [u8; 32] {
     sha256(key.as_bytes())
 }
 
@@ -83,11 +83,11 @@ pub fn credential_of_key(key: &str) -> [u8; 32] {
 pub fn parse_key_hash(text: &str) -> Result<[u8; 32], SettingError> {
     // The error does not repeat the text: it may be the key itself instead of its hash.
     text.strip_prefix("sha256:")
-        .and_then(read_hex)
+        .and_then(decode_hex)
         .ok_or_else(|| SettingError::new("key hash", "must be sha256: and 64 lower-case hexadecimal digits"))
 }
 
-fn is_ours(key: &str) -> bool {
+fn has_our_format(key: &str) -> bool {
     let parts = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
     parts.is_some_and(|(id, secret)| {
         id.len() == ID_LENGTH && secret.len() == SECRET_LENGTH && is_base32(id) && is_base32(secret)
@@ -96,8 +96,8 @@ fn is_ours(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{KeyRefusal, create_key, credential_of_key, identify_key, parse_key_hash};
-    use crate::identity::Origin;
+    use super::{KeyRefusal, create_key, hash_api_key, identify_key, parse_key_hash};
+    use crate::identity::IdentityOrigin;
     use crate::identity::encoding::hex;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(key.id, "aaaaaaaaaaaaaaab");
         assert_eq!(key.plaintext, format!("sw_aaaaaaaaaaaaaaab_{}ea", "a".repeat(50)));
         assert_eq!(format!("{key:?}"), "NewKey { id: \"aaaaaaaaaaaaaaab\", .. }");
-        assert_eq!(key.hash, credential_of_key(&key.plaintext));
+        assert_eq!(key.hash, hash_api_key(&key.plaintext));
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         let identity = identify_key("any opaque key, with a sw_ inside").unwrap();
         let listed = format!("sha256:{}", hex(&identity.credential));
         assert_eq!(parse_key_hash(&listed), Ok(identity.credential));
-        assert_eq!((identity.origin, identity.expires), (Origin::Key, None));
+        assert_eq!((identity.origin, identity.expires), (IdentityOrigin::Key, None));
         for wrong in
             ["", "sha256:", &listed[7..], &listed.to_uppercase(), &format!("{listed}0"), "secret-key"]
         {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_key_of_ours_is_not_looked_up() {
+    fn a_malformed_key_with_our_prefix_is_not_looked_up() {
         let (id, secret) = ("a".repeat(16), "b".repeat(52));
         assert!(identify_key(&format!("sw_{id}_{secret}")).is_ok());
         for wrong in [
@@ -143,7 +143,7 @@ mod tests {
             format!("sw_{}A_{secret}", &id[1..]),
             format!("sw_{id}_{}_", &secret[1..]),
         ] {
-            assert_eq!(identify_key(&wrong), Err(KeyRefusal::Shape), "{wrong}");
+            assert_eq!(identify_key(&wrong), Err(KeyRefusal::Malformed), "{wrong}");
         }
     }
 

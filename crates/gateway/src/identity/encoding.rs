@@ -12,7 +12,7 @@ pub(super) fn base64url(bytes: &[u8]) -> String {
 }
 
 /// The inverse of [`base64url`].
-pub(super) fn read_base64url(text: &str) -> Option<Vec<u8>> {
+pub(super) fn decode_base64url(text: &str) -> Option<Vec<u8>> {
     base64_simd::URL_SAFE_NO_PAD.decode_to_vec(text).ok()
 }
 
@@ -45,7 +45,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The inverse of [`hex`], for 32 bytes.
-pub(super) fn read_hex(text: &str) -> Option<[u8; 32]> {
+pub(super) fn decode_hex(text: &str) -> Option<[u8; 32]> {
     let digit =
         |sign: u8| HEX.iter().position(|known| *known == sign).and_then(|place| u8::try_from(place).ok());
     let signs = text.as_bytes();
@@ -61,7 +61,7 @@ pub(super) fn read_hex(text: &str) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{base32, base64url, hex, is_base32, read_base64url, read_hex};
+    use super::{base32, base64url, decode_base64url, decode_hex, hex, is_base32};
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     #[test]
@@ -80,32 +80,32 @@ mod tests {
     #[test]
     fn a_second_spelling_is_not_read() {
         for other in ["TQ==", "TR", "T", "T+8", "T/8", "TQ\n", " TQ", "TQ "] {
-            assert_eq!(read_base64url(other), None, "{other:?}");
+            assert_eq!(decode_base64url(other), None, "{other:?}");
         }
-        assert_eq!(read_base64url("TQ"), Some(b"M".to_vec()));
+        assert_eq!(decode_base64url("TQ"), Some(b"M".to_vec()));
         let zeros = "0".repeat(64);
-        assert_eq!(read_hex(&zeros), Some([0; 32]));
+        assert_eq!(decode_hex(&zeros), Some([0; 32]));
         for other in
             ["0".repeat(63), "0".repeat(65), "0".repeat(66), "A".repeat(64), format!("{}g", &zeros[1..])]
         {
-            assert_eq!(read_hex(&other), None, "{other:?}");
+            assert_eq!(decode_hex(&other), None, "{other:?}");
         }
     }
 
     proptest! {
         #[test]
         fn bytes_survive_the_round_trip(bytes: Vec<u8>, digest: [u8; 32]) {
-            prop_assert_eq!(read_base64url(&base64url(&bytes)), Some(bytes.clone()));
-            prop_assert_eq!(read_hex(&hex(&digest)), Some(digest));
+            prop_assert_eq!(decode_base64url(&base64url(&bytes)), Some(bytes.clone()));
+            prop_assert_eq!(decode_hex(&hex(&digest)), Some(digest));
             prop_assert!(is_base32(&base32(&bytes)));
         }
 
         #[test]
         fn what_is_read_is_written_alike(text in any::<String>()) {
-            if let Some(bytes) = read_base64url(&text) {
+            if let Some(bytes) = decode_base64url(&text) {
                 prop_assert_eq!(base64url(&bytes), text.clone());
             }
-            if let Some(bytes) = read_hex(&text) {
+            if let Some(bytes) = decode_hex(&text) {
                 prop_assert_eq!(hex(&bytes), text);
             }
         }

@@ -7,10 +7,10 @@
 //! A cookie that differs from the issued one in a single bit is refused. No cookies are stored: the secret suffices to
 //! verify every cookie ever issued.
 
-use super::encoding::{base32, base64url, is_base32, read_base64url};
-use super::hash::{code, code_key, credential, same};
-use super::refusal::{EXPIRED, NOT_VALID, refusals};
-use super::{Identity, Origin};
+use super::encoding::{base32, base64url, decode_base64url, is_base32};
+use super::hash::{constant_time_eq, hash_credential, hmac_key, hmac_sha256};
+use super::refusal::{EXPIRED_CREDENTIAL, INVALID_CREDENTIAL, refusals};
+use super::{Identity, IdentityOrigin};
 use aws_lc_rs::hmac;
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
@@ -22,7 +22,7 @@ pub const GUEST_COOKIE: &str = "seawall_guest";
 /// The base32 length of 16 bytes.
 const ID_LENGTH: usize = 26;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
-const SHORTEST_SECRET: usize = 32;
+const MIN_SECRET: usize = 32;
 
 /// Options of guest cookies.
 #[derive(Clone)]
@@ -54,17 +54,14 @@ impl GuestOptions {
 
     /// Validates the options.
     pub fn check(self) -> Result<Guests, SettingError> {
-        if self.secret.len() < SHORTEST_SECRET {
-            return Err(SettingError::new(
-                "guest secret",
-                format!("must have at least {SHORTEST_SECRET} bytes"),
-            ));
+        if self.secret.len() < MIN_SECRET {
+            return Err(SettingError::new("guest secret", format!("must have at least {MIN_SECRET} bytes")));
         }
         if self.lifetime.is_zero() {
             return Err(SettingError::new("guest lifetime", "must be longer than 0s"));
         }
         let Self { secret, lifetime, only_over_tls } = self;
-        Ok(Guests { key: code_key(&secret), lifetime, only_over_tls })
+        Ok(Guests { key: hmac_key(&secret), lifetime, only_over_tls })
     }
 }
 
@@ -72,11 +69,11 @@ refusals! {
     /// Why a guest's cookie was refused. Its holder gets a new one.
     pub enum GuestRefusal {
         /// It does not have the format of a guest cookie.
-        Shape = "guest_shape", NOT_VALID;
+        Malformed = "guest_malformed", INVALID_CREDENTIAL;
         /// Its HMAC is wrong.
-        Wrong = "guest_wrong", NOT_VALID;
+        SignatureInvalid = "guest_signature_invalid", INVALID_CREDENTIAL;
         /// It has expired.
-        Expired = "guest_expired", EXPIRED;
+        Expired = "guest_expired", EXPIRED_CREDENTIAL;
     }
 }
 
@@ -127,15 +124,15 @@ impl Guests {
 
     /// Verifies a cookie and returns its identity.
     pub fn verify(&self, cookie: &str, now: UtcTime) -> Result<Identity, GuestRefusal> {
-        let (signed, seal) = cookie.rsplit_once('.').ok_or(GuestRefusal::Shape)?;
-        let (id, expiry) = signed.split_once('.').ok_or(GuestRefusal::Shape)?;
-        let seal = read_base64url(seal).ok_or(GuestRefusal::Shape)?;
+        let (signed, seal) = cookie.rsplit_once('.').ok_or(GuestRefusal::Malformed)?;
+        let (id, expiry) = signed.split_once('.').ok_or(GuestRefusal::Malformed)?;
+        let seal = decode_base64url(seal).ok_or(GuestRefusal::Malformed)?;
         if id.len() != ID_LENGTH || !is_base32(id) {
-            return Err(GuestRefusal::Shape);
+            return Err(GuestRefusal::Malformed);
         }
-        let seconds = expiry.parse::<u64>().map_err(|_| GuestRefusal::Shape)?;
-        if !same(&self.code(signed), &seal) {
-            return Err(GuestRefusal::Wrong);
+        let seconds = expiry.parse::<u64>().map_err(|_| GuestRefusal::Malformed)?;
+        if !constant_time_eq(&self.code(signed), &seal) {
+            return Err(GuestRefusal::SignatureInvalid);
         }
         let identity = identity(id, seconds);
         if identity.expires.is_none_or(|expires| expires <= now) {
@@ -145,19 +142,23 @@ impl Guests {
     }
 
     fn code(&self, signed: &str) -> [u8; 32] {
-        code(&self.key, format!("guest cookie {signed}").as_bytes())
+        hmac_sha256(&self.key, format!("guest cookie {signed}").as_bytes())
     }
 }
 
 fn identity(id: &str, expiry: u64) -> Identity {
     let expires = UtcTime::from_nanos(expiry.saturating_mul(NANOS_PER_SECOND));
-    Identity { credential: credential("guest", &[id]), origin: Origin::Guest, expires: Some(expires) }
+    Identity {
+        credential: hash_credential("guest", &[id]),
+        origin: IdentityOrigin::Guest,
+        expires: Some(expires),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{GuestOptions, GuestRefusal, Guests};
-    use crate::identity::Origin;
+    use crate::identity::IdentityOrigin;
     use crate::identity::hash::sha256;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
     use seawall_core::time::UtcTime;
@@ -180,7 +181,7 @@ mod tests {
         let expires = now + DAY;
         assert!(cookie.value.starts_with(&format!("{}.1794830400.", "a".repeat(26))), "{}", cookie.value);
         assert_eq!(cookie.identity.credential, sha256(format!("guest\0{}", "a".repeat(26)).as_bytes()));
-        assert_eq!((cookie.identity.origin, cookie.identity.expires), (Origin::Guest, Some(expires)));
+        assert_eq!((cookie.identity.origin, cookie.identity.expires), (IdentityOrigin::Guest, Some(expires)));
         assert_eq!(guests.verify(&cookie.value, now), Ok(cookie.identity));
         let last = UtcTime::from_nanos(expires.as_nanos() - 1);
         assert_eq!(guests.verify(&cookie.value, last), Ok(cookie.identity));
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_is_told_how_to_keep_it() {
+    fn the_set_cookie_header_has_all_attributes() {
         let cookie = guests().issue(&[1; 16], noon());
         let expected =
             format!("seawall_guest={}; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure", cookie.value);
@@ -212,28 +213,28 @@ mod tests {
         let (signed, seal) = cookie.rsplit_once('.').unwrap();
         let id = "a".repeat(26);
         for (wrong, refusal) in [
-            (String::new(), GuestRefusal::Shape),
-            ("..".to_owned(), GuestRefusal::Shape),
-            (signed.to_owned(), GuestRefusal::Shape),
-            (format!("{id}.{seal}"), GuestRefusal::Shape),
-            (format!("{signed}.{seal}="), GuestRefusal::Shape),
-            (format!("{signed}.{seal}.{seal}"), GuestRefusal::Shape),
-            (format!("a{signed}.{seal}"), GuestRefusal::Shape),
-            (format!("{}.{seal}", &signed[1..]), GuestRefusal::Shape),
-            (format!("{}.{seal}", signed.replace('a', "A")), GuestRefusal::Shape),
-            (format!("{id}.-1.{seal}"), GuestRefusal::Shape),
-            (format!("{id}.99999999999999999999.{seal}"), GuestRefusal::Shape),
-            (format!("{id}.+1794830400.{seal}"), GuestRefusal::Wrong),
-            (format!("{id}.01794830400.{seal}"), GuestRefusal::Wrong),
-            (format!("{id}.1894830400.{seal}"), GuestRefusal::Wrong),
-            (format!("{signed}."), GuestRefusal::Wrong),
-            (format!("{signed}.{}", &seal[..40]), GuestRefusal::Wrong),
-            (format!("{}.{seal}", signed.replacen('a', "b", 1)), GuestRefusal::Wrong),
+            (String::new(), GuestRefusal::Malformed),
+            ("..".to_owned(), GuestRefusal::Malformed),
+            (signed.to_owned(), GuestRefusal::Malformed),
+            (format!("{id}.{seal}"), GuestRefusal::Malformed),
+            (format!("{signed}.{seal}="), GuestRefusal::Malformed),
+            (format!("{signed}.{seal}.{seal}"), GuestRefusal::Malformed),
+            (format!("a{signed}.{seal}"), GuestRefusal::Malformed),
+            (format!("{}.{seal}", &signed[1..]), GuestRefusal::Malformed),
+            (format!("{}.{seal}", signed.replace('a', "A")), GuestRefusal::Malformed),
+            (format!("{id}.-1.{seal}"), GuestRefusal::Malformed),
+            (format!("{id}.99999999999999999999.{seal}"), GuestRefusal::Malformed),
+            (format!("{id}.+1794830400.{seal}"), GuestRefusal::SignatureInvalid),
+            (format!("{id}.01794830400.{seal}"), GuestRefusal::SignatureInvalid),
+            (format!("{id}.1894830400.{seal}"), GuestRefusal::SignatureInvalid),
+            (format!("{signed}."), GuestRefusal::SignatureInvalid),
+            (format!("{signed}.{}", &seal[..40]), GuestRefusal::SignatureInvalid),
+            (format!("{}.{seal}", signed.replacen('a', "b", 1)), GuestRefusal::SignatureInvalid),
         ] {
             assert_eq!(guests.verify(&wrong, now), Err(refusal), "{wrong}");
         }
         let others = GuestOptions::new(vec![8; 32]).check().unwrap();
-        assert_eq!(others.verify(&cookie, now), Err(GuestRefusal::Wrong));
+        assert_eq!(others.verify(&cookie, now), Err(GuestRefusal::SignatureInvalid));
     }
 
     #[test]

@@ -6,33 +6,33 @@
 //!
 //! It does not follow redirects, take longer than five seconds, or read more than one mebibyte.
 
-use super::token::{Issuer, RefreshDecision, RefreshPermit};
+use super::token::{RefreshDecision, RefreshPermit, TokenIssuer};
 use crate::runtime::TokioRuntime;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::{Runtime as _, Timer as _, within};
+use seawall_core::runtime::{Runtime as _, Timer as _, timeout_at};
 use seawall_core::setting::SettingError;
-use seawall_provider::http1::{Limits, Request};
-use seawall_provider::way::TlsOptions;
-use seawall_provider::{Client, ClientOptions, Surroundings};
+use seawall_provider::connect::ClientTlsOptions;
+use seawall_provider::http1::{HttpLimits, HttpRequest};
+use seawall_provider::{Client, ClientOptions, ClientRuntime};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// Timeout of a fetch, and of requests that wait for it.
-const LONGEST_FETCH: Duration = Duration::from_secs(5);
-const MOST_BYTES: u64 = 1 << 20;
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_BYTES: u64 = 1 << 20;
 /// How often the age of every list is checked.
-const EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The key-set URL of one issuer.
 pub(super) struct KeySource {
-    pub(super) issuer: Arc<Issuer>,
+    pub(super) issuer: Arc<TokenIssuer>,
     client: Client,
     path: String,
     /// Counts completed fetches, successful or not.
-    ended: watch::Sender<u64>,
+    completed: watch::Sender<u64>,
 }
 
 impl std::fmt::Debug for KeySource {
@@ -43,38 +43,44 @@ impl std::fmt::Debug for KeySource {
 
 impl KeySource {
     /// A source at this URL. Nothing is fetched yet.
-    pub(super) fn new(issuer: Arc<Issuer>, url: &str, runtime: TokioRuntime) -> Result<Self, SettingError> {
-        let world = Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
+    pub(super) fn new(
+        issuer: Arc<TokenIssuer>,
+        url: &str,
+        runtime: TokioRuntime,
+    ) -> Result<Self, SettingError> {
+        let client_runtime = ClientRuntime::new(runtime.timer(), Arc::new(move || runtime.now().utc));
         let is_secure = url.starts_with("https:");
-        let tls = is_secure.then(|| TlsOptions::default().check(Arc::clone(&world.date))).transpose()?;
-        let (server, path) = split(url);
-        let usual = ClientOptions::new(server);
-        let limits = Limits {
-            connect: LONGEST_FETCH,
-            head: LONGEST_FETCH,
-            gap: LONGEST_FETCH,
-            body_bytes: MOST_BYTES,
-            ..usual.limits
+        let tls = is_secure
+            .then(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.date)))
+            .transpose()?;
+        let (server, path) = split_url(url);
+        let defaults = ClientOptions::new(server);
+        let limits = HttpLimits {
+            connect_timeout: FETCH_TIMEOUT,
+            head_timeout: FETCH_TIMEOUT,
+            idle_timeout: FETCH_TIMEOUT,
+            max_body_bytes: MAX_BYTES,
+            ..defaults.limits
         };
-        let client = Client::new(&ClientOptions { limits, tls, ..usual }, &world)?;
-        Ok(Self { issuer, client, path: path.to_owned(), ended: watch::Sender::new(0) })
+        let client = Client::new(&ClientOptions { limits, tls, ..defaults }, &client_runtime)?;
+        Ok(Self { issuer, client, path: path.to_owned(), completed: watch::Sender::new(0) })
     }
 
     /// Fetches the key set and passes it to the ring.
     async fn fetch(&self, permit: RefreshPermit, runtime: TokioRuntime) {
-        let until = Deadline::after(runtime.monotonic(), LONGEST_FETCH);
-        if let Some(Some(json)) = within(&runtime, until, self.read()).await {
+        let until = Deadline::after(runtime.monotonic(), FETCH_TIMEOUT);
+        if let Some(Some(json)) = timeout_at(&runtime, until, self.read()).await {
             // An unusable list leaves the previous one in use.
             let _ = permit.finish(&json, runtime.monotonic());
         } else {
             drop(permit);
         }
-        self.ended.send_modify(|count| *count += 1);
+        self.completed.send_modify(|count| *count += 1);
     }
 
     async fn read(&self) -> Option<Bytes> {
         let headers = [("accept", "application/json")];
-        let request = Request {
+        let request = HttpRequest {
             method: "GET",
             path: &self.path,
             headers: &headers,
@@ -90,7 +96,7 @@ impl KeySource {
 }
 
 /// Splits a URL into server and path.
-fn split(url: &str) -> (&str, &str) {
+fn split_url(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
     match url.get(host..).and_then(|rest| rest.find('/')) {
         Some(at) => url.split_at(host + at),
@@ -98,32 +104,32 @@ fn split(url: &str) -> (&str, &str) {
     }
 }
 
-type Ask = (Arc<KeySource>, RefreshPermit);
+type FetchRequest = (Arc<KeySource>, RefreshPermit);
 
 /// The thread that fetches keys. It ends when this is dropped.
 pub(super) struct KeyFetcher {
     runtime: TokioRuntime,
     sources: Arc<Mutex<Vec<Arc<KeySource>>>>,
-    asks: Option<mpsc::UnboundedSender<Ask>>,
+    requests: Option<mpsc::UnboundedSender<FetchRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl KeyFetcher {
     pub(super) fn start(runtime: TokioRuntime) -> std::io::Result<Self> {
-        let (asks, asked) = mpsc::unbounded_channel();
+        let (requests, incoming) = mpsc::unbounded_channel();
         let sources = Arc::<Mutex<Vec<Arc<KeySource>>>>::default();
         let followed = Arc::clone(&sources);
         let thread = std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
             // Without a runtime no keys are fetched, and tokens are refused.
             if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                tokio.block_on(tend(&followed, asked, runtime));
+                tokio.block_on(run(&followed, incoming, runtime));
             }
         })?;
-        Ok(Self { runtime, sources, asks: Some(asks), thread: Some(thread) })
+        Ok(Self { runtime, sources, requests: Some(requests), thread: Some(thread) })
     }
 
     /// Refreshes these sources from now on.
-    pub(super) fn follow(&self, sources: Vec<Arc<KeySource>>) {
+    pub(super) fn set_sources(&self, sources: Vec<Arc<KeySource>>) {
         *self.sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
     }
 
@@ -131,50 +137,50 @@ impl KeyFetcher {
     /// help.
     pub(super) async fn refresh(&self, source: &Arc<KeySource>, name: Option<&str>) {
         let Some(ring) = source.issuer.ring() else { return };
-        let mut ended = source.ended.subscribe();
-        match ring.wants_refresh(name, self.runtime.monotonic()) {
-            RefreshDecision::Known | RefreshDecision::TooSoon => return,
-            RefreshDecision::UnderWay => {}
+        let mut ended = source.completed.subscribe();
+        match ring.request_refresh(name, self.runtime.monotonic()) {
+            RefreshDecision::NotNeeded | RefreshDecision::TooSoon => return,
+            RefreshDecision::InProgress => {}
             RefreshDecision::Fetch(permit) => {
-                let Some(asks) = &self.asks else { return };
-                if asks.send((Arc::clone(source), permit)).is_err() {
+                let Some(requests) = &self.requests else { return };
+                if requests.send((Arc::clone(source), permit)).is_err() {
                     return;
                 }
             }
         }
-        let until = Deadline::after(self.runtime.monotonic(), LONGEST_FETCH);
-        let _ = within(&self.runtime, until, ended.changed()).await;
+        let until = Deadline::after(self.runtime.monotonic(), FETCH_TIMEOUT);
+        let _ = timeout_at(&self.runtime, until, ended.changed()).await;
     }
 }
 
 impl Drop for KeyFetcher {
     fn drop(&mut self) {
-        self.asks = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-async fn tend(
+async fn run(
     sources: &Mutex<Vec<Arc<KeySource>>>,
-    mut asked: mpsc::UnboundedReceiver<Ask>,
+    mut incoming: mpsc::UnboundedReceiver<FetchRequest>,
     runtime: TokioRuntime,
 ) {
     loop {
         for source in sources.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let decision = source.issuer.ring().map(|ring| ring.wants_refresh(None, runtime.monotonic()));
+            let decision = source.issuer.ring().map(|ring| ring.request_refresh(None, runtime.monotonic()));
             if let Some(RefreshDecision::Fetch(permit)) = decision {
-                start(Arc::clone(source), permit, runtime);
+                spawn_fetch(Arc::clone(source), permit, runtime);
             }
         }
         tokio::select! {
             biased;
-            ask = asked.recv() => match ask {
-                Some((source, permit)) => start(source, permit, runtime),
+            ask = incoming.recv() => match ask {
+                Some((source, permit)) => spawn_fetch(source, permit, runtime),
                 None => return,
             },
-            () = runtime.sleep_until(runtime.monotonic() + EVERY) => {}
+            () = runtime.sleep_until(runtime.monotonic() + CHECK_INTERVAL) => {}
         }
     }
 }
@@ -184,13 +190,13 @@ async fn tend(
     clippy::disallowed_methods,
     reason = "it ends with its runtime, within seconds, and is waited for by count"
 )]
-fn start(source: Arc<KeySource>, permit: RefreshPermit, runtime: TokioRuntime) {
+fn spawn_fetch(source: Arc<KeySource>, permit: RefreshPermit, runtime: TokioRuntime) {
     tokio::spawn(async move { source.fetch(permit, runtime).await });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::split_url;
 
     #[test]
     fn an_address_is_a_server_and_a_path() {
@@ -199,7 +205,7 @@ mod tests {
             ("http://127.0.0.1:80/", "http://127.0.0.1:80", "/"),
             ("http://127.0.0.1:80", "http://127.0.0.1:80", "/"),
         ] {
-            assert_eq!(split(url), (server, path));
+            assert_eq!(split_url(url), (server, path));
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The master secret, from which other secrets are derived.
 //!
 //! Settings may name its source. A fleet needs that, so that a key issued by one node is valid on all. Otherwise it is
-//! generated when first needed and stored in the state directory, readable by this user only. Where no state is stored,
+//! generated when first needed and stored in the data directory, readable by this user only. Where no state is stored,
 //! it lives as long as the process, and so does every key derived from it.
 //!
 //! It does not replace a file that it cannot read: every issued key would become invalid.
 
 use super::encoding::hex;
-use super::hash::{code, code_key};
+use super::hash::{hmac_key, hmac_sha256};
 use crate::secret::{SecretError, fetch_text};
 use aws_lc_rs::hmac;
 use seawall_config::{Settings, StoreKind};
@@ -18,11 +18,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file's name in the state directory.
+/// The file's name in the data directory.
 const FILE: &str = "master-secret";
-const SHORTEST: usize = 32;
+const MIN_LENGTH: usize = 32;
 /// Longer than any real secret.
-const LONGEST: u64 = 1 << 16;
+const MAX_FILE_SIZE: u64 = 1 << 16;
 
 /// Why there is no master secret.
 #[derive(Debug, thiserror::Error)]
@@ -31,17 +31,19 @@ pub enum MasterSecretError {
     #[error("callers.master_secret: {0}")]
     Secret(#[from] SecretError),
     /// It is too short to resist guessing.
-    #[error("callers.master_secret: it must have at least {SHORTEST} bytes")]
+    #[error("callers.master_secret: must have at least {MIN_LENGTH} bytes")]
     TooShort,
-    /// The file in the state directory was not written by us, or not completely.
-    #[error("{0}: this is no master secret: put the right one back, or take it out to have another made")]
+    /// The file in the data directory was not written by us, or not completely.
+    #[error(
+        "{0}: not a valid master secret: restore the file from a backup, or remove it to generate a new one (which invalidates AWS key pairs and guest cookies)"
+    )]
     Damaged(PathBuf),
     /// The file cannot be read or written.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
     /// The operating system returned no random bytes.
-    #[error("the system gives no random bytes: {0}")]
-    NoChance(getrandom::Error),
+    #[error("cannot read random bytes from the operating system: {0}")]
+    NoRandomness(getrandom::Error),
 }
 
 /// The master secret. Clones share it.
@@ -56,51 +58,53 @@ impl std::fmt::Debug for MasterSecret {
 
 impl MasterSecret {
     /// The master secret for these settings. `before` is the previous one, kept where no state is stored.
-    pub fn of(settings: &Settings, before: Option<&Self>) -> Result<Self, MasterSecretError> {
+    pub fn load(settings: &Settings, previous: Option<&Self>) -> Result<Self, MasterSecretError> {
         if let Some(reference) = &settings.callers.master_secret {
             return Self::new(fetch_text(reference)?.into_bytes());
         }
-        match (settings.store.kind, before) {
-            (StoreKind::Memory, Some(before)) => Ok(before.clone()),
-            (StoreKind::Memory, None) => Self::new(made()?.into_bytes()),
-            (StoreKind::Embedded | StoreKind::Redis, _) => Self::in_folder(Path::new(&settings.store.folder)),
+        match (settings.store.kind, previous) {
+            (StoreKind::Memory, Some(previous)) => Ok(previous.clone()),
+            (StoreKind::Memory, None) => Self::new(generate()?.into_bytes()),
+            (StoreKind::Embedded | StoreKind::Redis, _) => {
+                Self::in_directory(Path::new(&settings.store.data_dir))
+            }
         }
     }
 
     /// A master secret of these bytes.
     pub fn new(bytes: Vec<u8>) -> Result<Self, MasterSecretError> {
-        if bytes.len() < SHORTEST {
+        if bytes.len() < MIN_LENGTH {
             return Err(MasterSecretError::TooShort);
         }
         Ok(Self(bytes.into()))
     }
 
     /// Reads the secret from this directory, or creates it. The caller must hold the lock on the directory.
-    pub fn in_folder(folder: &Path) -> Result<Self, MasterSecretError> {
-        let path = folder.join(FILE);
-        let wrong = |error| MasterSecretError::File(path.clone(), error);
+    pub fn in_directory(directory: &Path) -> Result<Self, MasterSecretError> {
+        let path = directory.join(FILE);
+        let file_error = |error| MasterSecretError::File(path.clone(), error);
         match File::open(&path) {
             Ok(file) => {
                 let mut text = String::new();
-                match file.take(LONGEST).read_to_string(&mut text) {
+                match file.take(MAX_FILE_SIZE).read_to_string(&mut text) {
                     Err(error) if error.kind() == ErrorKind::InvalidData => {
                         return Err(MasterSecretError::Damaged(path));
                     }
-                    read => read.map_err(wrong)?,
+                    read => read.map_err(file_error)?,
                 };
                 let text = text.strip_suffix('\n').unwrap_or(&text);
-                let is_ours = text.len() >= SHORTEST && text.bytes().all(|sign| sign.is_ascii_graphic());
-                if !is_ours {
+                let is_valid = text.len() >= MIN_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic());
+                if !is_valid {
                     return Err(MasterSecretError::Damaged(path));
                 }
                 Self::new(text.as_bytes().to_vec())
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let text = made()?;
-                write(folder, &path, &text).map_err(wrong)?;
+                let text = generate()?;
+                write(directory, &path, &text).map_err(file_error)?;
                 Self::new(text.into_bytes())
             }
-            Err(error) => Err(wrong(error)),
+            Err(error) => Err(file_error(error)),
         }
     }
 
@@ -110,15 +114,15 @@ impl MasterSecret {
     }
 
     /// Derives an independent secret for one purpose. A derived secret reveals nothing about the others.
-    pub(super) fn derived(&self, purpose: &str) -> [u8; 32] {
-        let key: hmac::Key = code_key(&self.0);
-        code(&key, purpose.as_bytes())
+    pub(super) fn derive(&self, purpose: &str) -> [u8; 32] {
+        let key: hmac::Key = hmac_key(&self.0);
+        hmac_sha256(&key, purpose.as_bytes())
     }
 }
 
 /// Writes the file atomically.
-fn write(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
-    create_private_dir(folder)?;
+fn write(directory: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    create_private_dir(directory)?;
     let new = path.with_extension("new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -128,12 +132,12 @@ fn write(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(format!("{text}\n").as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, path)?;
-    File::open(folder)?.sync_all()
+    File::open(directory)?.sync_all()
 }
 
 /// 32 random bytes in hexadecimal, so that other nodes' settings can name the file as it is.
-fn made() -> Result<String, MasterSecretError> {
-    random::<32>().map(|bytes| hex(&bytes)).map_err(MasterSecretError::NoChance)
+fn generate() -> Result<String, MasterSecretError> {
+    random_bytes::<32>().map(|bytes| hex(&bytes)).map_err(MasterSecretError::NoRandomness)
 }
 
 /// Cryptographically secure random bytes.
@@ -141,7 +145,7 @@ fn made() -> Result<String, MasterSecretError> {
     clippy::disallowed_methods,
     reason = "secrets must come from the operating system, never from a seed"
 )]
-pub(super) fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
@@ -171,41 +175,41 @@ mod tests {
 
     #[test]
     fn it_is_made_once_and_for_this_user_alone() {
-        let folder = Folder::new("made");
-        let made = MasterSecret::in_folder(&folder.0).unwrap();
-        let file = folder.0.join("master-secret");
+        let directory = Folder::new("made");
+        let made = MasterSecret::in_directory(&directory.0).unwrap();
+        let file = directory.0.join("master-secret");
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!((text.len(), text.trim_end().as_bytes()), (65, made.bytes()));
-        assert_eq!(MasterSecret::in_folder(&folder.0).unwrap().bytes(), made.bytes());
-        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(MasterSecret::in_directory(&directory.0).unwrap().bytes(), made.bytes());
+        assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 1, "nothing is left beside it");
         let other = Folder::new("other");
-        assert_ne!(MasterSecret::in_folder(&other.0).unwrap().bytes(), made.bytes());
+        assert_ne!(MasterSecret::in_directory(&other.0).unwrap().bytes(), made.bytes());
         assert_eq!(format!("{made:?}"), "MasterSecret");
     }
 
     #[test]
     fn one_that_cannot_be_read_is_not_replaced() {
-        let folder = Folder::new("damaged");
-        std::fs::create_dir_all(&folder.0).unwrap();
+        let directory = Folder::new("damaged");
+        std::fs::create_dir_all(&directory.0).unwrap();
         for text in [&b""[..], b"\n", &[b'a'; 31], b"\xff\xff", &[b' '; 40]] {
-            std::fs::write(folder.0.join("master-secret"), text).unwrap();
-            let error = MasterSecret::in_folder(&folder.0).unwrap_err();
+            std::fs::write(directory.0.join("master-secret"), text).unwrap();
+            let error = MasterSecret::in_directory(&directory.0).unwrap_err();
             assert!(matches!(error, MasterSecretError::Damaged(_)), "{error}");
-            assert_eq!(std::fs::read(folder.0.join("master-secret")).unwrap(), text);
+            assert_eq!(std::fs::read(directory.0.join("master-secret")).unwrap(), text);
         }
-        std::fs::write(folder.0.join("master-secret"), [b'a'; 32]).unwrap();
-        assert_eq!(MasterSecret::in_folder(&folder.0).unwrap().bytes(), [b'a'; 32]);
+        std::fs::write(directory.0.join("master-secret"), [b'a'; 32]).unwrap();
+        assert_eq!(MasterSecret::in_directory(&directory.0).unwrap().bytes(), [b'a'; 32]);
     }
 
     #[test]
     fn what_is_derived_differs_by_purpose_and_secret() {
         let one = MasterSecret::new(vec![1; 32]).unwrap();
         let two = MasterSecret::new(vec![2; 32]).unwrap();
-        assert_eq!(one.derived("a"), one.derived("a"));
-        assert_ne!(one.derived("a"), one.derived("b"));
-        assert_ne!(one.derived("a"), two.derived("a"));
+        assert_eq!(one.derive("a"), one.derive("a"));
+        assert_ne!(one.derive("a"), one.derive("b"));
+        assert_ne!(one.derive("a"), two.derive("a"));
         assert!(matches!(MasterSecret::new(vec![1; 31]), Err(MasterSecretError::TooShort)));
     }
 }

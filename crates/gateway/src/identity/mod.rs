@@ -1,10 +1,10 @@
 //! Authentication of callers.
 //!
-//! [`proof_of`] finds the one credential that a request carries. A verifier per kind of credential turns it into an
+//! [`extract_credential`] finds the one credential that a request carries. A verifier per kind of credential turns it into an
 //! [`Identity`], or into a refusal that says little to the caller and more to the log. It runs once per request, before
 //! anything is spent on it.
 //!
-//! [`Gate`] combines all verifiers according to the settings. Only the gate fetches issuers' keys and draws random
+//! [`Authenticator`] combines all verifiers according to the settings. Only the authenticator fetches issuers' keys and draws random
 //! bytes. A verifier opens no socket, reads no clock and draws no random number: bytes, time and random bytes are
 //! passed in.
 //!
@@ -21,12 +21,12 @@
 //!
 //! | module | what else |
 //! | --- | --- |
-//! | `gate` | builds all verifiers from settings, and authenticates requests |
+//! | `authenticator` | builds all verifiers from settings, and authenticates requests |
 //! | `key_source` | fetches the keys of issuers |
 //! | `master` | the secret that others are derived from |
 //! | `pseudonym` | pseudonyms of callers in logs |
-//! | [`issue`] | creates, lists and revokes keys |
-//! | `desk` | the same on a state directory that is not in use |
+//! | [`key_management`] | creates, lists and revokes keys |
+//! | `offline_keys` | the same on a data directory that is not in use |
 //!
 //! Every credential is stored as a SHA-256 digest. That of an API key is the hash of its text, so that settings can
 //! list it without containing it; the others hash a kind and a NUL before the name. No key contains a NUL, so no name
@@ -34,30 +34,32 @@
 
 mod address;
 mod api_key;
-mod desk;
+mod authenticator;
+mod credential;
 mod encoding;
-mod gate;
 mod guest;
 mod hash;
-pub mod issue;
+pub mod key_management;
 mod key_source;
 mod master;
-mod proof;
+mod offline_keys;
 mod pseudonym;
 mod refusal;
 pub mod signature;
 pub mod token;
 
 pub use address::{MonthSalt, address_key, client_address};
-pub use api_key::{KeyRefusal, NewKey, create_key, credential_of_key, identify_key, parse_key_hash};
-pub use desk::{DeskError, KeyDesk};
-pub use gate::{Gate, GateError, KeysWanted, Shown, SignedHead, caller_options};
+pub use api_key::{KeyRefusal, NewKey, create_key, hash_api_key, identify_key, parse_key_hash};
+pub use authenticator::{
+    AuthenticationDecision, Authenticator, AuthenticatorError, MissingKeys, PendingSignature, caller_options,
+};
+pub use credential::{CredentialError, HttpRequestHead, RequestCredential, extract_credential};
 pub use guest::{GUEST_COOKIE, GuestCookie, GuestOptions, GuestRefusal, Guests};
 pub(crate) use hash::Sha256Stream;
 pub use master::{MasterSecret, MasterSecretError};
-pub use proof::{Proof, ProofError, RequestHead, proof_of};
+pub use offline_keys::{OfflineKeyError, OfflineKeyStore};
 pub use pseudonym::Pseudonyms;
-pub use refusal::{NobodyRefusal, Refusal};
+pub use refusal::{AnonymousRefusal, AuthenticationRefusal};
 pub use seawall_config::AddressRange;
 
 use seawall_core::time::UtcTime;
@@ -68,14 +70,14 @@ pub struct Identity {
     /// The digest to look up in the directory. The only form in which a caller may be named in a log.
     pub credential: [u8; 32],
     /// The kind of credential.
-    pub origin: Origin,
+    pub origin: IdentityOrigin,
     /// When the credential expires, if it does.
     pub expires: Option<UtcTime>,
 }
 
 /// The kind of credential that an identity rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum IdentityOrigin {
     /// An API key.
     Key,
     /// A JSON Web Token.
@@ -86,7 +88,7 @@ pub enum Origin {
     Guest,
 }
 
-impl Origin {
+impl IdentityOrigin {
     /// The label in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -101,11 +103,12 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use super::Origin;
+    use super::IdentityOrigin;
 
     #[test]
     fn each_origin_has_a_name_of_its_own() {
-        let all = [Origin::Key, Origin::Token, Origin::Signature, Origin::Guest];
-        assert_eq!(all.map(Origin::name), ["key", "token", "signature", "guest"]);
+        let all =
+            [IdentityOrigin::Key, IdentityOrigin::Token, IdentityOrigin::Signature, IdentityOrigin::Guest];
+        assert_eq!(all.map(IdentityOrigin::name), ["key", "token", "signature", "guest"]);
     }
 }

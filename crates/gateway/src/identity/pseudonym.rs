@@ -8,7 +8,7 @@
 //! The secret is `telemetry.salt`. If that is not set, it is derived from the master secret, so that pseudonyms survive
 //! restarts as keys do.
 
-use super::hash::{code, code_key};
+use super::hash::{hmac_key, hmac_sha256};
 use super::master::MasterSecret;
 use crate::secret::{SecretError, fetch_text};
 use aws_lc_rs::hmac;
@@ -29,40 +29,40 @@ impl std::fmt::Debug for Pseudonyms {
 
 impl Pseudonyms {
     /// The pseudonyms of these settings.
-    pub(super) fn of(settings: &Settings, master: &MasterSecret) -> Result<Self, SecretError> {
+    pub(super) fn from_settings(settings: &Settings, master: &MasterSecret) -> Result<Self, SecretError> {
         Ok(match &settings.telemetry.salt {
             Some(reference) => Self::new(fetch_text(reference)?.as_bytes()),
-            None => Self::new(&master.derived("pseudonyms")),
+            None => Self::new(&master.derive("pseudonyms")),
         })
     }
 
     pub(super) fn new(secret: &[u8]) -> Self {
-        Self(code_key(secret))
+        Self(hmac_key(secret))
     }
 
     /// The pseudonym of this caller.
     #[must_use]
-    pub fn shown(&self, caller: u64) -> u64 {
+    pub fn encode(&self, caller: u64) -> u64 {
         let (mut left, mut right) = halves(caller);
         for round in 0..ROUNDS {
-            (left, right) = (right, left ^ self.mixed(round, right));
+            (left, right) = (right, left ^ self.round(round, right));
         }
         u64::from(left) << 32 | u64::from(right)
     }
 
     /// The caller with this pseudonym.
     #[must_use]
-    pub fn caller(&self, shown: u64) -> u64 {
+    pub fn decode(&self, shown: u64) -> u64 {
         let (mut left, mut right) = halves(shown);
         for round in (0..ROUNDS).rev() {
-            (left, right) = (right ^ self.mixed(round, left), left);
+            (left, right) = (right ^ self.round(round, left), left);
         }
         u64::from(left) << 32 | u64::from(right)
     }
 
-    fn mixed(&self, round: u8, half: u32) -> u32 {
+    fn round(&self, round: u8, half: u32) -> u32 {
         let [a, b, c, d] = half.to_be_bytes();
-        let [first, second, third, fourth, ..] = code(&self.0, &[round, a, b, c, d]);
+        let [first, second, third, fourth, ..] = hmac_sha256(&self.0, &[round, a, b, c, d]);
         u32::from_be_bytes([first, second, third, fourth])
     }
 }
@@ -81,10 +81,10 @@ mod tests {
         #[test]
         fn a_pseudonym_leads_back_to_its_caller_under_its_own_salt_alone(caller in any::<u64>()) {
             let (one, two) = (Pseudonyms::new(b"salt"), Pseudonyms::new(b"pepper"));
-            prop_assert_eq!(one.caller(one.shown(caller)), caller);
-            prop_assert_eq!(one.shown(one.caller(caller)), caller);
-            prop_assert_ne!(one.shown(caller), caller);
-            prop_assert_ne!(one.shown(caller), two.shown(caller));
+            prop_assert_eq!(one.decode(one.encode(caller)), caller);
+            prop_assert_eq!(one.encode(one.decode(caller)), caller);
+            prop_assert_ne!(one.encode(caller), caller);
+            prop_assert_ne!(one.encode(caller), two.encode(caller));
         }
     }
 }

@@ -1,29 +1,30 @@
 //! Why a credential was refused.
 //!
 //! Each refusal has two texts. `Display` is for the caller: short, and identical wherever a difference would help an
-//! attacker. [`logged`](Refusal::logged) is the exact cause, for the log. Neither contains anything from the request.
+//! attacker. [`log_label`](Refusal::logged) is the exact cause, for the log. Neither contains anything from the request.
 
 use super::api_key::KeyRefusal;
+use super::credential::CredentialError;
 use super::guest::GuestRefusal;
-use super::proof::ProofError;
 use super::signature::SignatureRefusal;
 use super::token::TokenRefusal;
 
 /// The common message wherever a difference would help someone who guesses credentials.
-pub(super) const NOT_VALID: &str = "the credentials are not valid";
+pub(super) const INVALID_CREDENTIAL: &str = "the credential is invalid";
 /// Only the holder of a credential that was once valid learns that it has expired.
-pub(super) const EXPIRED: &str = "the credentials have expired";
-pub(super) const UNREADABLE: &str = "the credentials cannot be read";
-pub(super) const ONE_PROOF: &str = "send one kind of credentials, and send it once";
+pub(super) const EXPIRED_CREDENTIAL: &str = "the credential has expired";
+pub(super) const MALFORMED_CREDENTIAL: &str = "the credential is malformed";
+pub(super) const SEVERAL_CREDENTIALS: &str =
+    "more than one credential: send exactly one, in x-api-key or in authorization";
 /// Clients adjust their clock when they receive this.
-pub(super) const CLOCK: &str = "the date of the request is too far from the server's";
+pub(super) const CLOCK_SKEW: &str = "the request date differs from the server's clock by more than 5 minutes";
 
 /// Defines an enum of refusals: for each variant its label in the log and the message for the caller.
 macro_rules! refusals {
     (
         $(#[$about:meta])*
         pub enum $type:ident {
-            $( $(#[$doc:meta])* $variant:ident = $logged:literal, $told:expr; )+
+            $( $(#[$doc:meta])* $variant:ident = $log_label:literal, $message:expr; )+
         }
     ) => {
         $(#[$about])*
@@ -35,9 +36,9 @@ macro_rules! refusals {
         impl $type {
             /// The exact cause, for the log.
             #[must_use]
-            pub const fn logged(self) -> &'static str {
+            pub const fn log_label(self) -> &'static str {
                 match self {
-                    $( Self::$variant => $logged, )+
+                    $( Self::$variant => $log_label, )+
                 }
             }
         }
@@ -46,7 +47,7 @@ macro_rules! refusals {
             /// The message for the caller.
             fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 formatter.write_str(match self {
-                    $( Self::$variant => $told, )+
+                    $( Self::$variant => $message, )+
                 })
             }
         }
@@ -58,20 +59,20 @@ pub(super) use refusals;
 
 refusals! {
     /// Why a request without a credential was refused.
-    pub enum NobodyRefusal {
+    pub enum AnonymousRefusal {
         /// The settings allow no guests.
-        NoGuests = "credentials_missing", "credentials are needed: send a key as x-api-key or authorization";
+        GuestsDisabled = "credential_missing", "authentication required: send an API key in x-api-key or authorization";
         /// The operating system returned no random bytes for a cookie.
-        NoChance = "guest_no_chance", "no guest can be let in at the moment";
+        NoRandomness = "guest_no_randomness", "guest access is temporarily unavailable";
     }
 }
 
 /// Why authentication failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AuthenticationRefusal {
     /// The request does not carry exactly one readable credential.
     #[error(transparent)]
-    Proof(#[from] ProofError),
+    Credential(#[from] CredentialError),
     /// The API key was refused.
     #[error(transparent)]
     Key(#[from] KeyRefusal),
@@ -86,58 +87,63 @@ pub enum Refusal {
     Guest(#[from] GuestRefusal),
     /// There is no credential.
     #[error(transparent)]
-    Nobody(#[from] NobodyRefusal),
+    Anonymous(#[from] AnonymousRefusal),
 }
 
-impl Refusal {
+impl AuthenticationRefusal {
     /// The exact cause, for the log.
     #[must_use]
-    pub const fn logged(self) -> &'static str {
+    pub const fn log_label(self) -> &'static str {
         match self {
-            Self::Proof(refusal) => refusal.logged(),
-            Self::Key(refusal) => refusal.logged(),
-            Self::Token(refusal) => refusal.logged(),
-            Self::Signature(refusal) => refusal.logged(),
-            Self::Guest(refusal) => refusal.logged(),
-            Self::Nobody(refusal) => refusal.logged(),
+            Self::Credential(refusal) => refusal.log_label(),
+            Self::Key(refusal) => refusal.log_label(),
+            Self::Token(refusal) => refusal.log_label(),
+            Self::Signature(refusal) => refusal.log_label(),
+            Self::Guest(refusal) => refusal.log_label(),
+            Self::Anonymous(refusal) => refusal.log_label(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EXPIRED, NOT_VALID, ONE_PROOF, Refusal};
+    use super::{AuthenticationRefusal, EXPIRED_CREDENTIAL, INVALID_CREDENTIAL, SEVERAL_CREDENTIALS};
     use crate::identity::signature::SignatureRefusal;
     use crate::identity::token::TokenRefusal;
-    use crate::identity::{GuestRefusal, KeyRefusal, ProofError};
+    use crate::identity::{CredentialError, GuestRefusal, KeyRefusal};
 
     #[test]
-    fn the_caller_is_told_less_than_the_log() {
-        let cases: [(Refusal, &str, &str); 6] = [
-            (ProofError::TwoKinds.into(), ONE_PROOF, "proof_two_kinds"),
-            (KeyRefusal::Shape.into(), NOT_VALID, "key_shape"),
-            (TokenRefusal::KeyUnknown.into(), NOT_VALID, "token_key_unknown"),
-            (TokenRefusal::Expired.into(), EXPIRED, "token_expired"),
-            (SignatureRefusal::Wrong.into(), NOT_VALID, "signature_wrong"),
-            (GuestRefusal::Wrong.into(), NOT_VALID, "guest_wrong"),
+    fn the_log_has_more_detail_than_the_caller() {
+        let cases: [(AuthenticationRefusal, &str, &str); 6] = [
+            (CredentialError::SeveralKinds.into(), SEVERAL_CREDENTIALS, "credential_several_kinds"),
+            (KeyRefusal::Malformed.into(), INVALID_CREDENTIAL, "key_malformed"),
+            (TokenRefusal::KeyUnknown.into(), INVALID_CREDENTIAL, "token_key_unknown"),
+            (TokenRefusal::Expired.into(), EXPIRED_CREDENTIAL, "token_expired"),
+            (SignatureRefusal::Mismatch.into(), INVALID_CREDENTIAL, "signature_mismatch"),
+            (GuestRefusal::SignatureInvalid.into(), INVALID_CREDENTIAL, "guest_signature_invalid"),
         ];
-        for (refusal, told, logged) in cases {
-            assert_eq!((refusal.to_string().as_str(), refusal.logged()), (told, logged));
+        for (refusal, message, log_label) in cases {
+            assert_eq!((refusal.to_string().as_str(), refusal.log_label()), (message, log_label));
         }
     }
 
     /// An attacker who tries keys, issuers and signatures must not learn which of them was nearly right.
     #[test]
-    fn all_that_a_guesser_meets_sounds_alike() {
+    fn refusals_that_a_guesser_sees_are_identical() {
         use TokenRefusal as T;
-        for refusal in
-            [T::IssuerUnknown, T::KeyUnknown, T::SignatureWrong, T::AlgorithmNotAllowed, T::AudienceWrong]
-        {
-            assert_eq!(refusal.to_string(), NOT_VALID);
+        for refusal in [
+            T::IssuerUnknown,
+            T::KeyUnknown,
+            T::SignatureInvalid,
+            T::AlgorithmNotAllowed,
+            T::AudienceMismatch,
+        ] {
+            assert_eq!(refusal.to_string(), INVALID_CREDENTIAL);
         }
-        for refusal in [SignatureRefusal::KeyShape, SignatureRefusal::Wrong, SignatureRefusal::PayloadChanged]
+        for refusal in
+            [SignatureRefusal::KeyIdMalformed, SignatureRefusal::Mismatch, SignatureRefusal::PayloadMismatch]
         {
-            assert_eq!(refusal.to_string(), NOT_VALID);
+            assert_eq!(refusal.to_string(), INVALID_CREDENTIAL);
         }
     }
 }

@@ -3,69 +3,74 @@
 use crate::digits::{decimal, padded};
 use seawall_core::money::Money;
 use seawall_core::time::{Now, UtcTime};
-use seawall_pipeline::{Record, Verdict, hex, request_name};
+use seawall_pipeline::{RequestOutcome, RequestRecord, format_request_id, hex};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Appends a line for this record, including the line end. `now` is any moment read on both clocks; it converts the end
 /// of the request to calendar time. `pseudonym` maps a caller to its pseudonym.
-pub(crate) fn write_line(line: &mut String, record: &Record, now: Now, pseudonym: impl Fn(u64) -> u64) {
-    let (verdict, reason) = words(&record.verdict);
+pub(crate) fn write_line(
+    line: &mut String,
+    record: &RequestRecord,
+    now: Now,
+    pseudonym: impl Fn(u64) -> u64,
+) {
+    let (outcome, reason) = outcome_labels(&record.outcome);
     line.push_str("{\"time\":\"");
-    write_moment(line, moment(record, now));
+    write_time(line, end_time(record, now));
     // Every value is a number or a fixed label, except two names from the settings.
     line.push('"');
-    word(line, "id", &request_name(record.id));
-    word(line, "face", record.face);
+    label_field(line, "id", &format_request_id(record.id));
+    label_field(line, "face", record.face);
     if let Some(route) = &record.route {
-        name(line, "route", route);
+        name_field(line, "route", route);
     }
     if let Some((caller, tier, origin)) = record.caller {
-        word(line, "caller", &hex(pseudonym(caller)));
-        word(line, "tier", tier.name());
-        word(line, "tier_origin", origin.name());
+        label_field(line, "caller", &hex(pseudonym(caller)));
+        label_field(line, "tier", tier.name());
+        label_field(line, "tier_origin", origin.name());
     }
-    word(line, "verdict", verdict);
+    label_field(line, "outcome", outcome);
     if let Some(reason) = reason {
-        word(line, "reason", reason);
+        label_field(line, "reason", reason);
     }
     if let Some(cause) = record.cause {
-        word(line, "cause", cause);
+        label_field(line, "cause", cause);
     }
     if let Some(limit) = &record.limit {
-        name(line, "limit", &limit.name);
-        word(line, "limit_scope", limit.scope.label());
+        name_field(line, "limit", &limit.name);
+        label_field(line, "limit_scope", limit.scope.label());
     }
     if record.would_limit {
         line.push_str(",\"would_limit\":true");
     }
     if let Some(rung) = record.rung {
-        word(line, "rung", rung.name());
+        label_field(line, "rung", rung.name());
     }
     if let Some(target) = &record.target {
-        name(line, "target", target);
+        name_field(line, "target", target);
     }
     let usage = &record.usage;
-    count(line, ",\"attempts\":", record.attempts.into());
-    count(line, ",\"tokens\":{\"input\":", usage.input);
-    count(line, ",\"cache_read\":", usage.cache_read);
-    count(line, ",\"cache_write\":", usage.cache_write);
-    count(line, ",\"output\":", usage.output);
-    count(line, "},\"cost_nanos\":", record.cost.as_nanos());
+    number_field(line, ",\"attempts\":", record.attempts.into());
+    number_field(line, ",\"tokens\":{\"input\":", usage.input);
+    number_field(line, ",\"cache_read\":", usage.cache_read);
+    number_field(line, ",\"cache_write\":", usage.cache_write);
+    number_field(line, ",\"output\":", usage.output);
+    number_field(line, "},\"cost_nanos\":", record.cost.as_nanos());
     if record.overrun > Money::ZERO {
-        word(line, "alarm", "overrun");
-        count(line, ",\"overrun_nanos\":", record.overrun.as_nanos());
+        label_field(line, "alarm", "overrun");
+        number_field(line, ",\"overrun_nanos\":", record.overrun.as_nanos());
     }
-    if record.is_bounded {
-        line.push_str(",\"usage_not_believed\":true");
+    if record.is_capped {
+        line.push_str(",\"usage_capped\":true");
     }
     let mut micros = |key: &str, time: Duration| {
-        count(line, key, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        number_field(line, key, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     };
     if let Some(first) = record.first_content {
         micros(",\"first_content_us\":", first);
     }
-    micros(",\"took_us\":", record.took);
+    micros(",\"duration_us\":", record.duration);
     if let Some(overhead) = record.overhead {
         micros(",\"overhead_us\":", overhead);
     }
@@ -73,34 +78,34 @@ pub(crate) fn write_line(line: &mut String, record: &Record, now: Now, pseudonym
 }
 
 /// A field with a fixed label, which needs no escapes.
-fn word(line: &mut String, key: &str, word: &str) {
+fn label_field(line: &mut String, key: &str, word: &str) {
     for part in [",\"", key, "\":\"", word, "\""] {
         line.push_str(part);
     }
 }
 
-fn count(line: &mut String, key: &str, number: u64) {
+fn number_field(line: &mut String, key: &str, number: u64) {
     line.push_str(key);
     line.push_str(&decimal(number));
 }
 
-const fn words(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
-    match verdict {
-        Verdict::Answered => ("answered", None),
-        Verdict::Interrupted(kind) => ("interrupted", Some(kind.label())),
-        Verdict::Abandoned => ("abandoned", None),
-        Verdict::Rejected(reason) => ("rejected", Some(reason)),
+const fn outcome_labels(outcome: &RequestOutcome) -> (&'static str, Option<&'static str>) {
+    match outcome {
+        RequestOutcome::Answered => ("answered", None),
+        RequestOutcome::Interrupted(kind) => ("interrupted", Some(kind.label())),
+        RequestOutcome::Abandoned => ("abandoned", None),
+        RequestOutcome::Rejected(reason) => ("rejected", Some(reason)),
     }
 }
 
 /// The calendar time at which a request ended.
-fn moment(record: &Record, now: Now) -> UtcTime {
+fn end_time(record: &RequestRecord, now: Now) -> UtcTime {
     let ago = u64::try_from((now.monotonic - record.ended).as_nanos()).unwrap_or(u64::MAX);
     UtcTime::from_nanos(now.utc.as_nanos().saturating_sub(ago))
 }
 
 /// A field with a name from the settings. Control characters and bidirectional marks are escaped.
-fn name(line: &mut String, key: &str, name: &str) {
+fn name_field(line: &mut String, key: &str, name: &str) {
     line.push_str(",\"");
     line.push_str(key);
     line.push_str("\":\"");
@@ -108,15 +113,15 @@ fn name(line: &mut String, key: &str, name: &str) {
         match character {
             '"' => line.push_str("\\\""),
             '\\' => line.push_str("\\\\"),
-            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => number(line, character),
-            control if control.is_control() => number(line, control),
+            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => unicode_escape(line, character),
+            control if control.is_control() => unicode_escape(line, control),
             other => line.push(other),
         }
     }
     line.push('"');
 }
 
-fn number(line: &mut String, character: char) {
+fn unicode_escape(line: &mut String, character: char) {
     let _ = write!(line, "\\u{:04x}", u32::from(character));
 }
 
@@ -126,12 +131,12 @@ pub(crate) struct Rfc3339(pub(crate) UtcTime);
 impl std::fmt::Display for Rfc3339 {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = String::with_capacity(24);
-        write_moment(&mut text, self.0);
+        write_time(&mut text, self.0);
         formatter.write_str(&text)
     }
 }
 
-fn write_moment(line: &mut String, moment: UtcTime) {
+fn write_time(line: &mut String, moment: UtcTime) {
     let (year, month, day) = moment.civil();
     let millis = moment.as_nanos() / 1_000_000;
     let (seconds, millis) = (millis / 1_000 % 86_400, millis % 1_000);

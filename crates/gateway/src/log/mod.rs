@@ -13,12 +13,12 @@ mod recent;
 mod tests;
 
 pub(crate) use line::{Rfc3339, write_line};
-pub(crate) use recent::{Recent, SHOWN};
+pub(crate) use recent::{MAX_SHOWN, RecentRequests};
 
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use seawall_core::breaker::{BreakerPhase, Transition};
-use seawall_pipeline::{AttemptRecord, CredentialStatus, Observer, Record, Runtime as _};
+use seawall_pipeline::{AttemptRecord, CredentialStatus, Observer, RequestRecord, Runtime as _};
 use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,20 +26,20 @@ use std::time::Duration;
 
 /// How long lines are batched, unless there are many. Readers of a log do not notice the delay, and twenty wake-ups a
 /// second cost nothing noticeable.
-const GATHER: Duration = Duration::from_millis(50);
+const BATCH_DELAY: Duration = Duration::from_millis(50);
 /// How long shutdown waits for the last lines to be written.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of a batch in bytes, so that its memory does not grow with the request rate.
-const LARGEST_WRITE: usize = 1 << 20;
+const MAX_BATCH_SIZE: usize = 1 << 20;
 /// Records taken per lock: requests wait for that long.
-const AT_A_TIME: usize = 64;
+const RECORDS_PER_LOCK: usize = 64;
 
 /// Counts records, keeps the newest and queues them for writing. When dropped, it waits for the last lines, with a
 /// timeout.
 #[derive(Debug)]
 pub struct AccessLog {
     metrics: Arc<Metrics>,
-    recent: Arc<Recent>,
+    recent: Arc<RecentRequests>,
     /// Whether state changes of targets are written to standard error.
     has_diagnostics: bool,
     /// Closed when the writer thread ends.
@@ -55,7 +55,7 @@ impl AccessLog {
         sink: Option<Box<dyn Write + Send>>,
         pseudonym: impl Fn(u64) -> u64 + Send + 'static,
     ) -> Result<Self, std::io::Error> {
-        let recent = Arc::new(Recent::new(sink.is_some()));
+        let recent = Arc::new(RecentRequests::new(sink.is_some()));
         let has_diagnostics = true;
         let Some(sink) = sink else { return Ok(Self { metrics, recent, has_diagnostics, ended: None }) };
         let (end, ended) = channel::<()>();
@@ -75,44 +75,46 @@ impl AccessLog {
     }
 
     /// The ring buffer of recent records.
-    pub(crate) fn recent(&self) -> Arc<Recent> {
+    pub(crate) fn recent(&self) -> Arc<RecentRequests> {
         Arc::clone(&self.recent)
     }
 }
 
 impl Observer for AccessLog {
-    fn settled(&self, record: &Record) {
-        self.metrics.settled(record);
+    fn request_completed(&self, record: &RequestRecord) {
+        self.metrics.record_request(record);
         if self.recent.push(record) {
-            self.metrics.lost_a_line();
+            self.metrics.count_dropped_line();
         }
     }
 
-    fn attempted(&self, attempt: &AttemptRecord<'_>) {
-        self.metrics.attempted(attempt);
+    fn attempt_completed(&self, attempt: &AttemptRecord<'_>) {
+        self.metrics.record_attempt(attempt);
     }
 
     fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
         match status {
             _ if !self.has_diagnostics => {}
             CredentialStatus::Rejected => {
-                eprintln!("seawall: target {target}: the vendor rejects its key; check targets.{target}.key");
+                eprintln!(
+                    "seawall: target {target}: the vendor rejects our API key; check targets.{target}.api_key"
+                );
             }
             CredentialStatus::Accepted | CredentialStatus::Unknown => {
-                eprintln!("seawall: target {target}: the vendor accepts its key again");
+                eprintln!("seawall: target {target}: the vendor accepts our API key again");
             }
         }
     }
 
     fn breaker_changed(&self, target: &Arc<str>, transition: &Transition) {
-        if let Some(words) = breaker_words(transition).filter(|_| self.has_diagnostics) {
-            eprintln!("seawall: target {target}: {words}");
+        if let Some(message) = breaker_message(transition).filter(|_| self.has_diagnostics) {
+            eprintln!("seawall: target {target}: {message}");
         }
     }
 }
 
 /// The message for a state change of a breaker, if it is worth one. All stages of a half-open trial are one phase.
-fn breaker_words(transition: &Transition) -> Option<String> {
+fn breaker_message(transition: &Transition) -> Option<String> {
     let name = |phase| match phase {
         BreakerPhase::Closed => "closed",
         BreakerPhase::Open => "opened",
@@ -130,26 +132,26 @@ impl Drop for AccessLog {
         let Some(ended) = &mut self.ended else { return };
         self.recent.close();
         // The thread sends nothing; when it ends, the channel is closed.
-        let _ = ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(LAST_LINES);
+        let _ = ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(DRAIN_TIMEOUT);
     }
 }
 
 /// Writes lines in batches until the log is closed.
 fn write_lines(
-    recent: &Recent,
+    recent: &RecentRequests,
     clock: TokioRuntime,
     mut sink: Box<dyn Write + Send>,
     pseudonym: impl Fn(u64) -> u64,
 ) {
-    let (mut records, mut batch) = (Vec::with_capacity(AT_A_TIME), String::new());
+    let (mut records, mut batch) = (Vec::with_capacity(RECORDS_PER_LOCK), String::new());
     loop {
-        let is_end = recent.wait(GATHER);
+        let is_end = recent.wait(BATCH_DELAY);
         batch.clear();
         let now = clock.now();
         loop {
-            recent.take(AT_A_TIME, &mut records);
+            recent.take(RECORDS_PER_LOCK, &mut records);
             records.iter().for_each(|record| write_line(&mut batch, record, now, &pseudonym));
-            if records.is_empty() || batch.len() >= LARGEST_WRITE {
+            if records.is_empty() || batch.len() >= MAX_BATCH_SIZE {
                 break;
             }
         }

@@ -3,82 +3,82 @@
 //! One ring serves both. A request only pushes its record; formatting is left to the reader. When the ring wraps around
 //! to a record that was not written yet, that line is lost and counted, and no request waits.
 
-use seawall_pipeline::Record;
+use seawall_pipeline::RequestRecord;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Maximum number of records to display.
-pub(crate) const SHOWN: usize = 1_000;
+pub(crate) const MAX_SHOWN: usize = 1_000;
 /// Capacity with a writer: some seconds of a busy gateway.
-pub(super) const WAITING: usize = 10_000;
+pub(super) const MAX_UNWRITTEN: usize = 10_000;
 
 /// At this many records the writer stops batching and writes.
-const MANY: usize = WAITING / 4;
+const FLUSH_THRESHOLD: usize = MAX_UNWRITTEN / 4;
 
 /// A ring with more capacity than this once had a backlog; it shrinks when possible.
-const MUCH_ROOM: usize = 4 * SHOWN;
+const SHRINK_ABOVE: usize = 4 * MAX_SHOWN;
 
 /// Records in the order in which requests ended.
 #[derive(Debug)]
-pub(crate) struct Recent {
-    records: Mutex<Records>,
+pub(crate) struct RecentRequests {
+    records: Mutex<RecordRing>,
     /// Signals the first record of a batch, or that there are many.
     awaited: Condvar,
     is_written: bool,
-    most: usize,
+    capacity: usize,
 }
 
 #[derive(Debug, Default)]
-struct Records {
+struct RecordRing {
     /// The newest is at the back.
-    ring: VecDeque<Record>,
+    ring: VecDeque<RequestRecord>,
     /// How many of the newest are still to be written.
     unwritten: usize,
     /// No more records will follow.
     is_closed: bool,
 }
 
-impl Records {
+impl RecordRing {
     /// Removes the oldest if it was written and is not needed for display any more.
-    fn pop_written(&mut self) -> Option<Record> {
-        let is_spare = self.ring.len() >= SHOWN && self.ring.len() > self.unwritten;
+    fn pop_written(&mut self) -> Option<RequestRecord> {
+        let is_spare = self.ring.len() >= MAX_SHOWN && self.ring.len() > self.unwritten;
         if is_spare { self.ring.pop_front() } else { None }
     }
 }
 
-impl Recent {
+impl RecentRequests {
     /// With or without a writer that takes the records.
     pub(super) fn new(is_written: bool) -> Self {
-        let most = if is_written { WAITING } else { SHOWN };
+        let capacity = if is_written { MAX_UNWRITTEN } else { MAX_SHOWN };
         // Room for the displayed records and for those that arrive during a write: it grows only if writing is too
         // slow. The smaller the ring, the more of it is still in the CPU cache when its turn comes again.
-        let records = Records { ring: VecDeque::with_capacity(2 * SHOWN), ..Records::default() };
-        Self { records: Mutex::new(records), awaited: Condvar::new(), is_written, most }
+        let records = RecordRing { ring: VecDeque::with_capacity(2 * MAX_SHOWN), ..RecordRing::default() };
+        Self { records: Mutex::new(records), awaited: Condvar::new(), is_written, capacity }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Records> {
+    fn lock(&self) -> MutexGuard<'_, RecordRing> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a record. Returns whether an unwritten one was lost.
-    pub(super) fn push(&self, record: &Record) -> bool {
+    pub(super) fn push(&self, record: &RequestRecord) -> bool {
         // Clone before taking the lock, and drop the old record after releasing it.
         let record = record.clone();
         let mut records = self.lock();
-        let is_lost = records.unwritten == self.most;
+        let is_lost = records.unwritten == self.capacity;
         // The oldest is removed once it was written, or if the ring is full. After a backlog, two are removed for each
         // new one.
         let oldest = if is_lost { records.ring.pop_front() } else { records.pop_written() };
         let next = records.pop_written();
-        if records.ring.len() < SHOWN && records.ring.capacity() > MUCH_ROOM {
-            records.ring.shrink_to(2 * SHOWN);
+        if records.ring.len() < MAX_SHOWN && records.ring.capacity() > SHRINK_ABOVE {
+            records.ring.shrink_to(2 * MAX_SHOWN);
         }
         records.ring.push_back(record);
         if self.is_written && !is_lost {
             records.unwritten += 1;
         }
-        let is_awaited = matches!(records.unwritten, 1 | MANY);
+        let is_awaited = matches!(records.unwritten, 1 | FLUSH_THRESHOLD);
         drop(records);
         // Waking a thread costs more than everything else here: wake it for the first record, and when there are many.
         if is_awaited && self.is_written && !is_lost {
@@ -91,20 +91,20 @@ impl Recent {
     /// Waits for something to write, and then a short time for more, or until the log is closed. Returns whether it is
     /// closed.
     pub(super) fn wait(&self, gather: Duration) -> bool {
-        let nothing_yet = |records: &mut Records| records.unwritten == 0 && !records.is_closed;
-        let few = |records: &mut Records| records.unwritten < MANY && !records.is_closed;
+        let nothing_yet = |records: &mut RecordRing| records.unwritten == 0 && !records.is_closed;
+        let few = |records: &mut RecordRing| records.unwritten < FLUSH_THRESHOLD && !records.is_closed;
         let records =
             self.awaited.wait_while(self.lock(), nothing_yet).unwrap_or_else(PoisonError::into_inner);
         let gathered = self.awaited.wait_timeout_while(records, gather, few);
         gathered.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Takes up to `most` unwritten records, the oldest first. Few at a time, because requests wait meanwhile.
-    pub(super) fn take(&self, most: usize, out: &mut Vec<Record>) {
+    /// Takes up to `max` unwritten records, the oldest first. Few at a time, because requests wait meanwhile.
+    pub(super) fn take(&self, max: usize, out: &mut Vec<RequestRecord>) {
         out.clear();
         let mut records = self.lock();
         let from = records.ring.len().saturating_sub(records.unwritten);
-        out.extend(records.ring.range(from..).take(most).cloned());
+        out.extend(records.ring.range(from..).take(max).cloned());
         records.unwritten = records.unwritten.saturating_sub(out.len());
     }
 
@@ -113,38 +113,38 @@ impl Recent {
         self.awaited.notify_one();
     }
 
-    /// Up to `most` of the newest, the newest first.
-    pub(crate) fn newest(&self, most: usize) -> Vec<Record> {
-        let mut shown = Vec::with_capacity(most.min(SHOWN));
-        shown.extend(self.lock().ring.iter().rev().take(most.min(SHOWN)).cloned());
-        shown
+    /// Up to `max` of the newest, the newest first.
+    pub(crate) fn newest(&self, max: usize) -> Vec<RequestRecord> {
+        let mut newest = Vec::with_capacity(max.min(MAX_SHOWN));
+        newest.extend(self.lock().ring.iter().rev().take(max.min(MAX_SHOWN)).cloned());
+        newest
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MUCH_ROOM, Recent, SHOWN, WAITING};
+    use super::{MAX_SHOWN, MAX_UNWRITTEN, RecentRequests, SHRINK_ABOVE};
     use crate::log::tests::record;
-    use seawall_pipeline::Verdict;
+    use seawall_pipeline::RequestOutcome;
 
     #[test]
-    fn what_was_written_takes_no_more_room_than_what_is_shown() {
-        let recent = Recent::new(true);
-        let one = record(Verdict::Answered);
+    fn written_records_take_no_more_room_than_displayed_ones() {
+        let recent = RecentRequests::new(true);
+        let one = record(RequestOutcome::Answered);
         let mut taken = Vec::new();
         for _ in 0..3 {
-            (0..WAITING).for_each(|_| assert!(!recent.push(&one)));
-            assert_eq!(recent.lock().ring.len(), WAITING);
+            (0..MAX_UNWRITTEN).for_each(|_| assert!(!recent.push(&one)));
+            assert_eq!(recent.lock().ring.len(), MAX_UNWRITTEN);
             recent.take(usize::MAX, &mut taken);
-            assert_eq!(taken.len(), WAITING);
+            assert_eq!(taken.len(), MAX_UNWRITTEN);
             // A writer that keeps up needs little capacity.
-            for _ in 0..WAITING {
+            for _ in 0..MAX_UNWRITTEN {
                 recent.push(&one);
                 recent.take(usize::MAX, &mut taken);
             }
             let records = recent.lock();
-            assert_eq!(records.ring.len(), SHOWN);
-            assert!(records.ring.capacity() <= MUCH_ROOM);
+            assert_eq!(records.ring.len(), MAX_SHOWN);
+            assert!(records.ring.capacity() <= SHRINK_ABOVE);
         }
     }
 }

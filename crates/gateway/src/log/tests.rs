@@ -1,7 +1,7 @@
 //! Log lines, and how they reach their sink.
 
-use super::recent::WAITING;
-use super::{AccessLog, Recent, Rfc3339, SHOWN, write_line};
+use super::recent::MAX_UNWRITTEN;
+use super::{AccessLog, MAX_SHOWN, RecentRequests, Rfc3339, write_line};
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
@@ -9,7 +9,7 @@ use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Rung;
-use seawall_pipeline::{Observer as _, Record, Tier, TierOrigin, Verdict};
+use seawall_pipeline::{Observer as _, RequestOutcome, RequestRecord, Tier, TierOrigin};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Characters that reverse text or end a line without being control characters.
 const TURNING: [char; 4] = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{feff}'];
 
-pub(super) fn record(verdict: Verdict) -> Record {
-    Record {
+pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
+    RequestRecord {
         id: 255,
         face: "anthropic",
         caller: Some((7, Tier::Prime, TierOrigin::Settings)),
@@ -29,14 +29,14 @@ pub(super) fn record(verdict: Verdict) -> Record {
         would_limit: false,
         limit: None,
         cause: None,
-        verdict,
+        outcome,
         attempts: 2,
         usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8, ..Usage::default() },
         cost: Money::from_nanos(180_000),
         overrun: Money::ZERO,
-        is_bounded: false,
+        is_capped: false,
         first_content: Some(Duration::from_millis(350)),
-        took: Duration::from_secs(1),
+        duration: Duration::from_secs(1),
         overhead: Some(Duration::from_micros(42)),
         ended: Timestamp::from_nanos(5_000_000_000),
     }
@@ -48,7 +48,7 @@ fn now() -> Now {
     Now::new(Timestamp::from_nanos(7_000_000_000), utc)
 }
 
-fn line(record: &Record) -> String {
+fn line(record: &RequestRecord) -> String {
     let mut line = String::new();
     write_line(&mut line, record, now(), |caller| caller + 1);
     line
@@ -56,7 +56,7 @@ fn line(record: &Record) -> String {
 
 #[test]
 fn a_line_is_one_json_object_with_all_that_is_known() {
-    let line = line(&record(Verdict::Interrupted(FailureKind::BrokeMidStream)));
+    let line = line(&record(RequestOutcome::Interrupted(FailureKind::BrokeMidStream)));
     assert!(line.ends_with("}\n"));
     let value: Value = serde_json::from_str(&line).unwrap();
     let expected = json!({
@@ -67,7 +67,7 @@ fn a_line_is_one_json_object_with_all_that_is_known() {
         "caller": "0000000000000008",
         "tier": "prime",
         "tier_origin": "settings",
-        "verdict": "interrupted",
+        "outcome": "interrupted",
         "reason": "broke_mid_stream",
         "rung": "strong_model",
         "target": "str\"ong",
@@ -75,7 +75,7 @@ fn a_line_is_one_json_object_with_all_that_is_known() {
         "tokens": { "input": 20, "cache_read": 3, "cache_write": 4, "output": 8 },
         "cost_nanos": 180_000,
         "first_content_us": 350_000,
-        "took_us": 1_000_000,
+        "duration_us": 1_000_000,
         "overhead_us": 42,
     });
     assert_eq!(value, expected);
@@ -83,23 +83,23 @@ fn a_line_is_one_json_object_with_all_that_is_known() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    let nothing = Record {
+    let nothing = RequestRecord {
         caller: None,
         route: None,
         rung: None,
         target: None,
         first_content: None,
         overhead: None,
-        ..record(Verdict::Rejected("limited"))
+        ..record(RequestOutcome::Rejected("rate_limited"))
     };
     let value: Value = serde_json::from_str(&line(&nothing)).unwrap();
-    assert_eq!((&value["verdict"], &value["reason"]), (&"rejected".into(), &"limited".into()));
+    assert_eq!((&value["outcome"], &value["reason"]), (&"rejected".into(), &"rate_limited".into()));
     for key in ["caller", "tier", "tier_origin", "route", "rung", "target", "first_content_us", "overhead_us"]
     {
         assert_eq!(value.get(key), None, "{key}");
     }
-    for verdict in [Verdict::Answered, Verdict::Abandoned] {
-        let value: Value = serde_json::from_str(&line(&record(verdict))).unwrap();
+    for outcome in [RequestOutcome::Answered, RequestOutcome::Abandoned] {
+        let value: Value = serde_json::from_str(&line(&record(outcome))).unwrap();
         assert_eq!(value.get("reason"), None);
     }
 }
@@ -119,10 +119,10 @@ fn moments_are_written_as_the_standard_has_them() {
 proptest! {
     #[test]
     fn no_name_breaks_a_line_or_steers_a_terminal(route in any::<String>(), target in any::<String>()) {
-        let named = Record {
+        let named = RequestRecord {
             route: Some(route.as_str().into()),
             target: Some(target.as_str().into()),
-            ..record(Verdict::Answered)
+            ..record(RequestOutcome::Answered)
         };
         let line = line(&named);
         let inside = line.strip_suffix('\n').unwrap();
@@ -135,16 +135,16 @@ proptest! {
 
     /// Compared with a naive model on lists.
     #[test]
-    fn the_newest_are_shown_and_all_but_the_lost_are_written_once_in_order(
+    fn the_newest_are_shown_and_all_but_the_dropped_are_written_once_in_order(
         steps in prop::collection::vec((1_usize..4_000, 0_usize..200), 1..8)
     ) {
-        let recent = Recent::new(true);
+        let recent = RecentRequests::new(true);
         let (mut all, mut waiting, mut taken) = (Vec::new(), VecDeque::new(), Vec::new());
         for (pushed, most) in steps {
             for _ in 0..pushed {
                 let id = all.len() as u64;
-                let is_lost = recent.push(&Record { id, ..record(Verdict::Answered) });
-                prop_assert_eq!(is_lost, waiting.len() == WAITING);
+                let is_lost = recent.push(&RequestRecord { id, ..record(RequestOutcome::Answered) });
+                prop_assert_eq!(is_lost, waiting.len() == MAX_UNWRITTEN);
                 if is_lost {
                     waiting.pop_front();
                 }
@@ -162,12 +162,12 @@ proptest! {
 
 #[test]
 fn without_a_writer_exactly_as_many_are_kept_as_are_shown() {
-    let recent = Recent::new(false);
-    for id in 0..=SHOWN as u64 {
-        assert!(!recent.push(&Record { id, ..record(Verdict::Answered) }));
+    let recent = RecentRequests::new(false);
+    for id in 0..=MAX_SHOWN as u64 {
+        assert!(!recent.push(&RequestRecord { id, ..record(RequestOutcome::Answered) }));
     }
     let newest = recent.newest(usize::MAX);
-    assert_eq!((newest.len(), newest[0].id, newest[SHOWN - 1].id), (SHOWN, SHOWN as u64, 1));
+    assert_eq!((newest.len(), newest[0].id, newest[MAX_SHOWN - 1].id), (MAX_SHOWN, MAX_SHOWN as u64, 1));
 }
 
 /// A sink whose content the test can read.
@@ -197,7 +197,7 @@ fn every_line_is_written_before_the_log_is_gone() {
     let sink = Sink::default();
     let (log, metrics) = log(sink.clone());
     for id in 0..9_000 {
-        log.settled(&Record { id, ..record(Verdict::Answered) });
+        log.request_completed(&RequestRecord { id, ..record(RequestOutcome::Answered) });
     }
     drop(log);
     let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
@@ -205,7 +205,7 @@ fn every_line_is_written_before_the_log_is_gone() {
         let value: Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["id"], format!("req_{id:016x}"));
     }
-    assert_eq!((text.lines().count(), metrics.lines_lost(), metrics.requests()), (9_000, 0, 9_000));
+    assert_eq!((text.lines().count(), metrics.lines_dropped(), metrics.requests()), (9_000, 0, 9_000));
 }
 
 /// A sink that blocks.
@@ -223,16 +223,16 @@ impl std::io::Write for Stuck {
 }
 
 #[test]
-fn a_sink_that_does_not_keep_up_loses_lines_and_holds_nobody_up() {
+fn a_slow_sink_drops_lines_and_delays_no_request() {
     let (hold, held) = std::sync::mpsc::channel();
     let (log, metrics) = log(Stuck(held));
     // Records that the thread has taken are no longer in the ring: at most one batch.
-    let pushed = 5 * WAITING as u64;
+    let pushed = 5 * MAX_UNWRITTEN as u64;
     for _ in 0..pushed {
-        log.settled(&record(Verdict::Answered));
+        log.request_completed(&record(RequestOutcome::Answered));
     }
-    let lost = metrics.lines_lost();
-    assert!(lost > 0 && lost <= pushed - WAITING as u64, "{lost}");
+    let lost = metrics.lines_dropped();
+    assert!(lost > 0 && lost <= pushed - MAX_UNWRITTEN as u64, "{lost}");
     assert_eq!(metrics.requests(), pushed, "what is lost to the log is not lost to counters");
     drop(hold);
 }

@@ -1,26 +1,26 @@
 //! Collects all values and writes the metrics page.
 
-use super::page::{Page, Seconds};
+use super::labels::{self, ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, TIERS};
+use super::page::{MetricsPage, Seconds};
 use super::table::Metric;
-use super::words::{self, ENDINGS, FACES, OUTCOMES, TIERS};
-use super::{Metrics, place_of_request, process, table};
-use crate::connections::ConnectionEnd;
-use crate::shared::SharedStanding;
+use super::{Metrics, process, request_index, table};
+use crate::connection_limiter::ConnectionEnd;
+use crate::shared_limits::SharedStoreStatus;
 use seawall_core::breaker::BreakerPhase;
-use seawall_core::handle::Runtime;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
+use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{CredentialStatus, DaySpend, LimitScope, Path, TargetStatus};
+use seawall_pipeline::{CredentialStatus, DaySpend, LimitScope, Pipeline, TargetStatus};
 use std::time::Duration;
 
-/// State of the gateway that the path does not know.
+/// State of the gateway that the pipeline does not hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct GatewayGauges {
     pub(crate) uptime: Duration,
     pub(crate) is_draining: bool,
-    pub(crate) shared: Option<SharedStanding>,
+    pub(crate) shared: Option<SharedStoreStatus>,
     /// Open connections of callers, and the limit.
     pub(crate) connections: (usize, usize),
     /// Connections refused or closed, by reason.
@@ -31,34 +31,34 @@ pub(crate) struct Standing {
 
 impl Metrics {
     /// The metrics page: counters, and the current state of everything.
-    pub(crate) fn text<R: Runtime>(&self, path: &Path<R>, standing: Standing) -> String {
-        let mut page = Page::default();
+    pub(crate) fn text<R: Runtime>(&self, pipeline: &Pipeline<R>, standing: GatewayGauges) -> String {
+        let mut page = MetricsPage::default();
         page.value(&table::BUILD, &[env!("CARGO_PKG_VERSION")], 1);
         page.value(&table::UPTIME, &[], seconds(standing.uptime));
         page.value(&table::DRAINING, &[], u8::from(standing.is_draining));
-        page.value(&table::LEVEL, &[], path.level().index());
+        page.value(&table::LEVEL, &[], pipeline.level().index());
         self.write_requests(&mut page);
         self.write_faces(&mut page);
         self.write_attempts(&mut page);
-        write_retries(&mut page, path);
-        write_targets(&mut page, &path.targets());
-        write_budget(&mut page, &path.spend());
-        page.value(&table::JOURNAL_FAILURES, &[], path.books_stats().journal_failures);
-        page.value(&table::JOURNAL_UP, &[], u8::from(path.journal_error().is_none()));
+        write_retries(&mut page, pipeline);
+        write_targets(&mut page, &pipeline.targets());
+        write_budget(&mut page, &pipeline.spend());
+        page.value(&table::JOURNAL_FAILURES, &[], pipeline.ledger_stats().journal_failures);
+        page.value(&table::JOURNAL_UP, &[], u8::from(pipeline.journal_error().is_none()));
         page.value(&table::DIRECTORY_FALLBACKS, &[], self.directory_fallbacks.get(0));
-        for (place, limit) in words::LIMITS.iter().enumerate() {
-            for (scope, word) in LimitScope::LABELS.iter().enumerate() {
-                let count = self.limited.get(place * LimitScope::LABELS.len() + scope);
+        for (index, limit) in labels::LIMITS.iter().enumerate() {
+            for (scope, label) in LimitScope::LABELS.iter().enumerate() {
+                let count = self.limited.get(index * LimitScope::LABELS.len() + scope);
                 if count > 0 {
-                    page.value(&table::LIMITED, &[limit, word], count);
+                    page.value(&table::RATE_LIMITED, &[limit, label], count);
                 }
             }
         }
         page.value(&table::WOULD_LIMIT, &[], self.would_limit.get(0));
         if let Some(shared) = standing.shared {
-            page.value(&table::SHARED_HERE, &[], u8::from(shared.is_here));
-            page.value(&table::SHARED_ALONE, &[], shared.decided_alone);
-            page.value(&table::SHARED_UNSETTLED, &[], shared.unsettled);
+            page.value(&table::SHARED_UP, &[], u8::from(shared.is_up));
+            page.value(&table::SHARED_LOCAL_DECISIONS, &[], shared.local_decisions);
+            page.value(&table::SHARED_LOST_SETTLEMENTS, &[], shared.lost_settlements);
         }
         page.value(&table::CONNECTIONS, &[], standing.connections.0 as u64);
         page.value(&table::CONNECTIONS_LIMIT, &[], standing.connections.1 as u64);
@@ -67,7 +67,7 @@ impl Metrics {
         }
         page.value(&table::BODY_MEMORY, &[], standing.body_memory.0);
         page.value(&table::BODY_MEMORY_LIMIT, &[], standing.body_memory.1);
-        page.value(&table::LINES_LOST, &[], self.lines_lost());
+        page.value(&table::LINES_DROPPED, &[], self.lines_dropped());
         if let Some(bytes) = process::memory() {
             page.value(&table::MEMORY, &[], bytes);
         }
@@ -78,17 +78,17 @@ impl Metrics {
     }
 
     /// Writes only series that have a value: most combinations of face, outcome and tier never occur.
-    pub(super) fn write_requests(&self, page: &mut Page) {
+    pub(super) fn write_requests(&self, page: &mut MetricsPage) {
         let named = self.named.load();
         let routes = named.routes.iter().map(|(name, cells)| (&**name, cells));
         for (route, cells) in [("", &self.no_route)].into_iter().chain(routes) {
             for (face, face_word) in FACES.iter().enumerate() {
-                for ending in 0..ENDINGS {
+                for ending in 0..REQUEST_OUTCOMES {
                     for tier in 0..TIERS {
-                        let count = cells.requests.get(place_of_request(face, ending, tier));
+                        let count = cells.requests.get(request_index(face, ending, tier));
                         if count > 0 {
-                            let (verdict, reason) = words::ending_words(ending);
-                            let labels = [face_word, route, verdict, reason, words::tier_word(tier)];
+                            let (outcome, reason) = labels::request_outcome_labels(ending);
+                            let labels = [face_word, route, outcome, reason, labels::tier_label(tier)];
                             page.value(&table::REQUESTS, &labels, count);
                         }
                     }
@@ -97,7 +97,7 @@ impl Metrics {
         }
     }
 
-    pub(super) fn write_faces(&self, page: &mut Page) {
+    pub(super) fn write_faces(&self, page: &mut MetricsPage) {
         let faces = || FACES.iter().zip(&self.faces);
         for (face, cells) in faces() {
             cells.first_content.write(page, &table::FIRST_CONTENT, &[face]);
@@ -111,19 +111,19 @@ impl Metrics {
     }
 
     /// Writes targets by name, with zeros where a rate is worth watching from the start.
-    pub(super) fn write_attempts(&self, page: &mut Page) {
+    pub(super) fn write_attempts(&self, page: &mut MetricsPage) {
         let named = self.named.load();
         for (target, cells) in &named.targets {
-            for place in 0..OUTCOMES {
-                let count = cells.attempts.get(place);
-                if count > 0 || place == 0 {
-                    page.value(&table::ATTEMPTS, &[target, words::outcome_word(place)], count);
+            for index in 0..ATTEMPT_OUTCOMES {
+                let count = cells.attempts.get(index);
+                if count > 0 || index == 0 {
+                    page.value(&table::ATTEMPTS, &[target, labels::attempt_outcome_label(index)], count);
                 }
             }
         }
         for (target, cells) in &named.targets {
-            for (place, kind) in ["new", "cache_read", "cache_write"].into_iter().enumerate() {
-                page.value(&table::INPUT_TOKENS, &[target, kind], cells.tokens.get(place));
+            for (index, kind) in ["new", "cache_read", "cache_write"].into_iter().enumerate() {
+                page.value(&table::INPUT_TOKENS, &[target, kind], cells.tokens.get(index));
             }
         }
         for (target, cells) in &named.targets {
@@ -137,8 +137,8 @@ impl Metrics {
     }
 }
 
-fn write_retries<R: Runtime>(page: &mut Page, path: &Path<R>) {
-    let counters = path.retry_counters();
+fn write_retries<R: Runtime>(page: &mut MetricsPage, pipeline: &Pipeline<R>) {
+    let counters = pipeline.retry_counters();
     let snapshot = counters.snapshot();
     page.value(&table::RETRIES, &[], snapshot.retries);
     page.value(&table::FAILOVERS, &[], snapshot.failovers);
@@ -147,12 +147,12 @@ fn write_retries<R: Runtime>(page: &mut Page, path: &Path<R>) {
     }
 }
 
-type Reads = fn(&TargetStatus) -> u64;
+type ReadGauge = fn(&TargetStatus) -> u64;
 
-pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
-    let gauges: [(&'static Metric, Reads); 11] = [
+pub(super) fn write_targets(page: &mut MetricsPage, targets: &[TargetStatus]) {
+    let gauges: [(&'static Metric, ReadGauge); 11] = [
         (&table::BREAKER, |target| phase(target.breaker.phase)),
-        (&table::OPEN_FOR_ONE, |target| u64::from(target.breaker.is_open_for_one)),
+        (&table::OPEN_FOR_ONE, |target| u64::from(target.breaker.is_open_for_one_caller)),
         (&table::PANIC_CALLS, |target| target.panic_calls),
         (&table::CREDENTIAL_REJECTED, |target| u64::from(target.credential == CredentialStatus::Rejected)),
         (&table::PRESSURE, |target| pressure(target.pressure)),
@@ -171,7 +171,7 @@ pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
         page.value(&table::QUEUE_OLDEST, &[&target.name], seconds(target.queue.oldest_wait));
     }
     for target in targets {
-        for (outcome, count) in outcomes(&target.queue) {
+        for (outcome, count) in queue_outcomes(&target.queue) {
             page.value(&table::QUEUE_OUTCOMES, &[&target.name, outcome], count);
         }
     }
@@ -179,11 +179,11 @@ pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
         page.value(&table::OVERRUNS, &[&target.name], target.overruns.0);
     }
     for target in targets {
-        page.value(&table::SET_ASIDE, &[&target.name], u64::from(target.overruns.1.is_some()));
+        page.value(&table::EJECTED, &[&target.name], u64::from(target.overruns.1.is_some()));
     }
 }
 
-fn write_gauges(page: &mut Page, targets: &[TargetStatus], gauges: &[(&'static Metric, Reads)]) {
+fn write_gauges(page: &mut MetricsPage, targets: &[TargetStatus], gauges: &[(&'static Metric, ReadGauge)]) {
     for (metric, read) in gauges {
         for target in targets {
             page.value(metric, &[&target.name], read(target));
@@ -191,9 +191,9 @@ fn write_gauges(page: &mut Page, targets: &[TargetStatus], gauges: &[(&'static M
     }
 }
 
-fn write_pacing(page: &mut Page, targets: &[TargetStatus]) {
+fn write_pacing(page: &mut MetricsPage, targets: &[TargetStatus]) {
     for target in targets {
-        page.value(&table::HELD_BACK, &[&target.name], seconds(target.pacing.held_for));
+        page.value(&table::RETRY_AFTER, &[&target.name], seconds(target.pacing.retry_after));
     }
     for target in targets {
         if let Some(rate) = target.pacing.rate {
@@ -206,14 +206,14 @@ fn write_pacing(page: &mut Page, targets: &[TargetStatus]) {
 }
 
 /// Outcomes of the requests that wanted to queue.
-pub(crate) const fn outcomes(queue: &QueueStats) -> [(&'static str, u64); 6] {
+pub(crate) const fn queue_outcomes(queue: &QueueStats) -> [(&'static str, u64); 6] {
     [
         ("served", queue.served),
         ("expired", queue.expired),
-        ("pushed_out", queue.pushed_out),
+        ("evicted", queue.evicted),
         ("cancelled", queue.cancelled),
-        ("refused_full", queue.refused_full),
-        ("refused_late", queue.refused_late),
+        ("rejected_full", queue.rejected_full),
+        ("rejected_late", queue.rejected_late),
     ]
 }
 
@@ -235,7 +235,7 @@ pub(super) const fn pressure(pressure: Pressure) -> u64 {
     }
 }
 
-pub(super) fn write_budget(page: &mut Page, spend: &DaySpend) {
+pub(super) fn write_budget(page: &mut MetricsPage, spend: &DaySpend) {
     page.value(&table::DAY_CAP, &[], spend.cap.as_nanos());
     let tiers = || Tier::ALL.into_iter().zip(spend.tiers);
     for (tier, (cap, _)) in tiers() {

@@ -9,34 +9,34 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `table` | every metric: name, kind, labels, help |
-//! | `words` | the closed lists of label values |
-//! | `cells` | lock-free counters |
+//! | `labels` | the closed lists of label values |
+//! | `counters` | lock-free counters |
 //! | `gather` | collects all values for the page |
 //! | `page` | the Prometheus text format |
 //! | `process` | memory and file descriptors of this process |
 //! | `reference` | the reference page of all metrics |
 
-mod cells;
+mod counters;
 mod gather;
+mod labels;
 mod page;
 mod process;
 mod reference;
 mod table;
 #[cfg(test)]
 mod tests;
-mod words;
 
-pub(crate) use gather::{Standing, outcomes as queue_outcomes};
+pub(crate) use gather::{GatewayGauges, queue_outcomes};
 pub(crate) use page::CONTENT_TYPE;
 pub use reference::metrics_reference;
 
 use arc_swap::ArcSwap;
-use cells::{Cells, Durations};
+use counters::{CounterCells, DurationHistogram};
+use labels::{ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, TIERS};
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{AttemptRecord, LimitScope, Record, TierOrigin};
+use seawall_pipeline::{AttemptRecord, LimitScope, RequestRecord, TierOrigin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use words::{ENDINGS, FACES, OUTCOMES, TIERS};
 
 /// Upper bounds of buckets, in microseconds.
 const FIRST_CONTENT: &[u64] = &[
@@ -64,21 +64,21 @@ const OVERHEAD: &[u64] = &[50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_00
 /// All counters since the start of the process.
 #[derive(Debug)]
 pub struct Metrics {
-    named: ArcSwap<Named>,
+    named: ArcSwap<NamedCounters>,
     /// Requests that named no existing route.
     no_route: Arc<RouteCells>,
     faces: [FaceCells; FACES.len()],
     /// Log lines that were lost.
-    lines_lost: Cells<1>,
-    directory_fallbacks: Cells<1>,
+    lines_dropped: CounterCells<1>,
+    directory_fallbacks: CounterCells<1>,
     /// By limit and scope.
-    limited: Cells<{ words::LIMITS.len() * LimitScope::LABELS.len() }>,
-    would_limit: Cells<1>,
+    limited: CounterCells<{ labels::LIMITS.len() * LimitScope::LABELS.len() }>,
+    would_limit: CounterCells<1>,
 }
 
 /// Counters per route and target. Names are added and never removed.
 #[derive(Clone, Debug, Default)]
-struct Named {
+struct NamedCounters {
     routes: BTreeMap<Arc<str>, Arc<RouteCells>>,
     targets: BTreeMap<Arc<str>, Arc<TargetCells>>,
 }
@@ -86,51 +86,51 @@ struct Named {
 #[derive(Debug, Default)]
 struct RouteCells {
     /// By face, outcome and tier.
-    requests: Cells<{ FACES.len() * ENDINGS * TIERS }>,
+    requests: CounterCells<{ FACES.len() * REQUEST_OUTCOMES * TIERS }>,
 }
 
 #[derive(Debug)]
 struct FaceCells {
-    first_content: Durations,
-    duration: Durations,
-    overhead: Durations,
+    first_content: DurationHistogram,
+    duration: DurationHistogram,
+    overhead: DurationHistogram,
 }
 
 #[derive(Debug, Default)]
 struct TargetCells {
-    attempts: Cells<OUTCOMES>,
+    attempts: CounterCells<ATTEMPT_OUTCOMES>,
     /// Input, cache reads, cache writes, and output.
-    tokens: Cells<4>,
-    cost: Cells<{ Tier::ALL.len() }>,
+    tokens: CounterCells<4>,
+    cost: CounterCells<{ Tier::ALL.len() }>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let face = |_| FaceCells {
-            first_content: Durations::new(FIRST_CONTENT),
-            duration: Durations::new(DURATION),
-            overhead: Durations::new(OVERHEAD),
+            first_content: DurationHistogram::new(FIRST_CONTENT),
+            duration: DurationHistogram::new(DURATION),
+            overhead: DurationHistogram::new(OVERHEAD),
         };
         Self {
             named: ArcSwap::default(),
             no_route: Arc::default(),
             faces: std::array::from_fn(face),
-            lines_lost: Cells::default(),
-            directory_fallbacks: Cells::default(),
-            limited: Cells::default(),
-            would_limit: Cells::default(),
+            lines_dropped: CounterCells::default(),
+            directory_fallbacks: CounterCells::default(),
+            limited: CounterCells::default(),
+            would_limit: CounterCells::default(),
         }
     }
 }
 
 impl Metrics {
     /// Adds these names to the known ones.
-    pub fn know(
+    pub fn register_names(
         &self,
         routes: impl IntoIterator<Item: AsRef<str>>,
         targets: impl IntoIterator<Item: AsRef<str>>,
     ) {
-        let mut named = Named::clone(&self.named.load());
+        let mut named = NamedCounters::clone(&self.named.load());
         for route in routes {
             named.routes.entry(route.as_ref().into()).or_default();
         }
@@ -141,16 +141,16 @@ impl Metrics {
     }
 
     /// Counts a completed request.
-    pub fn settled(&self, record: &Record) {
-        let face = words::face(record.face);
+    pub fn record_request(&self, record: &RequestRecord) {
+        let face = labels::face_index(record.face);
         let (named, tier) = (self.named.load(), record.caller.map(|(_, tier, _)| tier));
         let route = record.route.as_ref().and_then(|route| named.routes.get(route));
         route
             .unwrap_or(&self.no_route)
             .requests
-            .add(place_of_request(face, words::ending(&record.verdict), words::tier(tier)), 1);
+            .add(request_index(face, labels::request_outcome(&record.outcome), labels::tier_index(tier)), 1);
         if let Some(cells) = self.faces.get(face) {
-            cells.duration.record(record.took);
+            cells.duration.record(record.duration);
             if let Some(first) = record.first_content {
                 cells.first_content.record(first);
             }
@@ -162,7 +162,7 @@ impl Metrics {
             self.directory_fallbacks.add(0, 1);
         }
         if let Some(limit) = &record.limit {
-            self.limited.add(words::limited(&limit.name, &limit.scope), 1);
+            self.limited.add(labels::limit_index(&limit.name, &limit.scope), 1);
         }
         if record.would_limit {
             self.would_limit.add(0, 1);
@@ -170,28 +170,28 @@ impl Metrics {
     }
 
     /// Counts a completed attempt.
-    pub fn attempted(&self, attempt: &AttemptRecord<'_>) {
+    pub fn record_attempt(&self, attempt: &AttemptRecord<'_>) {
         let named = self.named.load();
         let Some(cells) = named.targets.get(attempt.target) else { return };
-        cells.attempts.add(words::outcome(attempt.ending), 1);
+        cells.attempts.add(labels::attempt_outcome(attempt.status), 1);
         let usage = &attempt.usage;
-        for (place, tokens) in
+        for (index, tokens) in
             [usage.input, usage.cache_read, usage.cache_write, usage.output].into_iter().enumerate()
         {
-            cells.tokens.add(place, tokens);
+            cells.tokens.add(index, tokens);
         }
         cells.cost.add(attempt.tier.index(), attempt.cost.as_nanos());
     }
 
     /// Counts a lost log line.
-    pub(crate) fn lost_a_line(&self) {
-        self.lines_lost.add(0, 1);
+    pub(crate) fn count_dropped_line(&self) {
+        self.lines_dropped.add(0, 1);
     }
 
     /// The number of lost log lines.
     #[must_use]
-    pub fn lines_lost(&self) -> u64 {
-        self.lines_lost.get(0)
+    pub fn lines_dropped(&self) -> u64 {
+        self.lines_dropped.get(0)
     }
 
     /// The number of completed requests.
@@ -203,6 +203,6 @@ impl Metrics {
     }
 }
 
-const fn place_of_request(face: usize, ending: usize, tier: usize) -> usize {
-    (face * ENDINGS + ending) * TIERS + tier
+const fn request_index(face: usize, ending: usize, tier: usize) -> usize {
+    (face * REQUEST_OUTCOMES + ending) * TIERS + tier
 }

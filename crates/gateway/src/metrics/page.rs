@@ -3,7 +3,7 @@
 //! Families are written in the order of the table, each once, with help and type; label values are escaped. A family
 //! without samples is left out, for example that of a target that was not called yet.
 
-use super::table::{Kind, Metric};
+use super::table::{Metric, MetricKind};
 use std::fmt::{Display, Write as _};
 
 /// The content type of the page.
@@ -11,42 +11,47 @@ pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 
 /// A page that is being written.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct MetricsPage {
     text: String,
     /// The family whose header was written last.
     family: Option<&'static str>,
 }
 
-impl Page {
+impl MetricsPage {
     pub(super) fn into_text(self) -> String {
         self.text
     }
 
     /// Writes one sample of a counter or a gauge.
     pub(super) fn value(&mut self, metric: &'static Metric, labels: &[&str], value: impl Display) {
-        debug_assert_ne!(metric.kind(), Kind::Histogram, "{}", metric.name());
-        self.head(metric);
-        self.sample(metric, "", labels, None, value);
+        debug_assert_ne!(metric.kind(), MetricKind::Histogram, "{}", metric.name());
+        self.write_family_header(metric);
+        self.write_sample(metric, "", labels, None, value);
     }
 
     /// Writes one histogram: the buckets with their upper bounds, the one above the last bound, the sum and the count.
-    pub(super) fn histogram(&mut self, metric: &'static Metric, labels: &[&str], told: &Told<'_>) {
-        debug_assert_eq!(metric.kind(), Kind::Histogram, "{}", metric.name());
-        self.head(metric);
+    pub(super) fn histogram(
+        &mut self,
+        metric: &'static Metric,
+        labels: &[&str],
+        values: &HistogramValues<'_>,
+    ) {
+        debug_assert_eq!(metric.kind(), MetricKind::Histogram, "{}", metric.name());
+        self.write_family_header(metric);
         let mut below = 0_u64;
-        for (bound, count) in told.bounds.iter().zip(told.counts) {
+        for (bound, count) in values.bounds.iter().zip(values.counts) {
             below = below.saturating_add(*count);
-            self.sample(metric, "_bucket", labels, Some(&Seconds::of_micros(*bound)), below);
+            self.write_sample(metric, "_bucket", labels, Some(&Seconds::of_micros(*bound)), below);
         }
         // The last count is that of values above the last bound.
-        let above = told.counts.get(told.bounds.len()).copied().unwrap_or(0);
+        let above = values.counts.get(values.bounds.len()).copied().unwrap_or(0);
         let all = below.saturating_add(above);
-        self.sample(metric, "_bucket", labels, Some(&"+Inf"), all);
-        self.sample(metric, "_sum", labels, None, Seconds { nanos: told.sum_nanos });
-        self.sample(metric, "_count", labels, None, all);
+        self.write_sample(metric, "_bucket", labels, Some(&"+Inf"), all);
+        self.write_sample(metric, "_sum", labels, None, Seconds { nanos: values.sum_nanos });
+        self.write_sample(metric, "_count", labels, None, all);
     }
 
-    fn head(&mut self, metric: &'static Metric) {
+    fn write_family_header(&mut self, metric: &'static Metric) {
         let name = metric.name();
         if self.family == Some(name) {
             return;
@@ -57,7 +62,7 @@ impl Page {
         let _ = writeln!(self.text, "# TYPE {name} {}", metric.kind().name());
     }
 
-    fn sample(
+    fn write_sample(
         &mut self,
         metric: &Metric,
         suffix: &str,
@@ -98,7 +103,7 @@ impl Page {
 
 /// The values of a histogram.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct HistogramValues<'a> {
     /// Upper bounds in microseconds, ascending.
     pub(super) bounds: &'a [u64],
     /// The count of each bucket, and one more for values above the last bound.

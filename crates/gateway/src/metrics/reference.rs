@@ -1,6 +1,6 @@
 //! The reference page of all metrics.
 
-use super::{DURATION, FIRST_CONTENT, OVERHEAD, gather, table, words};
+use super::{DURATION, FIRST_CONTENT, OVERHEAD, gather, labels, table};
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
 use seawall_core::vocabulary::Tier;
@@ -10,12 +10,12 @@ const INTRODUCTION: &str = "\
 # Metrics
 
 `GET /metrics` on the admin listener returns these in the text format of Prometheus (0.0.4).
-`telemetry.metrics = false` switches it off; `telemetry.public_metrics = true` serves it on the callers' listener, too. Numbers count from the start of the process; what was counted
-for a route or a target stays when settings take it away. A series appears with its first value.
+`telemetry.metrics = false` switches it off; `telemetry.public_metrics = true` serves it on the callers' listener, too. Counters start at 0 when the
+process starts. Counts of a route or a target remain after it is removed from the settings. A series appears with its first value.
 
-Labels are words from the lists below, or names from settings (`route`, `target`). Nothing of a caller is ever a label.
+Label values are from the lists below, or names from the settings (`route`, `target`). No label identifies a caller.
 
-| metric | kind | labels | what it means |
+| metric | type | labels | description |
 | --- | --- | --- | --- |
 ";
 
@@ -35,25 +35,25 @@ pub fn metrics_reference() -> String {
             metric.help()
         );
     }
-    out.push_str("\n## Words\n\n| label | words |\n| --- | --- |\n");
-    let endings = || (0..words::ENDINGS).map(words::ending_words);
+    out.push_str("\n## Label values\n\n| label | values |\n| --- | --- |\n");
+    let outcomes = || (0..labels::REQUEST_OUTCOMES).map(labels::request_outcome_labels);
     let reasons =
-        |of: &str| endings().filter(|(verdict, _)| *verdict == of).map(|(_, reason)| reason).collect();
-    let queue = gather::outcomes(&QueueStats::default());
+        |of: &str| outcomes().filter(|(outcome, _)| *outcome == of).map(|(_, reason)| reason).collect();
+    let queue = gather::queue_outcomes(&QueueStats::default());
     let rows: [(&str, Vec<&str>); 9] = [
-        ("`face`", words::FACES.to_vec()),
+        ("`face`", labels::FACES.to_vec()),
         ("`tier`", Tier::ALL.map(Tier::name).to_vec()),
-        ("`verdict`", vec!["answered", "interrupted", "abandoned", "rejected"]),
-        ("`reason` of what was rejected", reasons("rejected")),
-        ("`reason` of what was interrupted", reasons("interrupted")),
-        ("`outcome` of attempts", (0..words::OUTCOMES).map(words::outcome_word).collect()),
-        ("`outcome` of queues", queue.map(|(word, _)| word).to_vec()),
-        ("`reason` of stops", StopReason::ALL.map(StopReason::label).to_vec()),
+        ("`outcome` of requests", vec!["answered", "interrupted", "abandoned", "rejected"]),
+        ("`reason` of rejected requests", reasons("rejected")),
+        ("`reason` of interrupted requests", reasons("interrupted")),
+        ("`outcome` of attempts", (0..labels::ATTEMPT_OUTCOMES).map(labels::attempt_outcome_label).collect()),
+        ("`outcome` of queues", queue.map(|(outcome, _)| outcome).to_vec()),
+        ("`reason` of `seawall_retry_stops_total`", StopReason::ALL.map(StopReason::label).to_vec()),
         ("`kind` of tokens", vec!["new", "cache_read", "cache_write"]),
     ];
-    for (label, words) in rows {
-        let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-        let _ = writeln!(out, "| {label} | {} |", words.join(", "));
+    for (label, values) in rows {
+        let values: Vec<String> = values.into_iter().map(|value| format!("`{value}`")).collect();
+        let _ = writeln!(out, "| {label} | {} |", values.join(", "));
     }
     out.push_str("\n## Buckets\n\nUpper bounds in milliseconds.\n\n| histogram | bounds |\n| --- | --- |\n");
     for (metric, bounds) in

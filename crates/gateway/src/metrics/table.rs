@@ -6,7 +6,7 @@
 
 /// The Prometheus type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     /// Only increases, until the process ends.
     Counter,
     /// Goes up and down.
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -29,7 +29,7 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Metric {
     name: &'static str,
-    kind: Kind,
+    kind: MetricKind,
     help: &'static str,
     labels: &'static [&'static str],
 }
@@ -39,7 +39,7 @@ impl Metric {
         self.name
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> MetricKind {
         self.kind
     }
 
@@ -56,7 +56,7 @@ macro_rules! metrics {
     ($( $constant:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal; )+) => {
         $(
             pub(super) static $constant: Metric =
-                Metric { name: $name, kind: Kind::$kind, help: $help, labels: &[$($label),*] };
+                Metric { name: $name, kind: MetricKind::$kind, help: $help, labels: &[$($label),*] };
         )+
 
         /// All metrics, in the order in which they are written.
@@ -66,111 +66,111 @@ macro_rules! metrics {
 
 metrics! {
     BUILD: Gauge "seawall_build_info" ["version"]
-        "Always 1; the label tells which version runs.";
+        "Always 1; the label is the version of the running program.";
     UPTIME: Gauge "seawall_uptime_seconds" []
-        "How long it has been running.";
+        "Seconds since the process started.";
     DRAINING: Gauge "seawall_draining" []
-        "1 while it takes no new work because it is about to end, else 0.";
+        "1 while the gateway is shutting down and accepts no new requests, else 0.";
     LEVEL: Gauge "seawall_level" []
-        "How far the shop has stepped down: 0 normal, 1 pressure, 2 high_load, 3 overload, 4 emergency.";
-    REQUESTS: Counter "seawall_requests_total" ["face", "route", "verdict", "reason", "tier"]
-        "Requests that are over, by how they ended. Route and tier are empty where they never became known.";
+        "Degradation level: 0 normal, 1 pressure, 2 high_load, 3 overload, 4 emergency.";
+    REQUESTS: Counter "seawall_requests_total" ["face", "route", "outcome", "reason", "tier"]
+        "Completed requests by outcome. Route and tier are empty if they were never determined.";
     FIRST_CONTENT: Histogram "seawall_first_content_seconds" ["face"]
-        "From a request's arrival to the first content of its answer.";
+        "Time from the arrival of a request to the first content of its answer.";
     DURATION: Histogram "seawall_request_duration_seconds" ["face"]
-        "From a request's arrival to its end.";
+        "Time from the arrival of a request to its end.";
     OVERHEAD: Histogram "seawall_overhead_seconds" ["face"]
-        "What Seawall itself added before the answer began, without waiting for targets, places and retries.";
+        "Latency added by the gateway itself before the answer began, excluding waits for targets, concurrency slots and retries.";
     ATTEMPTS: Counter "seawall_attempts_total" ["target", "outcome"]
-        "Attempts on targets that are over, by how they ended.";
+        "Completed attempts on targets, by outcome.";
     INPUT_TOKENS: Counter "seawall_input_tokens_total" ["target", "kind"]
-        "Tokens that went in, as the books have them: what the vendor told, or else the most it can have been.";
+        "Input tokens as charged: as reported by the vendor, or the maximum possible if it reported none.";
     OUTPUT_TOKENS: Counter "seawall_output_tokens_total" ["target"]
-        "Tokens that came out, as the books have them.";
+        "Output tokens as charged.";
     COST: Counter "seawall_cost_nanodollars_total" ["tier", "target"]
-        "Money posted, in billionths of a dollar.";
+        "Cost posted to the ledger, in billionths of a dollar.";
     RETRIES: Counter "seawall_retries_total" []
-        "Failed attempts after which the same target was tried again.";
+        "Failed attempts that were followed by a retry on the same target.";
     FAILOVERS: Counter "seawall_failovers_total" []
-        "Failed attempts after which another target was tried.";
+        "Failed attempts that were followed by an attempt on another target.";
     STOPS: Counter "seawall_retry_stops_total" ["reason"]
-        "Failed attempts after which the same target was not tried again, by why not.";
+        "Failed attempts that were not retried on the same target, by reason.";
     BREAKER: Gauge "seawall_breaker_phase" ["target"]
-        "Where a target's breaker stands: 0 closed (calls pass), 1 half-open (probes pass), 2 open (calls are blocked).";
+        "Phase of a target's breaker: 0 closed (calls pass), 1 half-open (probes pass), 2 open (calls are blocked).";
     OPEN_FOR_ONE: Gauge "seawall_breaker_open_for_one_caller" ["target"]
-        "1 while a target's breaker is open for one caller, who provoked the failures, and not for others; else 0.";
+        "1 while a target's breaker is open only for the one caller that caused the failures, else 0.";
     PANIC_CALLS: Counter "seawall_panic_calls_total" ["target"]
-        "Calls that were sent to a target although its breaker blocked, because it was only slow and no other could be asked.";
+        "Calls that were sent to a target despite its open breaker, because it was only slow and no other target was available.";
     CREDENTIAL_REJECTED: Gauge "seawall_target_credential_rejected" ["target"]
-        "1 while a target's vendor rejects our key, else 0.";
+        "1 while a target's vendor rejects our API key, else 0.";
     PRESSURE: Gauge "seawall_pressure" ["target"]
-        "How hard a target struggles: 0 normal, 1 slight, 2 high, 3 recovery, 4 open.";
-    HELD_BACK: Gauge "seawall_held_back_seconds" ["target"]
-        "How long calls to a target are still held back because its provider throttled us and named the wait.";
+        "Pressure on a target: 0 normal, 1 slight, 2 high, 3 recovery, 4 open.";
+    RETRY_AFTER: Gauge "seawall_target_retry_after_seconds" ["target"]
+        "Remaining wait that a target's provider named when it throttled us; no calls are sent meanwhile.";
     PACED_RATE: Gauge "seawall_paced_calls_per_second" ["target"]
-        "Calls a second that are sent to a target which throttled us in the last minute; without a value for others.";
+        "Calls per second sent to a target that throttled us in the last minute; absent for others.";
     PACED_WAITING: Gauge "seawall_paced_waiting" ["target"]
-        "Requests that wait until a throttling target takes them.";
+        "Requests that wait to be sent to a throttling target.";
     IN_FLIGHT: Gauge "seawall_in_flight" ["target"]
-        "Calls under way.";
+        "Calls in flight.";
     IN_FLIGHT_LIMIT: Gauge "seawall_in_flight_limit" ["target"]
-        "How many calls may be under way at once.";
+        "Maximum number of calls in flight.";
     IN_FLIGHT_PEAK: Gauge "seawall_in_flight_peak" ["target"]
-        "The most calls that were ever under way at once.";
+        "Highest number of calls in flight since the start.";
     QUEUE_SIZE: Gauge "seawall_queue_size" ["target"]
-        "Requests that wait for a place at a target.";
+        "Requests that wait for a concurrency slot at a target.";
     QUEUE_CAPACITY: Gauge "seawall_queue_capacity" ["target"]
-        "How many may wait.";
+        "Maximum number of waiting requests.";
     QUEUE_ENTERED: Counter "seawall_queue_entered_total" ["target"]
-        "Requests that were let into the line for a target.";
+        "Requests that entered the queue of a target.";
     QUEUE_OLDEST: Gauge "seawall_queue_oldest_seconds" ["target"]
-        "How long the oldest of those that wait has waited.";
+        "Time that the oldest waiting request has waited.";
     QUEUE_OUTCOMES: Counter "seawall_queue_outcomes_total" ["target", "outcome"]
-        "What became of requests that wanted to wait for a place.";
-    OVERRUNS: Counter "seawall_overruns_total" ["target"]
+        "Requests that needed a queue, by outcome.";
+    OVERRUNS: Counter "seawall_cost_overruns_total" ["target"]
         "Calls that cost more than was reserved for them.";
-    SET_ASIDE: Gauge "seawall_target_set_aside" ["target"]
-        "1 while a target is not called because three of its calls within ten minutes cost more than was reserved, else 0.";
+    EJECTED: Gauge "seawall_target_ejected" ["target"]
+        "1 while a target is ejected because three of its calls within ten minutes cost more than was reserved, else 0.";
     DAY_CAP: Gauge "seawall_budget_day_cap_nanodollars" []
-        "What all may spend on this day (UTC).";
+        "Daily budget of all callers (UTC day).";
     BUDGET_CAP: Gauge "seawall_budget_cap_nanodollars" ["tier"]
-        "What a tier may spend on this day (UTC).";
+        "Daily budget of a tier (UTC day).";
     BUDGET_POSTED: Gauge "seawall_budget_posted_nanodollars" ["tier"]
-        "What this day's calls have cost.";
+        "Cost of today's calls.";
     BUDGET_HELD: Gauge "seawall_budget_held_nanodollars" ["tier"]
-        "What calls under way may still cost.";
+        "Amount reserved for calls in flight.";
     BUDGET_OVERRUN: Gauge "seawall_budget_overrun_nanodollars" []
-        "What this day's calls have cost beyond what was reserved for them; part of what is posted.";
+        "Cost of today's calls beyond their reservations; included in the posted amount.";
     JOURNAL_FAILURES: Counter "seawall_journal_failures_total" []
-        "Entries of the books that could not be written to the journal.";
+        "Ledger entries that could not be written to the journal.";
     JOURNAL_UP: Gauge "seawall_journal_up" []
-        "1 while the journal can be written, 0 while it cannot: then nothing is reserved and no model is asked.";
+        "1 while the journal can be written, 0 while it cannot; then nothing is reserved and no model is called.";
     DIRECTORY_FALLBACKS: Counter "seawall_directory_fallbacks_total" []
-        "Requests whose caller's tier nobody could be asked for, so that the least was given.";
-    LIMITED: Counter "seawall_limited_total" ["limit", "scope"]
-        "Requests that a limit refused, or would have refused if it were enforced, by limit and by whose requests it counts.";
+        "Requests whose caller was given the lowest tier because the caller directory did not answer.";
+    RATE_LIMITED: Counter "seawall_rate_limited_total" ["limit", "scope"]
+        "Requests that exceeded a rate limit, enforced or only observed, by limit and scope.";
     WOULD_LIMIT: Counter "seawall_would_limit_total" []
-        "Requests that a limit would have refused that is tried and not enforced.";
-    SHARED_HERE: Gauge "seawall_shared_store_here" []
-        "1 while the store that a fleet shares decides over limits, 0 while this node does alone. Only with such a store.";
-    SHARED_ALONE: Counter "seawall_shared_store_decided_alone_total" []
-        "Requests that this node decided without the store that a fleet shares.";
-    SHARED_UNSETTLED: Counter "seawall_shared_store_unsettled_total" []
-        "Settlements that did not reach the store that a fleet shares.";
+        "Requests that exceeded a rate limit that is only observed.";
+    SHARED_UP: Gauge "seawall_shared_store_up" []
+        "1 while the shared store decides limits for the fleet, 0 while this node decides alone; absent without a shared store.";
+    SHARED_LOCAL_DECISIONS: Counter "seawall_shared_store_local_decisions_total" []
+        "Requests that this node decided without the shared store.";
+    SHARED_LOST_SETTLEMENTS: Counter "seawall_shared_store_lost_settlements_total" []
+        "Settlements that did not reach the shared store.";
     CONNECTIONS: Gauge "seawall_connections" []
-        "Connections of callers that are open.";
+        "Open connections of callers.";
     CONNECTIONS_LIMIT: Gauge "seawall_connections_limit" []
-        "How many connections of callers may be open at once, as far as the system has files.";
+        "Maximum number of open connections of callers, within the file-descriptor limit.";
     CONNECTIONS_ENDED: Counter "seawall_connections_ended_total" ["reason"]
         "Connections that were refused (max_connections, max_connections_per_address) or closed (idle_timeout, send_timeout, http2_flood).";
     BODY_MEMORY: Gauge "seawall_body_memory_bytes" []
-        "Bytes of request bodies that are in memory.";
+        "Bytes of request bodies in memory.";
     BODY_MEMORY_LIMIT: Gauge "seawall_body_memory_limit_bytes" []
-        "Bytes of request bodies that may be in memory at once.";
-    LINES_LOST: Counter "seawall_log_lines_lost_total" []
-        "Lines of the access log that its sink was too slow for.";
+        "Maximum bytes of request bodies in memory.";
+    LINES_DROPPED: Counter "seawall_log_lines_dropped_total" []
+        "Access-log lines that were dropped because the sink was too slow.";
     MEMORY: Gauge "process_resident_memory_bytes" []
-        "Memory of the process that is in use. Linux only.";
+        "Resident memory of the process. Linux only.";
     OPEN_FILES: Gauge "process_open_fds" []
-        "Files and sockets that the process has open. Linux only.";
+        "Open file descriptors of the process. Linux only.";
 }

@@ -1,13 +1,15 @@
 //! The table, the page and the counters.
 
-use super::page::{Page, Seconds, Told};
-use super::table::{self, ALL, Kind};
+use super::page::{HistogramValues, MetricsPage, Seconds};
+use super::table::{self, ALL, MetricKind};
 use super::{DURATION, FIRST_CONTENT, Metrics, OVERHEAD, metrics_reference};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{AttemptEnding, AttemptRecord, Record, Rejection, Tier, TierOrigin, Verdict};
+use seawall_pipeline::{
+    AttemptRecord, AttemptStatus, Rejection, RequestOutcome, RequestRecord, Tier, TierOrigin,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ fn names_are_valid_and_follow_the_customs() {
     for metric in ALL {
         let name = metric.name();
         assert!(is_name(name) && (name.starts_with("seawall_") || name.starts_with("process_")), "{name}");
-        assert_eq!(metric.kind() == Kind::Counter, name.ends_with("_total"), "{name}");
+        assert_eq!(metric.kind() == MetricKind::Counter, name.ends_with("_total"), "{name}");
         for reserved in ["_bucket", "_sum", "_count"] {
             assert!(!name.ends_with(reserved), "{name}");
         }
@@ -34,17 +36,14 @@ fn names_are_valid_and_follow_the_customs() {
 }
 
 #[test]
-fn no_label_can_tell_who_asked() {
+fn no_label_identifies_a_caller() {
     // The values of `limit` are limits of the settings and do not identify a caller.
-    let known = [
-        "version", "face", "route", "verdict", "reason", "tier", "target", "outcome", "kind", "limit",
-        "scope",
-    ];
+    let known = ["version", "face", "route", "reason", "tier", "target", "outcome", "kind", "limit", "scope"];
     assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
 }
 
 #[test]
-fn the_page_for_people_has_every_metric() {
+fn the_reference_page_has_every_metric() {
     let page = metrics_reference();
     assert!(ALL.iter().all(|metric| page.contains(&format!(
         "| `{}` | {} |",
@@ -52,7 +51,7 @@ fn the_page_for_people_has_every_metric() {
         metric.kind().name()
     ))));
     assert!(page.contains("| `seawall_overhead_seconds` | 0.05, 0.1, 0.2, 0.5, 1, "));
-    assert!(page.contains("`rejected` |") && page.contains("`stopping`, `other` |"), "{page}");
+    assert!(page.contains("`rejected` |") && page.contains("`shutting_down`, `other` |"), "{page}");
 }
 
 #[test]
@@ -71,14 +70,14 @@ fn seconds_have_all_their_digits_and_no_more() {
 
 #[test]
 fn a_page_is_written_as_the_format_has_it() {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     page.value(&table::UPTIME, &[], 5);
     page.value(&table::COST, &["prime", "a\"b\\c\nd\u{7}"], 7);
     page.value(&table::COST, &["guest", "x"], 8);
     page.histogram(
         &table::OVERHEAD,
         &["openai"],
-        &Told { bounds: &[50, 1_500_000], counts: &[1, 2, 4], sum_nanos: 10 },
+        &HistogramValues { bounds: &[50, 1_500_000], counts: &[1, 2, 4], sum_nanos: 10 },
     );
     let text = page.into_text();
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with("# HELP")).collect();
@@ -101,8 +100,8 @@ fn a_page_is_written_as_the_format_has_it() {
     assert_eq!(text.matches("# HELP").count(), 3);
 }
 
-fn record(verdict: Verdict) -> Record {
-    Record {
+fn record(outcome: RequestOutcome) -> RequestRecord {
+    RequestRecord {
         id: 1,
         face: "anthropic",
         caller: Some((7, Tier::Prime, TierOrigin::Settings)),
@@ -112,14 +111,14 @@ fn record(verdict: Verdict) -> Record {
         would_limit: false,
         limit: None,
         cause: None,
-        verdict,
+        outcome,
         attempts: 1,
         usage: Usage::default(),
         cost: Money::ZERO,
         overrun: Money::ZERO,
-        is_bounded: false,
+        is_capped: false,
         first_content: None,
-        took: Duration::ZERO,
+        duration: Duration::ZERO,
         overhead: None,
         ended: Timestamp::ZERO,
     }
@@ -127,7 +126,7 @@ fn record(verdict: Verdict) -> Record {
 
 /// The counters alone, as a page.
 fn text(metrics: &Metrics) -> String {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     metrics.write_requests(&mut page);
     metrics.write_faces(&mut page);
     metrics.write_attempts(&mut page);
@@ -144,14 +143,14 @@ fn a_bound_belongs_to_the_bucket_below_it() {
         assert!(bounds.is_sorted_by(|one, next| one < next));
         for bound in bounds {
             for (nanos, is_in) in [(bound * 1_000, 1), (bound * 1_000 + 1, 0)] {
-                let (metrics, took) = (Metrics::default(), Duration::from_nanos(nanos));
-                let record = Record {
-                    took,
-                    first_content: Some(took),
-                    overhead: Some(took),
-                    ..record(Verdict::Answered)
+                let (metrics, duration) = (Metrics::default(), Duration::from_nanos(nanos));
+                let record = RequestRecord {
+                    duration,
+                    first_content: Some(duration),
+                    overhead: Some(duration),
+                    ..record(RequestOutcome::Answered)
                 };
-                metrics.settled(&record);
+                metrics.record_request(&record);
                 let le = Seconds { nanos: bound * 1_000 };
                 let line = format!("{name}_bucket{{face=\"anthropic\",le=\"{le}\"}} {is_in}\n");
                 assert!(text(&metrics).contains(&line), "{line} in {}", text(&metrics));
@@ -163,41 +162,44 @@ fn a_bound_belongs_to_the_bucket_below_it() {
 #[test]
 fn what_was_counted_stays_when_a_name_goes_and_goes_on_when_it_comes_back() {
     let metrics = Metrics::default();
-    metrics.know(["manga"], ["strong"]);
-    metrics.settled(&record(Verdict::Answered));
-    metrics.know(["novel"], ["other"]);
-    metrics.settled(&record(Verdict::Answered));
-    metrics.know(["manga"], ["strong"]);
-    metrics.settled(&record(Verdict::Answered));
-    let line = r#"seawall_requests_total{face="anthropic",route="manga",verdict="answered",reason="",tier="prime"} 3"#;
+    metrics.register_names(["manga"], ["strong"]);
+    metrics.record_request(&record(RequestOutcome::Answered));
+    metrics.register_names(["novel"], ["other"]);
+    metrics.record_request(&record(RequestOutcome::Answered));
+    metrics.register_names(["manga"], ["strong"]);
+    metrics.record_request(&record(RequestOutcome::Answered));
+    let line = r#"seawall_requests_total{face="anthropic",route="manga",outcome="answered",reason="",tier="prime"} 3"#;
     assert!(text(&metrics).contains(line), "{}", text(&metrics));
     assert!(text(&metrics).contains("seawall_output_tokens_total{target=\"other\"} 0\n"));
     assert_eq!(metrics.requests(), 3);
 }
 
 #[test]
-fn who_could_not_be_asked_for_is_counted() {
+fn directory_fallbacks_are_counted() {
     let metrics = Metrics::default();
     for origin in [TierOrigin::Fallback, TierOrigin::Settings, TierOrigin::Directory, TierOrigin::Guest] {
-        metrics.settled(&Record { caller: Some((1, Tier::Guest, origin)), ..record(Verdict::Answered) });
+        metrics.record_request(&RequestRecord {
+            caller: Some((1, Tier::Guest, origin)),
+            ..record(RequestOutcome::Answered)
+        });
     }
     assert_eq!(metrics.directory_fallbacks.get(0), 1);
 }
 
-fn verdict() -> impl Strategy<Value = Verdict> {
+fn outcome() -> impl Strategy<Value = RequestOutcome> {
     prop_oneof![
-        Just(Verdict::Answered),
-        Just(Verdict::Abandoned),
-        prop::sample::select(&FailureKind::ALL[..]).prop_map(Verdict::Interrupted),
-        prop::sample::select(&Rejection::LABELS[..]).prop_map(Verdict::Rejected),
+        Just(RequestOutcome::Answered),
+        Just(RequestOutcome::Abandoned),
+        prop::sample::select(&FailureKind::ALL[..]).prop_map(RequestOutcome::Interrupted),
+        prop::sample::select(&Rejection::LABELS[..]).prop_map(RequestOutcome::Rejected),
     ]
 }
 
-fn ending() -> impl Strategy<Value = AttemptEnding> {
+fn ending() -> impl Strategy<Value = AttemptStatus> {
     prop_oneof![
-        Just(AttemptEnding::Succeeded),
-        Just(AttemptEnding::Abandoned),
-        prop::sample::select(&FailureKind::ALL[..]).prop_map(AttemptEnding::Failed),
+        Just(AttemptStatus::Succeeded),
+        Just(AttemptStatus::Abandoned),
+        prop::sample::select(&FailureKind::ALL[..]).prop_map(AttemptStatus::Failed),
     ]
 }
 
@@ -214,12 +216,12 @@ fn series(text: &str) -> BTreeMap<String, u64> {
 proptest! {
     /// Compared with a naive model: a map with one entry per series.
     #[test]
-    fn every_request_and_every_attempt_is_counted_under_its_own_words(
+    fn every_request_and_attempt_is_counted_under_its_own_labels(
         requests in prop::collection::vec(
             (
                 prop::sample::select(&["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "chat"][..]),
                 prop::option::of(prop::sample::select(&["manga", "novel"][..])),
-                verdict(),
+                outcome(),
                 prop::option::of(prop::sample::select(&Tier::ALL[..])),
             ),
             0..40,
@@ -230,7 +232,7 @@ proptest! {
         ),
     ) {
         let metrics = Metrics::default();
-        metrics.know(["manga", "novel"], ["strong", "fast"]);
+        metrics.register_names(["manga", "novel"], ["strong", "fast"]);
         let mut expected: BTreeMap<String, u64> = BTreeMap::new();
         let mut add = |series: String, amount: u64| {
             if amount > 0 {
@@ -238,31 +240,31 @@ proptest! {
             }
         };
         let count = requests.len() as u64;
-        for (face, route, verdict, tier) in requests {
-            let (word, reason) = match &verdict {
-                Verdict::Answered => ("answered", ""),
-                Verdict::Abandoned => ("abandoned", ""),
-                Verdict::Interrupted(kind) => ("interrupted", kind.label()),
-                Verdict::Rejected(label) => ("rejected", *label),
+        for (face, route, outcome, tier) in requests {
+            let (label, reason) = match &outcome {
+                RequestOutcome::Answered => ("answered", ""),
+                RequestOutcome::Abandoned => ("abandoned", ""),
+                RequestOutcome::Interrupted(kind) => ("interrupted", kind.label()),
+                RequestOutcome::Rejected(label) => ("rejected", *label),
             };
             add(format!(
-                "seawall_requests_total{{face=\"{face}\",route=\"{}\",verdict=\"{word}\",reason=\"{reason}\",tier=\"{}\"}}",
+                "seawall_requests_total{{face=\"{face}\",route=\"{}\",outcome=\"{label}\",reason=\"{reason}\",tier=\"{}\"}}",
                 route.unwrap_or_default(),
                 tier.map_or("", Tier::name),
             ), 1);
-            metrics.settled(&Record {
+            metrics.record_request(&RequestRecord {
                 face,
                 route: route.map(Into::into),
                 caller: tier.map(|tier| (1, tier, TierOrigin::Settings)),
-                ..record(verdict)
+                ..record(outcome)
             });
         }
-        for (target, ending, tier, numbers) in attempts {
+        for (target, status, tier, numbers) in attempts {
             let [input, cache_read, cache_write, output, cost] = numbers.map(u64::from);
-            let outcome = match ending {
-                AttemptEnding::Succeeded => "succeeded",
-                AttemptEnding::Abandoned => "abandoned",
-                AttemptEnding::Failed(kind) => kind.label(),
+            let outcome = match status {
+                AttemptStatus::Succeeded => "succeeded",
+                AttemptStatus::Abandoned => "abandoned",
+                AttemptStatus::Failed(kind) => kind.label(),
             };
             add(format!("seawall_attempts_total{{target=\"{target}\",outcome=\"{outcome}\"}}"), 1);
             for (kind, tokens) in [("new", input), ("cache_read", cache_read), ("cache_write", cache_write)] {
@@ -270,14 +272,14 @@ proptest! {
             }
             add(format!("seawall_output_tokens_total{{target=\"{target}\"}}"), output);
             add(format!("seawall_cost_nanodollars_total{{tier=\"{}\",target=\"{target}\"}}", tier.name()), cost);
-            metrics.attempted(&AttemptRecord {
+            metrics.record_attempt(&AttemptRecord {
                 target: &Arc::from(target),
                 tier,
-                ending,
+                status,
                 usage: Usage { input, cache_read, cache_write, output, ..Usage::default() },
                 cost: Money::from_nanos(cost),
                 overrun: Money::ZERO,
-                is_bounded: false,
+                is_capped: false,
             });
         }
         prop_assert_eq!(series(&text(&metrics)), expected);

@@ -2,93 +2,93 @@
 //! are left out.
 
 use super::reference;
-use seawall_pipeline::speech::{Face, request_id_header};
-use seawall_wire::Dialect;
+use seawall_pipeline::dialect::{Face, request_id_header};
+use seawall_wire::Vendor;
 use serde_json::{Map, Value, json};
 
 /// The kind of response that has a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Occasion {
+pub(super) enum ResponseKind {
     Answer,
-    Refusal,
+    Error,
 }
 
 /// The faces that send a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
-    Everybody,
+enum HeaderScope {
+    AllFaces,
     /// Faces whose request id is in this header.
-    OfRequestId,
-    OfBedrock,
-    OfInvoke,
+    RequestId,
+    Bedrock,
+    Invoke,
 }
 
-struct Header {
+struct ResponseHeader {
     name: &'static str,
     /// The JSON Schema type of the value.
     kind: &'static str,
-    on: &'static [Occasion],
-    whose: Whose,
-    about: &'static str,
+    on: &'static [ResponseKind],
+    scope: HeaderScope,
+    description: &'static str,
 }
 
-const BOTH: &[Occasion] = &[Occasion::Answer, Occasion::Refusal];
-const ANSWER: &[Occasion] = &[Occasion::Answer];
-const REFUSAL: &[Occasion] = &[Occasion::Refusal];
+const BOTH: &[ResponseKind] = &[ResponseKind::Answer, ResponseKind::Error];
+const ANSWER: &[ResponseKind] = &[ResponseKind::Answer];
+const ERROR: &[ResponseKind] = &[ResponseKind::Error];
 
 const fn header(
     name: &'static str,
     kind: &'static str,
-    on: &'static [Occasion],
-    whose: Whose,
-    about: &'static str,
-) -> Header {
-    Header { name, kind, on, whose, about }
+    on: &'static [ResponseKind],
+    scope: HeaderScope,
+    description: &'static str,
+) -> ResponseHeader {
+    ResponseHeader { name, kind, on, scope, description }
 }
 
-use Whose::{Everybody, OfBedrock, OfInvoke, OfRequestId};
+use HeaderScope::{AllFaces, Bedrock, Invoke, RequestId};
 
 #[rustfmt::skip] // A table is read by its columns.
-static HEADERS: &[Header] = &[
-    header("request-id", "string", BOTH, OfRequestId, "What the request is called in logs: `req_` and 16 hexadecimal digits."),
-    header("x-request-id", "string", BOTH, OfRequestId, "What the request is called in logs: `req_` and 16 hexadecimal digits."),
-    header("x-amzn-requestid", "string", BOTH, OfRequestId, "What the request is called in logs: `req_` and 16 hexadecimal digits."),
-    header("x-seawall-rung", "string", ANSWER, Everybody, "Which way it was answered."),
-    header("x-seawall-target", "string", ANSWER, Everybody, "Which target answered."),
-    header("x-seawall-attempts", "integer", BOTH, Everybody, "Attempts made on targets."),
-    header("x-seawall-cost", "string", BOTH, Everybody, "What it cost, in dollars with nine digits behind the point. Not with a stream, whose cost is not known at its head."),
-    header("x-seawall-max-tokens", "integer", ANSWER, Everybody, "The limit of output that was added, because the request named none and the model's maximum is more than a tenth of what a budget has left, or not known."),
-    header("x-seawall-overhead-ms", "number", ANSWER, Everybody, "What the gateway itself added before the answer began, in milliseconds."),
-    header("x-seawall-level", "integer", ANSWER, Everybody, "How far the shop has stepped down: 0 is normal, 4 is no model for anybody."),
-    header("ratelimit", "string", BOTH, Everybody, "The limit with the least left, as a structured field: its name, and `r`, what is left of it. With a refusal by a limit that limit, and `t`, in how many seconds it has room."),
-    header("ratelimit-policy", "string", BOTH, Everybody, "All limits of the caller's tier, or the one of another scope that refused, as a structured field: their names, `q`, how many they let through, and `w`, in how many seconds."),
-    header("retry-after", "integer", REFUSAL, Everybody, "When to come back, in seconds, rounded up."),
-    header("retry-after-ms", "integer", REFUSAL, Everybody, "The same in milliseconds."),
-    header("x-should-retry", "boolean", REFUSAL, Everybody, "Whether a client library should try again by itself; its own rules hold where this is missing."),
-    header("x-amz-retry-after", "integer", REFUSAL, OfBedrock, "When to come back, in milliseconds."),
-    header("x-amzn-errortype", "string", REFUSAL, OfBedrock, "The name of the error."),
-    header("x-amzn-bedrock-content-type", "string", ANSWER, OfInvoke, "What the frames of a stream hold."),
-    header("x-amzn-bedrock-input-token-count", "integer", ANSWER, OfInvoke, "Tokens that went in."),
-    header("x-amzn-bedrock-output-token-count", "integer", ANSWER, OfInvoke, "Tokens that came out."),
-    header("x-amzn-bedrock-cache-read-input-token-count", "integer", ANSWER, OfInvoke, "Tokens that were read from the vendor's cache."),
-    header("x-amzn-bedrock-cache-write-input-token-count", "integer", ANSWER, OfInvoke, "Tokens that were written to the vendor's cache."),
-    header("x-amzn-bedrock-invocation-latency", "integer", ANSWER, OfInvoke, "How long it took, in milliseconds."),
+static HEADERS: &[ResponseHeader] = &[
+    header("request-id", "string", BOTH, RequestId, "The request id, also in the access log: `req_` and 16 hexadecimal digits."),
+    header("x-request-id", "string", BOTH, RequestId, "The request id, also in the access log: `req_` and 16 hexadecimal digits."),
+    header("x-amzn-requestid", "string", BOTH, RequestId, "The request id, also in the access log: `req_` and 16 hexadecimal digits."),
+    header("x-seawall-rung", "string", ANSWER, AllFaces, "The rung that answered: how the answer was produced."),
+    header("x-seawall-target", "string", ANSWER, AllFaces, "The target that answered."),
+    header("x-seawall-attempts", "integer", BOTH, AllFaces, "Number of attempts on targets."),
+    header("x-seawall-cost", "string", BOTH, AllFaces, "Cost in dollars, with nine decimal places. Absent for a stream, whose cost is known only at its end."),
+    header("x-seawall-max-tokens", "integer", ANSWER, AllFaces, "The output limit that was added because the request has none and the model's maximum is unknown or would cost more than a tenth of a remaining budget."),
+    header("x-seawall-overhead-ms", "number", ANSWER, AllFaces, "Latency added by the gateway before the answer began, in milliseconds."),
+    header("x-seawall-level", "integer", ANSWER, AllFaces, "Degradation level: 0 is normal; at 4 no model is called."),
+    header("ratelimit", "string", BOTH, AllFaces, "The limit with the least remaining, as a structured field: its name and `r`, the remaining amount. If a limit refused the request, that limit, with `t`, the seconds until it has room."),
+    header("ratelimit-policy", "string", BOTH, AllFaces, "All limits of the caller's tier, or the limit of another scope that refused, as a structured field: name, `q`, the quota, and `w`, the window in seconds."),
+    header("retry-after", "integer", ERROR, AllFaces, "When to retry, in seconds, rounded up."),
+    header("retry-after-ms", "integer", ERROR, AllFaces, "When to retry, in milliseconds."),
+    header("x-should-retry", "boolean", ERROR, AllFaces, "Whether a client library should retry automatically; if absent, its own rules apply."),
+    header("x-amz-retry-after", "integer", ERROR, Bedrock, "When to retry, in milliseconds."),
+    header("x-amzn-errortype", "string", ERROR, Bedrock, "The exception name."),
+    header("x-amzn-bedrock-content-type", "string", ANSWER, Invoke, "Content type of the frames of a stream."),
+    header("x-amzn-bedrock-input-token-count", "integer", ANSWER, Invoke, "Input tokens."),
+    header("x-amzn-bedrock-output-token-count", "integer", ANSWER, Invoke, "Output tokens."),
+    header("x-amzn-bedrock-cache-read-input-token-count", "integer", ANSWER, Invoke, "Input tokens read from the vendor's cache."),
+    header("x-amzn-bedrock-cache-write-input-token-count", "integer", ANSWER, Invoke, "Input tokens written to the vendor's cache."),
+    header("x-amzn-bedrock-invocation-latency", "integer", ANSWER, Invoke, "Duration of the call, in milliseconds."),
 ];
 
-impl Header {
+impl ResponseHeader {
     fn is_for(&self, face: Face) -> bool {
-        match self.whose {
-            Everybody => true,
-            OfRequestId => request_id_header(face).eq_ignore_ascii_case(self.name),
-            OfBedrock => face.vendor() == Some(Dialect::Bedrock),
-            OfInvoke => face == Face::BedrockInvoke,
+        match self.scope {
+            AllFaces => true,
+            RequestId => request_id_header(face).eq_ignore_ascii_case(self.name),
+            Bedrock => face.vendor() == Some(Vendor::Bedrock),
+            Invoke => face == Face::BedrockInvoke,
         }
     }
 }
 
 /// References to the headers of such a response.
-pub(super) fn of(occasion: Occasion, face: Face) -> Value {
-    let here = HEADERS.iter().filter(|header| header.on.contains(&occasion) && header.is_for(face));
+pub(super) fn references(response: ResponseKind, face: Face) -> Value {
+    let here = HEADERS.iter().filter(|header| header.on.contains(&response) && header.is_for(face));
     let headers: Map<String, Value> =
         here.map(|header| (header.name.to_owned(), reference("headers", header.name))).collect();
     headers.into()
@@ -96,8 +96,8 @@ pub(super) fn of(occasion: Occasion, face: Face) -> Value {
 
 /// The definitions of all headers.
 pub(super) fn components() -> Value {
-    let described = |header: &Header| {
-        let value = json!({ "description": header.about, "schema": { "type": header.kind } });
+    let described = |header: &ResponseHeader| {
+        let value = json!({ "description": header.description, "schema": { "type": header.kind } });
         (header.name.to_owned(), value)
     };
     HEADERS.iter().map(described).collect::<Map<String, Value>>().into()

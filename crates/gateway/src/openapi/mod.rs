@@ -20,11 +20,11 @@ mod schemas;
 mod tests;
 
 use bytes::Bytes;
-use headers::Occasion;
-use paths::{Body, Operation, PATHS, Refusals};
-use seawall_pipeline::chat::refusal_code;
-use seawall_pipeline::speech::Face;
-use seawall_wire::{Dialect, Refusal, anthropic, bedrock, openai};
+use headers::ResponseKind;
+use paths::{OpenApiOperation, PATHS, PossibleErrors, ResponseContent};
+use seawall_pipeline::chat::error_code;
+use seawall_pipeline::dialect::Face;
+use seawall_wire::{ApiErrorKind, Vendor, anthropic, bedrock, openai};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -45,16 +45,16 @@ fn document() -> Value {
     let mut paths = Map::new();
     for operation in PATHS {
         let entry = paths.entry(operation.path).or_insert_with(|| json!({}));
-        entry[operation.method] = described(operation);
+        entry[operation.method] = describe_operation(operation);
     }
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Seawall",
             "summary": "A resilience gateway for foundation models.",
-            "description": "Callers speak the dialect of their client library; the model they name is a route of the \
-                            gateway's settings. Bodies are the vendors' own: listed here is what Seawall requires and \
-                            looks at, and everything else is passed on or translated.",
+            "description": "Callers use the API of their client library; the model that they name is a route in the \
+                            gateway's settings. Bodies are the vendors' own. This document lists the fields that Seawall \
+                            requires and inspects; all others are passed on or translated.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT OR Apache-2.0" },
         },
@@ -62,8 +62,8 @@ fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "key": { "type": "apiKey", "in": "header", "name": "x-api-key", "description": "A caller's key." },
-                "bearer": { "type": "http", "scheme": "bearer", "description": "The same key, sent the other way." },
+                "key": { "type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key." },
+                "bearer": { "type": "http", "scheme": "bearer", "description": "The same API key, or a JSON Web Token." },
             },
             "parameters": paths::parameters(),
             "headers": headers::components(),
@@ -72,7 +72,7 @@ fn document() -> Value {
     })
 }
 
-fn described(operation: &Operation) -> Value {
+fn describe_operation(operation: &OpenApiOperation) -> Value {
     let mut value = json!({
         "operationId": operation.id,
         "summary": operation.summary,
@@ -86,7 +86,7 @@ fn described(operation: &Operation) -> Value {
         let content = json!({ "application/json": { "schema": reference("schemas", schema) } });
         value["requestBody"] = json!({ "required": true, "content": content });
     }
-    if operation.is_open {
+    if operation.is_public {
         value["security"] = json!([]);
     }
     value
@@ -96,83 +96,86 @@ fn reference(section: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/components/{section}/{name}") })
 }
 
-fn responses(operation: &Operation) -> Value {
+fn responses(operation: &OpenApiOperation) -> Value {
     let mut all = Map::new();
     let mut content = Map::new();
-    for Body { content_type, schema } in operation.answers {
+    for ResponseContent { content_type, schema } in operation.responses {
         content.insert((*content_type).to_owned(), json!({ "schema": reference("schemas", schema) }));
     }
-    let mut answered = json!({ "description": "The answer.", "content": content });
-    if let Some(face) = operation.face.filter(|_| operation.refusals == Refusals::All) {
-        answered["headers"] = headers::of(Occasion::Answer, face);
+    let mut answered = json!({ "description": "Success.", "content": content });
+    if let Some(face) = operation.face.filter(|_| operation.errors == PossibleErrors::All) {
+        answered["headers"] = headers::references(ResponseKind::Answer, face);
     }
     all.insert("200".to_owned(), answered);
-    if operation.is_ready {
+    if operation.is_readiness {
         let text = json!({ "text/plain": { "schema": { "type": "string" } } });
-        all.insert("503".to_owned(), json!({ "description": "It takes no new requests.", "content": text }));
+        all.insert(
+            "503".to_owned(),
+            json!({ "description": "Not ready: the gateway accepts no new requests.", "content": text }),
+        );
     }
     let face = operation.face.unwrap_or(Face::OpenAiChat);
-    for (status, refusals) in by_status(face, operation.refusals) {
-        all.insert(status.to_string(), refused(face, &refusals));
+    for (status, errors) in by_status(face, operation.errors) {
+        all.insert(status.to_string(), describe_errors(face, &errors));
     }
     all.into()
 }
 
 /// The rejections of a face, grouped by HTTP status.
-fn by_status(face: Face, refusals: Refusals) -> BTreeMap<u16, Vec<Refusal>> {
-    let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
-    for refusal in Refusal::ALL.into_iter().filter(|refusal| refusals.has(*refusal)) {
+fn by_status(face: Face, errors: PossibleErrors) -> BTreeMap<u16, Vec<ApiErrorKind>> {
+    let mut by_status: BTreeMap<u16, Vec<ApiErrorKind>> = BTreeMap::new();
+    for error_kind in ApiErrorKind::ALL.into_iter().filter(|error_kind| errors.has(*error_kind)) {
         let status = match face.vendor() {
-            Some(Dialect::Anthropic) => anthropic::status_of(refusal),
-            Some(Dialect::OpenAi) | None => openai::status_of(refusal),
-            Some(Dialect::Bedrock) => bedrock::refusal_status(refusal),
+            Some(Vendor::Anthropic) => anthropic::status_of(error_kind),
+            Some(Vendor::OpenAi) | None => openai::status_of(error_kind),
+            Some(Vendor::Bedrock) => bedrock::error_status(error_kind),
         };
-        by_status.entry(status).or_default().push(refusal);
+        by_status.entry(status).or_default().push(error_kind);
         // Bedrock's clients are told by a different status not to retry.
-        let last = bedrock::final_refusal(refusal).0;
-        if face.vendor() == Some(Dialect::Bedrock) && last != status {
-            by_status.entry(last).or_default().push(refusal);
+        let last = bedrock::final_error(error_kind).0;
+        if face.vendor() == Some(Vendor::Bedrock) && last != status {
+            by_status.entry(last).or_default().push(error_kind);
         }
     }
     by_status
 }
 
-fn refused(face: Face, refusals: &[Refusal]) -> Value {
-    let meanings: Vec<&str> = refusals.iter().map(|refusal| meaning(*refusal)).collect();
-    let names = |name: fn(Refusal) -> &'static str| {
-        let mut names: Vec<&str> = refusals.iter().map(|refusal| name(*refusal)).collect();
+fn describe_errors(face: Face, errors: &[ApiErrorKind]) -> Value {
+    let meanings: Vec<&str> = errors.iter().map(|error_kind| meaning(*error_kind)).collect();
+    let names = |name: fn(ApiErrorKind) -> &'static str| {
+        let mut names: Vec<&str> = errors.iter().map(|error_kind| name(*error_kind)).collect();
         names.dedup();
         names
     };
     let (schema, narrower) = match face.vendor() {
-        Some(Dialect::Anthropic) => {
+        Some(Vendor::Anthropic) => {
             let types = names(anthropic::error_type_of);
             (
                 "AnthropicError",
                 json!({ "properties": { "error": { "properties": { "type": { "enum": types } } } } }),
             )
         }
-        Some(Dialect::OpenAi) => {
+        Some(Vendor::OpenAi) => {
             let types = names(openai::error_type_of);
             (
                 "OpenAiError",
                 json!({ "properties": { "error": { "properties": { "type": { "enum": types } } } } }),
             )
         }
-        Some(Dialect::Bedrock) => ("BedrockError", json!({})),
+        Some(Vendor::Bedrock) => ("BedrockError", json!({})),
         None => {
-            let codes = names(refusal_code);
+            let codes = names(error_code);
             ("ChatError", json!({ "properties": { "code": { "enum": codes } } }))
         }
     };
-    let mut headers = headers::of(Occasion::Refusal, face);
-    if face.vendor() == Some(Dialect::Bedrock) {
-        let mut types = names(bedrock::refusal_name);
-        types.extend(names(|refusal| bedrock::final_refusal(refusal).1));
+    let mut headers = headers::references(ResponseKind::Error, face);
+    if face.vendor() == Some(Vendor::Bedrock) {
+        let mut types = names(bedrock::error_name);
+        types.extend(names(|error_kind| bedrock::final_error(error_kind).1));
         types.sort_unstable();
         types.dedup();
         headers["x-amzn-errortype"] =
-            json!({ "description": "The name of the error.", "schema": { "type": "string", "enum": types } });
+            json!({ "description": "The exception name.", "schema": { "type": "string", "enum": types } });
     }
     let schema = json!({ "allOf": [reference("schemas", schema), narrower] });
     json!({
@@ -183,32 +186,36 @@ fn refused(face: Face, refusals: &[Refusal]) -> Value {
 }
 
 /// The description of a rejection for callers.
-const fn meaning(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Malformed => "The request cannot be understood; the message says where.",
-        Refusal::Unauthenticated => "The key is missing, sent in two ways, or not known.",
-        Refusal::Forbidden => "The key may not use this route.",
-        Refusal::NotFound => "There is no route of this name for this dialect.",
-        Refusal::UnknownPath => "There is no such path.",
-        Refusal::TooLarge => "The request is larger than it may be.",
-        Refusal::ContextLength => "The prompt is longer than the model's window.",
-        Refusal::Conflict => {
-            "A request with the same idempotency-key is under way, has been answered, or was another one."
+const fn meaning(error_kind: ApiErrorKind) -> &'static str {
+    match error_kind {
+        ApiErrorKind::Malformed => "The request is malformed; the message says where.",
+        ApiErrorKind::Unauthenticated => "The credential is missing, repeated or invalid.",
+        ApiErrorKind::Forbidden => "The credential has no access to this route.",
+        ApiErrorKind::NotFound => "No route of this name is available on this API.",
+        ApiErrorKind::UnknownPath => "Unknown path.",
+        ApiErrorKind::TooLarge => "The request is too large.",
+        ApiErrorKind::ContextLength => "The prompt exceeds the model's context window.",
+        ApiErrorKind::Conflict => {
+            "A request with the same idempotency-key is in progress, has been answered, or was a different request."
         }
-        Refusal::OutcomeUnknown => {
-            "A request with the same idempotency-key was under way when the gateway ended; it may have been answered."
+        ApiErrorKind::OutcomeUnknown => {
+            "A request with the same idempotency-key was in progress when the gateway stopped; it may have been answered."
         }
-        Refusal::Throttled => "A limit is reached, ours or the vendor's. The headers say when to come back.",
-        Refusal::OutOfBudget => "The day's budget is spent. Trying again before it is renewed does not help.",
-        Refusal::BudgetHeld => {
-            "The day's budget is held by calls under way. The headers say when to come back."
+        ApiErrorKind::Throttled => {
+            "A rate limit of the gateway or of the vendor is exceeded. The headers say when to retry."
         }
-        Refusal::ExceedsBudget => {
-            "The day's budget has less left than the request may cost; the message says which max_tokens would fit."
+        ApiErrorKind::BudgetExhausted => {
+            "The daily budget is exhausted. A retry before it resets does not help."
         }
-        Refusal::SwitchedOff => "An operator has switched models off.",
-        Refusal::Overloaded => "No model can take the request now, or the gateway is being restarted.",
-        Refusal::TimedOut => "No model answered in time.",
-        Refusal::Internal => "Something failed that is not the caller's fault.",
+        ApiErrorKind::BudgetHeld => {
+            "The rest of the daily budget is reserved by requests in progress. The headers say when to retry."
+        }
+        ApiErrorKind::ExceedsBudget => {
+            "The request may cost more than the remaining daily budget; the message says which max_tokens would fit."
+        }
+        ApiErrorKind::SwitchedOff => "An operator has switched off all models.",
+        ApiErrorKind::Overloaded => "No model is available, or the gateway is shutting down.",
+        ApiErrorKind::TimedOut => "No model answered in time.",
+        ApiErrorKind::Internal => "An internal error.",
     }
 }

@@ -1,12 +1,12 @@
 //! The table of paths.
 
 use super::reference;
-use seawall_pipeline::speech::Face;
-use seawall_wire::Refusal;
+use seawall_pipeline::dialect::Face;
+use seawall_wire::ApiErrorKind;
 use serde_json::{Value, json};
 
 /// One operation of the API.
-pub(super) struct Operation {
+pub(super) struct OpenApiOperation {
     /// In lower case, as OpenAPI requires.
     pub(super) method: &'static str,
     pub(super) path: &'static str,
@@ -17,47 +17,50 @@ pub(super) struct Operation {
     pub(super) parameters: &'static [&'static str],
     /// The schema of its request body.
     pub(super) request: Option<&'static str>,
-    pub(super) answers: &'static [Body],
-    pub(super) refusals: Refusals,
+    pub(super) responses: &'static [ResponseContent],
+    pub(super) errors: PossibleErrors,
     /// Whether it needs no credential.
-    pub(super) is_open: bool,
+    pub(super) is_public: bool,
     /// Whether it is the readiness check, which reports that no new requests are accepted.
-    pub(super) is_ready: bool,
+    pub(super) is_readiness: bool,
 }
 
 /// A successful response.
-pub(super) struct Body {
+pub(super) struct ResponseContent {
     pub(super) content_type: &'static str,
     pub(super) schema: &'static str,
 }
 
 /// The set of rejections that an operation can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusals {
+pub(super) enum PossibleErrors {
     None,
     /// Those of a model request.
     All,
     /// Those of authentication alone.
-    OfKey,
+    Authentication,
     /// Those of authentication, and of an unknown name.
-    OfName,
+    UnknownName,
     /// Those of authentication, and of a request body.
-    OfBody,
+    RequestBody,
     /// Only 404, where the endpoint may be switched off.
-    Missing,
+    NotFound,
 }
 
-impl Refusals {
-    pub(super) fn has(self, refusal: Refusal) -> bool {
+impl PossibleErrors {
+    pub(super) fn has(self, error_kind: ApiErrorKind) -> bool {
         match self {
             Self::None => false,
-            Self::All => refusal != Refusal::UnknownPath,
-            Self::OfKey => refusal == Refusal::Unauthenticated,
-            Self::OfName => matches!(refusal, Refusal::Unauthenticated | Refusal::NotFound),
-            Self::OfBody => {
-                matches!(refusal, Refusal::Unauthenticated | Refusal::Malformed | Refusal::TooLarge)
+            Self::All => error_kind != ApiErrorKind::UnknownPath,
+            Self::Authentication => error_kind == ApiErrorKind::Unauthenticated,
+            Self::UnknownName => matches!(error_kind, ApiErrorKind::Unauthenticated | ApiErrorKind::NotFound),
+            Self::RequestBody => {
+                matches!(
+                    error_kind,
+                    ApiErrorKind::Unauthenticated | ApiErrorKind::Malformed | ApiErrorKind::TooLarge
+                )
             }
-            Self::Missing => refusal == Refusal::UnknownPath,
+            Self::NotFound => error_kind == ApiErrorKind::UnknownPath,
         }
     }
 }
@@ -67,8 +70,13 @@ const EVENTS: &str = "text/event-stream";
 const FRAMES: &str = "application/vnd.amazon.eventstream";
 const TEXT: &str = "text/plain";
 
-const fn asks(path: &'static str, id: &'static str, face: Face, request: &'static str) -> Operation {
-    Operation {
+const fn model_operation(
+    path: &'static str,
+    id: &'static str,
+    face: Face,
+    request: &'static str,
+) -> OpenApiOperation {
+    OpenApiOperation {
         method: "post",
         path,
         id,
@@ -76,20 +84,20 @@ const fn asks(path: &'static str, id: &'static str, face: Face, request: &'stati
         face: Some(face),
         parameters: &["IdempotencyKey"],
         request: Some(request),
-        answers: &[],
-        refusals: Refusals::All,
-        is_open: false,
-        is_ready: false,
+        responses: &[],
+        errors: PossibleErrors::All,
+        is_public: false,
+        is_readiness: false,
     }
 }
 
-const fn tells(
+const fn public_operation(
     path: &'static str,
     id: &'static str,
     summary: &'static str,
-    answers: &'static [Body],
-) -> Operation {
-    Operation {
+    responses: &'static [ResponseContent],
+) -> OpenApiOperation {
+    OpenApiOperation {
         method: "get",
         path,
         id,
@@ -97,132 +105,147 @@ const fn tells(
         face: None,
         parameters: &[],
         request: None,
-        answers,
-        refusals: Refusals::None,
-        is_open: true,
-        is_ready: false,
+        responses,
+        errors: PossibleErrors::None,
+        is_public: true,
+        is_readiness: false,
     }
 }
 
-const OF_MODEL: &[&str] = &["ModelId", "IdempotencyKey"];
+const MODEL_PARAMETERS: &[&str] = &["ModelId", "IdempotencyKey"];
 
 /// All operations.
-pub(super) static PATHS: &[Operation] = &[
-    Operation {
-        summary: "Answers as Anthropic Messages does, whole or as a stream.",
+pub(super) static PATHS: &[OpenApiOperation] = &[
+    OpenApiOperation {
+        summary: "Anthropic Messages, complete or streamed.",
         parameters: &["IdempotencyKey", "AnthropicBeta"],
-        answers: &[
-            Body { content_type: JSON, schema: "AnthropicMessage" },
-            Body { content_type: EVENTS, schema: "Events" },
+        responses: &[
+            ResponseContent { content_type: JSON, schema: "AnthropicMessage" },
+            ResponseContent { content_type: EVENTS, schema: "Events" },
         ],
-        ..asks("/v1/messages", "messages", Face::AnthropicMessages, "AnthropicRequest")
+        ..model_operation("/v1/messages", "messages", Face::AnthropicMessages, "AnthropicRequest")
     },
-    Operation {
-        summary: "Estimates the tokens of a request. No model is asked, and it costs nothing.",
+    OpenApiOperation {
+        summary: "Estimates the tokens of a request. No model is called, and nothing is charged.",
         parameters: &[],
-        answers: &[Body { content_type: JSON, schema: "TokenCount" }],
-        refusals: Refusals::OfBody,
-        ..asks("/v1/messages/count_tokens", "countTokens", Face::AnthropicMessages, "CountRequest")
+        responses: &[ResponseContent { content_type: JSON, schema: "TokenCount" }],
+        errors: PossibleErrors::RequestBody,
+        ..model_operation("/v1/messages/count_tokens", "countTokens", Face::AnthropicMessages, "CountRequest")
     },
-    Operation {
-        summary: "Answers as OpenAI chat completions does, whole or as a stream.",
-        answers: &[
-            Body { content_type: JSON, schema: "OpenAiCompletion" },
-            Body { content_type: EVENTS, schema: "Events" },
+    OpenApiOperation {
+        summary: "OpenAI chat completions, complete or streamed.",
+        responses: &[
+            ResponseContent { content_type: JSON, schema: "OpenAiCompletion" },
+            ResponseContent { content_type: EVENTS, schema: "Events" },
         ],
-        ..asks("/v1/chat/completions", "chatCompletions", Face::OpenAiChat, "OpenAiRequest")
+        ..model_operation("/v1/chat/completions", "chatCompletions", Face::OpenAiChat, "OpenAiRequest")
     },
-    Operation {
-        summary: "Answers a message of the shop's own chat, whole or as a stream: with the best that can be had, and always.",
-        answers: &[
-            Body { content_type: JSON, schema: "ChatAnswer" },
-            Body { content_type: EVENTS, schema: "Events" },
+    OpenApiOperation {
+        summary: "Seawall's own chat, complete or streamed. Every accepted message is answered, by the best rung available.",
+        responses: &[
+            ResponseContent { content_type: JSON, schema: "ChatAnswer" },
+            ResponseContent { content_type: EVENTS, schema: "Events" },
         ],
-        ..asks("/chat", "chat", Face::Chat, "ChatQuestion")
+        ..model_operation("/chat", "chat", Face::Chat, "ChatQuestion")
     },
-    Operation {
-        summary: "Answers as Bedrock's InvokeModel does; bodies of other models than Anthropic's pass to targets of Bedrock only.",
-        parameters: OF_MODEL,
-        answers: &[Body { content_type: JSON, schema: "AnthropicMessage" }],
-        ..asks("/model/{modelId}/invoke", "invoke", Face::BedrockInvoke, "InvokeRequest")
+    OpenApiOperation {
+        summary: "Bedrock InvokeModel. Bodies of models other than Anthropic's are passed to Bedrock targets only.",
+        parameters: MODEL_PARAMETERS,
+        responses: &[ResponseContent { content_type: JSON, schema: "AnthropicMessage" }],
+        ..model_operation("/model/{modelId}/invoke", "invoke", Face::BedrockInvoke, "InvokeRequest")
     },
-    Operation {
-        summary: "The same, as a stream of binary frames.",
-        parameters: OF_MODEL,
-        answers: &[Body { content_type: FRAMES, schema: "Frames" }],
-        ..asks(
+    OpenApiOperation {
+        summary: "The same, as a stream of binary event frames.",
+        parameters: MODEL_PARAMETERS,
+        responses: &[ResponseContent { content_type: FRAMES, schema: "Frames" }],
+        ..model_operation(
             "/model/{modelId}/invoke-with-response-stream",
             "invokeStream",
             Face::BedrockInvoke,
             "InvokeRequest",
         )
     },
-    Operation {
-        summary: "Answers as Bedrock's Converse does.",
-        parameters: OF_MODEL,
-        answers: &[Body { content_type: JSON, schema: "ConverseAnswer" }],
-        ..asks("/model/{modelId}/converse", "converse", Face::BedrockConverse, "ConverseRequest")
+    OpenApiOperation {
+        summary: "Bedrock Converse.",
+        parameters: MODEL_PARAMETERS,
+        responses: &[ResponseContent { content_type: JSON, schema: "ConverseAnswer" }],
+        ..model_operation("/model/{modelId}/converse", "converse", Face::BedrockConverse, "ConverseRequest")
     },
-    Operation {
-        summary: "The same, as a stream of binary frames.",
-        parameters: OF_MODEL,
-        answers: &[Body { content_type: FRAMES, schema: "Frames" }],
-        ..asks("/model/{modelId}/converse-stream", "converseStream", Face::BedrockConverse, "ConverseRequest")
+    OpenApiOperation {
+        summary: "The same, as a stream of binary event frames.",
+        parameters: MODEL_PARAMETERS,
+        responses: &[ResponseContent { content_type: FRAMES, schema: "Frames" }],
+        ..model_operation(
+            "/model/{modelId}/converse-stream",
+            "converseStream",
+            Face::BedrockConverse,
+            "ConverseRequest",
+        )
     },
-    Operation {
-        summary: "Estimates the tokens of a request, as Bedrock's CountTokens does. No model is asked, and it costs nothing.",
+    OpenApiOperation {
+        summary: "Bedrock CountTokens: estimates the tokens of a request. No model is called, and nothing is charged.",
         parameters: &["ModelId"],
-        answers: &[Body { content_type: JSON, schema: "BedrockTokenCount" }],
-        refusals: Refusals::OfBody,
-        ..asks(
+        responses: &[ResponseContent { content_type: JSON, schema: "BedrockTokenCount" }],
+        errors: PossibleErrors::RequestBody,
+        ..model_operation(
             "/model/{modelId}/count-tokens",
             "bedrockCountTokens",
             Face::BedrockInvoke,
             "BedrockCountRequest",
         )
     },
-    Operation {
+    OpenApiOperation {
         parameters: &["AnthropicVersion"],
-        refusals: Refusals::OfKey,
-        is_open: false,
-        ..tells(
+        errors: PossibleErrors::Authentication,
+        is_public: false,
+        ..public_operation(
             "/v1/models",
             "models",
-            "The routes, as models: in Anthropic's words to who names the version of its dialect, else in OpenAI's.",
-            &[Body { content_type: JSON, schema: "Models" }],
+            "Lists the routes as models, in Anthropic's format if the request has anthropic-version, else in OpenAI's.",
+            &[ResponseContent { content_type: JSON, schema: "Models" }],
         )
     },
-    Operation {
+    OpenApiOperation {
         parameters: &["AnthropicVersion", "ModelId"],
-        refusals: Refusals::OfName,
-        is_open: false,
-        ..tells(
+        errors: PossibleErrors::UnknownName,
+        is_public: false,
+        ..public_operation(
             "/v1/models/{modelId}",
             "model",
-            "One route, as a model.",
-            &[Body { content_type: JSON, schema: "Model" }],
+            "One route as a model.",
+            &[ResponseContent { content_type: JSON, schema: "Model" }],
         )
     },
-    tells("/livez", "alive", "Whether the process lives.", &[Body { content_type: TEXT, schema: "Word" }]),
-    Operation {
-        is_ready: true,
-        ..tells(
+    public_operation(
+        "/livez",
+        "alive",
+        "Liveness check.",
+        &[ResponseContent { content_type: TEXT, schema: "PlainText" }],
+    ),
+    OpenApiOperation {
+        is_readiness: true,
+        ..public_operation(
             "/readyz",
             "ready",
-            "Whether it takes requests.",
-            &[Body { content_type: TEXT, schema: "Word" }],
+            "Readiness check.",
+            &[ResponseContent { content_type: TEXT, schema: "PlainText" }],
         )
     },
-    Operation {
-        refusals: Refusals::Missing,
-        ..tells(
+    OpenApiOperation {
+        errors: PossibleErrors::NotFound,
+        ..public_operation(
             "/metrics",
             "metrics",
-            "Metrics for Prometheus; only where telemetry.public_metrics serves them on this listener.",
-            &[Body { content_type: TEXT, schema: "Metrics" }],
+            "Prometheus metrics, if telemetry.public_metrics serves them on this listener.",
+            &[ResponseContent { content_type: TEXT, schema: "Metrics" }],
         )
     },
-    tells("/openapi.json", "openapi", "This document.", &[Body { content_type: JSON, schema: "Document" }]),
+    public_operation(
+        "/openapi.json",
+        "openapi",
+        "This document.",
+        &[ResponseContent { content_type: JSON, schema: "Document" }],
+    ),
 ];
 
 /// The parameter definitions.
@@ -231,20 +254,20 @@ pub(super) fn parameters() -> Value {
         "IdempotencyKey": {
             "name": "idempotency-key",
             "in": "header",
-            "description": "A name for this request. A second request of the same caller with the same name is refused \
-                            with a conflict: while the first is under way, and for ten minutes after it was answered.",
+            "description": "An idempotency key. A second request of the same caller with the same key is refused with a \
+                            conflict while the first is in progress, and for ten minutes after it was answered.",
             "schema": reference("schemas", "RequestName"),
         },
         "AnthropicBeta": {
             "name": "anthropic-beta",
             "in": "header",
-            "description": "Features in trial, separated by commas. Passed on.",
+            "description": "Beta features, separated by commas. Passed on to the target.",
             "schema": { "type": "string" },
         },
         "AnthropicVersion": {
             "name": "anthropic-version",
             "in": "header",
-            "description": "Which version of Anthropic's dialect a client speaks. Only whether it is there counts.",
+            "description": "The API version of Anthropic's clients. Its presence selects Anthropic's format.",
             "schema": { "type": "string" },
         },
         "ModelId": {

@@ -13,11 +13,11 @@ pub(super) fn components() -> Value {
 }
 
 fn requests() -> Value {
-    let turns = |about: &str| json!({ "type": "array", "minItems": 1, "items": { "type": "object" }, "description": about });
+    let turns = |description: &str| json!({ "type": "array", "minItems": 1, "items": { "type": "object" }, "description": description });
     let name = json!({ "type": "string", "minLength": 1, "description": "The name of a route." });
-    let most =
-        json!({ "type": "integer", "minimum": 1, "description": "The most tokens that may come out." });
-    let stream = json!({ "type": "boolean", "description": "Whether the answer is wanted in pieces." });
+    let max_tokens =
+        json!({ "type": "integer", "minimum": 1, "description": "Maximum number of output tokens." });
+    let stream = json!({ "type": "boolean", "description": "Whether to stream the answer." });
     json!({
         "RequestName": { "type": "string", "minLength": 1, "maxLength": 256 },
         "AnthropicRequest": {
@@ -26,8 +26,8 @@ fn requests() -> Value {
             "required": ["model", "max_tokens", "messages"],
             "properties": {
                 "model": name,
-                "max_tokens": most,
-                "messages": turns("Turns, as Anthropic has them."),
+                "max_tokens": max_tokens,
+                "messages": turns("Messages in Anthropic's format."),
                 "stream": stream,
             },
         },
@@ -35,7 +35,7 @@ fn requests() -> Value {
             "type": "object",
             "description": "A body of Anthropic's token counting API.",
             "required": ["model", "messages"],
-            "properties": { "model": name, "messages": turns("Turns, as Anthropic has them.") },
+            "properties": { "model": name, "messages": turns("Messages in Anthropic's format.") },
         },
         "BedrockCountRequest": {
             "type": "object",
@@ -54,15 +54,15 @@ fn requests() -> Value {
             "required": ["model", "messages"],
             "properties": {
                 "model": name,
-                "max_completion_tokens": most,
-                "max_tokens": most,
-                "messages": turns("Messages, as OpenAI has them."),
+                "max_completion_tokens": max_tokens,
+                "max_tokens": max_tokens,
+                "messages": turns("Messages in OpenAI's format."),
                 "stream": stream,
             },
         },
         "ChatQuestion": {
             "type": "object",
-            "description": "A message to the shop's chat. No other field is taken.",
+            "description": "A chat message. Other fields are refused.",
             "required": ["message"],
             "additionalProperties": false,
             "properties": {
@@ -70,7 +70,7 @@ fn requests() -> Value {
                 "history": {
                     "type": "array",
                     "maxItems": 100,
-                    "description": "What was said before, oldest first. What does not fit is left out.",
+                    "description": "Earlier turns, oldest first. Turns that do not fit into the context are left out.",
                     "items": {
                         "type": "object",
                         "required": ["role", "text"],
@@ -82,20 +82,20 @@ fn requests() -> Value {
                     },
                 },
                 "session": { "type": "string", "minLength": 1, "maxLength": 128 },
-                "locale": { "type": "string", "description": "A language such as ja-JP or en; otherwise that of the message." },
+                "locale": { "type": "string", "description": "A language tag such as ja-JP or en; by default the language of the message." },
                 "stream": stream,
-                "request_id": { "type": "string", "minLength": 1, "maxLength": 128, "description": "As idempotency-key." },
-                "max_tokens": most,
+                "request_id": { "type": "string", "minLength": 1, "maxLength": 128, "description": "Same as the idempotency-key header." },
+                "max_tokens": max_tokens,
             },
         },
         "InvokeRequest": {
             "type": "object",
-            "description": "A body of Anthropic's models on Bedrock: as for Messages, without model and stream, which the path has.",
+            "description": "A body of Anthropic's models on Bedrock: as for Messages, without model and stream, which are in the path.",
             "required": ["max_tokens", "messages"],
             "properties": {
                 "anthropic_version": { "type": "string" },
-                "max_tokens": most,
-                "messages": turns("Turns, as Anthropic has them."),
+                "max_tokens": max_tokens,
+                "messages": turns("Messages in Anthropic's format."),
             },
         },
         "ConverseRequest": {
@@ -103,46 +103,46 @@ fn requests() -> Value {
             "description": "A body of Bedrock's Converse.",
             "required": ["messages"],
             "properties": {
-                "messages": turns("Turns, as Converse has them."),
-                "inferenceConfig": { "type": "object", "properties": { "maxTokens": most } },
+                "messages": turns("Messages in Converse's format."),
+                "inferenceConfig": { "type": "object", "properties": { "maxTokens": max_tokens } },
             },
         },
     })
 }
 
 fn answers() -> Value {
-    let object = |about: &str| json!({ "type": "object", "description": about });
+    let object = |description: &str| json!({ "type": "object", "description": description });
     json!({
-        "AnthropicMessage": object("A message, as Anthropic's Messages API has it."),
-        "OpenAiCompletion": object("A chat completion, as OpenAI has it."),
-        "ConverseAnswer": object("An answer of Bedrock's Converse."),
+        "AnthropicMessage": object("A message of Anthropic's Messages API."),
+        "OpenAiCompletion": object("A chat completion of OpenAI's API."),
+        "ConverseAnswer": object("A response of Bedrock's Converse."),
         "ChatAnswer": {
             "type": "object",
             "required": ["answer", "rung", "confidence", "degraded", "reasons", "stale", "request_id", "usage", "cost", "finish"],
             "properties": {
                 "answer": { "type": "string" },
-                "rung": { "enum": Rung::ALL.map(Rung::name), "description": "Which way it was answered." },
-                "confidence": { "type": "number", "description": "How sure it is, from 0 to 1." },
-                "degraded": { "type": "boolean", "description": "Whether it is anything but the strong model's answer." },
-                "reasons": { "type": "array", "items": { "type": "string" }, "description": "Why it is no better." },
+                "rung": { "enum": Rung::ALL.map(Rung::name), "description": "The rung that answered: how the answer was produced." },
+                "confidence": { "type": "number", "description": "Confidence from 0 to 1." },
+                "degraded": { "type": "boolean", "description": "Whether the answer is not from the strong model." },
+                "reasons": { "type": "array", "items": { "type": "string" }, "description": "Why no better rung was used." },
                 "stale": { "type": "boolean" },
                 "request_id": { "type": "string" },
                 "session": { "type": "string" },
                 "usage": { "type": "object", "required": ["input", "output"] },
-                "cost": { "type": "string", "description": "Dollars, with nine digits behind the point." },
+                "cost": { "type": "string", "description": "Dollars, with nine decimal places." },
                 "target": { "type": "string" },
                 "finish": { "enum": ["finished", "length", "budget", "blocked", "refused"] },
-                "retry_after": { "type": "integer", "description": "When coming back helps, in seconds." },
+                "retry_after": { "type": "integer", "description": "When to retry, in seconds." },
             },
         },
         "Events": {
             "type": "string",
-            "description": "Server-sent events of the dialect. A stream that cannot be completed ends with an error event.",
+            "description": "Server-sent events in the format of the API. A stream that cannot be completed ends with an error event.",
         },
         "Frames": {
             "type": "string",
             "contentEncoding": "binary",
-            "description": "Frames of Amazon's event stream. One that cannot be completed ends with an exception.",
+            "description": "Frames of an Amazon event stream. A stream that cannot be completed ends with an exception.",
         },
         "BedrockTokenCount": {
             "type": "object",
@@ -165,8 +165,8 @@ fn answers() -> Value {
             },
         },
         "Model": { "type": "object", "required": ["id"], "properties": { "id": { "type": "string" } } },
-        "Word": { "type": "string", "description": "One word and a line end." },
-        "Metrics": { "type": "string", "description": "The text format of Prometheus, 0.0.4." },
+        "PlainText": { "type": "string", "description": "A status word, and a line for each problem." },
+        "Metrics": { "type": "string", "description": "The Prometheus text format, version 0.0.4." },
         "Document": object("An OpenAPI document."),
         "AnthropicError": {
             "type": "object",

@@ -2,16 +2,18 @@
 
 use super::paths::PATHS;
 use super::{document, openapi};
-use crate::face::{Wanted, respond};
+use crate::face::{CallerEndpoint, respond};
 use crate::runtime::TokioRuntime;
 use hyper::Method;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
-use seawall_core::quota::{ComeBack, GroupId, LimitId, LimitView};
+use seawall_core::quota::{GroupId, LimitId, LimitView, RetryAfter};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
-use seawall_pipeline::speech::{Face, WholeAnswer, request_id_header};
-use seawall_pipeline::{Arriving, Conflict, LimitName, Notes, Rejection, Reply, ReplyContent};
+use seawall_pipeline::dialect::{Face, UnstreamedAnswer, request_id_header};
+use seawall_pipeline::{
+    ApiOperation, IdempotencyConflict, LimitDescription, Rejection, Reply, ReplyContent, ReplyMetadata,
+};
 use seawall_wire::chat::FinishReason;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -86,24 +88,30 @@ fn every_reference_leads_somewhere_and_nothing_is_left_over() {
 }
 
 /// The documented path of an operation, or `None`. The match is exhaustive, so a new operation must be added here.
-fn path_of(wanted: &Wanted) -> Option<&'static str> {
-    Some(match wanted {
-        Wanted::Ask(Arriving::Messages) => "/v1/messages",
-        Wanted::Ask(Arriving::Completions) => "/v1/chat/completions",
-        Wanted::Ask(Arriving::Chat { .. }) => "/chat",
-        Wanted::Ask(Arriving::Invoke { stream: false, .. }) => "/model/{modelId}/invoke",
-        Wanted::Ask(Arriving::Invoke { stream: true, .. }) => "/model/{modelId}/invoke-with-response-stream",
-        Wanted::Ask(Arriving::Converse { stream: false, .. }) => "/model/{modelId}/converse",
-        Wanted::Ask(Arriving::Converse { stream: true, .. }) => "/model/{modelId}/converse-stream",
-        Wanted::Models => "/v1/models",
-        Wanted::Model(_) => "/v1/models/{modelId}",
-        Wanted::CountTokens => "/v1/messages/count_tokens",
-        Wanted::BedrockCountTokens(_) => "/model/{modelId}/count-tokens",
-        Wanted::Alive => "/livez",
-        Wanted::Ready => "/readyz",
-        Wanted::Metrics => "/metrics",
-        Wanted::OpenApi => "/openapi.json",
-        Wanted::Nothing { .. } => return None,
+fn path_of(endpoint: &CallerEndpoint) -> Option<&'static str> {
+    Some(match endpoint {
+        CallerEndpoint::ModelRequest(ApiOperation::Messages) => "/v1/messages",
+        CallerEndpoint::ModelRequest(ApiOperation::Completions) => "/v1/chat/completions",
+        CallerEndpoint::ModelRequest(ApiOperation::Chat { .. }) => "/chat",
+        CallerEndpoint::ModelRequest(ApiOperation::Invoke { stream: false, .. }) => "/model/{modelId}/invoke",
+        CallerEndpoint::ModelRequest(ApiOperation::Invoke { stream: true, .. }) => {
+            "/model/{modelId}/invoke-with-response-stream"
+        }
+        CallerEndpoint::ModelRequest(ApiOperation::Converse { stream: false, .. }) => {
+            "/model/{modelId}/converse"
+        }
+        CallerEndpoint::ModelRequest(ApiOperation::Converse { stream: true, .. }) => {
+            "/model/{modelId}/converse-stream"
+        }
+        CallerEndpoint::Models => "/v1/models",
+        CallerEndpoint::Model(_) => "/v1/models/{modelId}",
+        CallerEndpoint::CountTokens => "/v1/messages/count_tokens",
+        CallerEndpoint::BedrockCountTokens(_) => "/model/{modelId}/count-tokens",
+        CallerEndpoint::Liveness => "/livez",
+        CallerEndpoint::Readiness => "/readyz",
+        CallerEndpoint::Metrics => "/metrics",
+        CallerEndpoint::OpenApi => "/openapi.json",
+        CallerEndpoint::NotFound { .. } => return None,
     })
 }
 
@@ -111,16 +119,16 @@ fn path_of(wanted: &Wanted) -> Option<&'static str> {
 fn every_path_of_the_table_is_served_and_every_path_that_is_served_is_in_the_table() {
     for operation in PATHS {
         let method: Method = operation.method.to_uppercase().parse().unwrap();
-        let wanted = Wanted::of(&method, &operation.path.replace("{modelId}", "manga"));
-        assert_eq!(path_of(&wanted), Some(operation.path));
+        let endpoint = CallerEndpoint::route(&method, &operation.path.replace("{modelId}", "manga"));
+        assert_eq!(path_of(&endpoint), Some(operation.path));
     }
     let paths: BTreeSet<&str> = PATHS.iter().map(|operation| operation.path).collect();
     assert_eq!((paths.len(), PATHS.len()), (15, 15));
 }
 
-fn notes() -> Notes {
-    let limit = LimitId { group: GroupId::at(0), quota: 0 };
-    Notes {
+fn metadata() -> ReplyMetadata {
+    let limit = LimitId { group: GroupId::from_index(0), quota: 0 };
+    ReplyMetadata {
         tier: Some(Tier::Prime),
         rung: Some(Rung::StrongModel),
         target: Some("sonnet".into()),
@@ -141,35 +149,35 @@ fn rejections() -> Vec<Rejection> {
     let mut all = vec![
         Rejection::Malformed("x: is missing".to_owned()),
         Rejection::TooLarge("message: is too long".to_owned()),
-        Rejection::NoChat,
-        Rejection::Unauthenticated { told: "no key".to_owned(), cause: "key_shape" },
+        Rejection::ChatNotConfigured,
+        Rejection::Unauthenticated { message: "no key".to_owned(), cause: "key_malformed" },
         Rejection::UnknownCaller,
         Rejection::Revoked,
         Rejection::Forbidden,
         Rejection::UnknownModel("novel".to_owned()),
-        Rejection::TooLargeForLimit(LimitName::unknown("minute").into()),
+        Rejection::TooLargeForLimit(LimitDescription::unknown("minute").into()),
         Rejection::Blocked { rule: "deny_list.1".into() },
-        Rejection::Conflict(Conflict::InProgress),
-        Rejection::Conflict(Conflict::Done),
-        Rejection::Conflict(Conflict::OutcomeUnknown),
-        Rejection::Conflict(Conflict::OtherRequest),
-        Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::from_nanos(0) },
-        Rejection::ExceedsRemainingBudget { left: Money::from_dollars(1), max_tokens: 7 },
-        Rejection::MoreThanADay { worst: Money::from_dollars(7) },
+        Rejection::Conflict(IdempotencyConflict::InProgress),
+        Rejection::Conflict(IdempotencyConflict::Completed),
+        Rejection::Conflict(IdempotencyConflict::OutcomeUnknown),
+        Rejection::Conflict(IdempotencyConflict::KeyReused),
+        Rejection::BudgetExhausted { remaining: Money::ZERO, resets: UtcTime::from_nanos(0) },
+        Rejection::ExceedsRemainingBudget { remaining: Money::from_dollars(1), max_tokens: 7 },
+        Rejection::ExceedsDailyBudget { max_cost: Money::from_dollars(7) },
         Rejection::UntrackedInput("no window".to_owned()),
         Rejection::SwitchedOff,
-        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: true, cause: "breaker_open" },
-        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: false, cause: "breaker_open" },
-        Rejection::Stopping,
+        Rejection::Unavailable { retry_after: Some(wait), should_retry: true, cause: "breaker_open" },
+        Rejection::Unavailable { retry_after: Some(wait), should_retry: false, cause: "breaker_open" },
+        Rejection::ShuttingDown,
     ];
-    for worth_waiting in [true, false] {
-        let come_back = ComeBack { after: wait, worth_waiting };
-        all.push(Rejection::Limited { limit: LimitName::unknown("minute").into(), come_back });
-        all.push(Rejection::BudgetHeld { come_back });
+    for should_retry in [true, false] {
+        let retry_after = RetryAfter { delay: wait, should_retry };
+        all.push(Rejection::RateLimited { limit: LimitDescription::unknown("minute").into(), retry_after });
+        all.push(Rejection::BudgetHeld { retry_after });
     }
     for kind in FailureKind::ALL {
         let failure = Failure { retry_after: Some(wait), ..Failure::of(kind) };
-        all.push(Rejection::Exhausted { failure, words: None, attempts: 3 });
+        all.push(Rejection::UpstreamFailed { failure, message: None, attempts: 3 });
     }
     all
 }
@@ -196,7 +204,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
     let document = document();
     for face in Face::ALL {
         let mut seen = BTreeSet::new();
-        let whole = WholeAnswer {
+        let whole = UnstreamedAnswer {
             usage: Default::default(),
             has_output: true,
             finish: FinishReason::EndTurn,
@@ -217,19 +225,26 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             },
         };
         let contents =
-            rejections().into_iter().map(ReplyContent::Rejected).chain([ReplyContent::Whole(whole)]);
+            rejections().into_iter().map(ReplyContent::Rejected).chain([ReplyContent::Unstreamed(whole)]);
         for content in contents {
-            let reply: Reply<TokioRuntime> = Reply { content, notes: notes() };
+            let reply: Reply<TokioRuntime> = Reply { content, metadata: metadata() };
             let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
-            let is_limited = matches!(reply.content, ReplyContent::Rejected(Rejection::Limited { .. }));
+            let is_limited = matches!(reply.content, ReplyContent::Rejected(Rejection::RateLimited { .. }));
             // A rejection has no rung, and no limit except the one that rejected it.
             let reply = if is_refused {
-                let known = if is_limited { notes() } else { Notes::default() };
-                let Notes { tightest, policy, .. } = known;
+                let known = if is_limited { metadata() } else { ReplyMetadata::default() };
+                let ReplyMetadata { tightest, policy, .. } = known;
                 let limit_resets = is_limited.then_some(Duration::from_secs(2));
                 let (attempts, cost) = (3, Some(Money::ZERO));
-                let notes = Notes { attempts, cost, tightest, policy, limit_resets, ..Notes::default() };
-                Reply { notes, ..reply }
+                let metadata = ReplyMetadata {
+                    attempts,
+                    cost,
+                    tightest,
+                    policy,
+                    limit_resets,
+                    ..ReplyMetadata::default()
+                };
+                Reply { metadata, ..reply }
             } else {
                 reply
             };
@@ -254,7 +269,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
 
 #[test]
 fn values_of_headers_are_what_they_are_said_to_be() {
-    let whole = WholeAnswer {
+    let whole = UnstreamedAnswer {
         usage: Default::default(),
         has_output: true,
         finish: FinishReason::EndTurn,
@@ -262,7 +277,7 @@ fn values_of_headers_are_what_they_are_said_to_be() {
         text: None,
         headers: Vec::new(),
     };
-    let reply: Reply<TokioRuntime> = Reply { content: ReplyContent::Whole(whole), notes: notes() };
+    let reply: Reply<TokioRuntime> = Reply { content: ReplyContent::Unstreamed(whole), metadata: metadata() };
     let response = respond(Face::OpenAiChat, reply, 1, None);
     for (name, value) in [
         ("x-request-id", "req_0000000000000001"),

@@ -1,16 +1,16 @@
 //! A gateway over TLS, with certificates made for the test and a real client.
 
-use super::{Door, Encryption};
-use crate::{Listening, ServeOptions, TokioRuntime, serve};
+use super::{ReloadableTls, ServerTls};
+use crate::{RunningGateway, ServeOptions, TokioRuntime, serve};
 use bytes::Bytes;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use seawall_config::{Input, Settings, load};
-use seawall_core::handle::{Runtime as _, Timer as _};
+use seawall_config::{Settings, SettingsInput, load};
+use seawall_core::runtime::{Runtime as _, Timer as _};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
-use seawall_provider::http1::Request;
-use seawall_provider::way::TlsOptions;
-use seawall_provider::{Client, ClientOptions, Http2Use, ResponseHeaders, Surroundings};
+use seawall_provider::connect::ClientTlsOptions;
+use seawall_provider::http1::HttpRequest;
+use seawall_provider::{Client, ClientOptions, ClientRuntime, Http2Policy, ResponseHeaders};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,13 +48,13 @@ impl Folder {
             format!("certificate = {:?}\nkey = \"file:{}\"", self.path("certificate"), self.path("key"));
         let tls = if is_encrypted { format!("[server.tls]\n{tls}") } else { String::new() };
         let text = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\ncores = 1\ndrain_time = \"1s\"\n{tls}\n\
+            "[server]\nlisten = \"127.0.0.1:0\"\ncores = 1\ndrain_timeout = \"1s\"\n{tls}\n\
              [models.m]\ninput = \"$3/M\"\noutput = \"$15/M\"\n\
-             [targets.sonnet]\nprovider = \"anthropic\"\nurl = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
-             [targets.haiku]\nprovider = \"anthropic\"\nurl = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
+             [targets.sonnet]\nprovider = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
+             [targets.haiku]\nprovider = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[store]\nkind = \"memory\""
         );
-        let input = Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16));
+        let input = SettingsInput::from_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16));
         load(&input).unwrap_or_else(|problems| panic!("{}", problems.render(false))).settings
     }
 
@@ -77,10 +77,10 @@ impl Drop for Folder {
 }
 
 /// A gateway that is stopped at the end, even if a test fails.
-struct Gateway(Option<Listening>);
+struct Gateway(Option<RunningGateway>);
 
 impl Gateway {
-    fn listening(&self) -> &Listening {
+    fn listening(&self) -> &RunningGateway {
         self.0.as_ref().unwrap()
     }
 
@@ -92,16 +92,16 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         if let Some(listening) = self.0.take() {
-            listening.stop();
+            listening.shut_down();
         }
     }
 }
 
 /// The status of `/livez` for a client that trusts only this certificate, and whether HTTP/2 was used.
-fn live(port: u16, trusted: &str, http2: Http2Use) -> Option<(u16, bool)> {
+fn live(port: u16, trusted: &str, http2: Http2Policy) -> Option<(u16, bool)> {
     let runtime = TokioRuntime::new();
-    let world = Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
-    let trust = TlsOptions { system_roots: false, extra_roots: vec![trusted.into()] };
+    let world = ClientRuntime::new(runtime.timer(), Arc::new(move || runtime.now().utc));
+    let trust = ClientTlsOptions { system_roots: false, extra_roots: vec![trusted.into()] };
     let tls = Some(trust.check(Arc::clone(&world.date)).unwrap());
     let options = ClientOptions { tls, http2, ..ClientOptions::new(format!("https://localhost:{port}")) };
     let client = Client::new(&options, &world).unwrap();
@@ -109,7 +109,7 @@ fn live(port: u16, trusted: &str, http2: Http2Use) -> Option<(u16, bool)> {
     tokio.block_on(async {
         let headers: [(&str, &str); 0] = [];
         let (method, path, body) = ("GET", "/livez", Bytes::new());
-        let request = Request { method, path, headers: &headers, body, resend_on_stale: false };
+        let request = HttpRequest { method, path, headers: &headers, body, resend_on_stale: false };
         let response = client.send(request).await.ok()?;
         let is_http2 = matches!(response.headers, ResponseHeaders::Http2(_));
         let status = response.status;
@@ -120,12 +120,12 @@ fn live(port: u16, trusted: &str, http2: Http2Use) -> Option<(u16, bool)> {
 
 #[test]
 fn both_protocols_are_offered_and_nothing_goes_unencrypted() {
-    let folder = Folder::new();
-    folder.renew("first");
-    let gateway = folder.start();
-    let trusted = folder.path("first");
-    assert_eq!(live(gateway.port(), &trusted, Http2Use::WhereAgreed), Some((200, true)));
-    assert_eq!(live(gateway.port(), &trusted, Http2Use::Never), Some((200, false)));
+    let directory = Folder::new();
+    directory.renew("first");
+    let gateway = directory.start();
+    let trusted = directory.path("first");
+    assert_eq!(live(gateway.port(), &trusted, Http2Policy::Negotiated), Some((200, true)));
+    assert_eq!(live(gateway.port(), &trusted, Http2Policy::Never), Some((200, false)));
     let mut plain = std::net::TcpStream::connect(gateway.listening().address()).unwrap();
     plain.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut said = Vec::new();
@@ -135,23 +135,22 @@ fn both_protocols_are_offered_and_nothing_goes_unencrypted() {
 
 #[test]
 fn a_renewed_certificate_is_used_when_settings_are_read_again() {
-    let folder = Folder::new();
-    folder.renew("first");
-    let gateway = folder.start();
-    let seen = |copy: &str| live(gateway.port(), &folder.path(copy), Http2Use::WhereAgreed).is_some();
-    folder.renew("second");
+    let directory = Folder::new();
+    directory.renew("first");
+    let gateway = directory.start();
+    let seen = |copy: &str| live(gateway.port(), &directory.path(copy), Http2Policy::Negotiated).is_some();
+    directory.renew("second");
     assert!(seen("first") && !seen("second"), "not before somebody says so");
-    gateway.listening().change(&folder.settings(true)).unwrap();
+    gateway.listening().apply_settings(&directory.settings(true)).unwrap();
     assert!(!seen("first") && seen("second"));
     // An invalid key changes nothing.
-    std::fs::write(folder.path("key"), "no key").unwrap();
-    let error = gateway.listening().change(&folder.settings(true)).unwrap_err();
-    let expected =
-        format!("server.tls.key: file:{}: there is no private key in PEM in it", folder.path("key"));
+    std::fs::write(directory.path("key"), "no key").unwrap();
+    let error = gateway.listening().apply_settings(&directory.settings(true)).unwrap_err();
+    let expected = format!("server.tls.key: file:{}: no PEM private key found", directory.path("key"));
     assert_eq!(error.to_string(), expected);
     assert!(error.is_bad_input() && seen("second"));
     // Without a certificate TLS is off again.
-    gateway.listening().change(&folder.settings(false)).unwrap();
+    gateway.listening().apply_settings(&directory.settings(false)).unwrap();
     assert!(!seen("second"));
     let mut plain = std::net::TcpStream::connect(gateway.listening().address()).unwrap();
     plain.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
@@ -162,46 +161,46 @@ fn a_renewed_certificate_is_used_when_settings_are_read_again() {
 
 #[test]
 fn what_does_not_go_together_is_refused() {
-    let folder = Folder::new();
-    let refused = |folder: &Folder| {
+    let directory = Folder::new();
+    let refused = |directory: &Folder| {
         let keys = vec![(Tier::Prime, "sk-test-0123456789".to_owned())];
         let options = ServeOptions {
-            settings: Arc::new(folder.settings(true)),
+            settings: Arc::new(directory.settings(true)),
             simulated: None,
             keys,
             diagnostics: false,
         };
-        serve(options).map(Listening::stop).unwrap_err().to_string()
+        serve(options).map(RunningGateway::shut_down).unwrap_err().to_string()
     };
     assert!(
-        refused(&folder)
-            .starts_with(&format!("server.tls.certificate: {}: No such", folder.path("certificate")))
+        refused(&directory)
+            .starts_with(&format!("server.tls.certificate: {}: No such", directory.path("certificate")))
     );
-    folder.renew("first");
-    let certificate = std::fs::read(folder.path("certificate")).unwrap();
-    std::fs::write(folder.path("certificate"), "nothing").unwrap();
-    assert!(refused(&folder).ends_with("there is no certificate in PEM in it"));
-    std::fs::remove_file(folder.path("key")).unwrap();
-    assert!(refused(&folder).ends_with("there is no such file"));
-    folder.renew("second");
-    std::fs::write(folder.path("certificate"), certificate).unwrap();
-    let said = refused(&folder);
+    directory.renew("first");
+    let certificate = std::fs::read(directory.path("certificate")).unwrap();
+    std::fs::write(directory.path("certificate"), "nothing").unwrap();
+    assert!(refused(&directory).ends_with("no PEM certificate found"));
+    std::fs::remove_file(directory.path("key")).unwrap();
+    assert!(refused(&directory).ends_with("file not found"));
+    directory.renew("second");
+    std::fs::write(directory.path("certificate"), certificate).unwrap();
+    let said = refused(&directory);
     assert!(said.starts_with("server.tls: ") && said.contains("eys"), "{said}");
 }
 
 #[test]
-fn who_does_not_end_a_handshake_holds_up_nobody() {
-    let folder = Folder::new();
-    folder.renew("first");
-    let gateway = folder.start();
+fn a_stalled_handshake_blocks_no_other_connection() {
+    let directory = Folder::new();
+    directory.renew("first");
+    let gateway = directory.start();
     let silent: Vec<_> =
         (0..20).map(|_| std::net::TcpStream::connect(gateway.listening().address()).unwrap()).collect();
-    assert_eq!(live(gateway.port(), &folder.path("first"), Http2Use::Never), Some((200, false)));
-    assert_eq!(super::LONGEST_HANDSHAKE, Duration::from_secs(10));
+    assert_eq!(live(gateway.port(), &directory.path("first"), Http2Policy::Never), Some((200, false)));
+    assert_eq!(super::HANDSHAKE_TIMEOUT, Duration::from_secs(10));
     drop(silent);
     // The same with a shorter timeout: the connection is closed when it has passed, and not before.
-    let encryption = Encryption::of(folder.settings(true).server.tls.as_ref(), None).unwrap();
-    let door = Door::default();
+    let encryption = ServerTls::load(directory.settings(true).server.tls.as_ref(), None).unwrap();
+    let door = ReloadableTls::default();
     door.set(encryption.as_ref());
     let (runtime, patience) = (TokioRuntime::new(), Duration::from_millis(50));
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -210,7 +209,7 @@ fn who_does_not_end_a_handshake_holds_up_nobody() {
         let silent = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let before = runtime.monotonic();
-        assert!(door.lock().unwrap().close_within(patience, stream, runtime).await.is_none());
+        assert!(door.handshake().unwrap().accept_within(patience, stream, runtime).await.is_none());
         assert!(runtime.monotonic() - before >= patience);
         assert_eq!((&silent).read(&mut [0]).unwrap(), 0, "it was closed");
     });
@@ -218,14 +217,14 @@ fn who_does_not_end_a_handshake_holds_up_nobody() {
 
 #[test]
 fn what_stays_the_same_is_not_made_anew() {
-    let folder = Folder::new();
-    folder.renew("first");
-    let settings = folder.settings(true).server.tls;
-    let first = Encryption::of(settings.as_ref(), None).unwrap().unwrap();
-    let same = Encryption::of(settings.as_ref(), Some(&first)).unwrap().unwrap();
+    let directory = Folder::new();
+    directory.renew("first");
+    let settings = directory.settings(true).server.tls;
+    let first = ServerTls::load(settings.as_ref(), None).unwrap().unwrap();
+    let same = ServerTls::load(settings.as_ref(), Some(&first)).unwrap().unwrap();
     assert!(Arc::ptr_eq(&first.config, &same.config));
-    folder.renew("second");
-    let other = Encryption::of(settings.as_ref(), Some(&first)).unwrap().unwrap();
+    directory.renew("second");
+    let other = ServerTls::load(settings.as_ref(), Some(&first)).unwrap().unwrap();
     assert!(!Arc::ptr_eq(&first.config, &other.config));
-    assert!(Encryption::of(None, Some(&first)).unwrap().is_none());
+    assert!(ServerTls::load(None, Some(&first)).unwrap().is_none());
 }

@@ -10,7 +10,7 @@ fn fields(value: &Value) -> Vec<&str> {
 
 /// The caller's number as derived from its credential alone, which must not be shown.
 fn number() -> String {
-    let hash = seawall_gateway::identity::credential_of_key(KEY);
+    let hash = seawall_gateway::identity::hash_api_key(KEY);
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -21,7 +21,7 @@ fn pseudonym(gateway: &Gateway) -> String {
 }
 
 #[test]
-fn a_caller_is_called_otherwise_under_another_salt_and_never_by_its_hash() {
+fn a_pseudonym_depends_on_the_salt_and_is_never_the_hash() {
     let salted = |name: &str| pseudonym(&start(&format!("telemetry.salt = \"env:{name}\"")));
     let [one, again, other] = ["PATH", "PATH", "CARGO_MANIFEST_DIR"].map(salted);
     assert_eq!(one, again);
@@ -32,8 +32,8 @@ fn a_caller_is_called_otherwise_under_another_salt_and_never_by_its_hash() {
 }
 
 #[test]
-fn status_tells_how_the_gateway_stands() {
-    let gateway = start("telemetry.sampled_per_second = 7");
+fn status_describes_the_gateway() {
+    let gateway = start("telemetry.min_traces_per_second = 7");
     let status = gateway.json("/admin/status");
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(
@@ -42,7 +42,7 @@ fn status_tells_how_the_gateway_stands() {
     );
     assert_eq!((&status["draining"], &status["requests"]), (&false.into(), &0.into()));
     assert_eq!((&status["level"], &status["state"]), (&"normal".into(), &json!({ "kind": "memory" })));
-    assert_eq!(status["not_followed"], json!(["telemetry.sampled_per_second"]));
+    assert_eq!(status["unimplemented_settings"], json!(["telemetry.min_traces_per_second"]));
     gateway.call();
     let later = gateway.json("/admin/status");
     assert_eq!(later["requests"], 1);
@@ -51,21 +51,21 @@ fn status_tells_how_the_gateway_stands() {
 }
 
 #[test]
-fn a_state_folder_is_told_with_what_was_found_in_it() {
+fn a_data_directory_is_reported_with_its_recovery() {
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("operators-state");
     let _ = std::fs::remove_dir_all(&folder);
     let mut loaded = settings("");
     {
         let settings = &mut std::sync::Arc::make_mut(&mut loaded).settings;
         settings.store.kind = seawall_config::StoreKind::Embedded;
-        settings.store.folder = folder.display().to_string();
+        settings.store.data_dir = folder.display().to_string();
     }
     for is_new in [true, false] {
         let gateway = crate::running::try_start(&loaded).unwrap();
         let state = gateway.json("/admin/status")["state"].take();
-        assert_eq!((&state["kind"], &state["created"]), (&"folder".into(), &is_new.into()));
+        assert_eq!((&state["kind"], &state["created"]), (&"directory".into(), &is_new.into()));
         assert_eq!(
-            (&state["charged_calls"], &state["charged_nanos"], &state["cut"]),
+            (&state["charged_calls"], &state["charged_nanos"], &state["truncated"]),
             (&0.into(), &0.into(), &Value::Null)
         );
     }
@@ -83,7 +83,7 @@ fn stand(gateway: &Gateway) -> Value {
 }
 
 #[test]
-fn a_thousand_looks_at_targets_change_nothing() {
+fn a_thousand_reads_of_targets_change_nothing() {
     let gateway = start("");
     let before = stand(&gateway);
     assert_eq!(before["targets"][0]["breaker"]["phase"], "closed");
@@ -94,9 +94,9 @@ fn a_thousand_looks_at_targets_change_nothing() {
     let open = stand(&gateway);
     let target = &open["targets"][1];
     assert_eq!((&target["name"], &target["breaker"]["phase"]), (&"sonnet".into(), &"open".into()));
-    assert_eq!(target["breaker"]["blocks_because"], "consecutive_failures");
+    assert_eq!(target["breaker"]["reject_reason"], "consecutive_failures");
     assert_eq!((&target["in_flight"]["now"], &target["in_flight"]["peak"]), (&0.into(), &1.into()));
-    let told = gateway.json("/admin/requests?most=1000");
+    let told = gateway.json("/admin/requests?limit=1000");
     for _ in 0..1_000 {
         assert_eq!(stand(&gateway), open);
     }
@@ -104,11 +104,11 @@ fn a_thousand_looks_at_targets_change_nothing() {
     let ids = |told: &Value| {
         told["requests"].as_array().map(|all| all.iter().map(|one| one["id"].clone()).collect::<Vec<_>>())
     };
-    assert_eq!(ids(&gateway.json("/admin/requests?most=1000")), ids(&told));
+    assert_eq!(ids(&gateway.json("/admin/requests?limit=1000")), ids(&told));
 }
 
 #[test]
-fn a_target_is_told_with_every_field() {
+fn a_target_has_every_field() {
     let gateway = start("");
     let targets = gateway.json("/admin/targets");
     let target = &targets["targets"][0];
@@ -132,11 +132,11 @@ fn a_target_is_told_with_every_field() {
     );
     assert_eq!(
         fields(&target["breaker"]),
-        ["blocks_because", "mode", "open_for_one_caller", "phase", "retry_after_ms", "stage"]
+        ["reject_reason", "mode", "open_for_one_caller", "phase", "retry_after_ms", "stage"]
     );
     assert_eq!(
         target["pacing"],
-        json!({ "held_back_ms": 0, "calls_per_second": null, "waiting": 0 }),
+        json!({ "retry_after_ms": 0, "calls_per_second": null, "waiting": 0 }),
         "nobody throttles"
     );
     assert_eq!(
@@ -144,12 +144,12 @@ fn a_target_is_told_with_every_field() {
         ["by_class", "capacity", "entered", "oldest_ms", "outcomes", "size"]
     );
     assert_eq!(fields(&target["queue"]["by_class"]), ["bulk", "critical", "high", "low", "normal"]);
-    assert_eq!(target["starts"], json!({ "count": 0, "half_within_ms": null, "most_within_ms": null }));
+    assert_eq!(target["starts"], json!({ "count": 0, "p50_ms": null, "p95_ms": null }));
     assert_eq!((&target["routes"], &target["model"]), (&json!(["manga"]), &"m".into()));
 }
 
 #[test]
-fn limits_and_money_of_a_caller_are_told_by_its_pseudonym() {
+fn limits_and_spend_of_a_caller_are_found_by_its_pseudonym() {
     let gateway = start("");
     let caller = pseudonym(&gateway);
     let path = format!("/admin/limits?caller={caller}&tier=prime");
@@ -170,26 +170,26 @@ fn limits_and_money_of_a_caller_are_told_by_its_pseudonym() {
     // The target refuses connections: a request that reached no vendor is free.
     assert_eq!(limits(&gateway.json(&path)), [70, 500, 15_000]);
     let own = gateway.json(&format!("/admin/spend?caller={caller}"));
-    assert_eq!(fields(&own), ["caller", "cap_nanos", "day", "held_nanos", "left_nanos", "posted_nanos"]);
+    assert_eq!(fields(&own), ["caller", "cap_nanos", "day", "held_nanos", "remaining_nanos", "posted_nanos"]);
     let all = gateway.json("/admin/spend");
     assert_eq!(
         fields(&all),
-        ["cap_nanos", "day", "held_nanos", "left_nanos", "overrun_nanos", "posted_nanos", "tiers"]
+        ["cap_nanos", "day", "held_nanos", "remaining_nanos", "overrun_nanos", "posted_nanos", "tiers"]
     );
     assert_eq!(fields(&all["tiers"]), ["guest", "prime", "standard"]);
     assert_eq!(all["cap_nanos"], 5_000_000_000_000_u64);
     assert_eq!(all["tiers"]["prime"]["cap_nanos"], 2_500_000_000_000_u64);
     let sum = |name: &str| all[name].as_u64().unwrap();
-    assert_eq!(sum("left_nanos"), sum("cap_nanos") - sum("posted_nanos") - sum("held_nanos"));
+    assert_eq!(sum("remaining_nanos"), sum("cap_nanos") - sum("posted_nanos") - sum("held_nanos"));
 }
 
 #[test]
-fn the_newest_requests_come_first_and_tell_nothing_of_what_was_said() {
+fn the_newest_requests_come_first_without_message_text() {
     let gateway = start("");
     for _ in 0..3 {
         gateway.call();
     }
-    let reply = gateway.ask("/admin/requests?most=2&pretty");
+    let reply = gateway.ask("/admin/requests?limit=2&pretty");
     for secret in ["秘密", KEY, "127.0.0.1"] {
         assert!(!reply.body.contains(secret), "{secret} in {}", reply.body);
     }
@@ -202,12 +202,12 @@ fn the_newest_requests_come_first_and_tell_nothing_of_what_was_said() {
         (&one["caller"], &one["face"], &one["route"]),
         (&all[1]["caller"], &"anthropic".into(), &"manga".into())
     );
-    assert_eq!(one["verdict"], "rejected");
+    assert_eq!(one["outcome"], "rejected");
     assert_eq!(gateway.json("/admin/requests")["requests"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]
-fn settings_are_told_with_where_they_were_written_and_secrets_never() {
+fn settings_have_their_origin_and_no_secret_values() {
     let gateway = start("admin.credential = \"none\"\ntelemetry.salt = \"env:PATH\"");
     let told = gateway.ask("/admin/settings");
     assert!(!told.body.contains(&std::env::var("PATH").unwrap()));
@@ -218,28 +218,28 @@ fn settings_are_told_with_where_they_were_written_and_secrets_never() {
     assert_eq!(key("store.kind")["value"], "\"memory\"");
     assert!(key("store.kind")["origin"].as_str().unwrap().starts_with("test.toml:"));
     assert_eq!(
-        (&key("store.kind")["changes"], &key("budget.day")["changes"]),
+        (&key("store.kind")["applies"], &key("budget.day")["applies"]),
         (&"restart".into(), &"live".into())
     );
     assert_eq!(
-        (&key("telemetry.salt")["value"], &key("telemetry.salt")["changes"]),
+        (&key("telemetry.salt")["value"], &key("telemetry.salt")["applies"]),
         (&"\"env:PATH\"".into(), &"live".into())
     );
-    assert_eq!(key("admin.listen")["changes"], "restart");
+    assert_eq!(key("admin.listen")["applies"], "restart");
 }
 
 #[test]
-fn what_makes_no_sense_is_a_typed_error() {
+fn invalid_requests_are_typed_errors() {
     let gateway = start("");
     for (path, expected) in [
-        ("/admin/status?verbose", "bad_parameter"),
-        ("/admin/targets?caller=0000000000000000", "bad_parameter"),
-        ("/admin/limits", "bad_parameter"),
-        ("/admin/limits?caller=0000000000000000", "bad_parameter"),
-        ("/admin/limits?caller=xyz&tier=prime", "bad_parameter"),
-        ("/admin/spend?caller=", "bad_parameter"),
-        ("/admin/requests?most=0", "bad_parameter"),
-        ("/admin/requests?most=1001", "bad_parameter"),
+        ("/admin/status?verbose", "invalid_parameter"),
+        ("/admin/targets?caller=0000000000000000", "invalid_parameter"),
+        ("/admin/limits", "invalid_parameter"),
+        ("/admin/limits?caller=0000000000000000", "invalid_parameter"),
+        ("/admin/limits?caller=xyz&tier=prime", "invalid_parameter"),
+        ("/admin/spend?caller=", "invalid_parameter"),
+        ("/admin/requests?limit=0", "invalid_parameter"),
+        ("/admin/requests?limit=1001", "invalid_parameter"),
     ] {
         assert_eq!(gateway.ask(path).error(), (400, expected.to_owned()), "{path}");
     }
@@ -255,7 +255,7 @@ fn what_makes_no_sense_is_a_typed_error() {
 }
 
 #[test]
-fn an_answer_for_people_has_lines_and_none_is_kept_by_others() {
+fn pretty_responses_are_indented_and_no_response_is_cached() {
     let gateway = start("");
     let (short, long) = (gateway.ask("/admin/spend"), gateway.ask("/admin/spend?pretty"));
     assert_eq!((short.body.lines().count(), long.body.lines().count() > 5), (1, true));
@@ -275,7 +275,7 @@ fn metrics_are_for_the_admin_listener_unless_settings_say_otherwise() {
     };
     assert_eq!((gateway.ask("/metrics").status, on_data("/metrics").status), (200, 404));
     let public = settings("telemetry.public_metrics = true");
-    gateway.listening.as_ref().unwrap().change(&public.settings).unwrap();
+    gateway.listening.as_ref().unwrap().apply_settings(&public.settings).unwrap();
     for reply in [gateway.ask("/metrics"), on_data("/metrics")] {
         assert_eq!(
             (reply.status, reply.header("content-type")),
@@ -284,10 +284,10 @@ fn metrics_are_for_the_admin_listener_unless_settings_say_otherwise() {
         assert!(reply.body.contains("\nseawall_breaker_phase{target=\"sonnet\"} 0\n"), "{}", reply.body);
     }
     let off = settings("telemetry.metrics = false\ntelemetry.public_metrics = true");
-    gateway.listening.as_ref().unwrap().change(&off.settings).unwrap();
+    gateway.listening.as_ref().unwrap().apply_settings(&off.settings).unwrap();
     assert_eq!(gateway.ask("/metrics").error(), (404, "not_found".to_owned()));
     assert_eq!(on_data("/metrics").status, 404);
-    gateway.listening.as_ref().unwrap().change(&settings("").settings).unwrap();
+    gateway.listening.as_ref().unwrap().apply_settings(&settings("").settings).unwrap();
     assert_eq!((gateway.ask("/metrics").status, on_data("/metrics").status), (200, 404));
 }
 

@@ -34,14 +34,14 @@ fn posted(gateway: &Gateway) -> u64 {
 }
 
 #[test]
-fn an_absurd_claim_is_bounded_and_an_operator_puts_it_right_for_good() {
+fn an_absurd_usage_report_is_capped_and_an_operator_corrects_it_durably() {
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("operators-corrections");
     let _ = std::fs::remove_dir_all(&folder);
     let mut loaded = settings_at(&boastful(), "");
     {
         let settings = &mut Arc::make_mut(&mut loaded).settings;
         settings.store.kind = seawall_config::StoreKind::Embedded;
-        settings.store.folder = folder.display().to_string();
+        settings.store.data_dir = folder.display().to_string();
     }
     let gateway = try_start(&loaded).unwrap();
     assert_eq!(gateway.call().status, 200);
@@ -49,7 +49,7 @@ fn an_absurd_claim_is_bounded_and_an_operator_puts_it_right_for_good() {
     let claimed = posted(&gateway);
     assert_eq!(claimed, 200_000 * 15_000 + 9 * 3_000);
     let line = &gateway.json("/admin/requests")["requests"][0];
-    assert_eq!((&line["alarm"], &line["usage_not_believed"]), (&"overrun".into(), &true.into()), "{line}");
+    assert_eq!((&line["alarm"], &line["usage_capped"]), (&"overrun".into(), &true.into()), "{line}");
     let targets = gateway.json("/admin/targets");
     let overruns = targets["targets"].as_array().unwrap().iter().map(|one| one["overruns"]["count"].as_u64());
     assert_eq!(overruns.sum::<Option<u64>>(), Some(1), "{targets}");

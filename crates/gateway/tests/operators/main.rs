@@ -1,12 +1,12 @@
 //! The admin API over real sockets on loopback, with targets that refuse connections.
 
 #[cfg(test)]
+mod access_control;
+#[cfg(test)]
 mod answers;
 #[cfg(test)]
 mod corrections;
 #[cfg(test)]
-mod door;
-#[cfg(test)]
 mod running;
 #[cfg(test)]
-mod unread;
+mod stalled_stream;

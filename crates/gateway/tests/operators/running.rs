@@ -1,9 +1,9 @@
 //! A gateway in this process, and a client that sends raw bytes.
 
-use seawall_config::{Input, Loaded, load};
+use seawall_config::{LoadedSettings, SettingsInput, load};
 use seawall_core::time::UtcTime;
-use seawall_gateway::identity::credential_of_key;
-use seawall_gateway::{Listening, ServeError, ServeOptions, serve};
+use seawall_gateway::identity::hash_api_key;
+use seawall_gateway::{RunningGateway, ServeError, ServeOptions, serve};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,22 +13,22 @@ use std::time::Duration;
 pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 
 /// Settings with two targets that refuse every connection, followed by `more`, which must not leave a table open.
-pub(crate) fn settings(more: &str) -> Arc<Loaded> {
+pub(crate) fn settings(more: &str) -> Arc<LoadedSettings> {
     settings_at("http://127.0.0.1:9", more)
 }
 
 /// The same with targets at this address.
-pub(crate) fn settings_at(url: &str, more: &str) -> Arc<Loaded> {
-    let hash: String = credential_of_key(KEY).iter().map(|byte| format!("{byte:02x}")).collect();
-    let target = format!(r#"{{ provider = "anthropic", url = "{url}", region = "none", model = "m" }}"#);
+pub(crate) fn settings_at(url: &str, more: &str) -> Arc<LoadedSettings> {
+    let hash: String = hash_api_key(KEY).iter().map(|byte| format!("{byte:02x}")).collect();
+    let target = format!(r#"{{ provider = "anthropic", base_url = "{url}", region = "none", model = "m" }}"#);
     let text = format!(
         r#"
         server.listen = "127.0.0.1:0"
         server.cores = 1
-        server.drain_time = "1s"
+        server.drain_timeout = "1s"
         store.kind = "memory"
         telemetry.access_log = "none"
-        models.m = {{ input = "$3/M", output = "$15/M", window = 200000 }}
+        models.m = {{ input = "$3/M", output = "$15/M", context_window = 200000 }}
         targets.sonnet = {target}
         targets.haiku = {target}
         callers.keys.test = {{ hash = "sha256:{hash}", tier = "prime" }}
@@ -36,12 +36,12 @@ pub(crate) fn settings_at(url: &str, more: &str) -> Arc<Loaded> {
         "#
     );
     let text = if more.contains("admin.listen") { text } else { text + "admin.listen = \"127.0.0.1:0\"\n" };
-    let loaded = load(&Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16)));
+    let loaded = load(&SettingsInput::from_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16)));
     Arc::new(loaded.unwrap_or_else(|problems| panic!("{problems}")))
 }
 
 /// Starts a gateway with these settings.
-pub(crate) fn try_start(loaded: &Arc<Loaded>) -> Result<Gateway, ServeError> {
+pub(crate) fn try_start(loaded: &Arc<LoadedSettings>) -> Result<Gateway, ServeError> {
     let settings = loaded.settings.clone();
     let listening = serve(ServeOptions {
         settings: Arc::new(settings),
@@ -49,7 +49,7 @@ pub(crate) fn try_start(loaded: &Arc<Loaded>) -> Result<Gateway, ServeError> {
         keys: Vec::new(),
         diagnostics: false,
     })?;
-    listening.show(&Arc::new(loaded.written.clone()));
+    listening.publish_settings(&Arc::new(loaded.input.clone()));
     Ok(Gateway { data: listening.address(), admin: listening.admin_address(), listening: Some(listening) })
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn start(more: &str) -> Gateway {
 pub(crate) struct Gateway {
     pub(crate) data: SocketAddr,
     pub(crate) admin: SocketAddr,
-    pub(crate) listening: Option<Listening>,
+    pub(crate) listening: Option<RunningGateway>,
 }
 
 impl Gateway {
@@ -94,7 +94,7 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         if let Some(listening) = self.listening.take() {
-            listening.stop();
+            listening.shut_down();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The operations of a model, in all dialects.
 
-use super::own_shape::OwnShape;
+use super::vendor_format::VendorFormat;
 use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest, invoke_to_messages};
 use seawall_wire::chat::ChatRequest;
-use seawall_wire::{Dialect, Refusal, RequestError, RequestLimits, anthropic, bedrock, openai};
+use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, Vendor, anthropic, bedrock, openai};
 
 /// The dialect and operation of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,26 +27,26 @@ impl ModelCall {
     /// assert_eq!(ModelCall::of_path("/"), None);
     /// ```
     #[must_use]
-    pub fn of_path(path: &str) -> Option<Result<Self, (Refusal, String)>> {
+    pub fn of_path(path: &str) -> Option<Result<Self, (ApiErrorKind, String)>> {
         match path {
             "/v1/messages" => Some(Ok(Self::Messages)),
             "/v1/chat/completions" => Some(Ok(Self::Completions)),
             path if path.starts_with("/model/") => Some(
                 bedrock::read_path(path)
                     .map(Self::Bedrock)
-                    .map_err(|error| (error.refusal(), error.to_string())),
+                    .map_err(|error| (error.api_error_kind(), error.to_string())),
             ),
             _ => None,
         }
     }
 
-    /// The dialect of the request.
+    /// The vendor whose API the request uses.
     #[must_use]
-    pub const fn dialect(&self) -> Dialect {
+    pub const fn vendor(&self) -> Vendor {
         match self {
-            Self::Messages => Dialect::Anthropic,
-            Self::Completions => Dialect::OpenAi,
-            Self::Bedrock(_) => Dialect::Bedrock,
+            Self::Messages => Vendor::Anthropic,
+            Self::Completions => Vendor::OpenAi,
+            Self::Bedrock(_) => Vendor::Bedrock,
         }
     }
 
@@ -81,8 +81,8 @@ impl ModelCall {
 }
 
 fn read_invoke(call: &BedrockCall, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
-    if let Some(shape) = OwnShape::of_model(&call.model) {
-        return shape.read(call, body, limits);
+    if let Some(format) = VendorFormat::of_model(&call.model) {
+        return format.read(call, body, limits);
     }
     bedrock::read_invoke_request(body, limits)?;
     let body = invoke_to_messages(body, limits, &call.model, call.operation.is_stream())?;

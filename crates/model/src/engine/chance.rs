@@ -1,6 +1,6 @@
 //! Deterministic pseudo-random numbers.
 
-use seawall_core::chance::{Draw, SeededChance};
+use seawall_core::random::{Draw, SeededRandom};
 
 /// A pseudo-random generator; the same seed and the same mixed-in values give the same draws.
 #[derive(Clone, Copy, Debug)]
@@ -43,5 +43,5 @@ impl Dice {
 
 /// One step of the generator from this state.
 const fn mix(state: u64) -> u64 {
-    SeededChance::new(state).draw().bits()
+    SeededRandom::new(state).draw().bits()
 }

@@ -3,21 +3,21 @@
 //! [`Engine::script`] is a pure function of the seed, the request, its number and the time since the model started. It
 //! performs no I/O and keeps no state.
 
+mod answer_writer;
 mod call;
 mod catalogue;
 mod chance;
 mod compose;
+mod duration_text;
 mod fault;
-mod own_shape;
-mod period;
 mod profile;
 mod reference;
 mod schedule;
 mod script;
-mod speaker;
-mod speech;
+mod text;
 mod tokens;
 mod tool;
+mod vendor_format;
 
 #[cfg(test)]
 mod tests;
@@ -25,16 +25,16 @@ mod tests;
 pub use call::ModelCall;
 pub use fault::{Fault, FaultRule, Frequency, read_faults};
 pub use profile::Profile;
-pub use script::{Act, Ending, Head, Script, Step};
+pub use script::{Script, ScriptAction, ScriptEnding, ScriptHead, ScriptStep};
 pub use tokens::count_tokens;
 
 use chance::Dice;
-use reference::Referenced;
-use schedule::Schedule;
+use reference::ReferencedInput;
+use schedule::FaultSchedule;
 use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::BedrockOperation;
 use seawall_wire::chat::ChatRequest;
-use seawall_wire::{Refusal, RequestError};
+use seawall_wire::{ApiErrorKind, RequestError};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -62,39 +62,47 @@ pub enum Pace {
 impl FromStr for Pace {
     type Err = SettingError;
 
-    fn from_str(word: &str) -> Result<Self, SettingError> {
-        match word {
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        match text {
             "real" => Ok(Self::Real),
             "instant" => Ok(Self::Instant),
-            _ => Err(SettingError::new("pace", format!("{word:?} is neither real nor instant"))),
+            _ => Err(SettingError::new("pace", format!("{text:?} is neither real nor instant"))),
         }
     }
 }
 
 /// One request to a simulated model.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct ModelRequest<'a> {
     /// The sequence number since the model started, from 0.
     pub number: u64,
     /// The sequence number since the fault schedule took effect, from 0.
-    pub place: u64,
+    pub schedule_number: u64,
     /// The arrival time, measured from the same moment.
     pub at: Duration,
     /// The number of requests in flight, including this one.
     pub in_flight: u64,
     /// The number of requests in this minute of the model's time, including this one.
-    pub this_minute: u64,
+    pub requests_this_minute: u64,
     /// The dialect and operation.
     pub call: &'a ModelCall,
     /// The request body.
     pub body: &'a [u8],
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ModelRequest<'a> {
     /// A first request, which arrives at time 0.
     #[must_use]
     pub const fn first(call: &'a ModelCall, body: &'a [u8]) -> Self {
-        Self { number: 0, place: 0, at: Duration::ZERO, in_flight: 1, this_minute: 1, call, body }
+        Self {
+            number: 0,
+            schedule_number: 0,
+            at: Duration::ZERO,
+            in_flight: 1,
+            requests_this_minute: 1,
+            call,
+            body,
+        }
     }
 }
 
@@ -103,13 +111,13 @@ impl<'a> Ask<'a> {
 pub struct Engine {
     seed: u64,
     pace: Pace,
-    schedule: Schedule,
+    schedule: FaultSchedule,
 }
 
 impl Engine {
     /// Creates a model. Returns an error for the first invalid setting.
     pub fn new(options: ModelOptions) -> Result<Self, SettingError> {
-        let schedule = Schedule::new(options.seed, options.faults)?;
+        let schedule = FaultSchedule::new(options.seed, options.faults)?;
         Ok(Self { seed: options.seed, pace: options.pace, schedule })
     }
 
@@ -127,29 +135,36 @@ impl Engine {
 
     /// Computes everything that happens to a request.
     #[must_use]
-    pub fn script(&self, ask: &Ask<'_>) -> Script {
+    pub fn script(&self, incoming: &ModelRequest<'_>) -> Script {
         // The text depends on the content of the request alone, so that a retry or another dialect gets the same text.
         // The id also depends on the number, so that no two answers share one.
-        let names = Dice::new(self.seed).with_bytes(ask.body).with_number(ask.number);
+        let names = Dice::new(self.seed).with_bytes(incoming.body).with_number(incoming.number);
         let request_id = format!("req_{:016x}", names.bits());
-        let (profile, request, referenced) = match understand(ask) {
-            Ok(understood) => understood,
-            Err((refusal, message)) => return compose::refusal(ask.call, refusal, &message, &request_id),
+        let (profile, request, referenced) = match parse(incoming) {
+            Ok(parts) => parts,
+            Err((error_kind, message)) => {
+                return compose::error_of_kind(incoming.call, error_kind, &message, &request_id);
+            }
         };
-        let turn =
-            compose::Turn { profile, call: ask.call, request: &request, request_id: &request_id, referenced };
-        if is_count(ask.call) {
-            return compose::count(&turn);
+        let parsed = compose::ParsedRequest {
+            profile,
+            call: incoming.call,
+            request: &request,
+            request_id: &request_id,
+            referenced,
+        };
+        if is_token_count(incoming.call) {
+            return compose::count(&parsed);
         }
-        let speech =
-            compose::speech(&turn, compose::texts(&request).fold(Dice::new(self.seed), Dice::with_text));
-        let mut script = match self.schedule.rule_for(ask, profile) {
+        let answer =
+            compose::answer(&parsed, compose::texts(&request).fold(Dice::new(self.seed), Dice::with_text));
+        let mut script = match self.schedule.rule_for(incoming, profile) {
             Some(rule) => {
-                let mut script = rule.fault.spoil(&turn, speech, rule.dice_for(ask), ask.at);
+                let mut script = rule.fault.apply(&parsed, answer, rule.dice_for(incoming), incoming.at);
                 script.fault = Some(rule.name.clone());
                 script
             }
-            None => fault::played(&turn, &speech),
+            None => fault::without_fault(&parsed, &answer),
         };
         // A fault does not change the service options: the request is billed as it asked to be served.
         script.steps.iter_mut().for_each(|step| step.charge.extras.service = referenced.service);
@@ -160,17 +175,18 @@ impl Engine {
     }
 }
 
-fn is_count(call: &ModelCall) -> bool {
+fn is_token_count(call: &ModelCall) -> bool {
     matches!(call, ModelCall::Bedrock(call) if call.operation == BedrockOperation::CountTokens)
 }
 
-type Understood = (&'static Profile, ChatRequest, Referenced);
+type RequestParts = (&'static Profile, ChatRequest, ReferencedInput);
 
-fn understand(ask: &Ask<'_>) -> Result<Understood, (Refusal, String)> {
-    let refused = |error: RequestError| (error.refusal(), error.to_string());
-    let (body, referenced) = reference::resolve(ask.body);
-    let request = ask.call.read(&body).map_err(refused)?;
-    let profile = Profile::named(&request.model)
-        .ok_or_else(|| (Refusal::NotFound, format!("model: {} is not simulated here", request.model)))?;
+fn parse(incoming: &ModelRequest<'_>) -> Result<RequestParts, (ApiErrorKind, String)> {
+    let refused = |error: RequestError| (error.api_error_kind(), error.to_string());
+    let (body, referenced) = reference::strip_references(incoming.body);
+    let request = incoming.call.read(&body).map_err(refused)?;
+    let profile = Profile::named(&request.model).ok_or_else(|| {
+        (ApiErrorKind::NotFound, format!("unknown model: {} is not simulated", request.model))
+    })?;
     Ok((profile, request, referenced))
 }

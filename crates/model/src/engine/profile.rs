@@ -1,6 +1,6 @@
 //! The simulated models.
 
-use seawall_core::money::{Money, Price, PriceTable, Rate, ServiceLevel, Surcharge};
+use seawall_core::money::{Money, Price, PriceMultiplier, PriceTable, ServiceLevel, Surcharge};
 use seawall_wire::chat::Usage;
 use std::time::Duration;
 
@@ -85,9 +85,10 @@ impl Profile {
     pub fn price_of(&self, usage: Usage) -> u64 {
         if usage.extras.service != ServiceLevel::default() {
             let rated = |table: PriceTable, (surcharge, percent): (Surcharge, u32)| {
-                table.with_rate(surcharge, Rate { input: percent * 10, output: percent * 10 })
+                table
+                    .with_multiplier(surcharge, PriceMultiplier { input: percent * 10, output: percent * 10 })
             };
-            return SURCHARGES.into_iter().fold(self.base_prices(), rated).of(&usage).as_nanos();
+            return SURCHARGES.into_iter().fold(self.base_prices(), rated).cost(&usage).as_nanos();
         }
         let input = usage.total_input().saturating_mul(self.input_price);
         let fees = usage.extras.tool_uses.saturating_mul(TOOL_USE_PRICE);

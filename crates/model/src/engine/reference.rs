@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// Tokens billed for a referenced document: some hundred pages.
-const DOCUMENT: u64 = 150_000;
+const DOCUMENT_TOKENS: u64 = 150_000;
 /// Tokens billed per page of an inline document.
-const PAGE: u64 = 2_500;
+const PAGE_TOKENS: u64 = 2_500;
 /// Maximum number of server-tool uses that a model makes, if more are allowed.
-const USUAL_USES: u64 = 2;
+const MAX_TOOL_USES: u64 = 2;
 
 /// What a request is billed for besides its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Referenced {
+pub(super) struct ReferencedInput {
     /// Tokens of one pass over the input.
     pub(super) tokens: u64,
     /// Uses of server tools. Each one bills the input once more.
@@ -25,30 +25,30 @@ pub(super) struct Referenced {
 }
 
 /// Removes the parts that only reference their content, and returns how those are billed.
-pub(super) fn resolve(body: &[u8]) -> (Cow<'_, [u8]>, Referenced) {
+pub(super) fn strip_references(body: &[u8]) -> (Cow<'_, [u8]>, ReferencedInput) {
     if !may_have_features(body) {
-        return (Cow::Borrowed(body), Referenced::default());
+        return (Cow::Borrowed(body), ReferencedInput::default());
     }
     let Ok(features) = read_features(body, &RequestLimits::default()) else {
-        return (Cow::Borrowed(body), Referenced::default());
+        return (Cow::Borrowed(body), ReferencedInput::default());
     };
     let (input, service) = (features.untracked, features.pricing.service);
     let images: u64 = input.images.iter().map(|size| ImageTokens::ANTHROPIC.of(*size).min(1_568)).sum();
     let tokens = images
-        .saturating_add(input.named_images.saturating_mul(1_568))
-        .saturating_add(input.named_documents.saturating_mul(DOCUMENT))
-        .saturating_add(input.pages.saturating_mul(PAGE));
-    let tool_uses = input.tool_uses.unwrap_or(0).min(USUAL_USES);
-    (Cow::Owned(stripped(body)), Referenced { tokens, tool_uses, service })
+        .saturating_add(input.referenced_images.saturating_mul(1_568))
+        .saturating_add(input.referenced_documents.saturating_mul(DOCUMENT_TOKENS))
+        .saturating_add(input.pages.saturating_mul(PAGE_TOKENS));
+    let tool_uses = input.tool_uses.unwrap_or(0).min(MAX_TOOL_USES);
+    (Cow::Owned(without_references(body)), ReferencedInput { tokens, tool_uses, service })
 }
 
-fn stripped(body: &[u8]) -> Vec<u8> {
+fn without_references(body: &[u8]) -> Vec<u8> {
     let Ok(mut request) = serde_json::from_slice::<Value>(body) else { return body.to_vec() };
     let messages = request.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {
         let Some(parts) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
         let is_typed = parts.iter().any(|part| part.get("type").is_some());
-        parts.retain(is_read);
+        parts.retain(is_inline);
         if parts.is_empty() {
             parts.push(if is_typed {
                 json!({"type": "text", "text": "(document)"})
@@ -69,7 +69,7 @@ fn stripped(body: &[u8]) -> Vec<u8> {
 }
 
 /// Whether the content of a part is in the request, so that the model reads it like any other part.
-fn is_read(part: &Value) -> bool {
+fn is_inline(part: &Value) -> bool {
     match part["type"].as_str() {
         Some("image") => part["source"].get("data").is_some(),
         Some("image_url") => part["image_url"]["url"].as_str().is_some_and(|url| url.starts_with("data:")),
@@ -85,19 +85,22 @@ fn is_read(part: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DOCUMENT, Referenced, resolve};
+    use super::{DOCUMENT_TOKENS, ReferencedInput, strip_references};
     use serde_json::{Value, json};
 
     #[test]
     fn what_is_named_is_billed_and_the_rest_is_read_as_ever() {
         let plain = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).to_string();
-        assert_eq!(resolve(plain.as_bytes()), (plain.as_bytes().into(), Referenced::default()));
+        assert_eq!(strip_references(plain.as_bytes()), (plain.as_bytes().into(), ReferencedInput::default()));
         let part = json!({"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}});
         let tools = json!([{"type": "web_search_20250305", "name": "web_search", "max_uses": 1}]);
         let body = json!({"model": "m", "tools": tools, "messages": [{"role": "user", "content": [part]}]})
             .to_string();
-        let (rest, referenced) = resolve(body.as_bytes());
-        assert_eq!(referenced, Referenced { tokens: DOCUMENT, tool_uses: 1, ..Referenced::default() });
+        let (rest, referenced) = strip_references(body.as_bytes());
+        assert_eq!(
+            referenced,
+            ReferencedInput { tokens: DOCUMENT_TOKENS, tool_uses: 1, ..ReferencedInput::default() }
+        );
         let rest: Value = serde_json::from_slice(&rest).unwrap();
         assert_eq!(rest["messages"][0]["content"], json!([{"type": "text", "text": "(document)"}]));
         assert_eq!(rest.get("tools"), None);

@@ -3,7 +3,7 @@
 use super::profile::Profile;
 use bytes::Bytes;
 use seawall_wire::chat::Usage;
-use seawall_wire::{Dialect, RetryAdvice};
+use seawall_wire::{RetryAdvice, Vendor};
 use std::time::Duration;
 
 /// Everything that happens to one request.
@@ -12,9 +12,9 @@ pub struct Script {
     /// The model that is called; `None` if the request was malformed.
     pub profile: Option<&'static Profile>,
     /// What is sent: a head first, if anything.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
     /// What happens after the last step.
-    pub ending: Ending,
+    pub ending: ScriptEnding,
     /// The name of the fault rule that applied, if any.
     pub fault: Option<Box<str>>,
 }
@@ -24,7 +24,7 @@ impl Script {
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self.steps.first() {
-            Some(Step { act: Act::Head(head), .. }) => Some(head.status),
+            Some(ScriptStep { action: ScriptAction::Head(head), .. }) => Some(head.status),
             _ => None,
         }
     }
@@ -32,27 +32,27 @@ impl Script {
 
 /// One action of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ScriptStep {
     /// When it happens, measured from the request's arrival. Never earlier than the previous step.
     pub at: Duration,
     /// What is sent.
-    pub act: Act,
+    pub action: ScriptAction,
     /// The usage that the model charges once this is delivered.
     pub charge: Usage,
 }
 
 /// What a step sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum ScriptAction {
     /// The head of the response.
-    Head(Head),
+    Head(ScriptHead),
     /// A part of the body: all of it, or one chunk of a stream.
     Body(Bytes),
 }
 
 /// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct ScriptHead {
     /// The HTTP status.
     pub status: u16,
     /// The content type of the body.
@@ -61,18 +61,26 @@ pub struct Head {
     pub length: Option<usize>,
     /// The `retry-after` delay.
     pub retry_after: Option<Duration>,
-    /// The dialect of the response.
-    pub dialect: Dialect,
+    /// The vendor whose headers the response has.
+    pub vendor: Vendor,
     /// The request id.
     pub request_id: String,
-    /// Additional headers of this dialect.
-    pub more: Vec<(&'static str, String)>,
+    /// Additional headers of this vendor.
+    pub extra_headers: Vec<(&'static str, String)>,
 }
 
-impl Head {
-    pub(super) fn new(status: u16, content_type: &'static str, dialect: Dialect, request_id: &str) -> Self {
+impl ScriptHead {
+    pub(super) fn new(status: u16, content_type: &'static str, vendor: Vendor, request_id: &str) -> Self {
         let request_id = request_id.to_owned();
-        Self { status, content_type, length: None, retry_after: None, dialect, request_id, more: Vec::new() }
+        Self {
+            status,
+            content_type,
+            length: None,
+            retry_after: None,
+            vendor,
+            request_id,
+            extra_headers: Vec::new(),
+        }
     }
 
     /// All headers except the content length, in lower case.
@@ -80,15 +88,15 @@ impl Head {
         let advice = RetryAdvice { wait: self.retry_after, should_retry: None };
         let own = [
             ("content-type", self.content_type.to_owned()),
-            (self.dialect.request_id_header(), self.request_id.clone()),
+            (self.vendor.request_id_header(), self.request_id.clone()),
         ];
-        own.into_iter().chain(advice.headers(self.dialect)).chain(self.more.iter().cloned())
+        own.into_iter().chain(advice.headers(self.vendor)).chain(self.extra_headers.iter().cloned())
     }
 }
 
 /// What happens after the last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ScriptEnding {
     /// The response is complete.
     Complete,
     /// The body ends cleanly but the answer in it is incomplete.

@@ -4,15 +4,15 @@
 //! result is answered with text. The input is generated from the required fields of the tool's schema.
 
 use super::compose::last_question;
-use seawall_wire::chat::{ChatRequest, JsonText, Part, ToolCall, ToolChoice, ToolDefinition};
+use seawall_wire::chat::{ChatRequest, JsonText, RequestPart, ToolCall, ToolChoice, ToolDefinition};
 use serde_json::{Map, Value, json};
 
 /// Questions are truncated to this length when they become arguments.
-const LONGEST_TEXT: usize = 40;
+const MAX_ARGUMENT_LENGTH: usize = 40;
 
 /// The tool call that this request leads to, if any.
-pub(super) fn wanted(request: &ChatRequest) -> Option<ToolCall> {
-    let has_result = |part: &Part| matches!(part, Part::ToolResult { .. });
+pub(super) fn forced_call(request: &ChatRequest) -> Option<ToolCall> {
+    let has_result = |part: &RequestPart| matches!(part, RequestPart::ToolResult { .. });
     if request.turns.last().is_some_and(|turn| turn.parts.iter().any(has_result)) {
         return None;
     }
@@ -43,6 +43,6 @@ fn value(schema: &Value, question: &str) -> Value {
         Some("boolean") => json!(true),
         Some("array") => json!([]),
         Some("object") => json!({}),
-        _ => json!(&question[..question.floor_char_boundary(LONGEST_TEXT)]),
+        _ => json!(&question[..question.floor_char_boundary(MAX_ARGUMENT_LENGTH)]),
     }
 }

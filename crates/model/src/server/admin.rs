@@ -1,7 +1,7 @@
 //! The admin endpoints.
 
 use crate::shared::{Meter, SharedModel};
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::setting::SettingError;
 use serde_json::{Value, json};
 

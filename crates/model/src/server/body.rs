@@ -1,55 +1,55 @@
 //! A response body that plays the rest of a script, or is available at once.
 
-use super::service::Broken;
-use crate::engine::{Act, Ending};
-use crate::play::Play;
+use super::service::ConnectionBroken;
+use crate::engine::{ScriptAction, ScriptEnding};
+use crate::playback::Playback;
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 #[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
 pub(super) enum ScriptBody<T> {
     /// Delivered when due, and billed then.
-    Played {
-        play: Play<T>,
+    Scripted {
+        play: Playback<T>,
         /// Whether hyper has had a chance to flush the chunks before the connection breaks.
         is_flushed: bool,
     },
     /// A free response in one chunk; `None` once it was sent.
-    AtOnce(Option<Bytes>),
+    Buffered(Option<Bytes>),
 }
 
 /// Nothing is structurally pinned: the timer of a play is boxed.
 impl<T> Unpin for ScriptBody<T> {}
 
 impl<T> ScriptBody<T> {
-    pub(super) const fn new(play: Play<T>) -> Self {
-        Self::Played { play, is_flushed: false }
+    pub(super) const fn new(play: Playback<T>) -> Self {
+        Self::Scripted { play, is_flushed: false }
     }
 }
 
 impl<T: Timer> Body for ScriptBody<T> {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = ConnectionBroken;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionBroken>>> {
         let (play, is_flushed) = match self.get_mut() {
-            Self::Played { play, is_flushed } => (play, is_flushed),
-            Self::AtOnce(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Scripted { play, is_flushed } => (play, is_flushed),
+            Self::Buffered(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         };
         loop {
-            match ready!(play.poll_act(context)) {
-                Some(Act::Body(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Some(Act::Head(_)) => {}
+            match ready!(play.poll_action(context)) {
+                Some(ScriptAction::Body(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(ScriptAction::Head(_)) => {}
                 None => break,
             }
         }
-        if !matches!(play.ending(), Ending::Close | Ending::Reset) {
+        if !matches!(play.ending(), ScriptEnding::Close | ScriptEnding::Reset) {
             return Poll::Ready(None);
         }
         if !std::mem::replace(is_flushed, true) {
@@ -57,13 +57,13 @@ impl<T: Timer> Body for ScriptBody<T> {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        Poll::Ready(Some(Err(Broken)))
+        Poll::Ready(Some(Err(ConnectionBroken)))
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Played { play, .. } => play.is_at_end(),
-            Self::AtOnce(bytes) => bytes.is_none(),
+            Self::Scripted { play, .. } => play.is_at_end(),
+            Self::Buffered(bytes) => bytes.is_none(),
         }
     }
 }

@@ -4,7 +4,7 @@
     reason = "a server at a real socket lives in real time; scripts are made of offsets"
 )]
 
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Default for ServerTimer {
 }
 
 /// Cap on timers, thirty years: a later moment is never reached anyway.
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+const MAX_SLEEP: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Timer for ServerTimer {
     fn monotonic(&self) -> Timestamp {
@@ -39,7 +39,8 @@ impl Timer for ServerTimer {
     }
 
     fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static {
-        let moment = self.origin.checked_add((moment - Timestamp::ZERO).min(FAR)).unwrap_or(self.origin);
+        let moment =
+            self.origin.checked_add((moment - Timestamp::ZERO).min(MAX_SLEEP)).unwrap_or(self.origin);
         tokio::time::sleep_until(moment)
     }
 }

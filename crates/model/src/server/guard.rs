@@ -10,39 +10,40 @@ use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::uri::Authority;
 use std::net::{IpAddr, SocketAddr};
 
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The reason to refuse a request that arrived at this address; `None` if it is allowed.
-pub(super) fn refusal<B>(request: &Request<B>, here: SocketAddr) -> Option<&'static str> {
+pub(super) fn refusal<B>(request: &Request<B>, local: SocketAddr) -> Option<&'static str> {
     let headers = request.headers();
     // HTTP/2 sends the host as the authority of the URI.
-    let named = only(headers, &HOST).and_then(|host| host.parse::<Authority>().ok());
+    let named = single_value(headers, &HOST).and_then(|host| host.parse::<Authority>().ok());
     let host = request.uri().authority().cloned().or(named);
-    let Some(host) = host.filter(|host| is_own(host, here.ip())) else {
+    let Some(host) = host.filter(|host| is_local_host(host, local.ip())) else {
         return Some(
-            "this is answered by a loopback name or by the address itself, such as localhost or 127.0.0.1",
+            "forbidden: the host must be a loopback name or the listener's own address, such as localhost or 127.0.0.1",
         );
     };
     let own = format!("http://{host}");
-    let is_foreign = headers.contains_key(ORIGIN)
-        && !only(headers, &ORIGIN).is_some_and(|origin| origin.eq_ignore_ascii_case(&own));
-    let is_from_elsewhere = headers.contains_key(&FETCH_SITE)
-        && !only(headers, &FETCH_SITE).is_some_and(|site| site == "same-origin" || site == "none");
-    (is_foreign || is_from_elsewhere).then_some("this is not answered to pages of other sites")
+    let is_foreign_origin = headers.contains_key(ORIGIN)
+        && !single_value(headers, &ORIGIN).is_some_and(|origin| origin.eq_ignore_ascii_case(&own));
+    let is_cross_site = headers.contains_key(&SEC_FETCH_SITE)
+        && !single_value(headers, &SEC_FETCH_SITE)
+            .is_some_and(|site| site == "same-origin" || site == "none");
+    (is_foreign_origin || is_cross_site).then_some("forbidden: cross-site requests are not allowed")
 }
 
 /// A header that occurs exactly once. Duplicates are ambiguous and count as absent.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-fn is_own(host: &Authority, here: IpAddr) -> bool {
+fn is_local_host(host: &Authority, local: IpAddr) -> bool {
     let name = host.host();
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
     let is_address = |address: IpAddr| {
-        address.to_canonical().is_loopback() || address.to_canonical() == here.to_canonical()
+        address.to_canonical().is_loopback() || address.to_canonical() == local.to_canonical()
     };
     !host.as_str().contains('@')
         && (name.eq_ignore_ascii_case("localhost") || address.is_some_and(is_address))
@@ -54,8 +55,8 @@ mod tests {
     use hyper::Request;
 
     #[test]
-    fn only_who_names_this_machine_and_comes_from_no_other_site_is_answered() {
-        let asks = |headers: &[(&str, &str)]| {
+    fn only_local_hosts_and_same_site_requests_are_allowed() {
+        let is_allowed = |headers: &[(&str, &str)]| {
             let mut request = Request::get("/admin/bill");
             for (name, value) in headers {
                 request = request.header(*name, *value);
@@ -74,7 +75,7 @@ mod tests {
             ],
             &[("host", "localhost:7710"), ("sec-fetch-site", "none")],
         ] {
-            assert!(asks(right), "{right:?}");
+            assert!(is_allowed(right), "{right:?}");
         }
         for wrong in [
             &[][..],
@@ -89,7 +90,7 @@ mod tests {
             &[("host", "localhost:7710"), ("sec-fetch-site", "cross-site")],
             &[("host", "localhost:7710"), ("sec-fetch-site", "same-site")],
         ] {
-            assert!(!asks(wrong), "{wrong:?}");
+            assert!(!is_allowed(wrong), "{wrong:?}");
         }
         let named =
             Request::get("http://rebound.example/admin/bill").header("host", "localhost").body(()).unwrap();

@@ -17,8 +17,8 @@ mod admin;
 mod body;
 mod clock;
 mod guard;
-mod line;
 mod service;
+mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -30,9 +30,9 @@ use crate::shared::SharedModel;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use line::Line;
-use seawall_core::handle::Timer;
-use service::Service;
+use seawall_core::runtime::Timer;
+use service::ModelService;
+use socket::ResettableSocket;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -43,7 +43,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// The pause after a failed `accept`, for example when file descriptors are exhausted.
-const PAUSE_AFTER_REFUSAL: Duration = Duration::from_millis(10);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// A simulated model that listens on an address.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl<T: Timer> ModelServer<T> {
     /// Serves until `stop` resolves, then gives requests in flight `grace` to finish, and drops the rest.
     pub async fn run(self, stop: impl Future<Output = ()>, grace: Duration) {
         let mut stop = pin!(stop);
-        let refused = Arc::new(AtomicU64::new(0));
+        let refused_requests = Arc::new(AtomicU64::new(0));
         let mut connections = JoinSet::new();
         let watcher = GracefulShutdown::new();
         loop {
@@ -88,8 +88,8 @@ impl<T: Timer> ModelServer<T> {
                 () = &mut stop => break,
                 Some(_) = connections.join_next() => {}
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => self.open(stream, &refused, &watcher, &mut connections),
-                    Err(_) => clock::sleep(PAUSE_AFTER_REFUSAL).await,
+                    Ok((stream, _)) => self.open(stream, &refused_requests, &watcher, &mut connections),
+                    Err(_) => clock::sleep(ACCEPT_RETRY_DELAY).await,
                 },
             }
         }
@@ -104,14 +104,20 @@ impl<T: Timer> ModelServer<T> {
     fn open(
         &self,
         stream: TcpStream,
-        refused: &Arc<AtomicU64>,
+        refused_requests: &Arc<AtomicU64>,
         watcher: &GracefulShutdown,
         connections: &mut JoinSet<()>,
     ) {
         // The caller has already disconnected.
-        let (Ok(line), Ok(here)) = (Line::of(&stream), stream.local_addr()) else { return };
-        let service =
-            Service { model: self.model.clone(), refused: Arc::clone(refused), line: Arc::new(line), here };
+        let (Ok(socket), Ok(local_address)) = (ResettableSocket::new(&stream), stream.local_addr()) else {
+            return;
+        };
+        let service = ModelService {
+            model: self.model.clone(),
+            refused_requests: Arc::clone(refused_requests),
+            socket: Arc::new(socket),
+            local_address,
+        };
         let builder = auto::Builder::new(TokioExecutor::new());
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let watched = watcher.watch(connection);

@@ -1,195 +1,204 @@
 //! Handles a request up to the head of its response.
 
 use super::body::ScriptBody;
-use super::line::Line;
+use super::socket::ResettableSocket;
 use super::{admin, guard};
-use crate::engine::{Ending, Head, ModelCall, Profile, count_tokens};
+use crate::engine::{ModelCall, Profile, ScriptEnding, ScriptHead, count_tokens};
 use crate::shared::SharedModel;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use seawall_core::handle::Timer;
-use seawall_wire::{Dialect, Refusal, RequestLimits, anthropic, bedrock, openai};
+use seawall_core::runtime::Timer;
+use seawall_wire::{ApiErrorKind, RequestLimits, Vendor, anthropic, bedrock, openai};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const NO_KEY: &str = "a key is needed in x-api-key or authorization; any will do";
+const NO_KEY: &str = "missing API key: send x-api-key or authorization; any value is accepted";
 
 /// The connection is broken on purpose.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the simulated model broke the connection")]
-pub(super) struct Broken;
+pub(super) struct ConnectionBroken;
 
 /// Handles the requests of one connection.
 #[derive(Clone)]
-pub(super) struct Service<T> {
+pub(super) struct ModelService<T> {
     pub(super) model: SharedModel<T>,
     /// Number of requests refused before they reached the model.
-    pub(super) refused: Arc<AtomicU64>,
-    pub(super) line: Arc<Line>,
+    pub(super) refused_requests: Arc<AtomicU64>,
+    pub(super) socket: Arc<ResettableSocket>,
     /// The address that was connected to.
-    pub(super) here: SocketAddr,
+    pub(super) local_address: SocketAddr,
 }
 
-impl<T: Timer> hyper::service::Service<Request<Incoming>> for Service<T> {
+impl<T: Timer> hyper::service::Service<Request<Incoming>> for ModelService<T> {
     type Response = Response<ScriptBody<T>>;
-    type Error = Broken;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Broken>> + Send>>;
+    type Error = ConnectionBroken;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectionBroken>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Box::pin(self.clone().answer(request))
+        Box::pin(self.clone().respond(request))
     }
 }
 
-impl<T: Timer> Service<T> {
-    async fn answer(self, request: Request<Incoming>) -> Result<Response<ScriptBody<T>>, Broken> {
+impl<T: Timer> ModelService<T> {
+    async fn respond(self, request: Request<Incoming>) -> Result<Response<ScriptBody<T>>, ConnectionBroken> {
         let path = request.uri().path();
         if *request.method() == Method::POST
             && let Some(call) = ModelCall::of_path(path)
         {
-            let dialect = dialect_of(path);
+            let vendor = vendor_of(path);
             return match call {
-                Ok(call) => self.ask(call, request).await,
-                Err((refusal, message)) => Ok(self.refused(dialect, refusal, &message)),
+                Ok(call) => self.call_model(call, request).await,
+                Err((error_kind, message)) => Ok(self.refused(vendor, error_kind, &message)),
             };
         }
         if path.starts_with("/admin/")
-            && let Some(words) = guard::refusal(&request, self.here)
+            && let Some(reason) = guard::refusal(&request, self.local_address)
         {
-            return Ok(self.refused(Dialect::Anthropic, Refusal::Forbidden, words));
+            return Ok(self.refused(Vendor::Anthropic, ApiErrorKind::Forbidden, reason));
         }
         match (request.method(), path) {
-            (&Method::POST, "/v1/messages/count_tokens") => self.count(request).await,
+            (&Method::POST, "/v1/messages/count_tokens") => self.count_tokens(request).await,
             (&Method::GET, "/v1/models") => Ok(models(request.headers())),
             (&Method::GET, "/livez") => Ok(json_response(&json!({"live": true}))),
             (&Method::GET, "/admin/bill") => Ok(json_response(&admin::bill(self.model.meter()))),
             (&Method::GET, "/admin/calls") => Ok(json_response(&admin::calls(self.model.meter()))),
             (&Method::POST, "/admin/reset") => Ok(json_response(&admin::reset(self.model.meter()))),
-            (&Method::POST, "/admin/faults") => match self.body_of(request, Dialect::Anthropic).await? {
+            (&Method::POST, "/admin/faults") => match self.read_body(request, Vendor::Anthropic).await? {
                 Ok(body) => Ok(match admin::set_faults(&self.model, &body) {
-                    Ok(told) => json_response(&told),
-                    Err(error) => self.refused(Dialect::Anthropic, Refusal::Malformed, &error.to_string()),
+                    Ok(body) => json_response(&body),
+                    Err(error) => {
+                        self.refused(Vendor::Anthropic, ApiErrorKind::Malformed, &error.to_string())
+                    }
                 }),
-                Err(refusal) => Ok(refusal),
+                Err(response) => Ok(response),
             },
             (method, path) => Ok(self.refused(
-                dialect_of(path),
-                Refusal::UnknownPath,
-                &format!("there is no {method} {path}"),
+                vendor_of(path),
+                ApiErrorKind::UnknownPath,
+                &format!("no such endpoint: {method} {path}"),
             )),
         }
     }
 
-    async fn ask(
+    async fn call_model(
         self,
         call: ModelCall,
         request: Request<Incoming>,
-    ) -> Result<Response<ScriptBody<T>>, Broken> {
-        let dialect = call.dialect();
+    ) -> Result<Response<ScriptBody<T>>, ConnectionBroken> {
+        let vendor = call.vendor();
         if !has_key(request.headers()) {
-            return Ok(self.refused(dialect, Refusal::Unauthenticated, NO_KEY));
+            return Ok(self.refused(vendor, ApiErrorKind::Unauthenticated, NO_KEY));
         }
-        let body = match self.body_of(request, dialect).await? {
+        let body = match self.read_body(request, vendor).await? {
             Ok(body) => body,
-            Err(refusal) => return Ok(refusal),
+            Err(response) => return Ok(response),
         };
-        let mut play = self.model.ask(&call, &body);
+        let mut play = self.model.call(&call, &body);
         match play.head().await {
             Some(head) => Ok(response(&head, ScriptBody::new(play))),
             None => {
-                if play.ending() == Ending::Reset {
-                    self.line.reset_when_closed();
+                if play.ending() == ScriptEnding::Reset {
+                    self.socket.reset_when_closed();
                 }
-                Err(Broken)
+                Err(ConnectionBroken)
             }
         }
     }
 
     /// The token-counting endpoint of Anthropic Messages.
-    async fn count(self, request: Request<Incoming>) -> Result<Response<ScriptBody<T>>, Broken> {
+    async fn count_tokens(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<ScriptBody<T>>, ConnectionBroken> {
         if !has_key(request.headers()) {
-            return Ok(self.refused(Dialect::Anthropic, Refusal::Unauthenticated, NO_KEY));
+            return Ok(self.refused(Vendor::Anthropic, ApiErrorKind::Unauthenticated, NO_KEY));
         }
-        let body = match self.body_of(request, Dialect::Anthropic).await? {
+        let body = match self.read_body(request, Vendor::Anthropic).await? {
             Ok(body) => body,
-            Err(refusal) => return Ok(refusal),
+            Err(response) => return Ok(response),
         };
         let limits = RequestLimits::default();
         let counted = anthropic::read_count_request(&body, &limits)
-            .map_err(|error| (error.refusal(), error.to_string()))
+            .map_err(|error| (error.api_error_kind(), error.to_string()))
             .and_then(|head| match Profile::named(&head.model) {
                 Some(_) => anthropic::read_text(&body)
                     .map(|text| text.all().map(count_tokens).sum())
-                    .map_err(|error| (error.refusal(), error.to_string())),
-                None => Err((Refusal::NotFound, format!("model: {} is not simulated here", head.model))),
+                    .map_err(|error| (error.api_error_kind(), error.to_string())),
+                None => {
+                    Err((ApiErrorKind::NotFound, format!("unknown model: {} is not simulated", head.model)))
+                }
             });
         Ok(match counted {
             Ok(tokens) => {
                 let mut out = BytesMut::new();
                 anthropic::write_count_answer(&mut out, tokens);
-                whole(StatusCode::OK, out.freeze())
+                buffered(StatusCode::OK, out.freeze())
             }
-            Err((refusal, message)) => self.refused(Dialect::Anthropic, refusal, &message),
+            Err((error_kind, message)) => self.refused(Vendor::Anthropic, error_kind, &message),
         })
     }
 
-    /// Reads the whole body, or returns the refusal of one that is too large.
-    async fn body_of(
+    /// Reads the whole body, or returns the error response for one that is too large.
+    async fn read_body(
         &self,
         request: Request<Incoming>,
-        dialect: Dialect,
-    ) -> Result<Result<Bytes, Response<ScriptBody<T>>>, Broken> {
-        let most = RequestLimits::default().body;
-        match Limited::new(request.into_body(), most).collect().await {
+        vendor: Vendor,
+    ) -> Result<Result<Bytes, Response<ScriptBody<T>>>, ConnectionBroken> {
+        let max = RequestLimits::default().max_body_size;
+        match Limited::new(request.into_body(), max).collect().await {
             Ok(body) => Ok(Ok(body.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Ok(Err(self.refused(dialect, Refusal::TooLarge, &format!("at most {most} bytes are taken"))))
-            }
-            Err(_) => Err(Broken),
+            Err(error) if error.is::<LengthLimitError>() => Ok(Err(self.refused(
+                vendor,
+                ApiErrorKind::TooLarge,
+                &format!("request body too large: the limit is {max} bytes"),
+            ))),
+            Err(_) => Err(ConnectionBroken),
         }
     }
 
-    fn refused(&self, dialect: Dialect, refusal: Refusal, message: &str) -> Response<ScriptBody<T>> {
+    fn refused(&self, vendor: Vendor, error_kind: ApiErrorKind, message: &str) -> Response<ScriptBody<T>> {
         // The request did not reach the model, so the id can only be derived from a counter.
-        let number = self.refused.fetch_add(1, Ordering::Relaxed);
+        let number = self.refused_requests.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("req_refused_{number}");
         let mut body = BytesMut::new();
-        let (status, more) = match dialect {
-            Dialect::Anthropic => {
+        let (status, more) = match vendor {
+            Vendor::Anthropic => {
                 anthropic::write_error(
                     &mut body,
-                    &anthropic::ErrorReply::new(refusal, message, Some(&request_id)),
+                    &anthropic::AnthropicErrorBody::new(error_kind, message, Some(&request_id)),
                 );
-                (anthropic::status_of(refusal), Vec::new())
+                (anthropic::status_of(error_kind), Vec::new())
             }
-            Dialect::OpenAi => {
-                openai::write_error(&mut body, &openai::ErrorReply::new(refusal, message));
-                (openai::status_of(refusal), Vec::new())
+            Vendor::OpenAi => {
+                openai::write_error(&mut body, &openai::OpenAiErrorBody::new(error_kind, message));
+                (openai::status_of(error_kind), Vec::new())
             }
-            Dialect::Bedrock => {
+            Vendor::Bedrock => {
                 bedrock::write_error(&mut body, message);
-                (bedrock::refusal_status(refusal), bedrock::refusal_headers(refusal, &request_id, None))
+                (bedrock::error_status(error_kind), bedrock::error_headers(error_kind, &request_id, None))
             }
         };
-        let mut response = whole(StatusCode::from_u16(status).unwrap_or_default(), body.freeze());
+        let mut response = buffered(StatusCode::from_u16(status).unwrap_or_default(), body.freeze());
         put_headers(response.headers_mut(), more);
-        put_headers(response.headers_mut(), [(dialect.request_id_header(), request_id)]);
+        put_headers(response.headers_mut(), [(vendor.request_id_header(), request_id)]);
         response
     }
 }
 
-fn dialect_of(path: &str) -> Dialect {
+fn vendor_of(path: &str) -> Vendor {
     if path.starts_with("/model/") {
-        Dialect::Bedrock
+        Vendor::Bedrock
     } else if path.starts_with("/v1/chat") {
-        Dialect::OpenAi
+        Vendor::OpenAi
     } else {
-        Dialect::Anthropic
+        Vendor::Anthropic
     }
 }
 
@@ -208,25 +217,29 @@ fn models<T>(headers: &HeaderMap) -> Response<ScriptBody<T>> {
     let mut out = BytesMut::new();
     if headers.contains_key("anthropic-version") {
         let entries: Vec<_> = names()
-            .map(|id| anthropic::ModelEntry { id, display_name: id, created_at: "2023-11-14T22:13:20Z" })
+            .map(|id| anthropic::AnthropicModelEntry {
+                id,
+                display_name: id,
+                created_at: "2023-11-14T22:13:20Z",
+            })
             .collect();
         anthropic::write_models(&mut out, &entries);
     } else {
         let entries: Vec<_> = names()
-            .map(|id| openai::ModelEntry { id, created: 1_700_000_000, owned_by: "simulator" })
+            .map(|id| openai::OpenAiModelEntry { id, created: 1_700_000_000, owned_by: "simulator" })
             .collect();
         openai::write_models(&mut out, &entries);
     }
-    whole(StatusCode::OK, out.freeze())
+    buffered(StatusCode::OK, out.freeze())
 }
 
 fn json_response<T>(body: &Value) -> Response<ScriptBody<T>> {
-    whole(StatusCode::OK, body.to_string().into())
+    buffered(StatusCode::OK, body.to_string().into())
 }
 
-fn whole<T>(status: StatusCode, body: Bytes) -> Response<ScriptBody<T>> {
+fn buffered<T>(status: StatusCode, body: Bytes) -> Response<ScriptBody<T>> {
     let length = body.len();
-    let mut response = Response::new(ScriptBody::AtOnce(Some(body)));
+    let mut response = Response::new(ScriptBody::Buffered(Some(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -234,7 +247,7 @@ fn whole<T>(status: StatusCode, body: Bytes) -> Response<ScriptBody<T>> {
     response
 }
 
-fn response<T>(head: &Head, body: ScriptBody<T>) -> Response<ScriptBody<T>> {
+fn response<T>(head: &ScriptHead, body: ScriptBody<T>) -> Response<ScriptBody<T>> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

@@ -1,27 +1,27 @@
 //! The fallback cascade of the chat face: tries the rungs of the plan until one answers. The last rung always does.
 //!
 //! Models are always asked for a stream, even if the caller wants none, so that a model that does not start in time is
-//! detected in time. A caller that wants a non-streamed answer receives it when the stream has ended. Nothing was
+//! detected in time. A caller that wants an unstreamed answer receives it when the stream has ended. Nothing was
 //! delivered until then, so a stream that breaks off is replaced by the next rung.
 
-use super::try_once::{Begun, Content, read_frame};
+use super::cascade::TargetCascade;
+use super::try_once::{AttemptContent, StartedStream, read_frame};
 use super::unanswered::{Unanswered, soonest};
-use super::walk::Walk;
+use crate::answer_cache::{CacheableQuestion, answer_end};
 use crate::attempt::Attempt;
-use crate::chat::{ChatAsk, ChatFinish, ChatReply, ChatText, apology};
+use crate::chat::{ChatFaceRequest, ChatFinish, ChatReply, ChatText, apology};
 use crate::chat_rules::ChatRules;
-use crate::flight::{Joined, Lead};
 use crate::guardrail::{GuardrailDecision, check_neighbours};
-use crate::path::Path;
+use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
-use crate::receive::request_name;
-use crate::settle::Tally;
-use crate::shelf::{KeptQuestion, end_of};
-use seawall_core::cache_policy::{AnswerEnd, CacheAgeDecision, CacheKey, CacheSituation, FlightKey};
+use crate::receive::format_request_id;
+use crate::settle::RequestTotals;
+use crate::single_flight::{FlightLeader, FlightRole};
+use seawall_core::cache_policy::{AnswerEnd, CacheAgeDecision, CacheKey, CacheSituation, SingleFlightKey};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::handle::{Runtime, within};
 use seawall_core::money::{Money, Usage};
+use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::vocabulary::{Grade, Rung};
 use seawall_wire::chat::Role;
 use std::future::poll_fn;
@@ -34,36 +34,36 @@ const VENDOR_GUARDRAIL: &str = "guardrail:vendor";
 
 /// A message at the chat face.
 pub(crate) struct ChatQuestion {
-    pub(crate) ask: ChatAsk,
+    pub(crate) request: ChatFaceRequest,
     /// A digest of the conversation so far.
     pub(crate) history: String,
 }
 
 /// An answer of the chat face.
-pub(crate) enum Said<R: Runtime> {
+pub(crate) enum ChatOutcome<R: Runtime> {
     /// A complete answer, with the usage of the attempt that produced it, if any.
-    Whole(Box<ChatReply>, Option<Usage>),
+    Unstreamed(Box<ChatReply>, Option<Usage>),
     /// The start of a streamed answer.
-    Begun(Box<Begun>, Box<Attempt<R>>, Box<Telling<R>>),
+    Streaming(Box<StartedStream>, Box<Attempt<R>>, Box<ChatFinalizer<R>>),
 }
 
 /// State to finish a model's answer with: the final event, the cache entry and the waiters of the flight.
-pub(crate) struct Telling<R: Runtime> {
+pub(crate) struct ChatFinalizer<R: Runtime> {
     /// The reply without its text, usage and finish reason.
     pub(crate) reply: ChatReply,
-    pub(crate) ask_language: seawall_core::strategy::Language,
+    pub(crate) language: seawall_core::strategy::Language,
     text: String,
     /// Whether the text exceeded the maximum that is kept.
     is_too_long: bool,
-    question: KeptQuestion,
+    question: CacheableQuestion,
     rules: Arc<ChatRules>,
     grade: Grade,
-    lead: Option<Lead<R>>,
+    leader: Option<FlightLeader<R>>,
 }
 
-impl<R: Runtime> Telling<R> {
-    pub(crate) fn add(&mut self, text: &str) {
-        if self.text.len().saturating_add(text.len()) > MOST_TEXT {
+impl<R: Runtime> ChatFinalizer<R> {
+    pub(crate) fn push_text(&mut self, text: &str) {
+        if self.text.len().saturating_add(text.len()) > MAX_TEXT_BYTES {
             self.is_too_long = true;
             self.text = String::new();
             self.fail();
@@ -77,23 +77,23 @@ impl<R: Runtime> Telling<R> {
     pub(crate) fn finish(
         &mut self,
         runtime: &R,
-        (finish, is_stopped): (Option<seawall_wire::chat::FinishReason>, bool),
+        (finish, is_cut_at_limit): (Option<seawall_wire::chat::FinishReason>, bool),
         usage: Usage,
         cost: Money,
     ) -> &ChatReply {
-        let (text, end): (Arc<str>, _) = (self.text.as_str().into(), end_of(finish));
+        let (text, end): (Arc<str>, _) = (self.text.as_str().into(), answer_end(finish));
         let key = self.question.key_for(&text).filter(|_| !self.is_too_long);
         // If the answer turned out to be private to its caller, it is not shared.
         let may_share = key.is_some() && key == self.question.key();
         if let Some(key) = key {
-            self.rules.shelf.keep(key, Arc::clone(&text), end, self.grade, runtime.now().utc);
+            self.rules.answer_cache.store(key, Arc::clone(&text), end, self.grade, runtime.now().utc);
         }
-        if let Some(lead) = self.lead.take() {
-            if may_share && end == AnswerEnd::Finished { lead.answered(&text) } else { lead.failed() }
+        if let Some(leader) = self.leader.take() {
+            if may_share && end == AnswerEnd::Finished { leader.answered(&text) } else { leader.failed() }
         }
         (self.reply.usage, self.reply.cost) = (usage, cost);
         self.reply.finish = finish.map_or(ChatFinish::Finished, ChatFinish::of);
-        if is_stopped {
+        if is_cut_at_limit {
             self.reply.finish = ChatFinish::Budget;
         }
         &self.reply
@@ -101,170 +101,179 @@ impl<R: Runtime> Telling<R> {
 
     /// The model or its vendor declined. If nothing was sent yet, a prepared text is the answer.
     pub(crate) fn decline(&mut self) -> (&'static str, &ChatReply) {
-        let words = ChatText::Redirect.words(self.ask_language);
+        let text = ChatText::Redirect.in_language(self.language);
         (self.reply.rung, self.reply.target) = (Rung::Apology, None);
         self.reply.reasons.push(VENDOR_GUARDRAIL.to_owned());
-        words.clone_into(&mut self.reply.answer);
-        (words, &self.reply)
+        text.clone_into(&mut self.reply.answer);
+        (text, &self.reply)
     }
 
     /// Ends the flight without an answer.
     pub(crate) fn fail(&mut self) {
-        if let Some(lead) = self.lead.take() {
-            lead.failed();
+        if let Some(leader) = self.leader.take() {
+            leader.failed();
         }
     }
 }
 
 pub(crate) async fn answer_chat<R: Runtime>(
-    path: &Path<R>,
+    pipeline: &Pipeline<R>,
     planned: &PlannedRequest,
     question: &ChatQuestion,
     rules: &Arc<ChatRules>,
-    tally: &Arc<Tally>,
-) -> Said<R> {
-    let kept =
-        KeptQuestion::new(&question.ask, question.history.clone(), planned.caller.id, rules.versions());
+    totals: &Arc<RequestTotals>,
+) -> ChatOutcome<R> {
+    let cacheable = CacheableQuestion::new(
+        &question.request,
+        question.history.clone(),
+        planned.caller.id,
+        rules.versions(),
+    );
     let first_text = Deadline::after(planned.request.received.monotonic, rules.reserves.total());
-    let mut talk = Talk {
-        path,
+    let mut cascade = ChatCascade {
+        pipeline,
         planned,
         question,
         rules,
-        tally,
-        key: kept.key(),
-        kept,
+        totals,
+        key: cacheable.key(),
+        cacheable,
         first_text,
-        walk: Walk::new(path, planned, tally),
+        targets: TargetCascade::new(pipeline, planned, totals),
         reasons: planned.plan.reasons.iter().map(ToString::to_string).collect(),
         retry_after: None,
     };
-    if let GuardrailDecision::Block { rule } = check_talk(&question.ask, rules) {
-        talk.reasons.push(format!("guardrail:{rule}"));
-        return talk.redirect();
+    if let GuardrailDecision::Block { rule } = check_conversation(&question.request, rules) {
+        cascade.reasons.push(format!("guardrail:{rule}"));
+        return cascade.redirect();
     }
     for rung in &planned.plan.rungs {
-        let said = match rung {
-            Rung::StrongModel | Rung::FastModel if planned.is_day_spent => {
+        let outcome = match rung {
+            Rung::StrongModel | Rung::FastModel if planned.is_budget_exhausted => {
                 let grade = if *rung == Rung::StrongModel { Grade::Strong } else { Grade::Fast };
-                talk.reasons.push(format!("{grade}:budget_spent"));
+                cascade.reasons.push(format!("{grade}:budget_exhausted"));
                 None
             }
-            Rung::FreshCache => talk.look_at_shelf(true).await,
-            Rung::StrongModel => talk.ask_models(Grade::Strong).await,
-            Rung::FastModel => talk.ask_models(Grade::Fast).await,
-            Rung::StaleCache => talk.look_at_shelf(false).await,
+            Rung::FreshCache => cascade.look_up_cache(true).await,
+            Rung::StrongModel => cascade.try_models(Grade::Strong).await,
+            Rung::FastModel => cascade.try_models(Grade::Fast).await,
+            Rung::StaleCache => cascade.look_up_cache(false).await,
             // Prepared answers are not implemented yet.
             Rung::Template | Rung::Faq | Rung::Apology => None,
         };
-        if let Some(said) = said {
-            return said;
+        if let Some(outcome) = outcome {
+            return outcome;
         }
     }
-    talk.apology()
+    cascade.apology()
 }
 
 /// Checks the message and the conversation so far, which is also sent to the model. Consecutive turns of one side are
 /// checked as one text.
-fn check_talk(ask: &ChatAsk, rules: &ChatRules) -> GuardrailDecision {
+fn check_conversation(request: &ChatFaceRequest, rules: &ChatRules) -> GuardrailDecision {
     if rules.guardrails.0.is_empty() {
         return GuardrailDecision::Pass;
     }
-    let turns = ask.history.iter().map(|turn| (turn.role, turn.text.as_str()));
-    let turns: Vec<_> = turns.chain([(Role::User, ask.message.as_str())]).collect();
-    let sides = turns.chunk_by(|one, next| one.0 == next.0);
-    let mut decisions = sides.map(|side| {
-        let texts: Vec<&str> = side.iter().map(|(_, text)| *text).collect();
+    let turns = request.history.iter().map(|turn| (turn.role, turn.text.as_str()));
+    let turns: Vec<_> = turns.chain([(Role::User, request.message.as_str())]).collect();
+    let runs = turns.chunk_by(|one, next| one.0 == next.0);
+    let mut decisions = runs.map(|run| {
+        let texts: Vec<&str> = run.iter().map(|(_, text)| *text).collect();
         check_neighbours(&texts, &rules.guardrails)
     });
     decisions.find(|decision| *decision != GuardrailDecision::Pass).unwrap_or(GuardrailDecision::Pass)
 }
 
 /// The state of one message in the fallback cascade.
-struct Talk<'a, R: Runtime> {
-    path: &'a Path<R>,
+struct ChatCascade<'a, R: Runtime> {
+    pipeline: &'a Pipeline<R>,
     planned: &'a PlannedRequest,
     question: &'a ChatQuestion,
     rules: &'a Arc<ChatRules>,
-    tally: &'a Arc<Tally>,
-    kept: KeptQuestion,
+    totals: &'a Arc<RequestTotals>,
+    cacheable: CacheableQuestion,
     key: Option<CacheKey>,
     /// Deadline for the first text.
     first_text: Deadline,
-    walk: Walk<'a, R>,
+    targets: TargetCascade<'a, R>,
     /// Why no better rung answered.
     reasons: Vec<String>,
     retry_after: Option<Duration>,
 }
 
-impl<R: Runtime> Talk<'_, R> {
+impl<R: Runtime> ChatCascade<'_, R> {
     fn reply(&self, rung: Rung, answer: String) -> ChatReply {
-        let request_id = match &self.question.ask.request_id {
+        let request_id = match &self.question.request.request_id {
             Some(name) => name.clone(),
-            None => request_name(self.planned.request.id).to_string(),
+            None => format_request_id(self.planned.request.id).to_string(),
         };
         ChatReply {
             answer,
             rung,
             reasons: self.reasons.clone(),
             request_id,
-            session: self.question.ask.session.clone(),
+            session: self.question.request.session.clone(),
             usage: Usage::default(),
-            cost: self.tally.cost(),
+            cost: self.totals.cost(),
             target: None,
             finish: ChatFinish::Finished,
             retry_after: None,
         }
     }
 
-    fn ready(reply: ChatReply) -> Said<R> {
-        Said::Whole(Box::new(reply), None)
+    fn ready(reply: ChatReply) -> ChatOutcome<R> {
+        ChatOutcome::Unstreamed(Box::new(reply), None)
     }
 
     /// A prepared text in place of an answer that a guardrail blocked.
-    fn redirect(&self) -> Said<R> {
-        let words = ChatText::Redirect.words(self.question.ask.language());
-        let mut reply = self.reply(Rung::Apology, words.to_owned());
+    fn redirect(&self) -> ChatOutcome<R> {
+        let text = ChatText::Redirect.in_language(self.question.request.language());
+        let mut reply = self.reply(Rung::Apology, text.to_owned());
         reply.finish = ChatFinish::Blocked;
         Self::ready(reply)
     }
 
     /// The same for a model or vendor that declined. No other model is tried, because it might answer what was blocked.
-    fn declined(&mut self, usage: Option<Usage>) -> Said<R> {
+    fn declined(&mut self, usage: Option<Usage>) -> ChatOutcome<R> {
         self.reasons.push(VENDOR_GUARDRAIL.to_owned());
-        let words = ChatText::Redirect.words(self.question.ask.language());
-        let mut reply = self.reply(Rung::Apology, words.to_owned());
+        let text = ChatText::Redirect.in_language(self.question.request.language());
+        let mut reply = self.reply(Rung::Apology, text.to_owned());
         reply.finish = ChatFinish::Refused;
         reply.usage = usage.unwrap_or_default();
-        Said::Whole(Box::new(reply), usage)
+        ChatOutcome::Unstreamed(Box::new(reply), usage)
     }
 
-    fn apology(&self) -> Said<R> {
-        let words = apology(self.question.ask.language(), self.path.runtime.draw());
-        let mut reply = self.reply(Rung::Apology, words.to_owned());
+    fn apology(&self) -> ChatOutcome<R> {
+        let text = apology(self.question.request.language(), self.pipeline.runtime.draw());
+        let mut reply = self.reply(Rung::Apology, text.to_owned());
         reply.retry_after = self.retry_after;
         Self::ready(reply)
     }
 
     /// A cached answer: before models are called, or after they failed.
-    async fn look_at_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
+    async fn look_up_cache(&mut self, before_models: bool) -> Option<ChatOutcome<R>> {
         let key = self.key.as_ref()?;
-        let now = self.path.runtime.now();
+        let now = self.pipeline.runtime.now();
         let limit = self.rules.reserves.at(1, self.first_text);
         // The lookup must leave enough time for an apology.
-        let look = self.rules.shelf.load(key, now.utc);
-        let stored = within(&self.path.runtime, limit.max(Deadline::after(now.monotonic, LOOK)), look).await;
-        self.tally.add_wait(self.path.runtime.monotonic() - now.monotonic);
+        let lookup = self.rules.answer_cache.load(key, now.utc);
+        let stored = timeout_at(
+            &self.pipeline.runtime,
+            limit.max(Deadline::after(now.monotonic, MIN_LOOKUP_TIME)),
+            lookup,
+        )
+        .await;
+        self.totals.add_wait(self.pipeline.runtime.monotonic() - now.monotonic);
         let stored = stored.flatten()?;
         let situation = if before_models {
-            CacheSituation::BeforeModels { may_ask: self.planned.plan.ceiling }
+            CacheSituation::BeforeModels { ceiling: self.planned.plan.ceiling }
         } else {
             CacheSituation::ModelsFailed
         };
         let rung = match self.rules.ages.decide(&stored.kept, now.utc, situation) {
             CacheAgeDecision::Fresh => Rung::FreshCache,
             // A request that may call a model waits for its answer: refresh in the background is not implemented yet.
-            CacheAgeDecision::StaleWhileRefreshing | CacheAgeDecision::Gone => return None,
+            CacheAgeDecision::StaleWhileRefreshing | CacheAgeDecision::Expired => return None,
             CacheAgeDecision::StaleWithoutRefresh | CacheAgeDecision::StaleIfModelsFail => Rung::StaleCache,
         };
         // The guardrails may have changed since the answer was stored.
@@ -275,10 +284,10 @@ impl<R: Runtime> Talk<'_, R> {
     }
 
     /// Calls models of this grade.
-    async fn ask_models(&mut self, grade: Grade) -> Option<Said<R>> {
+    async fn try_models(&mut self, grade: Grade) -> Option<ChatOutcome<R>> {
         let targets: Vec<_> =
             self.planned.route.targets.iter().filter(|target| target.grade == grade).cloned().collect();
-        let now = self.path.runtime.monotonic();
+        let now = self.pipeline.runtime.monotonic();
         let by = match grade {
             Grade::Strong => self.rules.reserves.first(self.first_text),
             Grade::Fast => self.rules.reserves.at(0, self.first_text),
@@ -286,102 +295,105 @@ impl<R: Runtime> Talk<'_, R> {
         if targets.is_empty() || by.has_passed(now) {
             return None;
         }
-        let lead = match self.join(grade, by).await {
-            Joined::Lead(lead) => Some(lead),
-            Joined::Alone => None,
-            Joined::Answer(text) => {
+        let leader = match self.join(grade, by).await {
+            FlightRole::Lead(leader) => Some(leader),
+            FlightRole::Alone => None,
+            FlightRole::Answer(text) => {
                 return Some(Self::ready(self.reply(Rung::FreshCache, text.as_ref().to_owned())));
             }
-            Joined::NextRung => {
-                self.reasons.push(format!("{grade}:others_ask"));
+            FlightRole::NextRung => {
+                self.reasons.push(format!("{grade}:single_flight_no_answer"));
                 return None;
             }
         };
-        match self.walk.ask(&targets, by, Duration::MAX).await {
-            Ok((attempt, Content::Begun(begun))) => self.begun(attempt, *begun, grade, lead).await,
+        match self.targets.try_targets(&targets, by, Duration::MAX).await {
+            Ok((attempt, AttemptContent::Started(started))) => {
+                self.start(attempt, *started, grade, leader).await
+            }
             // Unreachable: models are always asked for streams.
-            Ok((_, Content::Whole(_))) => None,
+            Ok((_, AttemptContent::Unstreamed(_))) => None,
             Err(unanswered) => {
-                if let Some(lead) = lead {
-                    lead.failed();
+                if let Some(leader) = leader {
+                    leader.failed();
                 }
                 if unanswered.is_filtered() {
                     return Some(self.declined(None));
                 }
-                self.note(grade, &unanswered);
+                self.record_failure(grade, &unanswered);
                 None
             }
         }
     }
 
-    async fn join(&self, grade: Grade, by: Deadline) -> Joined<R> {
-        let Some(key) = self.key.clone() else { return Joined::Alone };
-        let now = self.path.runtime.monotonic();
-        let joined = self.rules.flights.join(&self.path.runtime, &FlightKey { key, grade }, by).await;
-        self.tally.add_wait(self.path.runtime.monotonic() - now);
+    async fn join(&self, grade: Grade, by: Deadline) -> FlightRole<R> {
+        let Some(key) = self.key.clone() else { return FlightRole::Alone };
+        let now = self.pipeline.runtime.monotonic();
+        let joined =
+            self.rules.single_flight.join(&self.pipeline.runtime, &SingleFlightKey { key, grade }, by).await;
+        self.totals.add_wait(self.pipeline.runtime.monotonic() - now);
         joined
     }
 
-    fn note(&mut self, grade: Grade, unanswered: &Unanswered) {
+    fn record_failure(&mut self, grade: Grade, unanswered: &Unanswered) {
         self.reasons.push(format!("{grade}:{}", unanswered.label()));
         self.retry_after = soonest(self.retry_after, unanswered.retry_after());
     }
 
-    async fn begun(
+    async fn start(
         &mut self,
         attempt: Box<Attempt<R>>,
-        mut begun: Begun,
+        mut started: StartedStream,
         grade: Grade,
-        lead: Option<Lead<R>>,
-    ) -> Option<Said<R>> {
+        leader: Option<FlightLeader<R>>,
+    ) -> Option<ChatOutcome<R>> {
         let rung = match grade {
             Grade::Strong => Rung::StrongModel,
             Grade::Fast => Rung::FastModel,
         };
         let mut reply = self.reply(rung, String::new());
         reply.target = Some(attempt.target.name.as_ref().to_owned());
-        let mut telling = Telling {
+        let mut finalizer = ChatFinalizer {
             reply,
-            ask_language: self.question.ask.language(),
+            language: self.question.request.language(),
             text: String::new(),
             is_too_long: false,
-            question: self.kept.clone(),
+            question: self.cacheable.clone(),
             rules: Arc::clone(self.rules),
             grade,
-            lead,
+            leader,
         };
-        telling.add(&begun.stream.take_text());
-        if self.question.ask.stream {
+        finalizer.push_text(&started.stream.take_text());
+        if self.question.request.stream {
             // Nothing was sent yet, so a prepared text can replace the answer.
-            if begun.stream.is_finished() && begun.stream.is_declined() {
-                telling.fail();
+            if started.stream.is_finished() && started.stream.is_declined() {
+                finalizer.fail();
                 return Some(self.declined(Some(attempt.usage)));
             }
-            return Some(Said::Begun(Box::new(begun), attempt, Box::new(telling)));
+            return Some(ChatOutcome::Streaming(Box::new(started), attempt, Box::new(finalizer)));
         }
-        self.collected(attempt, begun, telling, grade).await
+        self.collect(attempt, started, finalizer, grade).await
     }
 
-    /// Reads a stream to its end, for a caller that wants a non-streamed answer.
-    async fn collected(
+    /// Reads a stream to its end, for a caller that wants an unstreamed answer.
+    async fn collect(
         &mut self,
         mut attempt: Box<Attempt<R>>,
-        mut begun: Begun,
-        mut telling: Telling<R>,
+        mut started: StartedStream,
+        mut finalizer: ChatFinalizer<R>,
         grade: Grade,
-    ) -> Option<Said<R>> {
-        let (runtime, request) = (&self.path.runtime, &self.planned.request);
+    ) -> Option<ChatOutcome<R>> {
+        let (runtime, request) = (&self.pipeline.runtime, &self.planned.request);
         let began = runtime.monotonic();
-        let mut turns = 0_u32;
+        let mut frames_read = 0_u32;
         let time = &request.rules.time;
         let deadline = request.deadline.within(attempt.started, time.attempt);
         let outcome = loop {
-            telling.add(&begun.stream.take_text());
-            begun.held.clear();
-            if telling.is_too_long {
+            finalizer.push_text(&started.stream.take_text());
+            started.buffered.clear();
+            if finalizer.is_too_long {
                 break Err(Failure::of(FailureKind::Unrecognised));
             }
-            if begun.stream.is_finished() {
+            if started.stream.is_finished() {
                 break Ok(());
             }
             let now = runtime.monotonic();
@@ -389,42 +401,42 @@ impl<R: Runtime> Talk<'_, R> {
             if deadline.has_passed(now) {
                 break Err(Failure::of(FailureKind::TimedOut));
             }
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(MOST_AT_ONCE) {
-                let_others_go().await;
+            frames_read = frames_read.wrapping_add(1);
+            if frames_read.is_multiple_of(MAX_READY_FRAMES) {
+                yield_now().await;
             }
             let until = deadline.within(now, time.stream_gap);
-            let frames = &mut begun.frames;
-            let next = within(runtime, until, poll_fn(|context| frames.poll_frame(context))).await;
+            let frames = &mut started.frames;
+            let next = timeout_at(runtime, until, poll_fn(|context| frames.poll_frame(context))).await;
             let Some(next) = next else { break Err(Failure::of(FailureKind::TimedOut)) };
-            if let Err(failure) = read_frame(&mut begun.stream, next, &mut attempt, &mut begun.held) {
+            if let Err(failure) = read_frame(&mut started.stream, next, &mut attempt, &mut started.buffered) {
                 break Err(failure);
             }
         };
-        self.tally.add_wait(runtime.monotonic() - began);
+        self.totals.add_wait(runtime.monotonic() - began);
         match outcome {
             Ok(()) => {
                 let usage = attempt.usage;
-                let end = (begun.stream.finish(), begun.stream.is_stopped());
-                telling.finish(runtime, end, usage, self.tally.cost());
-                if begun.stream.is_declined() {
+                let end = (started.stream.finish(), started.stream.is_cut_at_limit());
+                finalizer.finish(runtime, end, usage, self.totals.cost());
+                if started.stream.is_declined() {
                     return Some(self.declined(Some(usage)));
                 }
-                telling.reply.answer = std::mem::take(&mut telling.text);
-                Some(Said::Whole(Box::new(telling.reply), Some(usage)))
+                finalizer.reply.answer = std::mem::take(&mut finalizer.text);
+                Some(ChatOutcome::Unstreamed(Box::new(finalizer.reply), Some(usage)))
             }
-            Err(_) if begun.stream.blocked_by().is_some() => {
+            Err(_) if started.stream.blocked_by().is_some() => {
                 attempt.block();
-                telling.fail();
-                let rule = begun.stream.blocked_by().unwrap_or_default();
+                finalizer.fail();
+                let rule = started.stream.blocked_by().unwrap_or_default();
                 self.reasons.push(format!("guardrail:{rule}"));
                 Some(self.redirect())
             }
             Err(failure) => {
                 attempt.fail(&failure);
-                telling.fail();
+                finalizer.fail();
                 // However the connection ended: another model might answer what was blocked.
-                if begun.stream.is_declined() {
+                if started.stream.is_declined() {
                     return Some(self.declined(Some(attempt.usage)));
                 }
                 self.reasons.push(format!("{grade}:{}", failure.kind.label()));
@@ -434,17 +446,17 @@ impl<R: Runtime> Talk<'_, R> {
     }
 }
 
-/// Maximum bytes of text of a non-streamed answer. A longer answer is not cached, and is a failure if the caller wants
-/// it non-streamed.
-const MOST_TEXT: usize = 1 << 20;
+/// Maximum bytes of text of an unstreamed answer. A longer answer is not cached, and is a failure if the caller wants
+/// it unstreamed.
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// Number of immediately ready frames to read before yielding to other tasks of the thread.
-const MOST_AT_ONCE: u32 = 64;
+const MAX_READY_FRAMES: u32 = 64;
 
-async fn let_others_go() {
-    let mut has_gone = false;
+async fn yield_now() {
+    let mut has_yielded = false;
     poll_fn(|context| {
-        if std::mem::replace(&mut has_gone, true) {
+        if std::mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -454,4 +466,4 @@ async fn let_others_go() {
 }
 
 /// Minimum time for a cache lookup, even if the deadline is exhausted.
-const LOOK: Duration = Duration::from_millis(20);
+const MIN_LOOKUP_TIME: Duration = Duration::from_millis(20);

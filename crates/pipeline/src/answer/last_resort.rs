@@ -1,48 +1,47 @@
 //! Last resort: tries targets that were skipped because of an open breaker or throttling.
 
-use super::try_once::Content;
+use super::cascade::TargetCascade;
+use super::try_once::AttemptContent;
 use super::unanswered::Unanswered;
-use super::walk::Walk;
 use crate::attempt::Attempt;
 use crate::target::GuardedTarget;
 use seawall_core::breaker::LastResort;
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::Runtime;
+use seawall_core::runtime::Runtime;
 use seawall_core::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl<R: Runtime> Walk<'_, R> {
+impl<R: Runtime> TargetCascade<'_, R> {
     /// Tries the targets that were skipped. A target with an open breaker gets one probe every five seconds while no
     /// other target of its route is available. On a vendor's face, which has no lower rungs, a target that is only slow
     /// is tried as well: a late answer is better than none. A throttled target is waited for.
-    pub(super) async fn ask_again(
+    pub(super) async fn try_skipped(
         &mut self,
         targets: &[Arc<GuardedTarget>],
         deadline: Deadline,
-        start_limit: Duration,
+        start_timeout: Duration,
         unanswered: &mut Unanswered,
-    ) -> Option<(Box<Attempt<R>>, Content)> {
-        let now = self.path.runtime.monotonic();
-        if !unanswered.is_worth_another() || deadline.has_passed(now) {
+    ) -> Option<(Box<Attempt<R>>, AttemptContent)> {
+        let now = self.pipeline.runtime.monotonic();
+        if !unanswered.may_retry() || deadline.has_passed(now) {
             return None;
         }
-        let passed_by: Vec<Arc<GuardedTarget>> =
-            targets.iter().filter(|target| self.was_passed_by(target, now)).cloned().collect();
-        if passed_by.is_empty() {
+        let skipped: Vec<Arc<GuardedTarget>> =
+            targets.iter().filter(|target| self.was_skipped(target, now)).cloned().collect();
+        if skipped.is_empty() {
             return None;
         }
         let route = &self.planned.route.targets;
-        let single_probe =
-            route.iter().all(|target| target.is_set_aside(now) || self.is_blocked(target, now));
+        let single_probe = route.iter().all(|target| target.is_ejected(now) || self.is_blocked(target, now));
         self.last_resort = Some(LastResort { single_probe, panic: self.planned.request.chat.is_none() });
-        let found = self.ask_each(&passed_by, deadline, start_limit, unanswered).await;
+        let found = self.try_each(&skipped, deadline, start_timeout, unanswered).await;
         self.last_resort = None;
         found
     }
 
-    fn was_passed_by(&self, target: &GuardedTarget, now: Timestamp) -> bool {
-        !target.held_for(now).is_zero() || self.is_blocked(target, now)
+    fn was_skipped(&self, target: &GuardedTarget, now: Timestamp) -> bool {
+        !target.retry_after(now).is_zero() || self.is_blocked(target, now)
     }
 
     fn is_blocked(&self, target: &GuardedTarget, now: Timestamp) -> bool {

@@ -4,51 +4,51 @@
 //! After the first content, a failure can only end the stream with an error.
 
 use crate::attempt::Attempt;
+use crate::dialect::{AnswerDefaults, DialectStream, DialectStreamEnd, UnstreamedAnswer};
 use crate::guardrail::Guardrail as _;
-use crate::path::Path;
+use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
-use crate::receive::request_name;
-use crate::speech::{Ending, Occasion, SpokenStream, WholeAnswer};
+use crate::receive::format_request_id;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind, Retryability};
-use seawall_core::handle::{Runtime, within};
-use seawall_provider::{Answer, Call, CallError, Frames};
+use seawall_core::runtime::{Runtime, timeout_at};
+use seawall_provider::{Call, CallError, FrameStream, UpstreamResponse};
 use seawall_wire::chat::{StreamEvent, UsageReport};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 
 /// Maximum bytes buffered before a stream's first content. A stream that exceeds it counts as failed.
-const MOST_BEFORE_CONTENT: usize = 1 << 20;
+const MAX_BEFORE_CONTENT: usize = 1 << 20;
 
 /// Minimum size that a frame counts as, so that an endless series of empty frames is bounded too.
-const LEAST_WEIGHT: usize = 64;
+const MIN_FRAME_WEIGHT: usize = 64;
 
 /// What an attempt returned.
-pub(crate) enum Content {
+pub(crate) enum AttemptContent {
     /// A complete answer.
-    Whole(WholeAnswer),
+    Unstreamed(UnstreamedAnswer),
     /// The start of a streamed answer.
-    Begun(Box<Begun>),
+    Started(Box<StartedStream>),
 }
 
 /// The buffered start of a stream, and the source of the rest.
-pub(crate) struct Begun {
-    pub(crate) held: VecDeque<Bytes>,
-    pub(crate) frames: Box<dyn Frames>,
-    pub(crate) stream: SpokenStream,
+pub(crate) struct StartedStream {
+    pub(crate) buffered: VecDeque<Bytes>,
+    pub(crate) frames: Box<dyn FrameStream>,
+    pub(crate) stream: DialectStream,
 }
 
 /// An executed attempt. It still holds its resources; the caller of `try_once` reports how it ended.
-pub(super) struct Tried<R: Runtime> {
+pub(super) struct AttemptResult<R: Runtime> {
     pub(super) attempt: Box<Attempt<R>>,
-    pub(super) outcome: Result<Content, CallError>,
+    pub(super) outcome: Result<AttemptContent, CallError>,
 }
 
 /// Timeouts for the start of an attempt.
 #[derive(Clone, Copy)]
-pub(super) struct StartLimits {
+pub(super) struct StartDeadlines {
     /// Deadline for a stream's first content, or for a complete answer that is not streamed.
     pub(super) start_by: Deadline,
     /// Deadline for the first byte, which is earlier if another target is available.
@@ -58,98 +58,103 @@ pub(super) struct StartLimits {
 }
 
 pub(super) async fn try_once<R: Runtime>(
-    path: &Path<R>,
+    pipeline: &Pipeline<R>,
     planned: &PlannedRequest,
     mut attempt: Box<Attempt<R>>,
     call: Call,
-    limits: StartLimits,
-) -> Tried<R> {
-    let outcome = make(path, planned, &mut attempt, call, limits).await;
-    Tried { attempt, outcome }
+    limits: StartDeadlines,
+) -> AttemptResult<R> {
+    let outcome = execute(pipeline, planned, &mut attempt, call, limits).await;
+    AttemptResult { attempt, outcome }
 }
 
-async fn make<R: Runtime>(
-    path: &Path<R>,
+async fn execute<R: Runtime>(
+    pipeline: &Pipeline<R>,
     planned: &PlannedRequest,
     attempt: &mut Attempt<R>,
     call: Call,
-    limits: StartLimits,
-) -> Result<Content, CallError> {
+    limits: StartDeadlines,
+) -> Result<AttemptContent, CallError> {
     let target = Arc::clone(&attempt.target);
-    let answer = within(&path.runtime, limits.first_byte_by, target.upstream.call(call)).await;
+    let answer = timeout_at(&pipeline.runtime, limits.first_byte_by, target.upstream.call(call)).await;
     let answer = answer.unwrap_or_else(|| Err(limits.not_started(attempt).into()))?;
-    let (request, now) = (&planned.request, path.runtime.monotonic());
-    let name = request_name(request.id);
-    let occasion = Occasion {
-        id: &name,
+    let (request, now) = (&planned.request, pipeline.runtime.monotonic());
+    let id = format_request_id(request.id);
+    let defaults = AnswerDefaults {
+        id: &id,
         created: request.received.utc.as_nanos() / 1_000_000_000,
-        took: now - request.received.monotonic,
+        elapsed: now - request.received.monotonic,
     };
-    let dialect = request.spoken.dialect_at(&*target.upstream);
+    let dialect = request.parsed.dialect_at(&*target.upstream);
     match answer {
-        Answer::Whole { body, told } => {
-            if let Some(told) = &told {
-                attempt.note_served(told.service);
+        UpstreamResponse::Unstreamed { body, report } => {
+            if let Some(report) = &report {
+                attempt.record_service_level(report.service);
             }
-            attempt.note_bytes(body.len());
-            attempt.note_content_at(now);
+            attempt.record_bytes(body.len());
+            attempt.record_content_at(now);
             if body.is_empty() {
                 return Err(Failure::of(FailureKind::Unrecognised).without_output().into());
             }
-            let whole = WholeAnswer::read(&request.spoken, dialect, body.clone(), told, &occasion)?;
-            attempt.succeed_whole(UsageReport { usage: whole.usage, has_output: whole.has_output }, &body);
-            Ok(Content::Whole(whole))
+            let unstreamed =
+                UnstreamedAnswer::read(&request.parsed, dialect, body.clone(), report, &defaults)?;
+            attempt.succeed_unstreamed(
+                UsageReport { usage: unstreamed.usage, has_output: unstreamed.has_output },
+                &body,
+            );
+            Ok(AttemptContent::Unstreamed(unstreamed))
         }
-        Answer::Stream(frames) => {
-            if let Some(told) = frames.report() {
-                attempt.note_served(told.service);
+        UpstreamResponse::Stream(frames) => {
+            if let Some(report) = frames.report() {
+                attempt.record_service_level(report.service);
             }
-            let mut stream = SpokenStream::new(&request.spoken, dialect, &occasion);
+            let mut stream = DialectStream::new(&request.parsed, dialect, &defaults);
             if let (Some(_), Some(rules)) = (&request.chat, &request.rules.chat) {
-                stream = stream.with_watch(rules.guardrails.watch());
+                stream = stream.with_inspector(rules.guardrails.inspect_answer());
             }
-            let begun = Begun { held: VecDeque::new(), frames, stream };
-            Box::pin(begin(path, begun, limits, attempt)).await
+            let started = StartedStream { buffered: VecDeque::new(), frames, stream };
+            Box::pin(read_until_content(pipeline, started, limits, attempt)).await
         }
     }
 }
 
-impl StartLimits {
+impl StartDeadlines {
     /// The failure of an attempt that did not start in time. One that sent nothing although it had its full time has
     /// failed; one that was cut earlier, or has sent something, is only slow.
     fn not_started<R: Runtime>(&self, attempt: &Attempt<R>) -> Failure {
-        if attempt.has_bytes() || !self.silence_is_failure {
+        if attempt.has_received_bytes() || !self.silence_is_failure {
             return Failure::of(FailureKind::NotStarted);
         }
         // A retry on the same target would take as long again.
-        Failure { retryability: Retryability::Elsewhere, ..Failure::of(FailureKind::TimedOut) }
+        Failure { retryability: Retryability::OtherTarget, ..Failure::of(FailureKind::TimedOut) }
     }
 }
 
 /// Buffers frames until one has content.
-async fn begin<R: Runtime>(
-    path: &Path<R>,
-    mut begun: Begun,
-    limits: StartLimits,
+async fn read_until_content<R: Runtime>(
+    pipeline: &Pipeline<R>,
+    mut started: StartedStream,
+    limits: StartDeadlines,
     attempt: &mut Attempt<R>,
-) -> Result<Content, CallError> {
+) -> Result<AttemptContent, CallError> {
     let mut weight = 0_usize;
     loop {
-        let frames = &mut begun.frames;
+        let frames = &mut started.frames;
         let next =
-            within(&path.runtime, limits.start_by, poll_fn(|context| frames.poll_frame(context))).await;
+            timeout_at(&pipeline.runtime, limits.start_by, poll_fn(|context| frames.poll_frame(context)))
+                .await;
         let Some(next) = next else { return Err(limits.not_started(attempt).into()) };
         let length = next.as_ref().and_then(|next| next.as_ref().ok()).map_or(0, Bytes::len);
-        weight = weight.saturating_add(length.max(LEAST_WEIGHT));
-        read_frame(&mut begun.stream, next, attempt, &mut begun.held)?;
-        if attempt.has_content() || begun.stream.is_finished() {
-            return Ok(Content::Begun(Box::new(begun)));
+        weight = weight.saturating_add(length.max(MIN_FRAME_WEIGHT));
+        read_frame(&mut started.stream, next, attempt, &mut started.buffered)?;
+        if attempt.has_content() || started.stream.is_finished() {
+            return Ok(AttemptContent::Started(Box::new(started)));
         }
-        if weight > MOST_BEFORE_CONTENT {
+        if weight > MAX_BEFORE_CONTENT {
             return Err(Failure::of(FailureKind::Unrecognised).into());
         }
         // Checked explicitly: while frames are always ready, the timer is never polled.
-        if limits.start_by.has_passed(path.runtime.monotonic()) {
+        if limits.start_by.has_passed(pipeline.runtime.monotonic()) {
             return Err(limits.not_started(attempt).into());
         }
     }
@@ -157,22 +162,22 @@ async fn begin<R: Runtime>(
 
 /// Parses the next frame of a stream: appends the bytes for the caller to `out`, and updates the attempt.
 pub(crate) fn read_frame<R: Runtime>(
-    stream: &mut SpokenStream,
+    stream: &mut DialectStream,
     next: Option<Result<Bytes, Failure>>,
     attempt: &mut Attempt<R>,
     out: &mut VecDeque<Bytes>,
 ) -> Result<(), Failure> {
     let frame = next.transpose()?;
     if let Some(frame) = &frame {
-        attempt.note_bytes(frame.len());
+        attempt.record_bytes(frame.len());
     }
     let mut into = |bytes| out.push_back(bytes);
     // API callers receive the model's thinking, so it counts as content; chat users do not see it.
     let shows_thinking = !stream.is_chat();
     let mut events = |event: StreamEvent| match event {
         StreamEvent::Started(usage) | StreamEvent::Progress { usage, .. } => attempt.usage = usage,
-        StreamEvent::Content => attempt.note_content(),
-        StreamEvent::Thinking if shows_thinking => attempt.note_content(),
+        StreamEvent::Content => attempt.record_content(),
+        StreamEvent::Thinking if shows_thinking => attempt.record_content(),
         StreamEvent::Thinking => {}
         StreamEvent::Finished | StreamEvent::Failed { .. } | StreamEvent::Other => {}
     };
@@ -181,21 +186,21 @@ pub(crate) fn read_frame<R: Runtime>(
             let fed = stream.feed(&frame, &mut into, &mut events);
             // Bytes that are unparsable or incomplete may all be text.
             let unread = if fed.is_err() { frame.len() } else { stream.unfinished() };
-            let is_passed = attempt.note_output(stream.meter(), unread);
+            let is_exceeded = attempt.record_output(stream.meter(), unread);
             fed?;
             // A stream that has sent its finish reason is about to end by itself.
-            if is_passed && !stream.is_finished() && stream.finish().is_none() {
-                stream.stop_at_limit(&frame, attempt.tokens_passed(), &mut into);
-                if stream.is_stopped() {
-                    attempt.stop();
+            if is_exceeded && !stream.is_finished() && stream.finish().is_none() {
+                stream.cut_at_limit(&frame, attempt.exceeded_tokens(), &mut into);
+                if stream.is_cut_at_limit() {
+                    attempt.cut_at_limit();
                     return Ok(());
                 }
             }
         }
-        None if stream.end(&mut into, &mut events) == Ending::Cut => {
+        None if stream.end(&mut into, &mut events) == DialectStreamEnd::Truncated => {
             let failure = Failure::of(FailureKind::BrokeMidStream);
             // A response without a byte contains no output.
-            return Err(if attempt.has_received() { failure } else { failure.without_output() });
+            return Err(if attempt.has_received_bytes() { failure } else { failure.without_output() });
         }
         None => {}
     }

@@ -1,7 +1,7 @@
 //! Errors of chat requests.
 
 use super::ChatText;
-use seawall_wire::{Refusal, RequestError};
+use seawall_wire::{ApiErrorKind, RequestError};
 
 /// Why a message cannot be sent to a model. The text of the error is written for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum ChatError {
     #[error(transparent)]
     Unreadable(#[from] RequestError),
     /// The message has too many characters.
-    #[error("message: has {characters} characters, and at most {limit} are taken")]
+    #[error("message: {characters} characters exceed the limit of {limit}")]
     TooLong {
         /// The message's length.
         characters: usize,
@@ -18,7 +18,7 @@ pub enum ChatError {
         limit: usize,
     },
     /// The request is too large even without its history.
-    #[error("message: has about {needed} tokens with what goes along, and at most {limit} are taken")]
+    #[error("message: about {needed} tokens, including the system prompt, exceed the limit of {limit}")]
     InputTooLarge {
         /// Tokens of the parts that cannot be dropped.
         needed: u64,
@@ -28,18 +28,18 @@ pub enum ChatError {
 }
 
 impl ChatError {
-    /// The kind of refusal.
+    /// The kind of API error to return.
     #[must_use]
-    pub const fn refusal(&self) -> Refusal {
+    pub const fn api_error_kind(&self) -> ApiErrorKind {
         match self {
-            Self::Unreadable(error) => error.refusal(),
-            Self::TooLong { .. } | Self::InputTooLarge { .. } => Refusal::TooLarge,
+            Self::Unreadable(error) => error.api_error_kind(),
+            Self::TooLong { .. } | Self::InputTooLarge { .. } => ApiErrorKind::TooLarge,
         }
     }
 
     /// The prepared text for the caller.
     #[must_use]
     pub const fn text(&self) -> ChatText {
-        ChatText::of_refusal(self.refusal())
+        ChatText::of_error(self.api_error_kind())
     }
 }

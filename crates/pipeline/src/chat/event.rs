@@ -63,15 +63,15 @@ impl InterruptReason {
 #[must_use]
 pub fn interrupted_event(
     reason: InterruptReason,
-    words: &str,
+    message: &str,
     delivered: u64,
     retry_after: Option<Duration>,
 ) -> Bytes {
     let object = JsonObject::new()
         .text("reason", reason.name())
-        .text("message", words)
+        .text("message", message)
         .number("delivered", delivered)
-        .maybe(retry_after, |object, wait| object.number("retry_after", seconds(wait)));
+        .optional(retry_after, |object, wait| object.number("retry_after", seconds(wait)));
     let mut out = BytesMut::new();
     write_event(&mut out, "interrupted", object.finish().as_bytes());
     out.freeze()

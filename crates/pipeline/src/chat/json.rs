@@ -28,7 +28,7 @@ impl JsonObject {
         self.put(name, &value)
     }
 
-    pub(super) fn texts(self, name: &str, texts: &[String]) -> Self {
+    pub(super) fn strings(self, name: &str, texts: &[String]) -> Self {
         let mut value = "[".to_owned();
         for text in texts {
             if value.len() > 1 {
@@ -44,7 +44,7 @@ impl JsonObject {
         self.put(name, &number.to_string())
     }
 
-    pub(super) fn truth(self, name: &str, is_true: bool) -> Self {
+    pub(super) fn boolean(self, name: &str, is_true: bool) -> Self {
         self.put(name, if is_true { "true" } else { "false" })
     }
 
@@ -61,7 +61,7 @@ impl JsonObject {
     }
 
     /// Applies `add` if there is a value.
-    pub(super) fn maybe<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
+    pub(super) fn optional<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
         match value {
             Some(value) => add(self, value),
             None => self,
@@ -104,13 +104,13 @@ mod tests {
         fn any_value_is_read_back_as_it_was(
             name: String, text: String, texts: Vec<String>, number: u64, thousandths in 0_u16..=2_000, is_true in any::<bool>(),
         ) {
-            let inner = JsonObject::new().texts("texts", &texts).maybe(is_true.then_some(number), |object, number| {
+            let inner = JsonObject::new().strings("texts", &texts).optional(is_true.then_some(number), |object, number| {
                 object.number("number", number)
             });
             let written = JsonObject::new()
                 .text(&name, &text)
                 .thousandths("share", thousandths)
-                .truth("true", is_true)
+                .boolean("true", is_true)
                 .object("inner", inner)
                 .finish();
             let read: Value = serde_json::from_str(&written).unwrap();
@@ -133,6 +133,6 @@ mod tests {
         let all: String = (0..=0x7F).map(char::from).collect();
         let read: Value = serde_json::from_str(&JsonObject::new().text("all", &all).finish()).unwrap();
         assert_eq!(read["all"], all);
-        assert_eq!(JsonObject::new().texts("t", &[]).finish(), r#"{"t":[]}"#);
+        assert_eq!(JsonObject::new().strings("t", &[]).finish(), r#"{"t":[]}"#);
     }
 }

@@ -1,13 +1,13 @@
 //! Locale parsing and detection.
 
-use seawall_core::tokens::{ClassCounts, TextLanguage};
+use seawall_core::tokens::{TextCounts, TextLanguage};
 
 /// Maximum length of a locale: language, script, region and a variant.
-const LONGEST: usize = 35;
+const MAX_LOCALE_LENGTH: usize = 35;
 
 /// The canonical form of a locale such as `ja-JP`, `en` or `zh-Hant-TW`; `None` if it is not valid.
 pub(super) fn canonical(locale: &str) -> Option<String> {
-    if locale.len() > LONGEST {
+    if locale.len() > MAX_LOCALE_LENGTH {
         return None;
     }
     let mut parts = locale.split(['-', '_']);
@@ -15,23 +15,23 @@ pub(super) fn canonical(locale: &str) -> Option<String> {
     if !language.bytes().all(|letter| letter.is_ascii_alphabetic()) {
         return None;
     }
-    let mut spelled = language.to_ascii_lowercase();
+    let mut canonical = language.to_ascii_lowercase();
     for part in parts {
         if !matches!(part.len(), 1..=8) || !part.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
             return None;
         }
-        spelled.push('-');
-        let small = part.to_ascii_lowercase();
+        canonical.push('-');
+        let lower = part.to_ascii_lowercase();
         match part.len() {
-            2 => spelled.push_str(&small.to_ascii_uppercase()),
+            2 => canonical.push_str(&lower.to_ascii_uppercase()),
             4 => {
-                spelled.push_str(&small[..1].to_ascii_uppercase());
-                spelled.push_str(&small[1..]);
+                canonical.push_str(&lower[..1].to_ascii_uppercase());
+                canonical.push_str(&lower[1..]);
             }
-            _ => spelled.push_str(&small),
+            _ => canonical.push_str(&lower),
         }
     }
-    Some(spelled)
+    Some(canonical)
 }
 
 /// The language of a canonical locale.
@@ -41,7 +41,7 @@ pub(super) fn language(locale: &str) -> &str {
 
 /// Detects the language of a text. A title in Latin letters does not make a Japanese question English.
 pub(super) fn of_text(text: &str) -> &'static str {
-    match ClassCounts::of(text).language() {
+    match TextCounts::of(text).language() {
         TextLanguage::Japanese | TextLanguage::Mixed => "ja",
         TextLanguage::English => "en",
     }

@@ -1,15 +1,15 @@
 //! Builds a model request from a chat message.
 
-use super::{ChatAsk, ChatError, ChatTurn, locale};
-use seawall_core::history::{Conversation, HistoryDecision, Role, TokenLimits, Turn as Counted, trim};
+use super::{ChatError, ChatFaceRequest, ChatTurn, locale};
+use seawall_core::history::{HistoryDecision, HistoryInput, HistoryTurn, Role, TokenLimits, trim};
 use seawall_core::setting::SettingError;
 use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, estimate};
-use seawall_wire::chat::{ChatRequest, Part, Turn};
+use seawall_wire::chat::{ChatRequest, RequestPart, Turn};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
 /// The highest temperature that any dialect allows.
-const HIGHEST_TEMPERATURE: f64 = 2.0;
+const MAX_TEMPERATURE: f64 = 2.0;
 
 /// Unvalidated settings; [`ChatPromptOptions::check`] validates them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,27 +30,33 @@ impl ChatPromptOptions {
     pub fn check(self) -> Result<ChatPrompt, SettingError> {
         let mut system: Vec<(String, String)> = Vec::with_capacity(self.system.len());
         for (name, text) in self.system {
-            let Some(spelled) = locale::canonical(&name) else {
+            let Some(canonical) = locale::canonical(&name) else {
                 return Err(SettingError::new(
                     "system",
-                    format!("{name:?} is no locale such as ja-JP or en"),
+                    format!("{name:?} is not a locale; use a form such as ja-JP or en"),
                 ));
             };
-            if system.iter().any(|(known, _)| *known == spelled) {
-                return Err(SettingError::new("system", format!("{spelled} is given twice")));
+            if system.iter().any(|(known, _)| *known == canonical) {
+                return Err(SettingError::new("system", format!("duplicate locale {canonical}")));
             }
-            system.push((spelled, text));
+            system.push((canonical, text));
         }
         if let Some(temperature) = self.temperature
-            && !(0.0..=HIGHEST_TEMPERATURE).contains(&temperature)
+            && !(0.0..=MAX_TEMPERATURE).contains(&temperature)
         {
-            return Err(SettingError::new("temperature", format!("{temperature} is not between 0 and 2")));
+            return Err(SettingError::new(
+                "temperature",
+                format!("must be between 0 and 2, not {temperature}"),
+            ));
         }
         if self.max_output == 0 {
             return Err(SettingError::new("max_output", "must be at least 1"));
         }
         if self.history_turns == 1 {
-            return Err(SettingError::new("history_turns", "1 is an answer without its question"));
+            return Err(SettingError::new(
+                "history_turns",
+                "must not be 1: the only turn would be an answer without its question",
+            ));
         }
         let Self { temperature, max_output, history_turns, .. } = self;
         Ok(ChatPrompt { system, temperature, max_output, history_turns })
@@ -68,7 +74,7 @@ pub struct ChatPrompt {
 
 /// Properties of the model that a request is built for.
 #[derive(Clone, Copy, Debug)]
-pub struct PromptOccasion<'a> {
+pub struct PromptModel<'a> {
     /// The model's name, used in the request and for token estimates.
     pub model: &'a str,
     /// Token limits.
@@ -96,66 +102,71 @@ impl ChatPrompt {
     /// The system prompt of a locale: an exact match, else one of the same language, else the first.
     #[must_use]
     pub fn system(&self, locale: &str) -> Option<&str> {
-        let same = |known: &&(String, String)| known.0 == locale;
-        let alike = |known: &&(String, String)| locale::language(&known.0) == locale::language(locale);
-        let found = self.system.iter().find(same).or_else(|| self.system.iter().find(alike));
+        let is_same = |known: &&(String, String)| known.0 == locale;
+        let is_same_language =
+            |known: &&(String, String)| locale::language(&known.0) == locale::language(locale);
+        let found = self.system.iter().find(is_same).or_else(|| self.system.iter().find(is_same_language));
         found.or_else(|| self.system.first()).map(|(_, text)| text.as_str())
     }
 
     /// Builds a request from a message. The oldest turns are dropped, questions together with their answers, until the
     /// rest fits. The error means that the message alone does not fit.
-    pub fn prepare(&self, ask: &ChatAsk, occasion: &PromptOccasion<'_>) -> Result<PreparedChat, ChatError> {
+    pub fn prepare(
+        &self,
+        request: &ChatFaceRequest,
+        model: &PromptModel<'_>,
+    ) -> Result<PreparedChat, ChatError> {
         let tokens = |text: &str| {
-            let around = OverheadOptions { request: 0, reserve: 0, ..occasion.overhead };
-            estimate(occasion.model, &RequestCounts::of_message(text), around, occasion.calibration).careful
+            let overhead = OverheadOptions { request: 0, reserve: 0, ..model.overhead };
+            estimate(model.model, &RequestCounts::of_message(text), overhead, model.calibration).p95
         };
-        let asked = ask.max_output.map_or(self.max_output, |asked| asked.min(self.max_output));
-        let output = occasion.limits.output(Some(asked.into()));
-        let newest = ask.history.len().saturating_sub(self.history_turns);
-        let said = ask.history.get(newest..).unwrap_or_default();
-        let counted: Vec<Counted> =
-            said.iter().map(|turn| Counted { role: turn.role, tokens: tokens(&turn.text) }).collect();
-        let system = self.system(&ask.locale).filter(|text| !text.trim().is_empty());
-        let conversation = Conversation {
+        let requested = request.max_output.map_or(self.max_output, |limit| limit.min(self.max_output));
+        let output = model.limits.output(Some(requested.into()));
+        let newest = request.history.len().saturating_sub(self.history_turns);
+        let recent = request.history.get(newest..).unwrap_or_default();
+        let counted: Vec<HistoryTurn> =
+            recent.iter().map(|turn| HistoryTurn { role: turn.role, tokens: tokens(&turn.text) }).collect();
+        let system = self.system(&request.locale).filter(|text| !text.trim().is_empty());
+        let conversation = HistoryInput {
             system: system.map_or(0, tokens),
-            overhead: occasion.overhead.request,
+            overhead: model.overhead.request,
             turns: &counted,
             chunks: &[],
-            message: tokens(&ask.message),
+            message: tokens(&request.message),
         };
-        let kept = match trim(&conversation, occasion.limits.input(output)) {
+        let kept = match trim(&conversation, model.limits.input(output)) {
             HistoryDecision::Send(kept) => kept,
             HistoryDecision::InputTooLarge { needed, limit } => {
                 return Err(ChatError::InputTooLarge { needed, limit });
             }
         };
-        let words = |turn: &ChatTurn| Part::Text(turn.text.clone());
+        let to_part = |turn: &ChatTurn| RequestPart::Text(turn.text.clone());
         let mut turns: Vec<Turn> = kept
             .groups(&counted)
             .map(|group| {
-                let parts = said.get(group.turns).unwrap_or_default().iter().map(words).collect();
+                let parts = recent.get(group.turns).unwrap_or_default().iter().map(to_part).collect();
                 Turn { role: group.role, parts }
             })
             .collect();
-        let message = Part::Text(ask.message.clone());
+        let message = RequestPart::Text(request.message.clone());
         match turns.last_mut() {
             Some(turn) if turn.role == Role::User => turn.parts.push(message),
             _ => turns.push(Turn { role: Role::User, parts: vec![message] }),
         }
-        let told = said.get(kept.turns).unwrap_or_default();
+        let sent = recent.get(kept.turns).unwrap_or_default();
         Ok(PreparedChat {
             request: ChatRequest {
-                model: occasion.model.to_owned(),
+                model: model.model.to_owned(),
                 system: system.map(str::to_owned).into_iter().collect(),
                 turns,
                 max_output: Some(u32::try_from(output).unwrap_or(u32::MAX)),
                 temperature: self.temperature,
-                stream: ask.stream,
-                stream_usage: ask.stream,
+                stream: request.stream,
+                stream_usage: request.stream,
                 ..ChatRequest::default()
             },
-            history: digest(told),
-            kept_turns: told.len(),
+            history: digest(sent),
+            kept_turns: sent.len(),
             input: kept.tokens,
         })
     }

@@ -96,10 +96,10 @@ pub struct ChatReply {
 }
 
 impl ChatReply {
-    /// The body of a non-streamed answer.
+    /// The body of an unstreamed answer.
     #[must_use]
     pub fn body(&self) -> Bytes {
-        Bytes::from(self.told(JsonObject::new().text("answer", &self.answer)))
+        Bytes::from(self.write_fields(JsonObject::new().text("answer", &self.answer)))
     }
 
     /// The final event of a streamed answer.
@@ -122,25 +122,25 @@ impl ChatReply {
     }
 
     fn put_done(&self, out: &mut BytesMut) {
-        write_event(out, "done", self.told(JsonObject::new()).as_bytes());
+        write_event(out, "done", self.write_fields(JsonObject::new()).as_bytes());
     }
 
-    fn told(&self, object: JsonObject) -> String {
+    fn write_fields(&self, object: JsonObject) -> String {
         let usage =
             JsonObject::new().number("input", self.usage.total_input()).number("output", self.usage.output);
         object
             .text("rung", self.rung.name())
             .thousandths("confidence", confidence(self.rung).thousandths())
-            .truth("degraded", self.rung != Rung::StrongModel)
-            .texts("reasons", &self.reasons)
-            .truth("stale", self.rung == Rung::StaleCache)
+            .boolean("degraded", self.rung != Rung::StrongModel)
+            .strings("reasons", &self.reasons)
+            .boolean("stale", self.rung == Rung::StaleCache)
             .text("request_id", &self.request_id)
-            .maybe(self.session.as_deref(), |object, session| object.text("session", session))
+            .optional(self.session.as_deref(), |object, session| object.text("session", session))
             .object("usage", usage)
             .text("cost", &dollars(self.cost))
-            .maybe(self.target.as_deref(), |object, target| object.text("target", target))
+            .optional(self.target.as_deref(), |object, target| object.text("target", target))
             .text("finish", self.finish.name())
-            .maybe(self.retry_after, |object, wait| object.number("retry_after", seconds(wait)))
+            .optional(self.retry_after, |object, wait| object.number("retry_after", seconds(wait)))
             .finish()
     }
 }

@@ -1,6 +1,6 @@
 //! Combines several guardrails.
 
-use super::{AnswerWatch, Guardrail, GuardrailDecision, Judged, WatchDecision};
+use super::{AnswerInspector, CheckedDecision, Guardrail, GuardrailDecision, InspectionDecision};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ impl Guardrails {
     /// Checks a complete answer.
     #[must_use]
     pub fn check_answer(&self, answer: &str) -> GuardrailDecision {
-        let mut watch = self.watch();
-        for decision in [watch.take(answer), watch.end()] {
-            if let WatchDecision::Block { rule, .. } = decision {
+        let mut inspector = self.inspect_answer();
+        for decision in [inspector.take(answer), inspector.end()] {
+            if let InspectionDecision::Block { rule, .. } = decision {
                 return GuardrailDecision::Block { rule };
             }
         }
@@ -29,11 +29,11 @@ impl Guardrail for Guardrails {
         decisions.find(|decision| *decision != GuardrailDecision::Pass).unwrap_or(GuardrailDecision::Pass)
     }
 
-    /// Releases what every guardrail releases. It never returns [`WatchDecision::Failed`]: a failure has become a block
+    /// Releases what every guardrail releases. It never returns [`InspectionDecision::Failed`]: a failure has become a block
     /// by then.
-    fn watch(&self) -> Box<dyn AnswerWatch> {
-        let watches = self.0.iter().map(|guardrail| (guardrail.watch(), 0)).collect();
-        Box::new(AllWatches { watches, length: 0, released: 0, blocked_by: None })
+    fn inspect_answer(&self) -> Box<dyn AnswerInspector> {
+        let inspectors = self.0.iter().map(|guardrail| (guardrail.inspect_answer(), 0)).collect();
+        Box::new(CombinedInspector { inspectors, length: 0, released: 0, blocked_by: None })
     }
 }
 
@@ -43,46 +43,50 @@ impl fmt::Debug for Guardrails {
     }
 }
 
-struct AllWatches {
-    /// Each watch with the number of bytes it has released.
-    watches: Vec<(Box<dyn AnswerWatch>, u64)>,
+struct CombinedInspector {
+    /// Each inspector with the number of bytes it has released.
+    inspectors: Vec<(Box<dyn AnswerInspector>, u64)>,
     /// Bytes received.
     length: u64,
-    /// Bytes that every watch has released.
+    /// Bytes that every inspector has released.
     released: u64,
     blocked_by: Option<Box<str>>,
 }
 
-impl AllWatches {
-    fn ask(&mut self, is_end: bool, ask: impl Fn(&mut dyn AnswerWatch) -> WatchDecision) -> WatchDecision {
+impl CombinedInspector {
+    fn combine(
+        &mut self,
+        is_end: bool,
+        poll: impl Fn(&mut dyn AnswerInspector) -> InspectionDecision,
+    ) -> InspectionDecision {
         if self.blocked_by.is_none() {
-            let mut least = self.length;
-            for (watch, released) in &mut self.watches {
-                let judged = Judged::of(ask(watch.as_mut()), *released, self.length, is_end);
-                *released = judged.release;
-                least = least.min(judged.release);
+            let mut released_by_all = self.length;
+            for (inspector, released) in &mut self.inspectors {
+                let checked = CheckedDecision::of(poll(inspector.as_mut()), *released, self.length, is_end);
+                *released = checked.release;
+                released_by_all = released_by_all.min(checked.release);
                 if self.blocked_by.is_none() {
-                    self.blocked_by = judged.blocked_by;
+                    self.blocked_by = checked.blocked_by;
                 }
             }
-            self.released = least;
+            self.released = released_by_all;
         }
         match &self.blocked_by {
-            Some(rule) => WatchDecision::Block { rule: rule.clone(), release: self.released },
-            None => WatchDecision::Release(self.released),
+            Some(rule) => InspectionDecision::Block { rule: rule.clone(), release: self.released },
+            None => InspectionDecision::Release(self.released),
         }
     }
 }
 
-impl AnswerWatch for AllWatches {
-    fn take(&mut self, piece: &str) -> WatchDecision {
+impl AnswerInspector for CombinedInspector {
+    fn take(&mut self, piece: &str) -> InspectionDecision {
         if self.blocked_by.is_none() {
             self.length = self.length.saturating_add(piece.len() as u64);
         }
-        self.ask(false, |watch| watch.take(piece))
+        self.combine(false, |inspector| inspector.take(piece))
     }
 
-    fn end(&mut self) -> WatchDecision {
-        self.ask(true, |watch| watch.end())
+    fn end(&mut self) -> InspectionDecision {
+        self.combine(true, |inspector| inspector.end())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::disguise::{Disguise, undisguised};
 use super::fold::{Folding, folded};
-use super::{AnswerWatch, Guardrail, GuardrailDecision, WatchDecision};
+use super::{AnswerInspector, Guardrail, GuardrailDecision, InspectionDecision};
 use aho_corasick::Anchored;
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::nfa::contiguous::NFA;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const SETTING: &str = "deny_list";
 /// Maximum length of a pattern, in characters. Text that could become a match is held back, and the delay must stay
 /// short.
-const LONGEST: usize = 1_000;
+const MAX_PATTERN_CHARACTERS: usize = 1_000;
 /// Text that may be held back beyond the longest pattern. A longer run is padding with invisible characters.
 const PADDING: u64 = 4_096;
 /// The rule that blocks such padding.
@@ -36,7 +36,7 @@ struct Patterns {
     /// For each state: the number of preceding bytes that could become part of a match.
     depths: Vec<u32>,
     /// Maximum number of bytes that may be held back.
-    most_held: u64,
+    max_held: u64,
 }
 
 impl DenyList {
@@ -52,15 +52,16 @@ impl DenyList {
     /// Matches the patterns as written. The error names a pattern that is empty after folding or has more than 1,000
     /// characters. Rules are named by their position in the list, from 1.
     pub fn new(patterns: &[String]) -> Result<Self, SettingError> {
-        let wrong = |at: usize, problem| SettingError::new(SETTING, format!("pattern {} {problem}", at + 1));
+        let invalid =
+            |at: usize, problem| SettingError::new(SETTING, format!("pattern {} {problem}", at + 1));
         let mut all = Vec::with_capacity(patterns.len());
         for (at, pattern) in patterns.iter().enumerate() {
             let pattern = folded(pattern);
             if pattern.is_empty() {
-                return Err(wrong(at, "is empty"));
+                return Err(invalid(at, "is empty"));
             }
-            if pattern.chars().count() > LONGEST {
-                return Err(wrong(at, "has more than 1000 characters"));
+            if pattern.chars().count() > MAX_PATTERN_CHARACTERS {
+                return Err(invalid(at, "has more than 1000 characters"));
             }
             all.push(pattern);
         }
@@ -72,10 +73,10 @@ impl DenyList {
     /// other kana script are ignored. Patterns of which too little would remain, such as `C++`, are left to
     /// [`DenyList::new`].
     pub fn undisguising(patterns: &[String]) -> Result<Self, SettingError> {
-        let meant = |(place, pattern): (usize, &String)| Some((place + 1, undisguised(pattern)?));
-        let meant = patterns.iter().enumerate().filter_map(meant);
+        let normalized = |(index, pattern): (usize, &String)| Some((index + 1, undisguised(pattern)?));
+        let normalized = patterns.iter().enumerate().filter_map(normalized);
         let (rules, all): (Vec<usize>, Vec<String>) =
-            meant.filter(|(_, pattern)| pattern.chars().count() <= LONGEST).unzip();
+            normalized.filter(|(_, pattern)| pattern.chars().count() <= MAX_PATTERN_CHARACTERS).unzip();
         Self::of(&all, rules, true)
     }
 
@@ -87,11 +88,11 @@ impl DenyList {
         let depths = depths(&automaton, start, all);
         let longest = all.iter().map(String::len).max().unwrap_or_default() as u64;
         // A character of four bytes may fold to one of a single byte.
-        let most_held = longest.saturating_mul(4).saturating_add(PADDING);
-        Ok(Self(Arc::new(Patterns { undisguises, rules, automaton, start, depths, most_held })))
+        let max_held = longest.saturating_mul(4).saturating_add(PADDING);
+        Ok(Self(Arc::new(Patterns { undisguises, rules, automaton, start, depths, max_held })))
     }
 
-    fn begin(&self) -> DenyWatch {
+    fn begin(&self) -> DenyListInspector {
         let search = Search {
             state: self.0.start,
             patterns: Arc::clone(&self.0),
@@ -99,11 +100,11 @@ impl DenyList {
             blocked: None,
         };
         let folding = if self.0.undisguises {
-            Compared::AsMeant(Disguise::default())
+            Normalization::AsMeant(Disguise::default())
         } else {
-            Compared::AsWritten(Folding::new())
+            Normalization::AsWritten(Folding::new())
         };
-        DenyWatch { search, folding, length: 0 }
+        DenyListInspector { search, folding, length: 0 }
     }
 }
 
@@ -126,13 +127,16 @@ fn depths(automaton: &NFA, start: StateID, patterns: &[String]) -> Vec<u32> {
 
 impl Guardrail for DenyList {
     fn check_question(&self, question: &str) -> GuardrailDecision {
-        let mut watch = self.begin();
-        watch.read(question);
-        watch.settle();
-        watch.search.blocked.map_or(GuardrailDecision::Pass, |(rule, _)| GuardrailDecision::Block { rule })
+        let mut inspector = self.begin();
+        inspector.read(question);
+        inspector.settle();
+        inspector
+            .search
+            .blocked
+            .map_or(GuardrailDecision::Pass, |(rule, _)| GuardrailDecision::Block { rule })
     }
 
-    fn watch(&self) -> Box<dyn AnswerWatch> {
+    fn inspect_answer(&self) -> Box<dyn AnswerInspector> {
         Box::new(self.begin())
     }
 }
@@ -144,12 +148,12 @@ impl fmt::Debug for DenyList {
 }
 
 /// The normalization that is applied before the comparison.
-enum Compared {
+enum Normalization {
     AsWritten(Folding),
     AsMeant(Disguise),
 }
 
-impl Compared {
+impl Normalization {
     fn take(&mut self, character: char, at: u64, give: &mut impl FnMut(char, u64)) {
         match self {
             Self::AsWritten(folding) => folding.take(character, at, give),
@@ -173,8 +177,8 @@ impl Compared {
 }
 
 /// Scans one answer. It stores positions, never text, and at most as many as the longest pattern has bytes.
-struct DenyWatch {
-    folding: Compared,
+struct DenyListInspector {
+    folding: Normalization,
     search: Search,
     /// Bytes received.
     length: u64,
@@ -190,13 +194,13 @@ struct Search {
     blocked: Option<(Box<str>, u64)>,
 }
 
-impl DenyWatch {
+impl DenyListInspector {
     fn read(&mut self, piece: &str) {
-        for (place, character) in piece.char_indices() {
-            let at = self.length.saturating_add(place as u64);
+        for (offset, character) in piece.char_indices() {
+            let at = self.length.saturating_add(offset as u64);
             self.folding.take(character, at, &mut |folded, from| self.search.compare(folded, from));
             let harmless = self.held_from().unwrap_or(at);
-            if self.search.blocked.is_none() && at - harmless > self.search.patterns.most_held {
+            if self.search.blocked.is_none() && at - harmless > self.search.patterns.max_held {
                 self.search.blocked = Some((PADDED.into(), harmless));
             }
             if self.search.blocked.is_some() {
@@ -215,10 +219,10 @@ impl DenyWatch {
         self.search.held.front().copied().or_else(|| self.folding.pending_from())
     }
 
-    fn decision(&self) -> WatchDecision {
+    fn decision(&self) -> InspectionDecision {
         match &self.search.blocked {
-            Some((rule, release)) => WatchDecision::Block { rule: rule.clone(), release: *release },
-            None => WatchDecision::Release(self.held_from().unwrap_or(self.length)),
+            Some((rule, release)) => InspectionDecision::Block { rule: rule.clone(), release: *release },
+            None => InspectionDecision::Release(self.held_from().unwrap_or(self.length)),
         }
     }
 }
@@ -239,23 +243,23 @@ impl Search {
         if automaton.is_match(self.state) {
             // If several patterns end here, report the first of the list.
             let matches = 0..automaton.match_len(self.state);
-            let places = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
-            let rule = places.filter_map(|place| rules.get(place)).min().copied().unwrap_or_default();
+            let indexes = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
+            let rule = indexes.filter_map(|index| rules.get(index)).min().copied().unwrap_or_default();
             let harmless = self.held.front().copied().unwrap_or(at);
             self.blocked = Some((format!("{SETTING}.{rule}").into(), harmless));
         }
     }
 }
 
-impl AnswerWatch for DenyWatch {
-    fn take(&mut self, piece: &str) -> WatchDecision {
+impl AnswerInspector for DenyListInspector {
+    fn take(&mut self, piece: &str) -> InspectionDecision {
         if self.search.blocked.is_none() {
             self.read(piece);
         }
         self.decision()
     }
 
-    fn end(&mut self) -> WatchDecision {
+    fn end(&mut self) -> InspectionDecision {
         if self.search.blocked.is_none() {
             self.settle();
             // Nothing follows, so the held text cannot become a match any more.

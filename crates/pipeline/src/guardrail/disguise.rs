@@ -94,7 +94,7 @@ impl Disguise {
 
 /// This many separators in a row end whatever was being matched: a line of dashes is not a disguise, and the text
 /// before it need not be held back any longer.
-const MOST_SEPARATORS: u8 = 32;
+const MAX_SEPARATORS: u8 = 32;
 
 /// Drops separators. A space stays, unless the words on both sides are single letters.
 #[derive(Debug, Default)]
@@ -113,13 +113,13 @@ impl Spacing {
     fn take(&mut self, character: char, at: u64, give: &mut impl FnMut(char, u64)) {
         if !character.is_alphanumeric() {
             self.separators = self.separators.saturating_add(1);
-            if self.separators == MOST_SEPARATORS {
+            if self.separators == MAX_SEPARATORS {
                 self.end(give);
-                self.separators = MOST_SEPARATORS;
+                self.separators = MAX_SEPARATORS;
                 // No pattern contains two consecutive spaces, so this ends every partial match.
                 give(' ', at);
                 give(' ', at);
-            } else if character.is_whitespace() && self.separators < MOST_SEPARATORS {
+            } else if character.is_whitespace() && self.separators < MAX_SEPARATORS {
                 self.take_space(at, give);
             }
             return;
@@ -178,8 +178,8 @@ pub(super) fn undisguised(pattern: &str) -> Option<String> {
     disguise.end(&mut |folded, _| out.push(folded));
     let letters = out.chars().filter(|character| *character != ' ');
     let is_wide = |character: char| matches!(character, '\u{3000}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}');
-    let least = if letters.clone().all(is_wide) { 2 } else { 3 };
-    (letters.count() >= least).then_some(out)
+    let min_letters = if letters.clone().all(is_wide) { 2 } else { 3 };
+    (letters.count() >= min_letters).then_some(out)
 }
 
 /// The Latin letter that a letter of another script resembles.

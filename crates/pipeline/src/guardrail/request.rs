@@ -35,14 +35,14 @@ const PROTOCOL: [&[u8]; 14] = [
 /// Fields that may contain a file. A value that is short, or contains a character that no file encoding uses, is
 /// checked as text.
 const FILES: [&[u8]; 6] = [b"data", b"bytes", b"file_data", b"url", b"signature", b"encrypted_content"];
-const SHORTEST_FILE: usize = 256;
+const MIN_FILE_LENGTH: usize = 256;
 /// In one dialect, tool arguments are JSON inside a string.
 const JSON_INSIDE: &[u8] = b"arguments";
 
 /// Fields that contain prose. Adjacent values are also checked as one text.
 const PROSE: [&[u8]; 6] = [b"text", b"content", b"system", b"instructions", b"input", b"prompt"];
 /// Nesting depth of a message's fields: an object, in a list, in a field of the body.
-const IN_A_MESSAGE: usize = 3;
+const MESSAGE_DEPTH: usize = 3;
 
 /// Rejects a request with a text that the route's guardrail blocks. The chat face answers with a prepared text instead.
 pub(crate) fn check_texts(planned: &PlannedRequest) -> Result<(), Rejection> {
@@ -50,7 +50,7 @@ pub(crate) fn check_texts(planned: &PlannedRequest) -> Result<(), Rejection> {
     if guardrails.0.is_empty() || planned.request.chat.is_some() {
         return Ok(());
     }
-    match check_body(planned.request.spoken.body(), guardrails) {
+    match check_body(planned.request.parsed.body(), guardrails) {
         GuardrailDecision::Pass => Ok(()),
         GuardrailDecision::Block { rule } => Err(Rejection::Blocked { rule }),
     }
@@ -58,7 +58,7 @@ pub(crate) fn check_texts(planned: &PlannedRequest) -> Result<(), Rejection> {
 
 /// The first blocking decision about one of the body's texts. Invalid JSON is checked as far as it can be scanned.
 pub(super) fn check_body(body: &[u8], guardrails: &Guardrails) -> GuardrailDecision {
-    match Reading::new(guardrails).read(body) {
+    match BodyScan::new(guardrails).read(body) {
         Ok(()) => GuardrailDecision::Pass,
         Err(blocked) => blocked,
     }
@@ -78,7 +78,7 @@ pub(crate) fn check_neighbours<T: AsRef<str>>(texts: &[T], guardrails: &Guardrai
 }
 
 /// The state while scanning a body. The error is the decision that blocks it.
-struct Reading<'a> {
+struct BodyScan<'a> {
     guardrails: &'a Guardrails,
     depth: usize,
     /// The name of the last field.
@@ -86,15 +86,15 @@ struct Reading<'a> {
     /// The role of the current message, which may come after its content.
     role: Option<String>,
     /// The texts of the current message.
-    said: Vec<String>,
+    texts: Vec<String>,
     /// Texts of preceding messages with the same role, and that role.
     neighbours: (Option<String>, Vec<String>),
 }
 
-impl<'a> Reading<'a> {
+impl<'a> BodyScan<'a> {
     fn new(guardrails: &'a Guardrails) -> Self {
-        let (field, said, neighbours) = (Vec::new(), Vec::new(), (None, Vec::new()));
-        Self { guardrails, depth: 0, field, role: None, said, neighbours }
+        let (field, texts, neighbours) = (Vec::new(), Vec::new(), (None, Vec::new()));
+        Self { guardrails, depth: 0, field, role: None, texts, neighbours }
     }
 
     fn read(mut self, body: &[u8]) -> Result<(), GuardrailDecision> {
@@ -103,7 +103,7 @@ impl<'a> Reading<'a> {
             match token {
                 Token::Open => self.depth = self.depth.saturating_add(1),
                 Token::Close => {
-                    if self.depth == IN_A_MESSAGE {
+                    if self.depth == MESSAGE_DEPTH {
                         self.end_message()?;
                     }
                     self.depth = self.depth.saturating_sub(1);
@@ -128,14 +128,14 @@ impl<'a> Reading<'a> {
 
     fn text(&mut self, text: &str) -> Result<(), GuardrailDecision> {
         let field = self.field.as_slice();
-        if field == b"role" && self.depth == IN_A_MESSAGE {
+        if field == b"role" && self.depth == MESSAGE_DEPTH {
             self.role = Some(text.to_owned());
         }
         if PROTOCOL.contains(&field) || (FILES.contains(&field) && is_file(text)) {
             return Ok(());
         }
         if PROSE.contains(&field) {
-            self.said.push(text.to_owned());
+            self.texts.push(text.to_owned());
             return Ok(());
         }
         passed(self.guardrails.check_question(text))?;
@@ -150,14 +150,14 @@ impl<'a> Reading<'a> {
     /// Appends the message's texts to those of the preceding messages with the same role.
     fn end_message(&mut self) -> Result<(), GuardrailDecision> {
         let role = self.role.take();
-        if self.said.is_empty() && role.is_none() {
+        if self.texts.is_empty() && role.is_none() {
             return Ok(());
         }
         if role != self.neighbours.0 {
             self.end_neighbours()?;
             self.neighbours.0 = role;
         }
-        self.neighbours.1.append(&mut self.said);
+        self.neighbours.1.append(&mut self.texts);
         Ok(())
     }
 
@@ -173,7 +173,7 @@ fn passed(decision: GuardrailDecision) -> Result<(), GuardrailDecision> {
 
 fn is_file(text: &str) -> bool {
     let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_:;,.".contains(&byte);
-    text.len() >= SHORTEST_FILE && text.bytes().all(is_encoded)
+    text.len() >= MIN_FILE_LENGTH && text.bytes().all(is_encoded)
 }
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_every_dialect_is_looked_at() {
+    fn every_text_of_every_dialect_is_checked() {
         let bad = "a Forbidden fru\u{AD}it";
         let arguments = json!({ "title": "forbidden\nfruit" }).to_string();
         for body in [
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_protocol_and_files_are_no_texts() {
+    fn protocol_values_and_files_are_not_checked() {
         let file = "userUSER".repeat(100);
         let harmless = json!({
             "model": "user", "messages": [

@@ -98,7 +98,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nesting_is_told_and_brackets_inside_of_strings_are_text() {
+    fn nesting_is_reported_and_brackets_inside_of_strings_are_text() {
         let body = json!({ "a}": ["[{", { "b": 1 }] }).to_string();
         let mut strings = Strings::new(body.as_bytes());
         let tokens: Vec<_> = std::iter::from_fn(|| strings.next()).collect();

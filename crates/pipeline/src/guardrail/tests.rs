@@ -1,8 +1,9 @@
-//! Compares deny lists with a naive model, and tests watches that misbehave.
+//! Compares deny lists with a naive model, and tests inspectors that misbehave.
 
 use super::fold::{folded, is_invisible};
 use super::{
-    AnswerWatch, DenyList, GuardedText, Guardrail, GuardrailDecision, Guardrails, Judged, WatchDecision,
+    AnswerInspector, CheckedDecision, DenyList, GuardedText, Guardrail, GuardrailDecision, Guardrails,
+    InspectionDecision,
 };
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, proptest};
@@ -21,10 +22,10 @@ fn is_blocked(list: &DenyList, text: &str) -> bool {
 
 /// Feeds a text in these pieces; returns the released text and the rule that blocked it.
 fn play<'a>(
-    watch: Box<dyn AnswerWatch>,
+    inspector: Box<dyn AnswerInspector>,
     pieces: impl IntoIterator<Item = &'a str>,
 ) -> (String, Option<String>) {
-    let mut text = GuardedText::new(watch);
+    let mut text = GuardedText::new(inspector);
     let mut released: String = pieces.into_iter().map(|piece| text.take(piece)).collect();
     released += &text.end();
     let rule = text.blocked_by().map(str::to_owned);
@@ -96,28 +97,28 @@ proptest! {
     ) {
         let list = DenyList::new(&patterns).unwrap();
         let pieces = split(&text, &places);
-        let (released, rule) = play(list.watch(), pieces);
+        let (released, rule) = play(list.inspect_answer(), pieces);
         let contains = slowly_contains(&text, &patterns);
         prop_assert_eq!(rule.is_some(), contains);
         prop_assert_eq!(is_blocked(&list, &text), contains);
         prop_assert!(text.starts_with(&released) && !slowly_contains(&released, &patterns));
         prop_assert_eq!(released == text, !contains);
-        prop_assert_eq!(&play(list.watch(), [text.as_str()]), &(released, rule));
+        prop_assert_eq!(&play(list.inspect_answer(), [text.as_str()]), &(released, rule));
     }
 
     #[test]
     fn exactly_what_could_become_a_match_is_kept_back(patterns in patterns(), text in text(20)) {
         let list = DenyList::new(&patterns).unwrap();
-        let mut watch = list.watch();
+        let mut inspector = list.inspect_answer();
         for (place, character) in text.char_indices() {
             let end = place + character.len_utf8();
-            match watch.take(&text[place..end]) {
-                WatchDecision::Release(release) => {
+            match inspector.take(&text[place..end]) {
+                InspectionDecision::Release(release) => {
                     let expected = slowly_held_from(&text[..end], &patterns);
                     prop_assert_eq!(release, expected as u64, "{:?}", &text[..end]);
                 }
-                WatchDecision::Block { .. } => break,
-                WatchDecision::Failed => prop_assert!(false),
+                InspectionDecision::Block { .. } => break,
+                InspectionDecision::Failed => prop_assert!(false),
             }
         }
     }
@@ -130,7 +131,7 @@ proptest! {
             patterns.iter().position(|pattern| whole[..end].ends_with(slowly_folded(pattern).trim_end()))
         };
         let expected = ends.into_iter().find_map(rule_at).map(|rule| format!("deny_list.{}", rule + 1));
-        prop_assert_eq!(play(DenyList::new(&patterns).unwrap().watch(), [text.as_str()]).1, expected);
+        prop_assert_eq!(play(DenyList::new(&patterns).unwrap().inspect_answer(), [text.as_str()]).1, expected);
     }
 
     #[test]
@@ -139,24 +140,24 @@ proptest! {
     ) {
         let lists = [DenyList::new(&first).unwrap(), DenyList::new(&second).unwrap()];
         let all = Guardrails(lists.iter().map(|list| Arc::new(list.clone()) as Arc<dyn Guardrail>).collect());
-        let (mut together, mut alone) = (all.watch(), lists.each_ref().map(DenyList::watch));
+        let (mut together, mut alone) = (all.inspect_answer(), lists.each_ref().map(DenyList::inspect_answer));
         for piece in split(&text, &places) {
-            let decisions = alone.each_mut().map(|watch| watch.take(piece));
+            let decisions = alone.each_mut().map(|inspector| inspector.take(piece));
             let least = decisions.iter().map(|decision| match decision {
-                WatchDecision::Release(release) | WatchDecision::Block { release, .. } => *release,
-                WatchDecision::Failed => 0,
+                InspectionDecision::Release(release) | InspectionDecision::Block { release, .. } => *release,
+                InspectionDecision::Failed => 0,
             }).min().unwrap();
             let rule = decisions.iter().find_map(|decision| match decision {
-                WatchDecision::Block { rule, .. } => Some(rule.clone()),
+                InspectionDecision::Block { rule, .. } => Some(rule.clone()),
                 _ => None,
             });
             let expected = match rule {
-                Some(rule) => WatchDecision::Block { rule, release: least },
-                None => WatchDecision::Release(least),
+                Some(rule) => InspectionDecision::Block { rule, release: least },
+                None => InspectionDecision::Release(least),
             };
             let decision = together.take(piece);
             prop_assert_eq!(&decision, &expected);
-            if matches!(decision, WatchDecision::Block { .. }) {
+            if matches!(decision, InspectionDecision::Block { .. }) {
                 prop_assert_eq!(&together.take("more"), &decision);
                 prop_assert_eq!(together.end(), decision);
                 break;
@@ -169,7 +170,7 @@ proptest! {
 }
 
 #[test]
-fn case_width_space_and_what_nobody_sees_hide_nothing() {
+fn case_width_space_and_invisible_characters_hide_nothing() {
     let list = list(&["Forbidden  Fruit", "ガラス", "Straße", "ΟΔΟΣ"]);
     for text in [
         "forbidden fruit",
@@ -193,7 +194,7 @@ fn case_width_space_and_what_nobody_sees_hide_nothing() {
 }
 
 #[test]
-fn every_unseen_character_is_left_out_and_no_space_is() {
+fn invisible_characters_are_dropped_and_spaces_are_not() {
     for code in 0..=0x10_FFFF {
         let Some(character) = char::from_u32(code) else { continue };
         if is_invisible(character) {
@@ -226,7 +227,7 @@ fn a_match_is_found_at_every_split_of_two() {
     let list = list(&["ｶﾞﾗｽ の 靴", "abcabd"]);
     for text in ["これはガ\u{200B}ラス　の 靴です", "xabcabcabd"] {
         for place in (0..=text.len()).filter(|place| text.is_char_boundary(*place)) {
-            let (released, rule) = play(list.watch(), [&text[..place], &text[place..]]);
+            let (released, rule) = play(list.inspect_answer(), [&text[..place], &text[place..]]);
             assert!(rule.is_some() && text.starts_with(&released), "{text} {place}");
             assert_eq!(released, if text.starts_with('x') { "xabc" } else { "これは" });
         }
@@ -234,7 +235,7 @@ fn a_match_is_found_at_every_split_of_two() {
 }
 
 #[test]
-fn text_that_is_padded_with_what_nobody_sees_is_not_kept_back_for_ever() {
+fn text_padded_with_invisible_characters_is_not_held_back_forever() {
     let list = list(&["bad"]);
     // Four times three bytes, plus 4,096.
     let most = 4_096 + 12;
@@ -242,7 +243,7 @@ fn text_that_is_padded_with_what_nobody_sees_is_not_kept_back_for_ever() {
     for size in [1, 7, 10_000] {
         let play = |text: &str| {
             let pieces = text.as_bytes().chunks(size).map(|piece| str::from_utf8(piece).unwrap());
-            play(list.watch(), pieces)
+            play(list.inspect_answer(), pieces)
         };
         let fits = padded(most);
         assert_eq!(play(&fits), (fits.clone(), None));
@@ -250,12 +251,12 @@ fn text_that_is_padded_with_what_nobody_sees_is_not_kept_back_for_ever() {
         assert_eq!((released.as_str(), rule.as_deref()), ("so ", Some("deny_list.padded")));
     }
     let calm = format!("so {}", "\0".repeat(50_000));
-    let (released, rule) = play(list.watch(), [calm.as_str()]);
+    let (released, rule) = play(list.inspect_answer(), [calm.as_str()]);
     assert!(released == calm && rule.is_none());
 }
 
 #[test]
-fn patterns_that_make_no_sense_are_refused_by_their_number_alone() {
+fn invalid_patterns_are_rejected_by_their_number_alone() {
     let refused = |pattern: String| DenyList::new(&["fine".to_owned(), pattern]).unwrap_err().to_string();
     assert_eq!(refused(" \u{200B}\n".to_owned()), "deny_list: pattern 2 is empty");
     assert_eq!(refused("か".repeat(1_001)), "deny_list: pattern 2 has more than 1000 characters");
@@ -264,49 +265,49 @@ fn patterns_that_make_no_sense_are_refused_by_their_number_alone() {
 }
 
 #[test]
-fn what_is_kept_back_is_not_shown_either() {
-    let mut text = GuardedText::new(list(&["secret"]).watch());
+fn held_text_is_not_printed_either() {
+    let mut text = GuardedText::new(list(&["secret"]).inspect_answer());
     assert_eq!(text.take("a secre"), "a ");
     assert_eq!(format!("{text:?}"), "GuardedText { held: 5, released: 2, blocked_by: None }");
     assert_eq!(text.end(), "secre");
 }
 
-/// A watch that returns the given decisions.
-struct Puppet(Vec<WatchDecision>);
+/// An inspector that returns the given decisions.
+struct Puppet(Vec<InspectionDecision>);
 
-impl AnswerWatch for Puppet {
-    fn take(&mut self, _: &str) -> WatchDecision {
+impl AnswerInspector for Puppet {
+    fn take(&mut self, _: &str) -> InspectionDecision {
         self.0.remove(0)
     }
 
-    fn end(&mut self) -> WatchDecision {
+    fn end(&mut self) -> InspectionDecision {
         self.0.remove(0)
     }
 }
 
-impl Guardrail for Vec<WatchDecision> {
+impl Guardrail for Vec<InspectionDecision> {
     fn check_question(&self, _: &str) -> GuardrailDecision {
         GuardrailDecision::Block { rule: "puppet".into() }
     }
 
-    fn watch(&self) -> Box<dyn AnswerWatch> {
+    fn inspect_answer(&self) -> Box<dyn AnswerInspector> {
         Box::new(Puppet(self.clone()))
     }
 }
 
 #[test]
-fn a_watch_that_fails_or_says_what_cannot_be_blocks() {
-    let release = WatchDecision::Release;
-    let block = |release| WatchDecision::Block { rule: "r".into(), release };
+fn a_watch_that_fails_or_returns_an_impossible_decision_blocks() {
+    let release = InspectionDecision::Release;
+    let block = |release| InspectionDecision::Block { rule: "r".into(), release };
     for (decisions, released, rule) in [
         (vec![release(2), release(4), release(4)], "abあ", None),
-        (vec![release(2), WatchDecision::Failed], "ab", Some("failed")),
+        (vec![release(2), InspectionDecision::Failed], "ab", Some("failed")),
         (vec![release(2), release(5), release(5)], "abあ", None),
         (vec![release(2), release(6)], "ab", Some("failed")),
         (vec![release(3)], "", Some("failed")),
         (vec![release(2), release(1)], "ab", Some("failed")),
         (vec![release(1), release(5), release(4)], "abあ", Some("failed")),
-        (vec![release(1), release(2), WatchDecision::Failed], "ab", Some("failed")),
+        (vec![release(1), release(2), InspectionDecision::Failed], "ab", Some("failed")),
         (vec![release(1), block(2)], "ab", Some("r")),
         (vec![release(1), block(0)], "a", Some("r")),
         (vec![release(1), block(6)], "a", Some("r")),
@@ -314,19 +315,19 @@ fn a_watch_that_fails_or_says_what_cannot_be_blocks() {
         // Both offsets lie inside the last character; the first case releases up to one of them.
         let is_first = decisions[1..].first() == Some(&release(4));
         let expected = if is_first { ("ab", Some("failed")) } else { (released, rule) };
-        let alone = play(decisions.watch(), ["ab", "あ"]);
+        let alone = play(decisions.inspect_answer(), ["ab", "あ"]);
         assert_eq!((alone.0.as_str(), alone.1.as_deref()), expected, "{decisions:?}");
         let all = Guardrails(vec![Arc::new(list(&[])), Arc::new(decisions.clone())]);
-        let together = play(all.watch(), ["ab", "あ"]);
+        let together = play(all.inspect_answer(), ["ab", "あ"]);
         assert_eq!(together, alone, "{decisions:?}");
         assert_eq!(all.check_question("?"), GuardrailDecision::Block { rule: "puppet".into() });
     }
     assert_eq!(Guardrails::default().check_answer("anything"), GuardrailDecision::Pass);
     assert_eq!(Guardrails::default().check_question("anything"), GuardrailDecision::Pass);
     assert_eq!(format!("{:?}", Guardrails::default()), "Guardrails(0)");
-    let all = Guardrails(vec![Arc::new(vec![release(3), WatchDecision::Failed])]);
+    let all = Guardrails(vec![Arc::new(vec![release(3), InspectionDecision::Failed])]);
     assert_eq!(all.check_answer("abc"), GuardrailDecision::Block { rule: "failed".into() });
-    assert_eq!(Judged::of(release(3), 3, 3, true).release, 3);
+    assert_eq!(CheckedDecision::of(release(3), 3, 3, true).release, 3);
 }
 
 /// Both lists of a gateway, combined.
@@ -386,13 +387,13 @@ fn however_it_is_spelled_it_is_the_same_text() {
         let text = format!("Tell me of {text} now");
         // The same applies to answers, however they are split.
         let pieces = text.split_inclusive(|_: char| true);
-        let (released, rule) = play(list.watch(), pieces);
+        let (released, rule) = play(list.inspect_answer(), pieces);
         assert!(rule.is_some() && text.starts_with(&released) && !released.contains("now"), "{text}");
     }
 }
 
 #[test]
-fn what_only_resembles_it_passes() {
+fn similar_text_passes() {
     let list = whole(&["ass", "kabuki", "C++", "ガラス", "нет"]);
     let harmless = [
         "He has some time",
@@ -410,7 +411,7 @@ fn what_only_resembles_it_passes() {
     for text in harmless {
         assert_eq!(list.check_question(text), GuardrailDecision::Pass, "{text}");
         assert_eq!(
-            play(list.watch(), text.split_inclusive(|_: char| true)),
+            play(list.inspect_answer(), text.split_inclusive(|_: char| true)),
             (text.to_owned(), None),
             "{text}"
         );
@@ -437,10 +438,10 @@ proptest! {
     ) {
         let patterns: Vec<String> = patterns.into_iter().map(|letters| letters.concat()).collect();
         let (list, text) = (DenyList::undisguising(&patterns).unwrap(), text.concat());
-        let (released, rule) = play(list.watch(), split(&text, &places));
+        let (released, rule) = play(list.inspect_answer(), split(&text, &places));
         prop_assert!(text.starts_with(&released));
         prop_assert_eq!(released == text, rule.is_none());
         prop_assert_eq!(is_blocked(&list, &text), rule.is_some());
-        prop_assert_eq!(play(list.watch(), [text.as_str()]), (released, rule));
+        prop_assert_eq!(play(list.inspect_answer(), [text.as_str()]), (released, rule));
     }
 }

@@ -19,19 +19,19 @@ mod tests;
 
 pub use credentials::{CredentialOptions, Environment, EnvironmentCredentials, StaticCredentials};
 
-use crate::answer::conclude;
 use crate::client::Client;
 use crate::headers::FixedHeaders;
-use crate::http1::{Request, TokioTimer};
-use crate::target::{Answer, Call, CallError, Calling, Target, TargetDialect};
+use crate::http1::{HttpRequest, TokioTimer};
+use crate::response::read_response;
+use crate::target::{Call, CallError, CallFuture, Target, TargetDialect, UpstreamResponse};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use credentials::CredentialCache;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::handle::{Timer as _, within};
+use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
-use sign::{AUTHORIZATION, DATE, Recipient, Signature, Signer, TOKEN};
+use sign::{AUTHORIZATION, DATE, SECURITY_TOKEN, Signature, Signer, SigningEndpoint};
 use std::time::Duration;
 
 /// Settings of a Bedrock target.
@@ -52,7 +52,7 @@ pub struct BedrockOptions {
 impl BedrockOptions {
     /// The default endpoint of a region.
     #[must_use]
-    pub fn usual_url(region: &str) -> String {
+    pub fn default_url(region: &str) -> String {
         let china = if region.starts_with("cn-") { ".cn" } else { "" };
         format!("https://bedrock-runtime.{region}.amazonaws.com{china}")
     }
@@ -78,12 +78,12 @@ impl BedrockOptions {
 }
 
 /// How long a call waits for credentials if there are none.
-const KEY_WAIT: Duration = Duration::from_secs(5);
+const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn check_region(region: &str) -> Result<(), SettingError> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if region.is_empty() || !region.bytes().all(is_name) {
-        return Err(SettingError::new("region", format!("{region:?} is no name of a region")));
+        return Err(SettingError::new("region", format!("{region:?} is not a valid region name")));
     }
     Ok(())
 }
@@ -125,7 +125,8 @@ impl BedrockTarget {
             let path = client.url().path(&write_path(operation, model));
             let headers = FixedHeaders::new(own, headers)?;
             let authority = client.url().endpoint().authority();
-            let recipient = Recipient { region, service: "bedrock", method: "POST", authority, path: &path };
+            let recipient =
+                SigningEndpoint { region, service: "bedrock", method: "POST", authority, path: &path };
             let signer = Signer::new(&recipient, &headers)?;
             Ok::<_, SettingError>(Operation { path, headers, signer })
         };
@@ -141,37 +142,38 @@ impl BedrockTarget {
         })
     }
 
-    async fn ask(&self, call: Call) -> Result<Answer, CallError> {
+    async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
         // Without credentials nothing can be sent, and a retry does not help.
         let no_key = || Failure::of(FailureKind::Unauthorized);
-        let dialect = call.dialect.filter(|dialect| self.takes(*dialect)).unwrap_or(self.dialect);
+        let dialect = call.dialect.filter(|dialect| self.accepts(*dialect)).unwrap_or(self.dialect);
         let operations = match dialect {
             TargetDialect::BedrockConverse => &self.converse,
             _ => &self.invoke,
         };
         let operation = if call.stream { &operations.stream } else { &operations.whole };
         let Operation { path, headers, signer } = operation;
-        if let Some(twice) = call.headers.iter().find(|(name, _)| headers.has(name)) {
+        if let Some(twice) = call.headers.iter().find(|(name, _)| headers.contains(name)) {
             // A caller must not override what an operator has set for all calls, such as a guardrail.
-            let words = Some(format!("{}: is set by this gateway", twice.0).into());
-            return Err(CallError { failure: Failure::of(FailureKind::BadRequest), words });
+            let message = Some(format!("{}: is set by the gateway and cannot be overridden", twice.0).into());
+            return Err(CallError { failure: Failure::of(FailureKind::BadRequest), message });
         }
         let own: Vec<(&str, &str)> = call.headers.iter().map(|(name, value)| (*name, &**value)).collect();
         let date = self.client.date();
         let timer = self.client.timer();
-        let until = Deadline::after(timer.monotonic(), KEY_WAIT);
-        let credentials = within(&timer, until, self.credentials.get(date)).await.flatten();
+        let until = Deadline::after(timer.monotonic(), CREDENTIAL_TIMEOUT);
+        let credentials = timeout_at(&timer, until, self.credentials.get(date)).await.flatten();
         let credentials = credentials.ok_or_else(no_key)?;
         let Signature { date, authorization } =
             signer.sign_with(&credentials, date, &own, &call.body).ok_or_else(no_key)?;
         let ours = headers.pairs().iter().map(|(name, value)| (&**name, &**value)).chain(own);
         let signed = [(DATE, &*date), (AUTHORIZATION, &*authorization)];
-        let token = credentials.session_token().map(|token| (TOKEN, token));
+        let token = credentials.session_token().map(|token| (SECURITY_TOKEN, token));
         let all: Vec<(&str, &str)> = ours.chain(signed).chain(token).collect();
-        let request = Request { method: "POST", path, headers: &all, body: call.body, resend_on_stale: true };
+        let request =
+            HttpRequest { method: "POST", path, headers: &all, body: call.body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        let concluded = conclude(response.into(), call.stream, dialect).await;
-        concluded.map_err(|error| headers.hidden_in(error))
+        let response = read_response(response.into(), call.stream, dialect).await;
+        response.map_err(|error| headers.redact(error))
     }
 }
 
@@ -183,11 +185,11 @@ impl Target for BedrockTarget {
         self.dialect
     }
 
-    fn takes(&self, dialect: TargetDialect) -> bool {
+    fn accepts(&self, dialect: TargetDialect) -> bool {
         matches!(dialect, TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse)
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(self.ask(call))
+    fn call(&self, call: Call) -> CallFuture<'_> {
+        Box::pin(self.send(call))
     }
 }

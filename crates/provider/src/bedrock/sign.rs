@@ -23,12 +23,12 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const SCOPE_END: &str = "aws4_request";
 pub(super) const DATE: &str = "x-amz-date";
 pub(super) const AUTHORIZATION: &str = "authorization";
-pub(super) const TOKEN: &str = "x-amz-security-token";
+pub(super) const SECURITY_TOKEN: &str = "x-amz-security-token";
 /// Sent but not signed, because proxies may change them.
 const UNSIGNED: [&str; 2] = ["user-agent", "x-amzn-trace-id"];
 
 /// The parts of a request that never change.
-pub(super) struct Recipient<'a> {
+pub(super) struct SigningEndpoint<'a> {
     pub(super) region: &'a str,
     pub(super) service: &'static str,
     pub(super) method: &'static str,
@@ -43,10 +43,10 @@ pub(super) struct Signer {
     region: String,
     service: &'static str,
     /// Method, path and empty query, in canonical form.
-    opening: String,
+    canonical_prefix: String,
     /// Lowercase names and values, sorted by name.
     headers: Vec<(String, String)>,
-    prepared: Mutex<Option<Arc<Prepared>>>,
+    prepared: Mutex<Option<Arc<PreparedSignature>>>,
 }
 
 /// The headers that a signature adds to a request. A session token is sent as it is.
@@ -57,15 +57,15 @@ pub(super) struct Signature {
 }
 
 /// The part of a signature that depends on neither the time nor the body.
-struct Prepared {
+struct PreparedSignature {
     credentials: Credentials,
     day: u64,
     /// The day as eight digits.
     date: String,
     key: hmac::Key,
     /// The canonical request up to the timestamp, and from there to the body hash.
-    before: String,
-    behind: String,
+    before_date: String,
+    after_date: String,
     /// The credential scope.
     scope: String,
     /// The value of the `authorization` header, up to the signature.
@@ -74,21 +74,30 @@ struct Prepared {
 
 impl Signer {
     /// For requests with these headers. The error names a header that the signature itself adds.
-    pub(super) fn new(recipient: &Recipient<'_>, headers: &FixedHeaders) -> Result<Self, SettingError> {
-        let Recipient { region, service, method, authority, path } = *recipient;
+    pub(super) fn new(recipient: &SigningEndpoint<'_>, headers: &FixedHeaders) -> Result<Self, SettingError> {
+        let SigningEndpoint { region, service, method, authority, path } = *recipient;
         let mut all = vec![("host".to_owned(), authority.to_owned())];
         for (name, value) in headers.pairs() {
             let name = name.to_ascii_lowercase();
-            if [DATE, AUTHORIZATION, TOKEN].contains(&&*name) {
-                return Err(SettingError::new("headers", format!("{name}: belongs to the signature")));
+            if [DATE, AUTHORIZATION, SECURITY_TOKEN].contains(&&*name) {
+                return Err(SettingError::new(
+                    "headers",
+                    format!("{name}: is set by the request signature and cannot be configured"),
+                ));
             }
             if !UNSIGNED.contains(&&*name) {
-                all.push((name, in_single_spaces(value)));
+                all.push((name, collapse_spaces(value)));
             }
         }
         all.sort();
-        let opening = format!("{method}\n{}\n\n", encoded_again(&without_dots(path)));
-        Ok(Self { region: region.to_owned(), service, opening, headers: all, prepared: Mutex::new(None) })
+        let canonical_prefix = format!("{method}\n{}\n\n", encode_path(&canonical_path(path)));
+        Ok(Self {
+            region: region.to_owned(),
+            service,
+            canonical_prefix,
+            headers: all,
+            prepared: Mutex::new(None),
+        })
     }
 
     /// Signs a request with this body. `None` if the credentials contain characters that are invalid in a header.
@@ -108,15 +117,15 @@ impl Signer {
             [] => self.prepared(credentials, date)?,
             own => Arc::new(self.prepare(credentials, date, own)?),
         };
-        let moment = moment(&prepared.date, date);
-        let mut text = String::with_capacity(prepared.before.len() + prepared.behind.len() + 80);
-        for part in [&prepared.before, &moment, &prepared.behind] {
+        let amz_date = amz_date(&prepared.date, date);
+        let mut text = String::with_capacity(prepared.before_date.len() + prepared.after_date.len() + 80);
+        for part in [&prepared.before_date, &amz_date, &prepared.after_date] {
             text.push_str(part);
         }
         push_hex(&mut text, digest(&SHA256, body).as_ref());
         let request = digest(&SHA256, text.as_bytes());
         text.clear();
-        for part in [ALGORITHM, "\n", &moment, "\n", &prepared.scope, "\n"] {
+        for part in [ALGORITHM, "\n", &amz_date, "\n", &prepared.scope, "\n"] {
             text.push_str(part);
         }
         push_hex(&mut text, request.as_ref());
@@ -124,10 +133,10 @@ impl Signer {
         let mut authorization = String::with_capacity(prepared.authorization.len() + 64);
         authorization.push_str(&prepared.authorization);
         push_hex(&mut authorization, tag.as_ref());
-        Some(Signature { date: moment, authorization })
+        Some(Signature { date: amz_date, authorization })
     }
 
-    fn prepared(&self, credentials: &Credentials, date: UtcTime) -> Option<Arc<Prepared>> {
+    fn prepared(&self, credentials: &Credentials, date: UtcTime) -> Option<Arc<PreparedSignature>> {
         // Safe after a panic: the value is replaced as a whole.
         let mut known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref().filter(|known| known.is_for(credentials, date)) {
@@ -137,19 +146,24 @@ impl Signer {
         known.clone()
     }
 
-    fn prepare(&self, credentials: &Credentials, date: UtcTime, own: &[(&str, &str)]) -> Option<Prepared> {
+    fn prepare(
+        &self,
+        credentials: &Credentials,
+        date: UtcTime,
+        own: &[(&str, &str)],
+    ) -> Option<PreparedSignature> {
         let (id, token) = (credentials.access_key_id(), credentials.session_token());
         if !is_printable(id) || !token.is_none_or(is_printable) {
             return None;
         }
         let ours = self.headers.iter().map(|(name, value)| (&**name, &**value));
         let own: Vec<(&str, String)> =
-            own.iter().map(|(name, value)| (*name, in_single_spaces(value))).collect();
+            own.iter().map(|(name, value)| (*name, collapse_spaces(value))).collect();
         let own = own.iter().map(|(name, value)| (*name, &**value));
-        let mut headers: Vec<_> = ours.chain(own).chain(token.map(|token| (TOKEN, token))).collect();
+        let mut headers: Vec<_> = ours.chain(own).chain(token.map(|token| (SECURITY_TOKEN, token))).collect();
         headers.sort_unstable();
-        let place = headers.partition_point(|(name, _)| *name < DATE);
-        let (first, last) = headers.split_at(place);
+        let date_position = headers.partition_point(|(name, _)| *name < DATE);
+        let (first, last) = headers.split_at(date_position);
         let lines = |headers: &[(&str, &str)]| -> String {
             headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect()
         };
@@ -157,14 +171,14 @@ impl Signer {
         let names = names.join(";");
         let (year, month, day) = date.civil();
         let day = format!("{year:04}{month:02}{day:02}");
-        let Self { region, service, opening, .. } = self;
+        let Self { region, service, canonical_prefix, .. } = self;
         let scope = format!("{day}/{region}/{service}/{SCOPE_END}");
-        Some(Prepared {
+        Some(PreparedSignature {
             credentials: credentials.clone(),
             day: date.day(),
-            key: key_of(credentials.secret_access_key(), &[&day, region, service, SCOPE_END]),
-            before: format!("{opening}{}{DATE}:", lines(first)),
-            behind: format!("\n{}\n{names}\n", lines(last)),
+            key: derive_signing_key(credentials.secret_access_key(), &[&day, region, service, SCOPE_END]),
+            before_date: format!("{canonical_prefix}{}{DATE}:", lines(first)),
+            after_date: format!("\n{}\n{names}\n", lines(last)),
             authorization: format!("{ALGORITHM} Credential={id}/{scope}, SignedHeaders={names}, Signature="),
             scope,
             date: day,
@@ -172,14 +186,14 @@ impl Signer {
     }
 }
 
-impl Prepared {
+impl PreparedSignature {
     fn is_for(&self, credentials: &Credentials, date: UtcTime) -> bool {
         self.day == date.day() && self.credentials == *credentials
     }
 }
 
 /// Derives a signing key from a secret and the parts of the scope.
-fn key_of(secret: &str, words: &[&str]) -> hmac::Key {
+fn derive_signing_key(secret: &str, words: &[&str]) -> hmac::Key {
     let key = hmac::Key::new(HMAC_SHA256, format!("AWS4{secret}").as_bytes());
     words
         .iter()
@@ -187,19 +201,19 @@ fn key_of(secret: &str, words: &[&str]) -> hmac::Key {
 }
 
 /// A timestamp, to the second.
-fn moment(day: &str, date: UtcTime) -> String {
+fn amz_date(day: &str, date: UtcTime) -> String {
     let second = date.as_nanos() / 1_000_000_000;
-    let mut moment = String::with_capacity(day.len() + 8);
-    moment.push_str(day);
-    moment.push('T');
+    let mut amz_date = String::with_capacity(day.len() + 8);
+    amz_date.push_str(day);
+    amz_date.push('T');
     for number in [second / 3_600 % 24, second / 60 % 60, second % 60] {
         for digit in [number / 10, number % 10] {
-            moment
+            amz_date
                 .push(u32::try_from(digit).ok().and_then(|digit| char::from_digit(digit, 10)).unwrap_or('0'));
         }
     }
-    moment.push('Z');
-    moment
+    amz_date.push('Z');
+    amz_date
 }
 
 fn is_printable(text: &str) -> bool {
@@ -217,13 +231,13 @@ fn push_hex(text: &mut String, hash: &[u8]) {
 }
 
 /// The canonical form of a header value: trimmed, with runs of spaces collapsed.
-fn in_single_spaces(value: &str) -> String {
+fn collapse_spaces(value: &str) -> String {
     let words: Vec<&str> = value.split(' ').filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }
 
 /// The canonical form of a path: without empty and dot segments. The path that is sent is not changed.
-fn without_dots(path: &str) -> String {
+fn canonical_path(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
         match part {
@@ -237,7 +251,7 @@ fn without_dots(path: &str) -> String {
 }
 
 /// Percent-encodes an already encoded path a second time, as SigV4 requires.
-fn encoded_again(path: &str) -> String {
+fn encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len() + 20);
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

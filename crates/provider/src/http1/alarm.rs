@@ -5,7 +5,7 @@
 //! its connection. A wait whose deadline is later than the armed time keeps the alarm; if it fires before that
 //! deadline, it is armed again. A busy connection arms about one timer per timeout duration, not one per request.
 
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 /// The time after this wait. An infinite wait does not read the clock.
-pub(crate) fn moment_after(timer: &impl Timer, wait: Duration) -> Timestamp {
+pub(crate) fn deadline_after(timer: &impl Timer, wait: Duration) -> Timestamp {
     if wait == Duration::MAX { Timestamp::NEVER } else { timer.monotonic() + wait }
 }
 
@@ -69,8 +69,8 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use super::moment_after;
-    use seawall_core::handle::Timer;
+    use super::deadline_after;
+    use seawall_core::runtime::Timer;
     use seawall_core::time::Timestamp;
     use std::future::{Future, pending};
     use std::sync::Arc;
@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_ever_does_not_look_at_the_clock() {
+    fn an_infinite_wait_does_not_read_the_clock() {
         let watch = Watch::default();
-        assert_eq!(moment_after(&watch, Duration::MAX), Timestamp::NEVER);
+        assert_eq!(deadline_after(&watch, Duration::MAX), Timestamp::NEVER);
         assert_eq!(watch.0.load(Ordering::Relaxed), 0);
-        assert_eq!(moment_after(&watch, Duration::from_nanos(7)), Timestamp::from_nanos(7));
+        assert_eq!(deadline_after(&watch, Duration::from_nanos(7)), Timestamp::from_nanos(7));
         assert_eq!(watch.0.load(Ordering::Relaxed), 1);
     }
 }

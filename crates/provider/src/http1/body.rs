@@ -1,15 +1,15 @@
 //! Response bodies.
 
-use super::alarm::moment_after;
-use super::chunked::Chunked;
+use super::alarm::deadline_after;
+use super::chunked::ChunkedDecoder;
 use super::connection::Connection;
 use super::endpoint::{Connect, TcpConnect};
 use super::failure::BodyFailure;
-use super::head::Framing;
-use super::pool::Pool;
+use super::head::ResponseFraming;
+use super::pool::Http1Pool;
 use super::timer::TokioTimer;
 use bytes::{Buf as _, Bytes, BytesMut};
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -21,40 +21,40 @@ use std::time::Duration;
 /// disconnects. With the last frame the connection returns to its pool, provided that the body ended where it should,
 /// nothing was received after it, and the peer keeps the connection open.
 #[must_use = "dropping a body before its end closes the connection"]
-pub struct Body<C: Connect = TcpConnect, T: Timer = TokioTimer> {
-    pool: Pool<C, T>,
+pub struct Http1Body<C: Connect = TcpConnect, T: Timer = TokioTimer> {
+    pool: Http1Pool<C, T>,
     /// `None` once the body has ended or failed.
     connection: Option<Connection<C::Stream>>,
-    rest: Rest,
-    keeps_open: bool,
-    gap: Duration,
+    rest: RemainingBody,
+    keep_alive: bool,
+    idle_timeout: Duration,
     /// When to stop waiting for the next frame; set when the wait begins.
-    waits_until: Option<Timestamp>,
+    deadline: Option<Timestamp>,
     bytes_left: u64,
 }
 
 /// The framing of the rest of the body.
-enum Rest {
+enum RemainingBody {
     Length(u64),
-    Chunks(Chunked),
+    Chunks(ChunkedDecoder),
     UntilClose,
 }
 
-impl<C: Connect, T: Timer> Body<C, T> {
+impl<C: Connect, T: Timer> Http1Body<C, T> {
     pub(super) fn new(
-        pool: Pool<C, T>,
+        pool: Http1Pool<C, T>,
         connection: Connection<C::Stream>,
-        framing: Framing,
-        keeps_open: bool,
-        (gap, bytes_left): (Duration, u64),
+        framing: ResponseFraming,
+        keep_alive: bool,
+        (idle_timeout, bytes_left): (Duration, u64),
     ) -> Self {
         let rest = match framing {
-            Framing::Length(length) => Rest::Length(length),
-            Framing::Chunked => Rest::Chunks(Chunked::new()),
-            Framing::UntilClose => Rest::UntilClose,
+            ResponseFraming::Length(length) => RemainingBody::Length(length),
+            ResponseFraming::Chunked => RemainingBody::Chunks(ChunkedDecoder::new()),
+            ResponseFraming::UntilClose => RemainingBody::UntilClose,
         };
         let connection = Some(connection);
-        let mut body = Self { pool, connection, rest, keeps_open, gap, waits_until: None, bytes_left };
+        let mut body = Self { pool, connection, rest, keep_alive, idle_timeout, deadline: None, bytes_left };
         body.release_if_done();
         body
     }
@@ -66,9 +66,9 @@ impl<C: Connect, T: Timer> Body<C, T> {
         poll_fn(|wake| self.poll_frame(wake)).await
     }
 
-    /// The polling version of [`Body::frame`].
+    /// The polling version of [`Http1Body::frame`].
     pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
-        if matches!(self.rest, Rest::Length(length) if length > self.bytes_left) {
+        if matches!(self.rest, RemainingBody::Length(length) if length > self.bytes_left) {
             return Poll::Ready(self.fail(BodyFailure::TooLarge));
         }
         loop {
@@ -83,7 +83,7 @@ impl<C: Connect, T: Timer> Body<C, T> {
                 Err(failure) => return Poll::Ready(self.fail(failure)),
             }
             match connection.poll_read(wake) {
-                Poll::Ready(Ok(0)) if matches!(self.rest, Rest::UntilClose) => {
+                Poll::Ready(Ok(0)) if matches!(self.rest, RemainingBody::UntilClose) => {
                     self.connection = None;
                     return Poll::Ready(None);
                 }
@@ -91,7 +91,8 @@ impl<C: Connect, T: Timer> Body<C, T> {
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending => {
                     let timer = self.pool.timer();
-                    let until = *self.waits_until.get_or_insert_with(|| moment_after(timer, self.gap));
+                    let until =
+                        *self.deadline.get_or_insert_with(|| deadline_after(timer, self.idle_timeout));
                     return connection
                         .alarm
                         .poll(wake, timer, until)
@@ -105,12 +106,12 @@ impl<C: Connect, T: Timer> Body<C, T> {
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         match &self.rest {
-            Rest::Length(length) => Some(*length),
-            Rest::Chunks(_) | Rest::UntilClose => None,
+            RemainingBody::Length(length) => Some(*length),
+            RemainingBody::Chunks(_) | RemainingBody::UntilClose => None,
         }
     }
 
-    /// Whether the body has ended, so that [`Body::frame`] would return `None`.
+    /// Whether the body has ended, so that [`Http1Body::frame`] would return `None`.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.connection.is_none()
@@ -121,7 +122,7 @@ impl<C: Connect, T: Timer> Body<C, T> {
             return self.fail(BodyFailure::TooLarge);
         };
         self.bytes_left = left;
-        self.waits_until = None;
+        self.deadline = None;
         self.release_if_done();
         Some(Ok(frame))
     }
@@ -133,15 +134,15 @@ impl<C: Connect, T: Timer> Body<C, T> {
     fn release_if_done(&mut self) {
         if self.rest.is_done()
             && let Some(connection) = self.connection.take()
-            && self.keeps_open
+            && self.keep_alive
             && connection.received.is_empty()
         {
-            self.pool.give_back(connection);
+            self.pool.release(connection);
         }
     }
 }
 
-impl Rest {
+impl RemainingBody {
     fn is_done(&self) -> bool {
         match self {
             Self::Length(length) => *length == 0,

@@ -12,17 +12,17 @@ use memchr::memchr2;
 use std::ops::Range;
 
 /// Maximum total size of the extensions and trailers of a body.
-const DROPPED_LIMIT: usize = 16 * 1024;
+const MAX_DISCARDED_BYTES: usize = 16 * 1024;
 /// As many as fit into 64 bits, so that a size cannot overflow.
-const MOST_DIGITS: u8 = 16;
+const MAX_SIZE_DIGITS: u8 = 16;
 
 /// The chunked coding is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadChunk;
 
-/// The result of [`Chunked::decode`].
+/// The result of [`ChunkedDecoder::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Decoded {
+pub(super) struct DecodedChunk {
     /// The position of the payload in the input.
     pub(super) payload: Range<usize>,
     /// How much of the input was consumed. Less than all of it only when the body has ended.
@@ -31,16 +31,16 @@ pub(super) struct Decoded {
 
 /// The state of the decoder.
 #[derive(Clone, Debug)]
-pub(super) struct Chunked {
-    place: Place,
+pub(super) struct ChunkedDecoder {
+    state: ChunkState,
     /// The size being parsed, or the number of bytes of the chunk that are still to come.
     remaining: u64,
     digits: u8,
-    dropped: usize,
+    discarded: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     Size,
     /// Blanks between a size and what follows it.
     Padding,
@@ -57,30 +57,30 @@ enum Place {
     End,
 }
 
-impl Chunked {
+impl ChunkedDecoder {
     pub(super) const fn new() -> Self {
-        Self { place: Place::Size, remaining: 0, digits: 0, dropped: 0 }
+        Self { state: ChunkState::Size, remaining: 0, digits: 0, discarded: 0 }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.place == Place::End
+        self.state == ChunkState::End
     }
 
     /// Decodes the input and compacts the payload in it.
-    pub(super) fn decode(&mut self, input: &mut [u8]) -> Result<Decoded, BadChunk> {
+    pub(super) fn decode(&mut self, input: &mut [u8]) -> Result<DecodedChunk, BadChunk> {
         let mut payload = 0..0;
         let mut at = 0;
         while at < input.len() && !self.is_done() {
-            at += match self.place {
-                Place::Payload => self.take_payload(input, at, &mut payload),
-                Place::Extension | Place::InTrailer => self.drop_until_line_end(&input[at..])?,
+            at += match self.state {
+                ChunkState::Payload => self.take_payload(input, at, &mut payload),
+                ChunkState::Extension | ChunkState::InTrailer => self.discard_until_line_end(&input[at..])?,
                 _ => {
-                    self.place = self.step(input[at])?;
+                    self.state = self.step(input[at])?;
                     1
                 }
             };
         }
-        Ok(Decoded { payload, consumed: at })
+        Ok(DecodedChunk { payload, consumed: at })
     }
 
     fn take_payload(&mut self, input: &mut [u8], at: usize, payload: &mut Range<usize>) -> usize {
@@ -94,62 +94,62 @@ impl Chunked {
         }
         self.remaining -= taken as u64;
         if self.remaining == 0 {
-            self.place = Place::PayloadReturn;
+            self.state = ChunkState::PayloadReturn;
         }
         taken
     }
 
-    fn drop_until_line_end(&mut self, input: &[u8]) -> Result<usize, BadChunk> {
+    fn discard_until_line_end(&mut self, input: &[u8]) -> Result<usize, BadChunk> {
         let end = memchr2(b'\r', b'\n', input);
-        let dropped = end.unwrap_or(input.len());
-        self.dropped += dropped;
-        if self.dropped > DROPPED_LIMIT {
+        let discarded = end.unwrap_or(input.len());
+        self.discarded += discarded;
+        if self.discarded > MAX_DISCARDED_BYTES {
             return Err(BadChunk);
         }
-        let Some(end) = end else { return Ok(dropped) };
-        self.place = match (input[end], self.place) {
-            (b'\r', Place::Extension) => Place::SizeLineFeed,
-            (b'\r', _) => Place::TrailerLineFeed,
+        let Some(end) = end else { return Ok(discarded) };
+        self.state = match (input[end], self.state) {
+            (b'\r', ChunkState::Extension) => ChunkState::SizeLineFeed,
+            (b'\r', _) => ChunkState::TrailerLineFeed,
             _ => return Err(BadChunk),
         };
-        Ok(dropped + 1)
+        Ok(discarded + 1)
     }
 
-    fn step(&mut self, byte: u8) -> Result<Place, BadChunk> {
-        Ok(match (self.place, byte) {
-            (Place::Size, b'0'..=b'9') => self.add_digit(byte - b'0')?,
-            (Place::Size, b'a'..=b'f') => self.add_digit(byte - b'a' + 10)?,
-            (Place::Size, b'A'..=b'F') => self.add_digit(byte - b'A' + 10)?,
-            (Place::Size, _) if self.digits == 0 => return Err(BadChunk),
-            (Place::Size | Place::Padding, b'\r') => Place::SizeLineFeed,
-            (Place::Size | Place::Padding, b';') => Place::Extension,
-            (Place::Size | Place::Padding, b' ' | b'\t') => self.pad()?,
-            (Place::SizeLineFeed, b'\n') => {
+    fn step(&mut self, byte: u8) -> Result<ChunkState, BadChunk> {
+        Ok(match (self.state, byte) {
+            (ChunkState::Size, b'0'..=b'9') => self.add_digit(byte - b'0')?,
+            (ChunkState::Size, b'a'..=b'f') => self.add_digit(byte - b'a' + 10)?,
+            (ChunkState::Size, b'A'..=b'F') => self.add_digit(byte - b'A' + 10)?,
+            (ChunkState::Size, _) if self.digits == 0 => return Err(BadChunk),
+            (ChunkState::Size | ChunkState::Padding, b'\r') => ChunkState::SizeLineFeed,
+            (ChunkState::Size | ChunkState::Padding, b';') => ChunkState::Extension,
+            (ChunkState::Size | ChunkState::Padding, b' ' | b'\t') => self.pad()?,
+            (ChunkState::SizeLineFeed, b'\n') => {
                 self.digits = 0;
-                if self.remaining == 0 { Place::Trailer } else { Place::Payload }
+                if self.remaining == 0 { ChunkState::Trailer } else { ChunkState::Payload }
             }
-            (Place::PayloadReturn, b'\r') => Place::PayloadLineFeed,
-            (Place::PayloadLineFeed, b'\n') => Place::Size,
-            (Place::Trailer, b'\r') => Place::LastLineFeed,
-            (Place::Trailer, b'\n') => return Err(BadChunk),
-            (Place::Trailer, _) => Place::InTrailer,
-            (Place::TrailerLineFeed, b'\n') => Place::Trailer,
-            (Place::LastLineFeed, b'\n') => Place::End,
+            (ChunkState::PayloadReturn, b'\r') => ChunkState::PayloadLineFeed,
+            (ChunkState::PayloadLineFeed, b'\n') => ChunkState::Size,
+            (ChunkState::Trailer, b'\r') => ChunkState::LastLineFeed,
+            (ChunkState::Trailer, b'\n') => return Err(BadChunk),
+            (ChunkState::Trailer, _) => ChunkState::InTrailer,
+            (ChunkState::TrailerLineFeed, b'\n') => ChunkState::Trailer,
+            (ChunkState::LastLineFeed, b'\n') => ChunkState::End,
             _ => return Err(BadChunk),
         })
     }
 
-    fn add_digit(&mut self, digit: u8) -> Result<Place, BadChunk> {
-        if self.digits == MOST_DIGITS {
+    fn add_digit(&mut self, digit: u8) -> Result<ChunkState, BadChunk> {
+        if self.digits == MAX_SIZE_DIGITS {
             return Err(BadChunk);
         }
         self.digits += 1;
         self.remaining = (self.remaining << 4) + u64::from(digit);
-        Ok(Place::Size)
+        Ok(ChunkState::Size)
     }
 
-    fn pad(&mut self) -> Result<Place, BadChunk> {
-        self.dropped += 1;
-        if self.dropped > DROPPED_LIMIT { Err(BadChunk) } else { Ok(Place::Padding) }
+    fn pad(&mut self) -> Result<ChunkState, BadChunk> {
+        self.discarded += 1;
+        if self.discarded > MAX_DISCARDED_BYTES { Err(BadChunk) } else { Ok(ChunkState::Padding) }
     }
 }

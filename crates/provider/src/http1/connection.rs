@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 /// seldom fills the buffer, Tokio knows without another system call that nothing is left.
 const READ_SIZE: usize = 16 * 1024;
 /// With less free space than this, the buffer is renewed before a read.
-const LEAST_ROOM: usize = READ_SIZE / 2;
+const MIN_FREE_SPACE: usize = READ_SIZE / 2;
 
 /// A stream and the state that is reused between requests.
 pub(crate) struct Connection<S> {
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads once and appends to what was received. Zero bytes mean that the peer has closed the connection.
     pub(crate) fn poll_read(&mut self, wake: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.received.capacity() - self.received.len() < LEAST_ROOM {
+        if self.received.capacity() - self.received.len() < MIN_FREE_SPACE {
             self.received.reserve(READ_SIZE);
         }
         // The future has no state between polls, so a new one for each poll is equivalent.
@@ -41,7 +41,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Whether the connection can carry a request: nothing was received unasked, and the peer has not closed it, as far
     /// as known without waiting. Makes a system call only if the socket had an event.
-    pub(crate) fn is_quiet(&mut self) -> bool {
+    pub(crate) fn is_reusable(&mut self) -> bool {
         let mut unasked = [0; 1];
         let mut nobody = Context::from_waker(Waker::noop());
         let read = Pin::new(&mut self.stream).poll_read(&mut nobody, &mut ReadBuf::new(&mut unasked));

@@ -29,7 +29,7 @@ impl Scheme {
 
     /// The default port of the scheme.
     #[must_use]
-    pub const fn usual_port(self) -> u16 {
+    pub const fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
             Self::Https => 443,
@@ -54,10 +54,13 @@ impl Endpoint {
         let is_name = !host.is_empty()
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
         if !is_ipv6 && !is_name {
-            return Err(SettingError::new("host", format!("{host:?} is neither a name nor an address")));
+            return Err(SettingError::new(
+                "host",
+                format!("{host:?} is neither a host name nor an IP address"),
+            ));
         }
         let bracketed = if is_ipv6 { format!("[{host}]") } else { host.to_owned() };
-        let authority = if port == scheme.usual_port() { bracketed } else { format!("{bracketed}:{port}") };
+        let authority = if port == scheme.default_port() { bracketed } else { format!("{bracketed}:{port}") };
         Ok(Self { scheme, host: host.to_owned(), port, authority })
     }
 
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn a_host_that_would_break_the_header_is_refused() {
         for host in ["", "a b", "a\r\nx: y", "[::1]", "user@host", "a/b"] {
-            let refusal = format!("host: {host:?} is neither a name nor an address");
+            let refusal = format!("host: {host:?} is neither a host name nor an IP address");
             assert_eq!(authority(Scheme::Http, host, 80), Err(refusal));
         }
     }

@@ -3,7 +3,7 @@
 //! A failure names the phase in which it happened, and thereby what the peer can know of the request: nothing before a
 //! byte was written, possibly everything afterwards. That determines what is owed and whether a retry is safe.
 
-use super::head::HeadFault;
+use super::head::HeadError;
 use seawall_core::failure::{Failure, FailureKind, Retryability};
 use std::io;
 
@@ -11,24 +11,24 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum SendFailure {
     /// The request is not valid HTTP; nothing was sent.
-    #[error("the request cannot be sent: {0}")]
-    Unsendable(&'static str),
+    #[error("invalid request: {0}")]
+    InvalidRequest(&'static str),
     /// The connection could not be opened.
-    #[error("cannot connect")]
+    #[error("connect failed")]
     Connect(#[source] io::Error),
     /// The server was reached, but the TLS handshake failed: its certificate is not trusted, or there is no common
     /// version or cipher.
-    #[error("no trusted session")]
-    Untrusted(#[source] io::Error),
+    #[error("TLS handshake failed")]
+    TlsHandshake(#[source] io::Error),
     /// The connection was not opened within its timeout.
-    #[error("connecting took too long")]
+    #[error("connect timed out")]
     ConnectTimedOut,
     /// A pooled connection was closed before any byte of this response, and so soon that the peer must have closed it
     /// before it read the request.
-    #[error("the connection was closed while it was idle")]
+    #[error("the pooled connection was closed by the peer")]
     StaleConnection,
     /// The request could not be written completely, and no response explains why.
-    #[error("cannot write the request")]
+    #[error("writing the request failed")]
     Write {
         /// Whether any byte of it was written.
         began: bool,
@@ -36,19 +36,19 @@ pub enum SendFailure {
         source: io::Error,
     },
     /// The peer did not accept the whole request within its timeout.
-    #[error("writing the request took too long")]
+    #[error("writing the request timed out")]
     WriteTimedOut {
         /// Whether any byte of it was written.
         began: bool,
     },
     /// The request was written; no complete response head arrived within its timeout.
-    #[error("the response head took too long")]
+    #[error("waiting for the response head timed out")]
     HeadTimedOut {
         /// Whether any byte of a response was received.
         response_began: bool,
     },
     /// The request was written; the connection ended before a complete response head.
-    #[error("the connection ended before the response head did")]
+    #[error("the connection closed before the response head was complete")]
     ClosedBeforeHead {
         /// Whether any byte of a response was received.
         response_began: bool,
@@ -56,11 +56,11 @@ pub enum SendFailure {
         source: Option<io::Error>,
     },
     /// The peer refused the stream without processing the request (HTTP/2 `REFUSED_STREAM`).
-    #[error("the peer refused the stream")]
+    #[error("the peer refused the stream (REFUSED_STREAM)")]
     RefusedStream,
     /// The response head is invalid or ambiguous.
-    #[error("bad response head: {0}")]
-    BadHead(HeadFault),
+    #[error("invalid response head: {0}")]
+    BadHead(HeadError),
     /// The response head is larger than [`super::HEAD_LIMIT`].
     #[error("the response head is too large")]
     HeadTooLarge,
@@ -68,9 +68,9 @@ pub enum SendFailure {
 
 impl SendFailure {
     /// Classifies an error of connecting.
-    pub(crate) fn from_connecting(error: io::Error) -> Self {
+    pub(crate) fn from_connect_error(error: io::Error) -> Self {
         if error.get_ref().is_some_and(|inside| inside.is::<rustls::Error>()) {
-            Self::Untrusted(error)
+            Self::TlsHandshake(error)
         } else {
             Self::Connect(error)
         }
@@ -80,7 +80,9 @@ impl SendFailure {
     #[must_use]
     pub const fn request_began(&self) -> bool {
         match self {
-            Self::Unsendable(_) | Self::Connect(_) | Self::Untrusted(_) | Self::ConnectTimedOut => false,
+            Self::InvalidRequest(_) | Self::Connect(_) | Self::TlsHandshake(_) | Self::ConnectTimedOut => {
+                false
+            }
             Self::Write { began, .. } | Self::WriteTimedOut { began } => *began,
             Self::StaleConnection
             | Self::RefusedStream
@@ -99,9 +101,9 @@ impl SendFailure {
                 *response_began
             }
             Self::BadHead(_) | Self::HeadTooLarge => true,
-            Self::Unsendable(_)
+            Self::InvalidRequest(_)
             | Self::Connect(_)
-            | Self::Untrusted(_)
+            | Self::TlsHandshake(_)
             | Self::ConnectTimedOut
             | Self::StaleConnection
             | Self::RefusedStream
@@ -114,9 +116,9 @@ impl SendFailure {
     #[must_use]
     pub const fn failure(&self) -> Failure {
         let kind = match self {
-            Self::Unsendable(_) => FailureKind::BadRequest,
+            Self::InvalidRequest(_) => FailureKind::BadRequest,
             Self::Connect(_)
-            | Self::Untrusted(_)
+            | Self::TlsHandshake(_)
             | Self::StaleConnection
             | Self::Write { .. }
             | Self::ClosedBeforeHead { .. } => FailureKind::Unreachable,
@@ -128,9 +130,9 @@ impl SendFailure {
         };
         let mut failure = Failure::of(kind);
         failure.not_executed = !self.request_began() || matches!(self, Self::RefusedStream);
-        if matches!(self, Self::Untrusted(_)) {
+        if matches!(self, Self::TlsHandshake(_)) {
             // An invalid certificate does not become valid within a second.
-            failure.retryability = Retryability::Elsewhere;
+            failure.retryability = Retryability::OtherTarget;
         }
         failure
     }
@@ -140,13 +142,13 @@ impl SendFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyFailure {
     /// No further bytes arrived within the timeout.
-    #[error("the response body stood still too long")]
+    #[error("waiting for the response body timed out")]
     TimedOut,
     /// The connection ended before the body did.
-    #[error("the connection ended before the response body did")]
+    #[error("the connection closed before the response body was complete")]
     ClosedEarly,
     /// The chunked coding is invalid.
-    #[error("the response body has a bad chunk")]
+    #[error("the response body has invalid chunked encoding")]
     BadChunk,
     /// The body is larger than its limit.
     #[error("the response body is too large")]
@@ -167,7 +169,7 @@ impl BodyFailure {
 #[cfg(test)]
 mod tests {
     use super::{BodyFailure, SendFailure};
-    use crate::http1::HeadFault;
+    use crate::http1::HeadError;
     use seawall_core::failure::{FailureKind, Retryability};
     use std::io;
 
@@ -176,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_tells_what_the_peer_can_know() {
+    fn a_failure_shows_what_the_peer_can_know() {
         let closed = |response_began| SendFailure::ClosedBeforeHead { response_began, source: None };
         for (failure, request, response, kind) in [
-            (SendFailure::Unsendable("why"), false, false, FailureKind::BadRequest),
+            (SendFailure::InvalidRequest("why"), false, false, FailureKind::BadRequest),
             (SendFailure::Connect(error()), false, false, FailureKind::Unreachable),
             (SendFailure::ConnectTimedOut, false, false, FailureKind::NotStarted),
             (SendFailure::StaleConnection, true, false, FailureKind::Unreachable),
@@ -190,7 +192,7 @@ mod tests {
             (SendFailure::HeadTimedOut { response_began: true }, true, true, FailureKind::NotStarted),
             (closed(false), true, false, FailureKind::Unreachable),
             (closed(true), true, true, FailureKind::Unreachable),
-            (SendFailure::BadHead(HeadFault::NotHttp), true, true, FailureKind::Unrecognised),
+            (SendFailure::BadHead(HeadError::NotHttp), true, true, FailureKind::Unrecognised),
             (SendFailure::HeadTooLarge, true, true, FailureKind::Unrecognised),
         ] {
             assert_eq!((failure.request_began(), failure.response_began()), (request, response), "{failure}");
@@ -211,16 +213,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_trusted_is_not_asked_again() {
+    fn a_failed_tls_handshake_is_not_retried_at_the_same_server() {
         let wrong = rustls::Error::General("wrong name".to_owned());
-        let failure = SendFailure::from_connecting(io::Error::new(io::ErrorKind::InvalidData, wrong));
-        assert!(matches!(failure, SendFailure::Untrusted(_)) && !failure.request_began());
+        let failure = SendFailure::from_connect_error(io::Error::new(io::ErrorKind::InvalidData, wrong));
+        assert!(matches!(failure, SendFailure::TlsHandshake(_)) && !failure.request_began());
         let failure = failure.failure();
         assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unreachable, true));
-        assert_eq!(failure.retryability, Retryability::Elsewhere);
-        let failure = SendFailure::from_connecting(error());
+        assert_eq!(failure.retryability, Retryability::OtherTarget);
+        let failure = SendFailure::from_connect_error(error());
         assert!(matches!(failure, SendFailure::Connect(_)));
-        assert_eq!(failure.failure().retryability, Retryability::Here);
+        assert_eq!(failure.failure().retryability, Retryability::SameTarget);
     }
 
     #[test]

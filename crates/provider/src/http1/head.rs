@@ -15,7 +15,7 @@ pub const HEADER_LIMIT: usize = 64;
 
 /// Why a response head is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeadFault {
+pub enum HeadError {
     /// It does not begin like an HTTP/1 response.
     #[error("not HTTP/1")]
     NotHttp,
@@ -23,22 +23,22 @@ pub enum HeadFault {
     #[error("malformed")]
     Malformed,
     /// A line ends in LF without CR.
-    #[error("a line ends without CR")]
+    #[error("a line ends in LF without CR")]
     BareLineFeed,
     /// More than [`HEADER_LIMIT`] headers.
     #[error("too many headers")]
     TooManyHeaders,
     /// A `content-length` that is not a number, or two that differ.
-    #[error("bad content-length")]
+    #[error("invalid content-length")]
     BadLength,
     /// A transfer coding other than chunked, or several.
-    #[error("unknown transfer-encoding")]
+    #[error("unsupported transfer-encoding")]
     UnknownCoding,
     /// Both a `content-length` and chunked coding.
-    #[error("content-length beside transfer-encoding")]
+    #[error("both content-length and transfer-encoding")]
     LengthAndChunks,
     /// The peer switches protocols without being asked.
-    #[error("unasked change of protocol")]
+    #[error("unrequested protocol switch")]
     SwitchedProtocol,
     /// Too many interim responses.
     #[error("too many interim responses")]
@@ -50,7 +50,7 @@ pub enum HeadFault {
 
 /// The headers of a response, in order.
 #[derive(Clone, Debug)]
-pub struct Headers {
+pub struct Http1Headers {
     head: Bytes,
     /// On the heap, because headers are moved often.
     spans: Vec<Span>,
@@ -66,7 +66,7 @@ struct Span {
     value_end: u16,
 }
 
-impl Headers {
+impl Http1Headers {
     /// The first header with this name, case-insensitive.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
@@ -111,7 +111,7 @@ impl Headers {
 
 /// How the end of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum ResponseFraming {
     Length(u64),
     Chunked,
     UntilClose,
@@ -119,12 +119,12 @@ pub(super) enum Framing {
 
 /// A parsed head.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     pub(super) status: u16,
-    pub(super) headers: Headers,
-    pub(super) framing: Framing,
+    pub(super) headers: Http1Headers,
+    pub(super) framing: ResponseFraming,
     /// Whether the peer accepts another request on this connection.
-    pub(super) keeps_open: bool,
+    pub(super) keep_alive: bool,
 }
 
 /// Incremental search for the end of a head; examines each byte once.
@@ -135,16 +135,16 @@ pub(super) struct HeadSearch {
 
 impl HeadSearch {
     /// The length of the head at the start of `received`, once it is complete.
-    pub(super) fn end(&mut self, received: &[u8]) -> Result<Option<usize>, HeadFault> {
+    pub(super) fn end(&mut self, received: &[u8]) -> Result<Option<usize>, HeadError> {
         const START: &[u8] = b"HTTP/1.";
         let seen = received.len().min(START.len());
         if received[..seen] != START[..seen] {
-            return Err(HeadFault::NotHttp);
+            return Err(HeadError::NotHttp);
         }
         for found in memchr_iter(b'\n', &received[self.searched..]) {
             let line = &received[..self.searched + found];
             if !line.ends_with(b"\r") {
-                return Err(HeadFault::BareLineFeed);
+                return Err(HeadError::BareLineFeed);
             }
             if line.ends_with(b"\r\n\r") {
                 return Ok(Some(line.len() + 1));
@@ -156,7 +156,7 @@ impl HeadSearch {
 }
 
 /// Parses a complete head. `answers_head` means that the request was a `HEAD`, whose response has no body.
-pub(super) fn parse(head: Bytes, answers_head: bool) -> Result<Head, HeadFault> {
+pub(super) fn parse(head: Bytes, answers_head: bool) -> Result<ResponseHead, HeadError> {
     let mut storage = [const { MaybeUninit::uninit() }; HEADER_LIMIT];
     let mut response = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
@@ -166,55 +166,56 @@ pub(super) fn parse(head: Bytes, answers_head: bool) -> Result<Head, HeadFault> 
     );
     match parsed {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-        Err(httparse::Error::TooManyHeaders) => return Err(HeadFault::TooManyHeaders),
-        Ok(_) | Err(_) => return Err(HeadFault::Malformed),
+        Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooManyHeaders),
+        Ok(_) | Err(_) => return Err(HeadError::Malformed),
     }
     let (Some(status), Some(version)) = (response.code, response.version) else {
-        return Err(HeadFault::Malformed);
+        return Err(HeadError::Malformed);
     };
     let mut spans = Vec::with_capacity(response.headers.len());
     for header in response.headers.iter() {
         spans.push(span(&head, header)?);
     }
-    let headers = Headers { head, spans };
+    let headers = Http1Headers { head, spans };
     let framing = framing(&headers, status, answers_head)?;
-    let keeps_open = version == 1 && framing != Framing::UntilClose && !says_close(&headers);
-    Ok(Head { status, headers, framing, keeps_open })
+    let keep_alive =
+        version == 1 && framing != ResponseFraming::UntilClose && !has_connection_close(&headers);
+    Ok(ResponseHead { status, headers, framing, keep_alive })
 }
 
-fn span(head: &[u8], header: &httparse::Header<'_>) -> Result<Span, HeadFault> {
-    let place = |part: &[u8]| {
+fn span(head: &[u8], header: &httparse::Header<'_>) -> Result<Span, HeadError> {
+    let span_of = |part: &[u8]| {
         let start = part.as_ptr().addr().wrapping_sub(head.as_ptr().addr());
         // The pointer of an empty value may point anywhere, so it is ignored.
         let start = if part.is_empty() { 0 } else { start };
         Ok::<_, std::num::TryFromIntError>((u16::try_from(start)?, u16::try_from(start + part.len())?))
     };
-    let (name_start, name_end) = place(header.name.as_bytes()).map_err(|_| HeadFault::Malformed)?;
-    let (value_start, value_end) = place(header.value).map_err(|_| HeadFault::Malformed)?;
+    let (name_start, name_end) = span_of(header.name.as_bytes()).map_err(|_| HeadError::Malformed)?;
+    let (value_start, value_end) = span_of(header.value).map_err(|_| HeadError::Malformed)?;
     Ok(Span { name_start, name_end, value_start, value_end })
 }
 
-fn framing(headers: &Headers, status: u16, answers_head: bool) -> Result<Framing, HeadFault> {
+fn framing(headers: &Http1Headers, status: u16, answers_head: bool) -> Result<ResponseFraming, HeadError> {
     let length = length(headers)?;
     let mut codings = headers.all("transfer-encoding");
     let framing = match (codings.next(), codings.next(), length) {
-        (Some(_), _, Some(_)) => return Err(HeadFault::LengthAndChunks),
-        (Some(coding), None, None) if coding.eq_ignore_ascii_case(b"chunked") => Framing::Chunked,
-        (Some(_), _, None) => return Err(HeadFault::UnknownCoding),
-        (None, _, Some(length)) => Framing::Length(length),
-        (None, _, None) => Framing::UntilClose,
+        (Some(_), _, Some(_)) => return Err(HeadError::LengthAndChunks),
+        (Some(coding), None, None) if coding.eq_ignore_ascii_case(b"chunked") => ResponseFraming::Chunked,
+        (Some(_), _, None) => return Err(HeadError::UnknownCoding),
+        (None, _, Some(length)) => ResponseFraming::Length(length),
+        (None, _, None) => ResponseFraming::UntilClose,
     };
     let has_no_body = answers_head || status < 200 || matches!(status, 204 | 304);
-    Ok(if has_no_body { Framing::Length(0) } else { framing })
+    Ok(if has_no_body { ResponseFraming::Length(0) } else { framing })
 }
 
 /// The length that all `content-length` headers agree on.
-fn length(headers: &Headers) -> Result<Option<u64>, HeadFault> {
+fn length(headers: &Http1Headers) -> Result<Option<u64>, HeadError> {
     let mut agreed = None;
     for value in headers.all("content-length").flat_map(|value| value.split(|byte| *byte == b',')) {
-        let length = digits(value.trim_ascii()).ok_or(HeadFault::BadLength)?;
+        let length = digits(value.trim_ascii()).ok_or(HeadError::BadLength)?;
         if agreed.replace(length).is_some_and(|before| before != length) {
-            return Err(HeadFault::BadLength);
+            return Err(HeadError::BadLength);
         }
     }
     Ok(agreed)
@@ -231,7 +232,7 @@ fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-fn says_close(headers: &Headers) -> bool {
+fn has_connection_close(headers: &Http1Headers) -> bool {
     let mut options = headers.all("connection").flat_map(|value| value.split(|byte| *byte == b','));
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }

@@ -1,7 +1,7 @@
 //! A minimal HTTP/1.1 client.
 //!
-//! [`send`] takes a [`Request`] and a connection from a [`Pool`], or opens a new one, and returns a [`Response`] as
-//! soon as its head has arrived; [`Body::frame`] then returns the bytes of each read. Reads and writes happen in the
+//! [`send`] takes a [`HttpRequest`] and a connection from a [`Http1Pool`], or opens a new one, and returns a [`Http1Response`] as
+//! soon as its head has arrived; [`Http1Body::frame`] then returns the bytes of each read. Reads and writes happen in the
 //! caller's own task: there is no task per connection and no channel, so a burst of events costs one read and one
 //! frame. A plain request over a pooled connection is one write and one read.
 //!
@@ -16,22 +16,22 @@
 //! ```no_run
 //! use bytes::Bytes;
 //! use seawall_provider::http1::{
-//!     Endpoint, Limits, Pool, PoolOptions, Request, Scheme, TcpConnect, TokioTimer, send,
+//!     Endpoint, Http1Pool, HttpLimits, HttpRequest, PoolOptions, Scheme, TcpConnect, TokioTimer, send,
 //! };
 //! use std::time::Duration;
 //!
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = Endpoint::new(Scheme::Http, "localhost", 8080)?;
 //! let connect = TcpConnect(([127, 0, 0, 1], 8080).into());
-//! let pool = Pool::new(endpoint, connect, TokioTimer::new(), PoolOptions::default());
-//! let limits = Limits {
-//!     connect: Duration::from_secs(2),
-//!     write: Duration::from_secs(5),
-//!     head: Duration::from_secs(25),
-//!     gap: Duration::from_secs(10),
-//!     body_bytes: 16 << 20,
+//! let pool = Http1Pool::new(endpoint, connect, TokioTimer::new(), PoolOptions::default());
+//! let limits = HttpLimits {
+//!     connect_timeout: Duration::from_secs(2),
+//!     write_timeout: Duration::from_secs(5),
+//!     head_timeout: Duration::from_secs(25),
+//!     idle_timeout: Duration::from_secs(10),
+//!     max_body_bytes: 16 << 20,
 //! };
-//! let request = Request {
+//! let request = HttpRequest {
 //!     method: "POST",
 //!     path: "/v1/messages",
 //!     headers: &[("content-type", "application/json")],
@@ -60,14 +60,14 @@ mod send;
 pub(crate) mod tests;
 mod timer;
 
-pub use body::Body;
+pub use body::Http1Body;
 pub use endpoint::{Connect, Endpoint, Scheme, TcpConnect};
 pub use failure::{BodyFailure, SendFailure};
-pub use head::{HEAD_LIMIT, HEADER_LIMIT, HeadFault, Headers};
-pub use pool::{Pool, PoolOptions};
-pub use request::Request;
+pub use head::{HEAD_LIMIT, HEADER_LIMIT, HeadError, Http1Headers};
+pub use pool::{Http1Pool, PoolOptions};
+pub use request::HttpRequest;
 pub(crate) use request::is_token_byte;
-pub use seawall_core::handle::Timer;
-pub(crate) use send::{KeptDecision, STALE_WITHIN, connect, send_kept, send_over};
-pub use send::{Limits, Response, send};
+pub use seawall_core::runtime::Timer;
+pub use send::{Http1Response, HttpLimits, send};
+pub(crate) use send::{PooledSendDecision, STALE_WITHIN, connect, send_on, send_pooled};
 pub use timer::TokioTimer;

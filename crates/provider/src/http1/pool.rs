@@ -8,12 +8,12 @@
 //! Each returned connection evicts those that are too old, and the oldest if there are too many.
 //!
 //! **What it does not do.** It does not limit the number of open connections: `in_flight` in `core` does. It opens none
-//! in advance and has no background task: for an unused pool, [`Pool::close_expired`] must be called periodically.
+//! in advance and has no background task: for an unused pool, [`Http1Pool::close_expired`] must be called periodically.
 
 use super::connection::Connection;
 use super::endpoint::{Connect, Endpoint, TcpConnect};
 use super::timer::TokioTimer;
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ impl Default for PoolOptions {
 }
 
 /// The idle connections to one endpoint, and what is needed to open more. Clones share them.
-pub struct Pool<C: Connect = TcpConnect, T: Timer = TokioTimer> {
+pub struct Http1Pool<C: Connect = TcpConnect, T: Timer = TokioTimer> {
     shared: Arc<Shared<C, T>>,
 }
 
@@ -47,15 +47,15 @@ struct Shared<C: Connect, T> {
     timer: T,
     options: PoolOptions,
     /// Most recently returned at the back.
-    idle: Mutex<VecDeque<Idle<C::Stream>>>,
+    idle: Mutex<VecDeque<IdleConnection<C::Stream>>>,
 }
 
-struct Idle<S> {
+struct IdleConnection<S> {
     connection: Connection<S>,
     since: Timestamp,
 }
 
-impl<C: Connect, T: Timer> Pool<C, T> {
+impl<C: Connect, T: Timer> Http1Pool<C, T> {
     /// An empty pool.
     #[must_use]
     pub fn new(endpoint: Endpoint, connect: C, timer: T, options: PoolOptions) -> Self {
@@ -102,7 +102,7 @@ impl<C: Connect, T: Timer> Pool<C, T> {
                 idle.clear();
                 return None;
             }
-            if self.connect().is_current(&newest.connection.stream, now) && newest.connection.is_quiet() {
+            if self.connect().is_current(&newest.connection.stream, now) && newest.connection.is_reusable() {
                 return Some(newest.connection);
             }
         }
@@ -110,7 +110,7 @@ impl<C: Connect, T: Timer> Pool<C, T> {
     }
 
     /// Returns a connection that can carry another request.
-    pub(super) fn give_back(&self, mut connection: Connection<C::Stream>) {
+    pub(super) fn release(&self, mut connection: Connection<C::Stream>) {
         if self.shared.options.max_idle == 0 {
             return;
         }
@@ -124,26 +124,26 @@ impl<C: Connect, T: Timer> Pool<C, T> {
         if idle.len() >= self.shared.options.max_idle {
             idle.pop_front();
         }
-        idle.push_back(Idle { connection, since: now });
+        idle.push_back(IdleConnection { connection, since: now });
     }
 
-    fn drop_expired(&self, idle: &mut VecDeque<Idle<C::Stream>>, now: Timestamp) {
+    fn drop_expired(&self, idle: &mut VecDeque<IdleConnection<C::Stream>>, now: Timestamp) {
         while idle.front().is_some_and(|oldest| self.is_expired(oldest, now)) {
             idle.pop_front();
         }
     }
 
-    fn is_expired(&self, idle: &Idle<C::Stream>, now: Timestamp) -> bool {
+    fn is_expired(&self, idle: &IdleConnection<C::Stream>, now: Timestamp) -> bool {
         now - idle.since >= self.shared.options.max_idle_age
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Idle<C::Stream>>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<IdleConnection<C::Stream>>> {
         // Safe after a panic: each change is a single push or pop.
         self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<C: Connect, T: Timer> Clone for Pool<C, T> {
+impl<C: Connect, T: Timer> Clone for Http1Pool<C, T> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 /// One request. The client adds `host` and `content-length`; every other header comes from the caller.
 #[derive(Clone, Debug)]
-pub struct Request<'a, Text = &'a str> {
+pub struct HttpRequest<'a, Text = &'a str> {
     /// `GET`, `POST` and so on.
     pub method: &'static str,
     /// Path and query, beginning with a slash.
@@ -21,9 +21,9 @@ pub struct Request<'a, Text = &'a str> {
 }
 
 /// Written by the client itself; a caller's value could contradict what is sent.
-const OURS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
+const RESERVED_HEADERS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
 
-impl<Text: AsRef<str>> Request<'_, Text> {
+impl<Text: AsRef<str>> HttpRequest<'_, Text> {
     pub(super) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
@@ -34,24 +34,24 @@ impl<Text: AsRef<str>> Request<'_, Text> {
 
     /// Rejects header injection: a line break in a value would start another header.
     pub(crate) fn check(&self) -> Result<(), SendFailure> {
-        let refuse = |problem| Err(SendFailure::Unsendable(problem));
+        let refuse = |problem| Err(SendFailure::InvalidRequest(problem));
         if self.method.is_empty() || !self.method.bytes().all(|byte| byte.is_ascii_uppercase()) {
-            return refuse("the method is not a word in capitals");
+            return refuse("the method must consist of uppercase letters");
         }
         if !self.path.starts_with('/') || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return refuse("the path does not begin with a slash or holds what a path cannot");
+            return refuse("the path must begin with a slash and contain only visible ASCII characters");
         }
         for (name, value) in self.headers() {
             if name.is_empty() || !name.bytes().all(is_token_byte) {
-                return refuse("a header's name holds what a name cannot");
+                return refuse("a header name contains an invalid character");
             }
             // Without an early exit, so that the loop is vectorized.
             let is_control = |byte: u8| byte.is_ascii_control() & (byte != b'\t');
             if value.bytes().fold(false, |found, byte| found | is_control(byte)) {
-                return refuse("a header's value holds a control character");
+                return refuse("the header value contains a control character");
             }
-            if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
-                return refuse("a header that the client writes itself is given");
+            if RESERVED_HEADERS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+                return refuse("the header is set by the HTTP client itself");
             }
         }
         Ok(())
@@ -83,12 +83,12 @@ pub(crate) const fn is_token_byte(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Request;
+    use super::HttpRequest;
     use crate::http1::{Endpoint, Scheme, SendFailure};
     use bytes::Bytes;
 
-    fn request<'a>(path: &'a str, headers: &'a [(&'a str, &'a str)]) -> Request<'a> {
-        Request { method: "POST", path, headers, body: Bytes::from_static(b"{}"), resend_on_stale: true }
+    fn request<'a>(path: &'a str, headers: &'a [(&'a str, &'a str)]) -> HttpRequest<'a> {
+        HttpRequest { method: "POST", path, headers, body: Bytes::from_static(b"{}"), resend_on_stale: true }
     }
 
     #[test]
@@ -103,12 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_request_that_can_have_a_body_tells_its_length() {
+    fn only_a_request_that_can_have_a_body_has_a_content_length() {
         let endpoint = Endpoint::new(Scheme::Http, "localhost", 80).unwrap();
         let mut head = Vec::new();
-        Request { body: Bytes::new(), ..request("/", &[]) }.write_head(&endpoint, &mut head);
+        HttpRequest { body: Bytes::new(), ..request("/", &[]) }.write_head(&endpoint, &mut head);
         assert!(head.ends_with(b"content-length: 0\r\n\r\n"));
-        Request { method: "GET", body: Bytes::new(), ..request("/", &[]) }.write_head(&endpoint, &mut head);
+        HttpRequest { method: "GET", body: Bytes::new(), ..request("/", &[]) }
+            .write_head(&endpoint, &mut head);
         assert_eq!(head, b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
     }
 
@@ -130,9 +131,9 @@ mod tests {
             ("/", ("connection", "close")),
         ] {
             let refusal = request(path, &[headers]).check();
-            assert!(matches!(refusal, Err(SendFailure::Unsendable(_))), "{path} {headers:?}");
+            assert!(matches!(refusal, Err(SendFailure::InvalidRequest(_))), "{path} {headers:?}");
         }
-        assert!(Request { method: "get", ..request("/", &[]) }.check().is_err());
+        assert!(HttpRequest { method: "get", ..request("/", &[]) }.check().is_err());
         assert!(request("/v1", &[("x-title", "Hafen\tLübeck")]).check().is_ok());
     }
 }

@@ -1,15 +1,15 @@
 //! Sends a request and receives the response head.
 
-use super::alarm::{Alarm, moment_after};
-use super::body::Body;
+use super::alarm::{Alarm, deadline_after};
+use super::body::Http1Body;
 use super::connection::Connection;
 use super::endpoint::{Connect, TcpConnect};
 use super::failure::SendFailure;
-use super::head::{HEAD_LIMIT, Head, HeadFault, HeadSearch, Headers, parse};
-use super::pool::Pool;
-use super::request::Request;
+use super::head::{HEAD_LIMIT, HeadError, HeadSearch, Http1Headers, ResponseHead, parse};
+use super::pool::Http1Pool;
+use super::request::HttpRequest;
 use super::timer::TokioTimer;
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
@@ -20,27 +20,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Timeouts of each phase, and the maximum body size. `Duration::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HttpLimits {
     /// For opening a connection; does not apply to a pooled one.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// For writing the whole request to the socket.
-    pub write: Duration,
+    pub write_timeout: Duration,
     /// From then until the whole response head has arrived, including interim responses.
-    pub head: Duration,
+    pub head_timeout: Duration,
     /// For the next frame of the body.
-    pub gap: Duration,
+    pub idle_timeout: Duration,
     /// Maximum size of the body, without its framing.
-    pub body_bytes: u64,
+    pub max_body_bytes: u64,
 }
 
 /// A response whose head has arrived.
-pub struct Response<C: Connect = TcpConnect, T: Timer = TokioTimer> {
+pub struct Http1Response<C: Connect = TcpConnect, T: Timer = TokioTimer> {
     /// The status code, 200 to 999.
     pub status: u16,
     /// The headers.
-    pub headers: Headers,
+    pub headers: Http1Headers,
     /// The body, which may still be arriving.
-    pub body: Body<C, T>,
+    pub body: Http1Body<C, T>,
     /// Whether the request was sent a second time because the first connection had been closed.
     pub resent: bool,
 }
@@ -57,7 +57,7 @@ const INTERIM_LIMIT: u32 = 16;
 ///
 /// **Resending.** A server may close a pooled connection at any time, even while a request is being sent. If a
 /// connection that *had carried a response before* ends *without one byte of this response* and *within a second* of
-/// sending, the request is sent once more over a new connection, provided that [`Request::resend_on_stale`] is set;
+/// sending, the request is sent once more over a new connection, provided that [`HttpRequest::resend_on_stale`] is set;
 /// otherwise the result is [`SendFailure::StaleConnection`]. It is never resent for a new connection, never twice, and
 /// never after a timeout. This is safe because nothing was answered, so nothing can have reached the caller twice, and
 /// because a close this soon is almost always the end of the keep-alive timeout. The remaining risk is a server that
@@ -69,82 +69,82 @@ const INTERIM_LIMIT: u32 = 16;
 ///
 /// Dropping the future closes the connection.
 pub async fn send<C: Connect, T: Timer, Text: AsRef<str>>(
-    pool: &Pool<C, T>,
-    request: Request<'_, Text>,
-    limits: &Limits,
-) -> Result<Response<C, T>, SendFailure> {
+    pool: &Http1Pool<C, T>,
+    request: HttpRequest<'_, Text>,
+    limits: &HttpLimits,
+) -> Result<Http1Response<C, T>, SendFailure> {
     request.check()?;
-    let resent = match send_kept(pool, &request, limits).await {
-        KeptDecision::Ended(outcome) => return outcome,
-        KeptDecision::None => false,
-        KeptDecision::Resend => true,
+    let resent = match send_pooled(pool, &request, limits).await {
+        PooledSendDecision::Completed(outcome) => return outcome,
+        PooledSendDecision::NoConnection => false,
+        PooledSendDecision::Resend => true,
     };
     let connection = connect(pool, limits).await?;
-    let response = send_over(pool, &request, limits, connection).await?;
-    Ok(Response { resent, ..response })
+    let response = send_on(pool, &request, limits, connection).await?;
+    Ok(Http1Response { resent, ..response })
 }
 
 /// The result of trying a pooled connection.
-pub(crate) enum KeptDecision<R> {
+pub(crate) enum PooledSendDecision<R> {
     /// There was none.
-    None,
+    NoConnection,
     /// It had been closed; send the request over a new one.
     Resend,
     /// It carried the request.
-    Ended(R),
+    Completed(R),
 }
 
 /// Sends a checked request over a pooled connection, if there is one.
-pub(crate) async fn send_kept<C: Connect, T: Timer, Text: AsRef<str>>(
-    pool: &Pool<C, T>,
-    request: &Request<'_, Text>,
-    limits: &Limits,
-) -> KeptDecision<Result<Response<C, T>, SendFailure>> {
+pub(crate) async fn send_pooled<C: Connect, T: Timer, Text: AsRef<str>>(
+    pool: &Http1Pool<C, T>,
+    request: &HttpRequest<'_, Text>,
+    limits: &HttpLimits,
+) -> PooledSendDecision<Result<Http1Response<C, T>, SendFailure>> {
     let now = pool.timer().monotonic();
-    let Some(kept) = pool.take(now) else { return KeptDecision::None };
-    match exchange(pool, request, limits, kept, Some(now)).await {
-        Err(SendFailure::StaleConnection) if request.resend_on_stale => KeptDecision::Resend,
-        outcome => KeptDecision::Ended(outcome),
+    let Some(pooled) = pool.take(now) else { return PooledSendDecision::NoConnection };
+    match exchange(pool, request, limits, pooled, Some(now)).await {
+        Err(SendFailure::StaleConnection) if request.resend_on_stale => PooledSendDecision::Resend,
+        outcome => PooledSendDecision::Completed(outcome),
     }
 }
 
 /// Sends a checked request over a new connection.
-pub(crate) async fn send_over<C: Connect, T: Timer, Text: AsRef<str>>(
-    pool: &Pool<C, T>,
-    request: &Request<'_, Text>,
-    limits: &Limits,
+pub(crate) async fn send_on<C: Connect, T: Timer, Text: AsRef<str>>(
+    pool: &Http1Pool<C, T>,
+    request: &HttpRequest<'_, Text>,
+    limits: &HttpLimits,
     connection: Connection<C::Stream>,
-) -> Result<Response<C, T>, SendFailure> {
+) -> Result<Http1Response<C, T>, SendFailure> {
     exchange(pool, request, limits, connection, None).await
 }
 
 /// Opens a new connection within its timeout.
 pub(crate) async fn connect<C: Connect, T: Timer>(
-    pool: &Pool<C, T>,
-    limits: &Limits,
+    pool: &Http1Pool<C, T>,
+    limits: &HttpLimits,
 ) -> Result<Connection<C::Stream>, SendFailure> {
     let mut alarm = Alarm::default();
     let mut deadline = None;
     let mut connecting = pin!(pool.connect().connect());
     let stream = poll_fn(|wake| {
         if let Poll::Ready(connected) = connecting.as_mut().poll(wake) {
-            return Poll::Ready(connected.map_err(SendFailure::from_connecting));
+            return Poll::Ready(connected.map_err(SendFailure::from_connect_error));
         }
-        let deadline = *deadline.get_or_insert_with(|| moment_after(pool.timer(), limits.connect));
+        let deadline = *deadline.get_or_insert_with(|| deadline_after(pool.timer(), limits.connect_timeout));
         alarm.poll(wake, pool.timer(), deadline).map(|()| Err(SendFailure::ConnectTimedOut))
     })
     .await?;
     Ok(Connection::new(stream, alarm))
 }
 
-/// Sends over one connection. `kept_at` is the time of sending over a pooled connection.
+/// Sends over one connection. `pooled_sent_at` is the time of sending over a pooled connection.
 async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
-    pool: &Pool<C, T>,
-    request: &Request<'_, Text>,
-    limits: &Limits,
+    pool: &Http1Pool<C, T>,
+    request: &HttpRequest<'_, Text>,
+    limits: &HttpLimits,
     mut connection: Connection<C::Stream>,
-    kept_at: Option<Timestamp>,
-) -> Result<Response<C, T>, SendFailure> {
+    pooled_sent_at: Option<Timestamp>,
+) -> Result<Http1Response<C, T>, SendFailure> {
     request.write_head(pool.endpoint(), &mut connection.outgoing);
     let is_small = request.body.len() <= SMALL_BODY;
     if is_small {
@@ -154,37 +154,37 @@ async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
         connection,
         request,
         rest: if is_small { &[] } else { &request.body },
-        kept_at,
+        pooled_sent_at,
         written: 0,
-        writing: Writing::Underway,
+        writing: WriteState::InProgress,
         search: HeadSearch::default(),
         interim: 0,
-        waits_until: None,
+        deadline: None,
     };
     let head = poll_fn(|wake| exchange.poll_head(wake, pool.timer(), limits)).await?;
-    let keeps_open = head.keeps_open && matches!(exchange.writing, Writing::Done);
-    let body_limits = (limits.gap, limits.body_bytes);
-    let body = Body::new(pool.clone(), exchange.connection, head.framing, keeps_open, body_limits);
-    Ok(Response { status: head.status, headers: head.headers, body, resent: false })
+    let keep_alive = head.keep_alive && matches!(exchange.writing, WriteState::Done);
+    let body_limits = (limits.idle_timeout, limits.max_body_bytes);
+    let body = Http1Body::new(pool.clone(), exchange.connection, head.framing, keep_alive, body_limits);
+    Ok(Http1Response { status: head.status, headers: head.headers, body, resent: false })
 }
 
 /// Writes a request and reads a response head concurrently, because a server may respond early.
 struct Exchange<'a, S, Text> {
     connection: Connection<S>,
-    request: &'a Request<'a, Text>,
+    request: &'a HttpRequest<'a, Text>,
     /// The body, which follows the bytes in the connection's buffer.
     rest: &'a [u8],
-    kept_at: Option<Timestamp>,
+    pooled_sent_at: Option<Timestamp>,
     written: usize,
-    writing: Writing,
+    writing: WriteState,
     search: HeadSearch,
     interim: u32,
     /// Deadline of the current phase; set when the wait begins.
-    waits_until: Option<Timestamp>,
+    deadline: Option<Timestamp>,
 }
 
-enum Writing {
-    Underway,
+enum WriteState {
+    InProgress,
     Done,
     /// A response may still arrive to explain it.
     Failed(io::Error),
@@ -195,9 +195,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
         &mut self,
         wake: &mut Context<'_>,
         timer: &impl Timer,
-        limits: &Limits,
-    ) -> Poll<Result<Head, SendFailure>> {
-        self.write_on(wake);
+        limits: &HttpLimits,
+    ) -> Poll<Result<ResponseHead, SendFailure>> {
+        self.write_more(wake);
         loop {
             if let Some(head) = self.take_head()? {
                 return Poll::Ready(Ok(head));
@@ -209,21 +209,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
                 Poll::Pending => break,
             }
         }
-        let limit = if matches!(self.writing, Writing::Underway) { limits.write } else { limits.head };
-        let until = *self.waits_until.get_or_insert_with(|| moment_after(timer, limit));
+        let limit = if matches!(self.writing, WriteState::InProgress) {
+            limits.write_timeout
+        } else {
+            limits.head_timeout
+        };
+        let until = *self.deadline.get_or_insert_with(|| deadline_after(timer, limit));
         ready!(self.connection.alarm.poll(wake, timer, until));
         Poll::Ready(Err(self.timed_out()))
     }
 
     /// Writes as much as possible without waiting, head and body together.
-    fn write_on(&mut self, wake: &mut Context<'_>) {
-        if !matches!(self.writing, Writing::Underway) {
+    fn write_more(&mut self, wake: &mut Context<'_>) {
+        if !matches!(self.writing, WriteState::InProgress) {
             return;
         }
         if let Poll::Ready(outcome) = self.poll_write(wake) {
-            self.writing = outcome.map_or_else(Writing::Failed, |()| Writing::Done);
+            self.writing = outcome.map_or_else(WriteState::Failed, |()| WriteState::Done);
             // The next phase has its own timeout.
-            self.waits_until = None;
+            self.deadline = None;
         }
     }
 
@@ -249,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
     }
 
     /// The response head, once it is complete. Interim responses are skipped.
-    fn take_head(&mut self) -> Result<Option<Head>, SendFailure> {
+    fn take_head(&mut self) -> Result<Option<ResponseHead>, SendFailure> {
         let received = &mut self.connection.received;
         while !received.is_empty() {
             let end = self.search.end(received).map_err(SendFailure::BadHead)?;
@@ -260,13 +264,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
             let head = parse(received.split_to(end).freeze(), self.request.is_head());
             let head = head.map_err(SendFailure::BadHead)?;
             match head.status {
-                0..100 => return Err(SendFailure::BadHead(HeadFault::Malformed)),
-                101 => return Err(SendFailure::BadHead(HeadFault::SwitchedProtocol)),
+                0..100 => return Err(SendFailure::BadHead(HeadError::Malformed)),
+                101 => return Err(SendFailure::BadHead(HeadError::SwitchedProtocol)),
                 100..200 => self.interim += 1,
                 200.. => return Ok(Some(head)),
             }
             if self.interim > INTERIM_LIMIT {
-                return Err(SendFailure::BadHead(HeadFault::TooManyInterim));
+                return Err(SendFailure::BadHead(HeadError::TooManyInterim));
             }
             self.search = HeadSearch::default();
         }
@@ -279,12 +283,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
 
     fn closed(&mut self, source: Option<io::Error>, timer: &impl Timer) -> SendFailure {
         let response_began = self.response_began();
-        let is_stale = self.kept_at.is_some_and(|sent| timer.monotonic() - sent <= STALE_WITHIN);
+        let is_stale = self.pooled_sent_at.is_some_and(|sent| timer.monotonic() - sent <= STALE_WITHIN);
         if is_stale && !response_began {
             return SendFailure::StaleConnection;
         }
-        match std::mem::replace(&mut self.writing, Writing::Done) {
-            Writing::Failed(source) if !response_began => {
+        match std::mem::replace(&mut self.writing, WriteState::Done) {
+            WriteState::Failed(source) if !response_began => {
                 SendFailure::Write { began: self.written > 0, source }
             }
             _ => SendFailure::ClosedBeforeHead { response_began, source },
@@ -293,10 +297,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
 
     fn timed_out(&mut self) -> SendFailure {
         let (began, response_began) = (self.written > 0, self.response_began());
-        match std::mem::replace(&mut self.writing, Writing::Done) {
-            Writing::Underway => SendFailure::WriteTimedOut { began },
-            Writing::Failed(source) if !response_began => SendFailure::Write { began, source },
-            Writing::Failed(_) | Writing::Done => SendFailure::HeadTimedOut { response_began },
+        match std::mem::replace(&mut self.writing, WriteState::Done) {
+            WriteState::InProgress => SendFailure::WriteTimedOut { began },
+            WriteState::Failed(source) if !response_began => SendFailure::Write { began, source },
+            WriteState::Failed(_) | WriteState::Done => SendFailure::HeadTimedOut { response_began },
         }
     }
 }

@@ -3,7 +3,7 @@
 //! This is the only file that uses the real ones. All other code uses a [`Timer`], so that a test can advance time at
 //! will.
 
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tokio::time::Instant;
 pub struct TokioTimer {
     origin: Instant,
     /// The clock's value at its origin.
-    first: Timestamp,
+    start: Timestamp,
 }
 
 /// Times beyond this are never reached: thirty years.
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+const MAX_SLEEP: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl TokioTimer {
     /// A timer whose clock starts now at zero.
@@ -30,8 +30,8 @@ impl TokioTimer {
     /// A timer whose clock starts now at this value.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
-    pub fn starting_at(first: Timestamp) -> Self {
-        Self { origin: Instant::now(), first }
+    pub fn starting_at(start: Timestamp) -> Self {
+        Self { origin: Instant::now(), start }
     }
 }
 
@@ -44,12 +44,12 @@ impl Default for TokioTimer {
 impl Timer for TokioTimer {
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
     fn monotonic(&self) -> Timestamp {
-        self.first + Instant::now().saturating_duration_since(self.origin)
+        self.start + Instant::now().saturating_duration_since(self.origin)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real timer")]
     fn sleep_until(&self, at: Timestamp) -> impl Future<Output = ()> + Send + 'static {
-        let at = self.origin.checked_add((at - self.first).min(FAR)).unwrap_or(self.origin);
+        let at = self.origin.checked_add((at - self.start).min(MAX_SLEEP)).unwrap_or(self.origin);
         tokio::time::sleep_until(at)
     }
 }

@@ -1,13 +1,13 @@
 //! Response bodies over an HTTP/2 stream.
 
-use super::failure::read_body_failure;
-use super::pool::Lease;
+use super::failure::classify_body_error;
+use super::pool::StreamLease;
 use crate::http1::BodyFailure;
-use crate::http1::alarm::{Alarm, moment_after};
+use crate::http1::alarm::{Alarm, deadline_after};
 use bytes::Bytes;
 use http_body::Body as _;
 use hyper::body::Incoming;
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,39 +15,43 @@ use std::time::Duration;
 
 /// The body of a response. Dropping it before its end resets its stream and leaves the connection open.
 #[must_use = "dropping a body before its end resets the stream"]
-pub struct Body<T: Timer> {
+pub struct Http2Body<T: Timer> {
     /// `None` once the body has ended or failed.
-    arriving: Option<(Incoming, Lease<T>)>,
+    incoming_stream: Option<(Incoming, StreamLease<T>)>,
     timer: T,
     alarm: Alarm,
-    gap: Duration,
+    idle_timeout: Duration,
     /// When to stop waiting for the next frame; set when the wait begins.
-    waits_until: Option<Timestamp>,
+    deadline: Option<Timestamp>,
     bytes_left: u64,
 }
 
-impl<T: Timer> Body<T> {
-    pub(super) fn new(incoming: Incoming, lease: Lease<T>, (gap, bytes_left): (Duration, u64)) -> Self {
+impl<T: Timer> Http2Body<T> {
+    pub(super) fn new(
+        incoming: Incoming,
+        lease: StreamLease<T>,
+        (idle_timeout, bytes_left): (Duration, u64),
+    ) -> Self {
         let timer = lease.timer.clone();
-        let arriving = Some((incoming, lease));
-        Self { arriving, timer, alarm: Alarm::default(), gap, waits_until: None, bytes_left }
+        let incoming_stream = Some((incoming, lease));
+        Self { incoming_stream, timer, alarm: Alarm::default(), idle_timeout, deadline: None, bytes_left }
     }
 
     /// The next frame; `None` at the end and after a failure. A frame is never empty.
     pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         loop {
-            let Some((incoming, _)) = &mut self.arriving else { return Poll::Ready(None) };
+            let Some((incoming, _)) = &mut self.incoming_stream else { return Poll::Ready(None) };
             if incoming.size_hint().lower() > self.bytes_left {
                 return Poll::Ready(self.fail(BodyFailure::TooLarge));
             }
             match Pin::new(incoming).poll_frame(wake) {
                 Poll::Ready(None) => {
-                    if let Some((_, mut lease)) = self.arriving.take() {
-                        lease.ended();
+                    if let Some((_, mut lease)) = self.incoming_stream.take() {
+                        lease.mark_ended();
                     }
                     return Poll::Ready(None);
                 }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(self.fail(read_body_failure(&error))),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(self.fail(classify_body_error(&error))),
                 Poll::Ready(Some(Ok(frame))) => {
                     // Trailers and empty frames carry no content.
                     let content = frame.into_data().ok().filter(|content| !content.is_empty());
@@ -57,7 +61,8 @@ impl<T: Timer> Body<T> {
                 }
                 Poll::Pending => {
                     let timer = &self.timer;
-                    let until = *self.waits_until.get_or_insert_with(|| moment_after(timer, self.gap));
+                    let until =
+                        *self.deadline.get_or_insert_with(|| deadline_after(timer, self.idle_timeout));
                     let late = self.alarm.poll(wake, timer, until);
                     return late.map(|()| self.fail(BodyFailure::TimedOut));
                 }
@@ -70,11 +75,11 @@ impl<T: Timer> Body<T> {
             return self.fail(BodyFailure::TooLarge);
         };
         self.bytes_left = left;
-        self.waits_until = None;
+        self.deadline = None;
         Some(Ok(content))
     }
 
     fn fail(&mut self, failure: BodyFailure) -> Option<Result<Bytes, BodyFailure>> {
-        self.arriving.take().map(|_| Err(failure))
+        self.incoming_stream.take().map(|_| Err(failure))
     }
 }

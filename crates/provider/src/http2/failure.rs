@@ -1,45 +1,47 @@
 //! Maps HTTP/2 errors to failures.
 
-use crate::http1::{BodyFailure, HeadFault, SendFailure};
+use crate::http1::{BodyFailure, HeadError, SendFailure};
 use std::error::Error;
 use std::io;
 
 /// Why there is no response.
-pub(super) enum NoAnswer {
+pub(super) enum NoResponse {
     /// The peer has certainly not processed the request.
-    Untouched,
+    NotProcessed,
     /// The connection ended, or the stream was reset.
-    Ended(io::Error),
+    Closed(io::Error),
     /// A failure that needs no further classification.
-    Plain(SendFailure),
+    Failed(SendFailure),
 }
 
-/// Classifies an error of hyper. `was_given_back` means that the request was never sent.
-pub(super) fn read_no_answer(error: hyper::Error, was_given_back: bool) -> NoAnswer {
-    if was_given_back {
-        return NoAnswer::Untouched;
+/// Classifies an error of hyper. `was_not_sent` means that the request was never sent.
+pub(super) fn classify_send_error(error: hyper::Error, was_not_sent: bool) -> NoResponse {
+    if was_not_sent {
+        return NoResponse::NotProcessed;
     }
     match protocol_error(&error) {
         // A GOAWAY ends only streams above the last one that the peer has processed.
-        Some(cause) if cause.is_go_away() && cause.is_remote() => NoAnswer::Untouched,
+        Some(cause) if cause.is_go_away() && cause.is_remote() => NoResponse::NotProcessed,
         Some(cause) if cause.is_remote() && cause.reason() == Some(h2::Reason::REFUSED_STREAM) => {
-            NoAnswer::Plain(SendFailure::RefusedStream)
+            NoResponse::Failed(SendFailure::RefusedStream)
         }
-        Some(cause) if is_ours(cause) => NoAnswer::Plain(SendFailure::BadHead(HeadFault::NotHttp2)),
-        _ => NoAnswer::Ended(io::Error::other(error)),
+        Some(cause) if is_peer_violation(cause) => {
+            NoResponse::Failed(SendFailure::BadHead(HeadError::NotHttp2))
+        }
+        _ => NoResponse::Closed(io::Error::other(error)),
     }
 }
 
 /// Why a body is incomplete.
-pub(super) fn read_body_failure(error: &hyper::Error) -> BodyFailure {
+pub(super) fn classify_body_error(error: &hyper::Error) -> BodyFailure {
     match protocol_error(error) {
-        Some(cause) if is_ours(cause) => BodyFailure::BadChunk,
+        Some(cause) if is_peer_violation(cause) => BodyFailure::BadChunk,
         _ => BodyFailure::ClosedEarly,
     }
 }
 
 /// The local side detected a protocol violation of the peer.
-fn is_ours(cause: &h2::Error) -> bool {
+fn is_peer_violation(cause: &h2::Error) -> bool {
     cause.is_library() && !cause.is_io()
 }
 

@@ -14,13 +14,13 @@
 
 mod body;
 mod failure;
-mod heard;
+mod last_received;
 mod outgoing;
 mod pool;
 mod send;
 #[cfg(test)]
 mod tests;
 
-pub use body::Body;
-pub(crate) use pool::{Lease, Pool};
-pub(crate) use send::{Response, send};
+pub use body::Http2Body;
+pub(crate) use pool::{Http2Pool, StreamLease};
+pub(crate) use send::{Http2Response, send};

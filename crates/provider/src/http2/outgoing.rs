@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,22 +11,22 @@ use std::task::{Context, Poll, Waker};
 
 /// Size of each piece. A piece is requested only when the peer's flow-control window has room, so small pieces show the
 /// progress of writing.
-const PIECE: usize = 16 * 1024;
+const CHUNK_SIZE: usize = 16 * 1024;
 
 /// The body of a request.
-pub(super) struct Outgoing<T> {
+pub(super) struct OutgoingBody<T> {
     rest: Bytes,
     timer: T,
-    progress: Arc<Progress>,
+    progress: Arc<SendProgress>,
 }
 
 /// Records when the whole body was taken, which starts the response timeout.
 #[derive(Default)]
-pub(super) struct Progress(Mutex<(Option<Timestamp>, Option<Waker>)>);
+pub(super) struct SendProgress(Mutex<(Option<Timestamp>, Option<Waker>)>);
 
-impl Progress {
+impl SendProgress {
     /// When the whole body was taken. Until then the task is registered to be woken.
-    pub(super) fn poll_taken(&self, wake: &Context<'_>) -> Option<Timestamp> {
+    pub(super) fn poll_sent(&self, wake: &Context<'_>) -> Option<Timestamp> {
         let mut progress = self.lock();
         if progress.0.is_none() {
             progress.1 = Some(wake.waker().clone());
@@ -34,7 +34,7 @@ impl Progress {
         progress.0
     }
 
-    fn taken(&self, now: Timestamp) {
+    fn mark_sent(&self, now: Timestamp) {
         let mut progress = self.lock();
         progress.0.get_or_insert(now);
         if let Some(waiting) = progress.1.take() {
@@ -47,22 +47,22 @@ impl Progress {
     }
 }
 
-impl<T: Timer> Outgoing<T> {
+impl<T: Timer> OutgoingBody<T> {
     pub(super) fn new(body: Bytes, timer: T) -> Self {
         let outgoing = Self { rest: body, timer, progress: Arc::default() };
         if outgoing.rest.is_empty() {
             // hyper does not poll an empty body.
-            outgoing.progress.taken(outgoing.timer.monotonic());
+            outgoing.progress.mark_sent(outgoing.timer.monotonic());
         }
         outgoing
     }
 
-    pub(super) fn progress(&self) -> Arc<Progress> {
+    pub(super) fn progress(&self) -> Arc<SendProgress> {
         Arc::clone(&self.progress)
     }
 }
 
-impl<T: Timer + Unpin> Body for Outgoing<T> {
+impl<T: Timer + Unpin> Body for OutgoingBody<T> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -73,10 +73,10 @@ impl<T: Timer + Unpin> Body for Outgoing<T> {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        let size = self.rest.len().min(PIECE);
+        let size = self.rest.len().min(CHUNK_SIZE);
         let piece = self.rest.split_to(size);
         if self.rest.is_empty() {
-            self.progress.taken(self.timer.monotonic());
+            self.progress.mark_sent(self.timer.monotonic());
         }
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }

@@ -1,13 +1,13 @@
 //! Connection pool of one server, with stream accounting per connection.
 
-use super::heard::{HeardLine, LastHeard};
-use super::outgoing::Outgoing;
+use super::last_received::{LastReceived, ReceiveTracker};
+use super::outgoing::OutgoingBody;
+use crate::connect::ResolvedAddress;
 use crate::http1::{HEAD_LIMIT, PoolOptions, SendFailure};
 use crate::tasks::TokioTasks;
-use crate::way::Place;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::{Future as _, poll_fn};
 use std::io;
@@ -24,8 +24,8 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const SUSPECT_AFTER: Duration = Duration::from_secs(2);
 
 /// Connections with their streams.
-pub(crate) struct Pool<T> {
-    connections: Mutex<Vec<Kept<T>>>,
+pub(crate) struct Http2Pool<T> {
+    connections: Mutex<Vec<PooledConnection<T>>>,
     /// Held while a connection is opened, so that concurrent requests open a single one.
     pub(crate) opening: tokio::sync::Mutex<()>,
     timer: T,
@@ -34,35 +34,35 @@ pub(crate) struct Pool<T> {
     max_idle_age: Duration,
 }
 
-struct Kept<T> {
-    sender: SendRequest<Outgoing<T>>,
-    state: Arc<State>,
+struct PooledConnection<T> {
+    sender: SendRequest<OutgoingBody<T>>,
+    state: Arc<Http2ConnectionState>,
 }
 
-struct State {
-    place: Option<Place>,
+struct Http2ConnectionState {
+    address: Option<ResolvedAddress>,
     streams: AtomicUsize,
     /// The peer's limit of concurrent streams.
-    peer_takes: AtomicUsize,
+    peer_max_streams: AtomicUsize,
     /// Gets no further requests.
     is_retired: AtomicBool,
-    has_answered: AtomicBool,
-    heard: LastHeard,
+    has_responded: AtomicBool,
+    last_received: LastReceived,
     /// When the last stream ended, in nanoseconds.
     idle_since: AtomicU64,
 }
 
 /// A stream reserved for a request. Dropping it releases the stream.
-pub(crate) struct Lease<T: Timer> {
-    pub(super) sender: SendRequest<Outgoing<T>>,
-    state: Arc<State>,
+pub(crate) struct StreamLease<T: Timer> {
+    pub(super) sender: SendRequest<OutgoingBody<T>>,
+    state: Arc<Http2ConnectionState>,
     pub(super) timer: T,
     began: Timestamp,
     /// Whether the peer ended the exchange, successfully or not.
     has_ended: bool,
 }
 
-impl<T: Timer + Unpin> Pool<T> {
+impl<T: Timer + Unpin> Http2Pool<T> {
     pub(crate) fn new(timer: T, streams: usize, options: PoolOptions) -> Self {
         Self {
             connections: Mutex::default(),
@@ -74,107 +74,116 @@ impl<T: Timer + Unpin> Pool<T> {
     }
 
     /// Reserves a stream on an open connection, if one has room.
-    pub(crate) fn take(&self, now: Timestamp) -> Option<Lease<T>> {
+    pub(crate) fn take(&self, now: Timestamp) -> Option<StreamLease<T>> {
         let mut connections = self.lock();
-        connections.retain(|kept| !kept.sender.is_closed() && kept.state.may_be_used(now, self.max_idle_age));
-        let free = connections.iter().find(|kept| {
-            kept.state.streams.load(Ordering::Relaxed)
-                < self.streams.min(kept.state.peer_takes.load(Ordering::Relaxed))
+        connections
+            .retain(|pooled| !pooled.sender.is_closed() && pooled.state.is_usable(now, self.max_idle_age));
+        let free = connections.iter().find(|pooled| {
+            pooled.state.streams.load(Ordering::Relaxed)
+                < self.streams.min(pooled.state.peer_max_streams.load(Ordering::Relaxed))
         })?;
         Some(self.lease(free))
     }
 
     /// The number of open connections, as far as known.
     #[cfg(test)]
-    pub(super) fn open(&self) -> usize {
-        self.lock().iter().filter(|kept| !kept.sender.is_closed()).count()
+    pub(super) fn open_connections(&self) -> usize {
+        self.lock().iter().filter(|pooled| !pooled.sender.is_closed()).count()
     }
 
     /// Performs the HTTP/2 handshake on a new connection and reserves its first stream.
-    pub(crate) async fn begin<S>(&self, stream: S, place: Option<Place>) -> Result<Lease<T>, SendFailure>
+    pub(crate) async fn handshake<S>(
+        &self,
+        stream: S,
+        address: Option<ResolvedAddress>,
+    ) -> Result<StreamLease<T>, SendFailure>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let heard = LastHeard::new(self.timer.monotonic());
+        let last_received = LastReceived::new(self.timer.monotonic());
         let head_limit = u32::try_from(HEAD_LIMIT).unwrap_or(u32::MAX);
         let handshake = Builder::new(TokioTasks)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(head_limit)
-            .handshake(TokioIo::new(HeardLine { stream, timer: self.timer.clone(), heard: heard.clone() }));
+            .handshake(TokioIo::new(ReceiveTracker {
+                stream,
+                timer: self.timer.clone(),
+                last_received: last_received.clone(),
+            }));
         let (sender, connection) =
             handshake.await.map_err(|error| SendFailure::Connect(io::Error::other(error)))?;
-        let state = Arc::new(State {
-            place,
+        let state = Arc::new(Http2ConnectionState {
+            address,
             streams: AtomicUsize::new(0),
-            peer_takes: AtomicUsize::new(connection.current_max_send_streams()),
+            peer_max_streams: AtomicUsize::new(connection.current_max_send_streams()),
             is_retired: AtomicBool::new(false),
-            has_answered: AtomicBool::new(false),
-            heard,
+            has_responded: AtomicBool::new(false),
+            last_received,
             idle_since: AtomicU64::new(self.timer.monotonic().as_nanos()),
         });
         let watched = Arc::clone(&state);
-        TokioTasks.start(async move {
+        TokioTasks.spawn(async move {
             let mut connection = pin!(connection);
             poll_fn(|wake| {
                 let polled = connection.as_mut().poll(wake).map(drop);
-                watched.peer_takes.store(connection.current_max_send_streams(), Ordering::Relaxed);
+                watched.peer_max_streams.store(connection.current_max_send_streams(), Ordering::Relaxed);
                 polled
             })
             .await;
         });
-        let kept = Kept { sender, state };
-        let lease = self.lease(&kept);
-        self.lock().push(kept);
+        let pooled = PooledConnection { sender, state };
+        let lease = self.lease(&pooled);
+        self.lock().push(pooled);
         Ok(lease)
     }
 
-    fn lease(&self, kept: &Kept<T>) -> Lease<T> {
-        kept.state.streams.fetch_add(1, Ordering::Relaxed);
-        Lease {
-            sender: kept.sender.clone(),
-            state: Arc::clone(&kept.state),
+    fn lease(&self, pooled: &PooledConnection<T>) -> StreamLease<T> {
+        pooled.state.streams.fetch_add(1, Ordering::Relaxed);
+        StreamLease {
+            sender: pooled.sender.clone(),
+            state: Arc::clone(&pooled.state),
             timer: self.timer.clone(),
             began: self.timer.monotonic(),
             has_ended: false,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<PooledConnection<T>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn may_be_used(&self, now: Timestamp, max_idle_age: Duration) -> bool {
+impl Http2ConnectionState {
+    fn is_usable(&self, now: Timestamp, max_idle_age: Duration) -> bool {
         let idle_since = Timestamp::from_nanos(self.idle_since.load(Ordering::Relaxed));
         let is_idle = self.streams.load(Ordering::Relaxed) == 0;
         !self.is_retired.load(Ordering::Relaxed)
-            && self.place.as_ref().is_none_or(Place::is_current)
+            && self.address.as_ref().is_none_or(ResolvedAddress::is_current)
             && !(is_idle && now - idle_since >= max_idle_age)
     }
 }
 
-impl<T: Timer> Lease<T> {
+impl<T: Timer> StreamLease<T> {
     /// Records that the peer ended the exchange.
-    pub(super) const fn ended(&mut self) {
+    pub(super) const fn mark_ended(&mut self) {
         self.has_ended = true;
     }
 
     /// Whether the connection has carried a response before.
-    pub(super) fn has_answered(&self) -> bool {
-        self.state.has_answered.load(Ordering::Relaxed)
+    pub(super) fn has_responded(&self) -> bool {
+        self.state.has_responded.load(Ordering::Relaxed)
     }
 
-    pub(super) fn answered(&self) {
-        self.state.has_answered.store(true, Ordering::Relaxed);
+    pub(super) fn mark_responded(&self) {
+        self.state.has_responded.store(true, Ordering::Relaxed);
     }
 }
 
-impl<T: Timer> Drop for Lease<T> {
+impl<T: Timer> Drop for StreamLease<T> {
     fn drop(&mut self) {
         let now = self.timer.monotonic();
-        let silent_since = self.began.max(self.state.heard.moment());
+        let silent_since = self.began.max(self.state.last_received.get());
         if !self.has_ended && now - silent_since >= SUSPECT_AFTER {
             self.state.is_retired.store(true, Ordering::Relaxed);
         }

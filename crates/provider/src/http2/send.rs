@@ -1,92 +1,106 @@
 //! Sends a request over a stream and receives the response head.
 
-use super::body::Body;
-use super::failure::{NoAnswer, read_no_answer};
-use super::outgoing::Outgoing;
-use super::pool::Lease;
+use super::body::Http2Body;
+use super::failure::{NoResponse, classify_send_error};
+use super::outgoing::OutgoingBody;
+use super::pool::StreamLease;
 use crate::http1::alarm::Alarm;
-use crate::http1::{Endpoint, Limits, Request, STALE_WITHIN, SendFailure};
+use crate::http1::{Endpoint, HttpLimits, HttpRequest, STALE_WITHIN, SendFailure};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
 /// A response whose head has arrived.
-pub(crate) struct Response<T: Timer> {
+pub(crate) struct Http2Response<T: Timer> {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body<T>,
+    pub(crate) body: Http2Body<T>,
 }
 
-/// Sends a checked request over a stream and waits for the response head. `is_kept` means that the connection was not
+/// Sends a checked request over a stream and waits for the response head. `is_pooled` means that the connection was not
 /// opened for this request, so that [`SendFailure::StaleConnection`] is possible.
 pub(crate) async fn send<T: Timer + Unpin, Text: AsRef<str>>(
     endpoint: &Endpoint,
-    request: &Request<'_, Text>,
-    limits: &Limits,
-    mut lease: Lease<T>,
-    is_kept: bool,
-) -> Result<Response<T>, SendFailure> {
-    let kept_at = (is_kept && lease.has_answered()).then(|| lease.timer.monotonic());
-    let outgoing = Outgoing::new(request.body.clone(), lease.timer.clone());
+    request: &HttpRequest<'_, Text>,
+    limits: &HttpLimits,
+    mut lease: StreamLease<T>,
+    is_pooled: bool,
+) -> Result<Http2Response<T>, SendFailure> {
+    let pooled_sent_at = (is_pooled && lease.has_responded()).then(|| lease.timer.monotonic());
+    let outgoing = OutgoingBody::new(request.body.clone(), lease.timer.clone());
     let progress = outgoing.progress();
-    let message = message(endpoint, request, outgoing)?;
+    let message = build_request(endpoint, request, outgoing)?;
     let began = lease.timer.monotonic();
     let mut alarm = Alarm::default();
-    let mut answering = pin!(lease.sender.try_send_request(message));
-    let answer = poll_fn(|wake| {
-        if let Poll::Ready(answer) = answering.as_mut().poll(wake) {
-            let answer = answer.map_err(|mut error| {
-                let was_given_back = error.take_message().is_some();
-                no_answer(read_no_answer(error.into_error(), was_given_back), kept_at, &lease.timer)
+    let mut responding = pin!(lease.sender.try_send_request(message));
+    let response = poll_fn(|wake| {
+        if let Poll::Ready(response) = responding.as_mut().poll(wake) {
+            let response = response.map_err(|mut error| {
+                let was_not_sent = error.take_message().is_some();
+                into_send_failure(
+                    classify_send_error(error.into_error(), was_not_sent),
+                    pooled_sent_at,
+                    &lease.timer,
+                )
             });
-            return Poll::Ready(answer);
+            return Poll::Ready(response);
         }
-        let taken = progress.poll_taken(wake);
-        let until = taken.map_or(began + limits.write, |taken| taken + limits.head);
+        let sent_at = progress.poll_sent(wake);
+        let until = sent_at.map_or(began + limits.write_timeout, |sent_at| sent_at + limits.head_timeout);
         alarm.poll(wake, &lease.timer, until).map(|()| {
-            Err(match taken {
+            Err(match sent_at {
                 Some(_) => SendFailure::HeadTimedOut { response_began: false },
                 None => SendFailure::WriteTimedOut { began: true },
             })
         })
     })
     .await?;
-    Ok(respond(answer, lease, limits))
+    Ok(into_response(response, lease, limits))
 }
 
-fn respond<T: Timer>(answer: http::Response<Incoming>, lease: Lease<T>, limits: &Limits) -> Response<T> {
-    lease.answered();
-    let (head, incoming) = answer.into_parts();
-    let body = Body::new(incoming, lease, (limits.gap, limits.body_bytes));
-    Response { status: head.status.as_u16(), headers: head.headers, body }
+fn into_response<T: Timer>(
+    response: http::Response<Incoming>,
+    lease: StreamLease<T>,
+    limits: &HttpLimits,
+) -> Http2Response<T> {
+    lease.mark_responded();
+    let (head, incoming) = response.into_parts();
+    let body = Http2Body::new(incoming, lease, (limits.idle_timeout, limits.max_body_bytes));
+    Http2Response { status: head.status.as_u16(), headers: head.headers, body }
 }
 
 /// The same rule as over HTTP/1.1: a connection that had responded before and ends within a second of sending was
 /// closed while idle.
-fn no_answer(cause: NoAnswer, kept_at: Option<Timestamp>, timer: &impl Timer) -> SendFailure {
+fn into_send_failure(
+    cause: NoResponse,
+    pooled_sent_at: Option<Timestamp>,
+    timer: &impl Timer,
+) -> SendFailure {
     match cause {
-        NoAnswer::Untouched => SendFailure::StaleConnection,
-        NoAnswer::Plain(failure) => failure,
-        NoAnswer::Ended(_) if kept_at.is_some_and(|sent| timer.monotonic() - sent <= STALE_WITHIN) => {
+        NoResponse::NotProcessed => SendFailure::StaleConnection,
+        NoResponse::Failed(failure) => failure,
+        NoResponse::Closed(_)
+            if pooled_sent_at.is_some_and(|sent| timer.monotonic() - sent <= STALE_WITHIN) =>
+        {
             SendFailure::StaleConnection
         }
-        NoAnswer::Ended(source) => {
+        NoResponse::Closed(source) => {
             SendFailure::ClosedBeforeHead { response_began: false, source: Some(source) }
         }
     }
 }
 
-fn message<T: Timer, Text: AsRef<str>>(
+fn build_request<T: Timer, Text: AsRef<str>>(
     endpoint: &Endpoint,
-    request: &Request<'_, Text>,
-    outgoing: Outgoing<T>,
-) -> Result<http::Request<Outgoing<T>>, SendFailure> {
-    let unsendable = |_| SendFailure::Unsendable("the request cannot be written as HTTP/2");
+    request: &HttpRequest<'_, Text>,
+    outgoing: OutgoingBody<T>,
+) -> Result<http::Request<OutgoingBody<T>>, SendFailure> {
+    let unsendable = |_| SendFailure::InvalidRequest("the request is not valid HTTP/2");
     let address = format!("{}://{}{}", endpoint.scheme().name(), endpoint.authority(), request.path);
     let mut message = http::Request::new(outgoing);
     *message.method_mut() = request.method.parse().map_err(|_| unsendable(()))?;

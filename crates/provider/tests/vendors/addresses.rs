@@ -3,8 +3,8 @@
 use crate::support::{LIMITS, around, ask, beside, options, refusal, run, target, target_around};
 use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_model::engine::Pace;
-use seawall_provider::way::{Resolve, Resolving};
-use seawall_provider::{ClientOptions, Surroundings, Target, TargetDialect};
+use seawall_provider::connect::{Resolve, ResolveFuture};
+use seawall_provider::{ClientOptions, ClientRuntime, Target, TargetDialect};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Book {
 }
 
 impl Resolve for Book {
-    fn resolve(&self, host: &str, _: u16) -> Resolving {
+    fn resolve(&self, host: &str, _: u16) -> ResolveFuture {
         assert_eq!(host, "model.example.com");
         self.asked.fetch_add(1, Ordering::Relaxed);
         let answer = self.addresses.clone();
@@ -36,9 +36,9 @@ fn book(addresses: &[SocketAddr]) -> Arc<Book> {
 }
 
 fn by_name(book: &Arc<Book>, limit: Duration) -> Box<dyn Target> {
-    let around = Surroundings { names: Arc::clone(book) as Arc<dyn Resolve>, ..around() };
+    let around = ClientRuntime { resolver: Arc::clone(book) as Arc<dyn Resolve>, ..around() };
     let mut options = ClientOptions { limits: LIMITS, ..ClientOptions::new("http://model.example.com") };
-    options.limits.connect = limit;
+    options.limits.connect_timeout = limit;
     target_around(MESSAGES, options, &around)
 }
 
@@ -59,14 +59,14 @@ async fn black_hole() -> (SocketAddr, (TcpListener, [TcpStream; 2])) {
 
 fn assert_unreachable(failure: Failure) {
     assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unreachable, true));
-    assert_eq!(failure.retryability, Retryability::Here);
+    assert_eq!(failure.retryability, Retryability::SameTarget);
 }
 
 #[test]
 fn a_name_that_nobody_knows_is_unreachable() {
     run(async {
         let book = book(&[]);
-        let target = by_name(&book, LIMITS.connect);
+        let target = by_name(&book, LIMITS.connect_timeout);
         for asked in 1..=2 {
             assert_unreachable(refusal(target.as_ref(), false).await);
             assert_eq!(book.asked.load(Ordering::Relaxed), asked);
@@ -86,7 +86,7 @@ fn a_server_that_swallows_connections_is_given_up_in_time() {
     run(async {
         let (address, _held) = black_hole().await;
         let mut options = options(address);
-        options.limits.connect = Duration::from_millis(100);
+        options.limits.connect_timeout = Duration::from_millis(100);
         let failure = refusal(target(MESSAGES, options).as_ref(), false).await;
         assert_eq!((failure.kind, failure.not_executed), (FailureKind::NotStarted, true));
     });
@@ -116,7 +116,7 @@ fn no_name_leads_to_a_metadata_service() {
     run(async {
         let metadata = SocketAddr::from(([169, 254, 169, 254], 80));
         let mapped = "[::ffff:169.254.169.254]:80".parse().unwrap();
-        let target = by_name(&book(&[metadata, mapped]), LIMITS.connect);
+        let target = by_name(&book(&[metadata, mapped]), LIMITS.connect_timeout);
         assert_unreachable(refusal(target.as_ref(), false).await);
     });
     // Only the permitted address beside it is used.

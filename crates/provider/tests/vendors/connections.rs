@@ -5,7 +5,7 @@ use crate::support::{
 };
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::{Fault, Pace};
-use seawall_provider::{Answer, ClientOptions, TargetDialect};
+use seawall_provider::{ClientOptions, TargetDialect, UpstreamResponse};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -33,11 +33,13 @@ fn a_call_that_is_dropped_is_seen_by_the_model() {
         for (stream, fault) in [(false, Fault::Hang { after: 0 }), (true, Fault::Hang { after: 2 })] {
             beside(Pace::Instant, vec![fault], async |address, _| {
                 let mut options = way(address);
-                options.limits.head = Duration::from_secs(60);
-                options.limits.gap = Duration::from_secs(60);
+                options.limits.head_timeout = Duration::from_secs(60);
+                options.limits.idle_timeout = Duration::from_secs(60);
                 let target = target(MESSAGES, options);
                 if stream {
-                    let Ok(Answer::Stream(mut frames)) = target.call(question(MESSAGES, true)).await else {
+                    let Ok(UpstreamResponse::Stream(mut frames)) =
+                        target.call(question(MESSAGES, true)).await
+                    else {
                         panic!("no stream")
                     };
                     frame(frames.as_mut()).await.unwrap().unwrap();
@@ -152,7 +154,7 @@ fn calls_at_once_share_one_http2_connection() {
 fn an_http2_connection_carries_as_many_calls_at_once_as_settings_say() {
     beside(Pace::Instant, vec![Fault::Hang { after: 2 }], async |address, _| {
         let (listener, front) = listen().await;
-        let options = ClientOptions { streams_per_connection: 2, ..over_http2(front) };
+        let options = ClientOptions { max_concurrent_streams: 2, ..over_http2(front) };
         let target = target(MESSAGES, options);
         let mut lines = tokio::task::JoinSet::new();
         let mut count = 0;

@@ -8,8 +8,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_core::time::UtcTime;
 use seawall_model::engine::Pace;
-use seawall_provider::way::{DateClock, TlsOptions, TlsSettings};
-use seawall_provider::{ClientOptions, Http2Use, Target, TargetDialect};
+use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings, WallClock};
+use seawall_provider::{ClientOptions, Http2Policy, Target, TargetDialect};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -47,9 +47,9 @@ impl Identity {
     }
 
     /// Trusts this CA only. The file is deleted before this returns.
-    fn trusted(&self, date: DateClock) -> TlsSettings {
+    fn trusted(&self, date: WallClock) -> ClientTlsSettings {
         let file = Scratch::new(&self.authority);
-        TlsOptions { system_roots: false, extra_roots: vec![file.0.clone()] }.check(date).unwrap()
+        ClientTlsOptions { system_roots: false, extra_roots: vec![file.0.clone()] }.check(date).unwrap()
     }
 }
 
@@ -92,15 +92,15 @@ async fn front(listener: &TcpListener, acceptor: &TlsAcceptor, model: SocketAddr
 fn encrypted(
     dialect: TargetDialect,
     address: SocketAddr,
-    tls: TlsSettings,
-    http2: Http2Use,
+    tls: ClientTlsSettings,
+    http2: Http2Policy,
 ) -> Box<dyn Target> {
     let url = format!("https://localhost:{}", address.port());
     let options = ClientOptions { limits: LIMITS, tls: Some(tls), http2, ..ClientOptions::new(url) };
     target_around(dialect, options, &around())
 }
 
-fn today() -> DateClock {
+fn today() -> WallClock {
     // The test certificates are valid for a very long period.
     Arc::new(|| UtcTime::from_civil(2026, 7, 1))
 }
@@ -111,11 +111,11 @@ fn the_server_chooses_the_protocol() {
     beside(Pace::Instant, vec![], async |model, _| {
         for (protocols, http2, lines) in [
             // Three concurrent calls share one connection over HTTP/2, and use one each over HTTP/1.1.
-            (&["h2", "http/1.1"][..], Http2Use::WhereAgreed, 1),
-            (&["http/1.1"], Http2Use::WhereAgreed, 3),
-            (&[], Http2Use::WhereAgreed, 3),
-            (&["h2", "http/1.1"], Http2Use::Never, 3),
-            (&["h2"], Http2Use::Always, 1),
+            (&["h2", "http/1.1"][..], Http2Policy::Negotiated, 1),
+            (&["http/1.1"], Http2Policy::Negotiated, 3),
+            (&[], Http2Policy::Negotiated, 3),
+            (&["h2", "http/1.1"], Http2Policy::Never, 3),
+            (&["h2"], Http2Policy::Always, 1),
         ] {
             let (listener, address) = listen().await;
             let acceptor = identity.acceptor(protocols);
@@ -144,7 +144,7 @@ fn the_server_chooses_the_protocol() {
 fn every_dialect_is_spoken_encrypted() {
     let identity = identity("localhost");
     beside(Pace::Instant, vec![], async |model, _| {
-        for http2 in [Http2Use::WhereAgreed, Http2Use::Never] {
+        for http2 in [Http2Policy::Negotiated, Http2Policy::Never] {
             let (listener, address) = listen().await;
             let acceptor = identity.acceptor(&["h2", "http/1.1"]);
             let tls = identity.trusted(today());
@@ -167,10 +167,10 @@ fn every_dialect_is_spoken_encrypted() {
 }
 
 /// The failure of a call to a server with this certificate by a client with this trust.
-async fn met(server: &Identity, trust: TlsSettings, protocols: &[&str]) -> Failure {
+async fn met(server: &Identity, trust: ClientTlsSettings, protocols: &[&str]) -> Failure {
     let (listener, address) = listen().await;
     let acceptor = server.acceptor(protocols);
-    let target = encrypted(MESSAGES, address, trust, Http2Use::WhereAgreed);
+    let target = encrypted(MESSAGES, address, trust, Http2Policy::Negotiated);
     let count = Cell::new(0);
     tokio::select! {
         failure = refusal(target.as_ref(), false) => failure,
@@ -179,11 +179,11 @@ async fn met(server: &Identity, trust: TlsSettings, protocols: &[&str]) -> Failu
 }
 
 #[test]
-fn a_server_that_cannot_prove_its_name_is_told_nothing() {
+fn nothing_is_sent_to_a_server_with_an_invalid_certificate() {
     run(async {
         let (good, stranger, other_name) =
             (identity("localhost"), identity("localhost"), identity("elsewhere"));
-        let early: DateClock = Arc::new(|| UtcTime::from_civil(1971, 1, 1));
+        let early: WallClock = Arc::new(|| UtcTime::from_civil(1971, 1, 1));
         for (case, failure) in [
             ("unknown authority", met(&stranger, good.trusted(today()), &["http/1.1"]).await),
             ("other name", met(&other_name, other_name.trusted(today()), &["http/1.1"]).await),
@@ -191,17 +191,17 @@ fn a_server_that_cannot_prove_its_name_is_told_nothing() {
             ("no common protocol", met(&good, good.trusted(today()), &["gopher"]).await),
         ] {
             assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unreachable, true), "{case}");
-            assert_eq!(failure.retryability, Retryability::Elsewhere, "{case}");
+            assert_eq!(failure.retryability, Retryability::OtherTarget, "{case}");
         }
     });
 }
 
 #[test]
-fn a_server_that_does_not_encrypt_is_told_nothing() {
+fn nothing_is_sent_to_a_server_without_tls() {
     run(async {
         let (listener, address) = listen().await;
         let target =
-            encrypted(MESSAGES, address, identity("localhost").trusted(today()), Http2Use::WhereAgreed);
+            encrypted(MESSAGES, address, identity("localhost").trusted(today()), Http2Policy::Negotiated);
         let server = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut hello = Vec::new();
@@ -211,7 +211,10 @@ fn a_server_that_does_not_encrypt_is_told_nothing() {
         };
         let ((_held, hello), failure) = tokio::join!(server, refusal(target.as_ref(), false));
         assert!(!String::from_utf8_lossy(&hello).contains("hush"));
-        assert_eq!((failure.kind, failure.retryability), (FailureKind::Unreachable, Retryability::Elsewhere));
+        assert_eq!(
+            (failure.kind, failure.retryability),
+            (FailureKind::Unreachable, Retryability::OtherTarget)
+        );
     });
 }
 
@@ -220,10 +223,13 @@ fn a_handshake_that_breaks_off_or_never_ends_is_a_connection_that_failed() {
     run(async {
         let (listener, address) = listen().await;
         let trust = identity("localhost").trusted(today());
-        let target = encrypted(MESSAGES, address, trust, Http2Use::WhereAgreed);
+        let target = encrypted(MESSAGES, address, trust, Http2Policy::Negotiated);
         let close = async { drop(listener.accept().await.unwrap()) };
         let ((), failure) = tokio::join!(close, refusal(target.as_ref(), false));
-        assert_eq!((failure.kind, failure.retryability), (FailureKind::Unreachable, Retryability::Here));
+        assert_eq!(
+            (failure.kind, failure.retryability),
+            (FailureKind::Unreachable, Retryability::SameTarget)
+        );
         let (held, failure) = tokio::join!(listener.accept(), refusal(target.as_ref(), false));
         assert_eq!((failure.kind, failure.not_executed), (FailureKind::NotStarted, true));
         drop(held);

@@ -4,7 +4,7 @@ use crate::support::{ask, beside, options, over_http2, refusal, target};
 use seawall_core::failure::{FailureKind, FaultOrigin};
 use seawall_model::engine::{Fault, Pace};
 use seawall_provider::{ClientOptions, TargetDialect};
-use seawall_wire::Dialect;
+use seawall_wire::Vendor;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn a_refusal_is_read_as_the_vendor_means_it() {
         every_way(&[Fault::Status { status, retry_after, error: None }], async |dialect, options| {
             for stream in [false, true] {
                 // The error code that comes with it attributes the fault to the vendor.
-                let is_named = status == 503 && dialect.vendor() != Dialect::Bedrock;
+                let is_named = status == 503 && dialect.vendor() != Vendor::Bedrock;
                 let kind = if is_named { FailureKind::ServerFault } else { kind };
                 let failure = refusal(target(dialect, options.clone()).as_ref(), stream).await;
                 assert_eq!(
@@ -151,7 +151,7 @@ fn a_whole_answer_that_breaks_off_broke_in_the_middle() {
 }
 
 #[test]
-fn what_is_wrong_inside_of_a_stream_is_passed_on_for_who_reads_it() {
+fn errors_inside_a_stream_are_forwarded() {
     for fault in [
         Fault::Malformed { after: 2 },
         Fault::Truncate { after: 2 },
@@ -169,7 +169,7 @@ fn what_is_wrong_inside_of_a_stream_is_passed_on_for_who_reads_it() {
 #[test]
 fn a_stream_without_an_end_is_cut_where_its_limit_is() {
     every_way(&[Fault::Endless { every: Duration::from_micros(50) }], async |dialect, mut options| {
-        options.limits.body_bytes = 20_000;
+        options.limits.max_body_bytes = 20_000;
         let (pieces, end) = ask(target(dialect, options).as_ref(), true).await.unwrap();
         assert_eq!(end.unwrap_err().kind, FailureKind::Unrecognised, "{dialect:?}");
         assert!(pieces.len() <= 20_000, "{dialect:?} {}", pieces.len());

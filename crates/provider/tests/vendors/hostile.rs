@@ -2,7 +2,7 @@
 
 use crate::support::{ask, frame, listen, options, question, read, refusal, run, say, target};
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_provider::{Answer, TargetDialect};
+use seawall_provider::{TargetDialect, UpstreamResponse};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 
@@ -110,7 +110,7 @@ fn a_line_without_an_end_passes_in_small_pieces_and_is_not_gathered() {
         for (limit, is_whole) in [(SIZE as u64, true), (SIZE as u64 - 1, false)] {
             let (listener, address) = listen().await;
             let mut options = options(address);
-            options.limits.body_bytes = limit;
+            options.limits.max_body_bytes = limit;
             let target = target(MESSAGES, options);
             let server = async {
                 let (mut stream, _) = say(&listener, format!("{STREAM}connection: close\r\n\r\n")).await;
@@ -122,7 +122,7 @@ fn a_line_without_an_end_passes_in_small_pieces_and_is_not_gathered() {
             };
             let client = async {
                 let answer = target.call(question(MESSAGES, true)).await;
-                let Ok(Answer::Stream(mut frames)) = answer else { panic!("no stream") };
+                let Ok(UpstreamResponse::Stream(mut frames)) = answer else { panic!("no stream") };
                 let mut length = 0;
                 loop {
                     match frame(frames.as_mut()).await {

@@ -23,7 +23,7 @@ fn options(variables: Variables) -> CredentialOptions {
         role: None,
         external_id: None,
         tls: None,
-        environment: Environment::read_by(move |name| variables.get(name).cloned()),
+        environment: Environment::from_fn(move |name| variables.get(name).cloned()),
     }
 }
 
@@ -109,7 +109,7 @@ impl Drop for TokenFile {
 }
 
 #[test]
-fn a_role_is_taken_on_with_a_signed_request_and_the_words_of_its_owner() {
+fn a_role_is_assumed_with_a_signed_request_and_an_external_id() {
     run(async {
         let (listener, address) = listen().await;
         let own = [("AWS_ACCESS_KEY_ID", "AKIA"), ("AWS_SECRET_ACCESS_KEY", "hush")];
@@ -138,7 +138,7 @@ fn a_refused_role_is_no_key() {
         let mut wanted = options(at(address, &own));
         wanted.role = Some("arn:aws:iam::123456789012:role/harbour".to_owned());
         let (_, got) = beside(&listener, &[], keys(wanted.clone())).await;
-        assert!(got.unwrap_err().contains("refused with status 404"));
+        assert!(got.unwrap_err().contains("returned status 404"));
 
         // For a model call that is a configuration error of the gateway: nothing was sent, and the vendor is not
         // affected.
@@ -221,7 +221,7 @@ fn a_containers_keys_are_asked_for_with_its_token() {
         // A container that should have credentials but has none is not skipped.
         let own = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.as_str())];
         let (heard, got) = beside(&listener, &[], keys(options(at(address, &own)))).await;
-        assert!(got.unwrap_err().contains("container: refused with status 404") && heard.len() == 1);
+        assert!(got.unwrap_err().contains("container: the endpoint returned status 404") && heard.len() == 1);
     });
 }
 
@@ -245,9 +245,9 @@ fn a_machines_keys_are_asked_for_within_a_session() {
         let (heard, got) = beside(&listener, &[], keys(options(at(address, &[])))).await;
         assert!(got.unwrap_err().contains("CredentialsNotLoaded") && heard.len() == 1);
         let (heard, got) = beside(&listener, &[session], keys(options(at(address, &[])))).await;
-        assert!(got.unwrap_err().contains("has no role") && heard.len() == 2);
+        assert!(got.unwrap_err().contains("has no IAM role") && heard.len() == 2);
         let (_, got) = beside(&listener, &[session, (&list, "\n")], keys(options(at(address, &[])))).await;
-        assert!(got.unwrap_err().contains("has no role"));
+        assert!(got.unwrap_err().contains("has no IAM role"));
         let off = [("AWS_EC2_METADATA_DISABLED", "True")];
         let (heard, got) = beside(&listener, &says, keys(options(at(address, &off)))).await;
         assert!(got.unwrap_err().contains("AWS_EC2_METADATA_DISABLED") && heard.is_empty());
@@ -255,7 +255,7 @@ fn a_machines_keys_are_asked_for_within_a_session() {
 }
 
 #[test]
-fn places_are_asked_in_the_usual_order() {
+fn credential_sources_are_tried_in_the_default_order() {
     run(async {
         let (listener, address) = listen().await;
         let uri = format!("http://{address}/keys");
@@ -296,11 +296,11 @@ fn what_makes_no_sense_is_told_before_anything_is_asked() {
         change(&mut wanted);
         wanted.check(&around()).err().unwrap().to_string()
     };
-    assert_eq!(refusal(|wanted| wanted.region.clear()), "region: \"\" is no name of a region");
+    assert_eq!(refusal(|wanted| wanted.region.clear()), "region: \"\" is not a valid region name");
     let named = |wanted: &mut CredentialOptions| wanted.role = Some("harbour".to_owned());
-    assert_eq!(refusal(named), "role: \"harbour\" is no ARN of a role");
+    assert_eq!(refusal(named), "role_arn: \"harbour\" is not the ARN of a role");
     let spaced = |wanted: &mut CredentialOptions| wanted.role = Some("arn:aws:iam::1:role/a b".to_owned());
-    assert_eq!(refusal(spaced), "role: \"arn:aws:iam::1:role/a b\" is no ARN of a role");
+    assert_eq!(refusal(spaced), "role_arn: \"arn:aws:iam::1:role/a b\" is not the ARN of a role");
     let alone = |wanted: &mut CredentialOptions| wanted.external_id = Some("x".to_owned());
-    assert_eq!(refusal(alone), "external_id: is said when a role is taken on, and none is named");
+    assert_eq!(refusal(alone), "external_id: requires role_arn: it is sent when the role is assumed");
 }

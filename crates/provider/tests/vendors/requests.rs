@@ -5,8 +5,9 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::Pace;
 use seawall_provider::{
-    Answer, AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
-    ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, Secret, Target, TargetDialect,
+    AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
+    ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, SecretString, Target, TargetDialect,
+    UpstreamResponse,
 };
 use std::net::SocketAddr;
 
@@ -28,8 +29,8 @@ async fn sent(
     (head.lines().map(str::to_owned).collect(), body.to_owned())
 }
 
-fn key() -> Secret {
-    Secret::new("hush")
+fn key() -> SecretString {
+    SecretString::new("hush")
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn features_in_trial_are_named_behind_those_of_settings() {
 }
 
 #[test]
-fn other_vendors_hear_nothing_of_features_in_trial() {
+fn beta_features_are_not_sent_to_other_vendors() {
     run(async {
         for dialect in
             [TargetDialect::OpenAiChat, TargetDialect::BedrockInvoke, TargetDialect::BedrockConverse]
@@ -134,24 +135,29 @@ fn other_vendors_hear_nothing_of_features_in_trial() {
 }
 
 #[test]
-fn a_callers_mistake_is_told_in_the_models_own_words() {
+fn a_callers_error_carries_the_models_own_message() {
     beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
         for dialect in TargetDialect::ALL {
             let target = target(dialect, crate::support::options(address));
             let error = target.call(Call::new("{}".into(), false)).await.err().unwrap();
             assert_eq!(error.failure.kind, FailureKind::BadRequest, "{dialect:?}");
-            assert!(error.words.is_some_and(|words| words.ends_with(": is missing")), "{dialect:?}");
+            assert!(
+                error.message.is_some_and(|message| message.ends_with(": Field required")),
+                "{dialect:?}"
+            );
         }
     });
 }
 
 #[test]
-fn the_usage_of_an_invocation_is_told_beside_its_body() {
+fn the_usage_of_an_invocation_is_reported_in_headers() {
     beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
         for dialect in TargetDialect::ALL {
             let target = target(dialect, crate::support::options(address));
             let answer = target.call(question(dialect, false)).await;
-            let Ok(Answer::Whole { body, told }) = answer else { panic!("it is whole") };
+            let Ok(UpstreamResponse::Unstreamed { body, report: told }) = answer else {
+                panic!("it is whole")
+            };
             let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
             let count = |name: &str| body["usage"][name].as_u64();
             let expected = (dialect == TargetDialect::BedrockInvoke)
@@ -184,7 +190,7 @@ fn openai_is_asked_below_its_base_and_for_usage() {
 
         // A self-hosted server needs no key, and may not support the option.
         let make = |client| -> Box<dyn Target> {
-            let options = OpenAiOptions { ask_for_usage: false, ..OpenAiOptions::new(None) };
+            let options = OpenAiOptions { include_usage: false, ..OpenAiOptions::new(None) };
             Box::new(OpenAiTarget::new(client, &options).unwrap())
         };
         let (head, body) = sent(make, "/v1", true).await;
@@ -252,8 +258,8 @@ fn bedrock_is_asked_in_either_dialect_and_signs_the_headers_of_one_call() {
             let mut options = bedrock_options(credentials(), usually_converse);
             options.headers = vec![("x-amzn-bedrock-trace".to_owned(), "ENABLED".to_owned())];
             let target = BedrockTarget::new(client, &options).unwrap();
-            assert!(target.takes(dialect) && target.dialect() != dialect);
-            assert!(!target.takes(TargetDialect::AnthropicMessages));
+            assert!(target.accepts(dialect) && target.dialect() != dialect);
+            assert!(!target.accepts(TargetDialect::AnthropicMessages));
             let guardrail = ("x-amzn-bedrock-guardrailidentifier", "gr-1".into());
             let call = Call {
                 dialect: Some(dialect),
@@ -267,7 +273,7 @@ fn bedrock_is_asked_in_either_dialect_and_signs_the_headers_of_one_call() {
             let signed = "SignedHeaders=accept;content-type;host;x-amz-date;x-amz-security-token;\
                           x-amzn-bedrock-guardrailidentifier;x-amzn-bedrock-trace,";
             assert!(request.contains(signed), "{request}");
-            let Ok(Answer::Whole { told, .. }) = answer else { panic!("it is whole") };
+            let Ok(UpstreamResponse::Unstreamed { report: told, .. }) = answer else { panic!("it is whole") };
             let tier = told.map(|told| told.headers);
             let expected = vec![("x-amzn-bedrock-service-tier", "flex".to_owned())];
             assert_eq!(tier, (dialect == TargetDialect::BedrockInvoke).then_some(expected));
@@ -275,7 +281,10 @@ fn bedrock_is_asked_in_either_dialect_and_signs_the_headers_of_one_call() {
             let twice = Call { headers: vec![("x-amzn-bedrock-trace", "DISABLED".into())], ..call };
             let error = target.call(twice).await.err().unwrap();
             assert_eq!(error.failure.kind, FailureKind::BadRequest);
-            assert_eq!(error.words.as_deref(), Some("x-amzn-bedrock-trace: is set by this gateway"));
+            assert_eq!(
+                error.message.as_deref(),
+                Some("x-amzn-bedrock-trace: is set by the gateway and cannot be overridden")
+            );
         }
     });
 }
@@ -302,7 +311,7 @@ fn the_version_that_a_caller_names_takes_the_place_of_ours() {
 fn without_keys_nothing_is_asked() {
     run(async {
         let (_listener, address) = listen().await;
-        let nothing = SharedCredentialsProvider::new(EnvironmentCredentials::read_by(|_| None));
+        let nothing = SharedCredentialsProvider::new(EnvironmentCredentials::from_fn(|_| None));
         let client = Client::new(&crate::support::options(address), &around()).unwrap();
         let target = BedrockTarget::new(client, &bedrock_options(nothing, true)).unwrap();
         let failure = target.call(question(target.dialect(), false)).await.err().unwrap().failure;
@@ -316,11 +325,11 @@ fn what_makes_no_sense_is_refused_before_anything_is_asked() {
     for (options, problem) in [
         (
             BedrockOptions { region: String::new(), ..bedrock_options(credentials(), true) },
-            "region: \"\" is no name of a region",
+            "region: \"\" is not a valid region name",
         ),
         (
             BedrockOptions { region: "eu/1".to_owned(), ..bedrock_options(credentials(), true) },
-            "region: \"eu/1\" is no name of a region",
+            "region: \"eu/1\" is not a valid region name",
         ),
         (
             BedrockOptions { model: String::new(), ..bedrock_options(credentials(), true) },
@@ -329,14 +338,14 @@ fn what_makes_no_sense_is_refused_before_anything_is_asked() {
     ] {
         assert_eq!(BedrockTarget::new(client(), &options).err().unwrap().to_string(), problem);
     }
-    let options = AnthropicOptions::new(AnthropicKey::ApiKey(Secret::new("hush\nhush")));
+    let options = AnthropicOptions::new(AnthropicKey::ApiKey(SecretString::new("hush\nhush")));
     let refusal = AnthropicTarget::new(client(), &options).err().unwrap().to_string();
-    assert_eq!(refusal, "headers: x-api-key: a header's value holds a control character");
+    assert_eq!(refusal, "headers: x-api-key: the header value contains a control character");
     let secure = Client::new(&ClientOptions::new("https://localhost"), &around()).err().unwrap();
-    assert_eq!(secure.to_string(), "tls: an https address needs to know whom to trust");
-    assert_eq!(BedrockOptions::usual_url("eu-west-1"), "https://bedrock-runtime.eu-west-1.amazonaws.com");
+    assert_eq!(secure.to_string(), "tls: required for an https URL");
+    assert_eq!(BedrockOptions::default_url("eu-west-1"), "https://bedrock-runtime.eu-west-1.amazonaws.com");
     assert_eq!(
-        BedrockOptions::usual_url("cn-north-1"),
+        BedrockOptions::default_url("cn-north-1"),
         "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"
     );
 }

@@ -9,8 +9,8 @@ use seawall_core::failure::FailureKind;
 use seawall_core::time::UtcTime;
 use seawall_provider::http1::TokioTimer;
 use seawall_provider::{
-    BedrockOptions, BedrockTarget, Client, ClientOptions, CredentialOptions, Environment,
-    EnvironmentCredentials, Secret, StaticCredentials, Surroundings,
+    BedrockOptions, BedrockTarget, Client, ClientOptions, ClientRuntime, CredentialOptions, Environment,
+    EnvironmentCredentials, SecretString, StaticCredentials,
 };
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,10 +26,10 @@ fn target(
     date: fn() -> UtcTime,
     converse: bool,
 ) -> BedrockTarget {
-    let around = Surroundings::new(TokioTimer::new(), Arc::new(date));
+    let around = ClientRuntime::new(TokioTimer::new(), Arc::new(date));
     let limits = options(([127, 0, 0, 1], 1).into()).limits;
     let mut client = ClientOptions { limits, ..ClientOptions::new(url) };
-    client.limits.head = Duration::from_secs(10);
+    client.limits.head_timeout = Duration::from_secs(10);
     let options = BedrockOptions {
         region: "us-east-1".to_owned(),
         // With a colon, which is encoded for the path and once more for the signature.
@@ -45,10 +45,10 @@ fn target(
 #[ignore = "needs a server that checks signatures"]
 fn a_server_that_checks_signatures_takes_ours_and_refuses_a_wrong_one() {
     let url = std::env::var("SEAWALL_SIGNED_AT").unwrap();
-    let ours = || SharedCredentialsProvider::new(EnvironmentCredentials::of_process());
+    let ours = || SharedCredentialsProvider::new(EnvironmentCredentials::from_process());
     let wrong = || {
         let id = std::env::var("AWS_ACCESS_KEY_ID").unwrap();
-        SharedCredentialsProvider::new(StaticCredentials::new(id, Secret::new("wrong"), None))
+        SharedCredentialsProvider::new(StaticCredentials::new(id, SecretString::new("wrong"), None))
     };
     run(async {
         for converse in [false, true] {
@@ -67,12 +67,12 @@ fn a_server_that_checks_signatures_takes_ours_and_refuses_a_wrong_one() {
 
 #[test]
 #[ignore = "needs a server that checks signatures"]
-fn a_role_of_a_server_that_checks_signatures_is_taken_on_and_asked_with() {
+fn a_role_is_assumed_at_a_server_that_checks_signatures() {
     let url = std::env::var("SEAWALL_SIGNED_AT").unwrap();
     let role = std::env::var("SEAWALL_SIGNED_ROLE").unwrap();
     let source = |external_id: &str| {
         let url = url.clone();
-        let environment = Environment::read_by(move |name| match name {
+        let environment = Environment::from_fn(move |name| match name {
             "AWS_ENDPOINT_URL_STS" => Some(url.clone()),
             name => std::env::var(name).ok(),
         });
@@ -83,7 +83,7 @@ fn a_role_of_a_server_that_checks_signatures_is_taken_on_and_asked_with() {
             tls: None,
             environment,
         };
-        options.check(&Surroundings::new(TokioTimer::new(), Arc::new(today))).unwrap()
+        options.check(&ClientRuntime::new(TokioTimer::new(), Arc::new(today))).unwrap()
     };
     run(async {
         let keys = source("pier 7").provide_credentials().await.unwrap();

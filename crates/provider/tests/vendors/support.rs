@@ -6,11 +6,11 @@ use seawall_core::failure::Failure;
 use seawall_core::time::UtcTime;
 use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::server::{Meter, ModelServer};
-use seawall_provider::http1::{Limits, Request, TokioTimer};
+use seawall_provider::http1::{HttpLimits, HttpRequest, TokioTimer};
 use seawall_provider::{
-    Answer, AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
-    ClientOptions, Frames, Http2Use, OpenAiOptions, OpenAiTarget, Secret, StaticCredentials, Surroundings,
-    Target, TargetDialect,
+    AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
+    ClientOptions, ClientRuntime, FrameStream, Http2Policy, OpenAiOptions, OpenAiTarget, SecretString,
+    StaticCredentials, Target, TargetDialect, UpstreamResponse,
 };
 use std::future::{Future, pending, poll_fn};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,18 +20,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Long enough for everything that arrives at all, short enough for what does not.
-pub(crate) const LIMITS: Limits = Limits {
-    connect: Duration::from_millis(1_000),
-    write: Duration::from_millis(2_000),
-    head: Duration::from_millis(400),
-    gap: Duration::from_millis(400),
-    body_bytes: 1 << 20,
+pub(crate) const LIMITS: HttpLimits = HttpLimits {
+    connect_timeout: Duration::from_millis(1_000),
+    write_timeout: Duration::from_millis(2_000),
+    head_timeout: Duration::from_millis(400),
+    idle_timeout: Duration::from_millis(400),
+    max_body_bytes: 1 << 20,
 };
 
 pub(crate) const DATE: fn() -> UtcTime = || UtcTime::from_civil(2026, 7, 1);
 
-pub(crate) fn around() -> Surroundings {
-    Surroundings::new(TokioTimer::new(), Arc::new(DATE))
+pub(crate) fn around() -> ClientRuntime {
+    ClientRuntime::new(TokioTimer::new(), Arc::new(DATE))
 }
 
 pub(crate) fn options(address: SocketAddr) -> ClientOptions {
@@ -39,7 +39,7 @@ pub(crate) fn options(address: SocketAddr) -> ClientOptions {
 }
 
 pub(crate) fn over_http2(address: SocketAddr) -> ClientOptions {
-    ClientOptions { http2: Http2Use::Always, ..options(address) }
+    ClientOptions { http2: Http2Policy::Always, ..options(address) }
 }
 
 /// The URL with the vendor's base path.
@@ -51,8 +51,8 @@ pub(crate) fn below(mut options: ClientOptions, dialect: TargetDialect) -> Clien
 }
 
 pub(crate) fn credentials() -> SharedCredentialsProvider {
-    let token = Some(Secret::new("session"));
-    SharedCredentialsProvider::new(StaticCredentials::new("AKIDEXAMPLE", Secret::new("hush"), token))
+    let token = Some(SecretString::new("session"));
+    SharedCredentialsProvider::new(StaticCredentials::new("AKIDEXAMPLE", SecretString::new("hush"), token))
 }
 
 pub(crate) fn target(dialect: TargetDialect, options: ClientOptions) -> Box<dyn Target> {
@@ -62,10 +62,10 @@ pub(crate) fn target(dialect: TargetDialect, options: ClientOptions) -> Box<dyn 
 pub(crate) fn target_around(
     dialect: TargetDialect,
     options: ClientOptions,
-    around: &Surroundings,
+    around: &ClientRuntime,
 ) -> Box<dyn Target> {
     let client = Client::new(&below(options, dialect), around).unwrap();
-    let key = Secret::new("hush");
+    let key = SecretString::new("hush");
     match dialect {
         TargetDialect::AnthropicMessages => {
             let options = AnthropicOptions::new(AnthropicKey::ApiKey(key));
@@ -108,15 +108,15 @@ pub(crate) fn question(dialect: TargetDialect, stream: bool) -> Call {
     Call::new(Bytes::from(body), stream)
 }
 
-pub(crate) async fn frame(frames: &mut dyn Frames) -> Option<Result<Bytes, Failure>> {
+pub(crate) async fn frame(frames: &mut dyn FrameStream) -> Option<Result<Bytes, Failure>> {
     poll_fn(|context| frames.poll_frame(context)).await
 }
 
 /// All bytes of an answer, and how it ended.
-pub(crate) async fn read(answer: Answer) -> (Vec<u8>, Result<(), Failure>) {
+pub(crate) async fn read(answer: UpstreamResponse) -> (Vec<u8>, Result<(), Failure>) {
     match answer {
-        Answer::Whole { body, .. } => (body.to_vec(), Ok(())),
-        Answer::Stream(mut frames) => {
+        UpstreamResponse::Unstreamed { body, .. } => (body.to_vec(), Ok(())),
+        UpstreamResponse::Stream(mut frames) => {
             let mut whole = Vec::new();
             while let Some(next) = frame(frames.as_mut()).await {
                 match next {
@@ -166,7 +166,7 @@ pub(crate) fn beside<T>(pace: Pace, faults: Vec<Fault>, talk: impl AsyncFnOnce(S
 /// The simulated model's list of calls.
 pub(crate) async fn calls(address: SocketAddr) -> serde_json::Value {
     let client = Client::new(&options(address), &around()).unwrap();
-    let request: Request<'_> = Request {
+    let request: HttpRequest<'_> = HttpRequest {
         method: "GET",
         path: "/admin/calls",
         headers: &[],

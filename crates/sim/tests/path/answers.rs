@@ -5,7 +5,7 @@ use crate::target::{Deed, ObedientTarget, pieces, whole};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::Verdict;
+use seawall_pipeline::RequestOutcome;
 use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,15 +32,18 @@ const EXACT: Money = Money::from_nanos(20 * 3_000 + 8 * 15_000);
 #[test]
 fn a_whole_answer_passes_byte_for_byte_and_costs_what_the_vendor_says() {
     let (shop, strong, fast) = shop(&[], Deed::Answer, Deed::Answer);
-    assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
+    assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Unstreamed(whole()));
     let sent = strong.diary.lock().unwrap().calls[0].1.clone();
     assert_eq!(sent, body(false).replace("manga", "strong-model"));
     assert_eq!(fast.calls(), 0);
-    let books = shop.day();
-    assert_eq!((books.posted, books.held, shop.books.open()), (EXACT, Money::ZERO, 0));
+    let ledger = shop.day();
+    assert_eq!((ledger.posted, ledger.held, shop.ledger.open_reservations()), (EXACT, Money::ZERO, 0));
     let records = shop.records();
     assert_eq!(records.len(), 1);
-    assert_eq!((&records[0].verdict, records[0].attempts, records[0].cost), (&Verdict::Answered, 1, EXACT));
+    assert_eq!(
+        (&records[0].outcome, records[0].attempts, records[0].cost),
+        (&RequestOutcome::Answered, 1, EXACT)
+    );
     assert_eq!((records[0].target.as_deref(), records[0].usage.output), (Some("strong"), 8));
     assert_eq!(records[0].first_content, Some(Duration::from_millis(300)));
 }
@@ -49,9 +52,9 @@ fn a_whole_answer_passes_byte_for_byte_and_costs_what_the_vendor_says() {
 fn a_stream_passes_byte_for_byte_and_is_settled_at_its_end() {
     let (shop, _, _) = shop(&[], Deed::Answer, Deed::Answer);
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
-    assert_eq!((shop.day().posted, shop.books.open()), (EXACT, 0));
+    assert_eq!((shop.day().posted, shop.ledger.open_reservations()), (EXACT, 0));
     let record = &shop.records()[0];
-    assert_eq!((&record.verdict, record.cost), (&Verdict::Answered, EXACT));
+    assert_eq!((&record.outcome, record.cost), (&RequestOutcome::Answered, EXACT));
     // The first event has no content; the second came 50 ms after it.
     assert_eq!(record.first_content, Some(Duration::from_millis(350)));
     assert_eq!(record.ended, Timestamp::ZERO + Duration::from_millis(450));
@@ -62,9 +65,9 @@ fn a_whole_stream_whose_connection_does_not_end_is_answered_all_the_same() {
     let (shop, strong, _) = shop(&[Deed::StallAfter(pieces().len())], Deed::Answer, Deed::Answer);
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
     let record = &shop.records()[0];
-    assert_eq!((&record.verdict, record.cost), (&Verdict::Answered, EXACT));
+    assert_eq!((&record.outcome, record.cost), (&RequestOutcome::Answered, EXACT));
     assert_eq!(record.ended, Timestamp::ZERO + Duration::from_millis(450));
-    assert_eq!((strong.diary.lock().unwrap().streams_dropped, shop.books.open()), (1, 0));
+    assert_eq!((strong.diary.lock().unwrap().streams_dropped, shop.ledger.open_reservations()), (1, 0));
 }
 
 #[test]
@@ -75,14 +78,14 @@ fn throttled_twice_it_is_answered_by_the_third_attempt() {
     assert_eq!(shop.records()[0].attempts, 3);
     // A call that the vendor answered with an error costs nothing.
     assert_eq!(shop.day().posted, EXACT);
-    assert_eq!(shop.path.retry_counters().snapshot().retries, 2);
+    assert_eq!(shop.pipeline.retry_counters().snapshot().retries, 2);
 }
 
 #[test]
 fn a_target_that_is_down_is_left_alone_and_the_next_one_answers() {
     let (shop, strong, fast) = shop(&[], Deed::Status(503), Deed::Answer);
     for _ in 0..20 {
-        assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
+        assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Unstreamed(whole()));
     }
     // Five failures open its breaker.
     assert_eq!((strong.calls(), fast.calls()), (5, 20));
@@ -99,7 +102,9 @@ fn a_target_that_hangs_is_cut_and_the_next_one_answers() {
     let record = &shop.records()[0];
     assert_eq!(record.attempts, 2);
     // The cost of the cut attempt is unknown; at most its input.
-    assert!(record.cost > Money::ZERO && shop.day().posted == record.cost && shop.books.open() == 0);
+    assert!(
+        record.cost > Money::ZERO && shop.day().posted == record.cost && shop.ledger.open_reservations() == 0
+    );
 }
 
 #[test]
@@ -126,13 +131,17 @@ fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer
         assert!(last.starts_with(b"event: error\n"), "{last:?}");
         assert_eq!((strong.calls(), fast.calls()), (1, 0));
         let record = &shop.records()[0];
-        assert_eq!(record.verdict, Verdict::Interrupted(kind));
-        assert!(record.cost > Money::ZERO && shop.day().posted == record.cost && shop.books.open() == 0);
+        assert_eq!(record.outcome, RequestOutcome::Interrupted(kind));
+        assert!(
+            record.cost > Money::ZERO
+                && shop.day().posted == record.cost
+                && shop.ledger.open_reservations() == 0
+        );
     }
 }
 
 #[test]
-fn a_caller_who_goes_away_before_any_content_is_settled_and_told_of_as_well() {
+fn a_caller_that_disconnects_before_any_content_is_settled_and_recorded() {
     for stream in [true, false] {
         let (shop, strong, _) = shop(&[Deed::Status(429)], Deed::Answer, Deed::Answer);
         shop.ask_for(Duration::from_millis(500), PRIME, &body(stream));
@@ -140,23 +149,26 @@ fn a_caller_who_goes_away_before_any_content_is_settled_and_told_of_as_well() {
         assert_eq!(strong.calls(), 2, "thrown away in the middle of the second attempt");
         let records = shop.records();
         assert_eq!(records.len(), 1);
-        assert_eq!((&records[0].verdict, records[0].attempts), (&Verdict::Abandoned, 2));
+        assert_eq!((&records[0].outcome, records[0].attempts), (&RequestOutcome::Abandoned, 2));
         assert!(records[0].cost > Money::ZERO);
-        assert_eq!((shop.day().posted, shop.books.open()), (records[0].cost, 0));
+        assert_eq!((shop.day().posted, shop.ledger.open_reservations()), (records[0].cost, 0));
     }
 }
 
 #[test]
-fn a_caller_who_goes_away_closes_the_way_upstream_and_pays_what_was_delivered() {
+fn a_caller_that_disconnects_closes_the_upstream_response_and_pays_for_what_was_delivered() {
     let (shop, strong, _) = shop(&[], Deed::Answer, Deed::Answer);
     let seen = shop.ask(PRIME, &body(true), Some(2));
     shop.world.run();
     assert!(matches!(seen.lock().unwrap().as_ref(), Some(Seen::Stream(frames)) if frames.len() == 2));
     assert_eq!(strong.diary.lock().unwrap().streams_dropped, 1);
     let record = &shop.records()[0];
-    assert_eq!(record.verdict, Verdict::Abandoned);
+    assert_eq!(record.outcome, RequestOutcome::Abandoned);
     assert!(record.cost >= EXACT, "{}", record.cost);
-    assert_eq!((shop.day().posted, shop.day().held, shop.books.open()), (record.cost, Money::ZERO, 0));
+    assert_eq!(
+        (shop.day().posted, shop.day().held, shop.ledger.open_reservations()),
+        (record.cost, Money::ZERO, 0)
+    );
     // The abandoned permit did not count for or against the target, and its concurrency slot is free.
-    assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
+    assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Unstreamed(whole()));
 }

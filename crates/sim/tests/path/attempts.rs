@@ -1,10 +1,10 @@
-//! Attempt records: one per attempt, with the usage and cost of the books.
+//! Attempt records: one per attempt, with the usage and cost of the ledger.
 
 use crate::shop::{GUEST, PRIME, Shop, body};
 use crate::target::{Deed, ObedientTarget};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
-use seawall_pipeline::{AttemptEnding, Tier};
+use seawall_pipeline::{AttemptStatus, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ fn told(shop: &Shop) -> Money {
 }
 
 #[test]
-fn every_attempt_is_told_once_with_its_target_its_tier_and_its_end() {
+fn every_attempt_is_recorded_once_with_its_target_tier_and_outcome() {
     let shop = shop(&[Deed::Status(429), Deed::Status(529)], Deed::Answer);
     shop.ask_and_wait(PRIME, &body(true));
     shop.ask_and_wait(GUEST, &body(false));
     let usage = Usage { input: 20, output: 8, ..Usage::default() };
     let cost = Money::from_nanos(20 * 3_000 + 8 * 15_000);
     let failed =
-        |kind| ("strong".to_owned(), Tier::Prime, AttemptEnding::Failed(kind), Usage::default(), Money::ZERO);
-    let answered = |tier| ("strong".to_owned(), tier, AttemptEnding::Succeeded, usage, cost);
+        |kind| ("strong".to_owned(), Tier::Prime, AttemptStatus::Failed(kind), Usage::default(), Money::ZERO);
+    let answered = |tier| ("strong".to_owned(), tier, AttemptStatus::Succeeded, usage, cost);
     assert_eq!(
         shop.attempts(),
         [
@@ -44,17 +44,17 @@ fn every_attempt_is_told_once_with_its_target_its_tier_and_its_end() {
 }
 
 #[test]
-fn what_was_told_of_attempts_is_what_the_books_have_whatever_became_of_them() {
-    for (deed, give_up_after, ending) in [
-        (Deed::CutAfter(2), None, AttemptEnding::Failed(FailureKind::BrokeMidStream)),
-        (Deed::StallAfter(3), None, AttemptEnding::Failed(FailureKind::TimedOut)),
-        (Deed::Answer, Some(2), AttemptEnding::Abandoned),
+fn attempt_records_match_the_ledger_whatever_their_outcome() {
+    for (deed, give_up_after, status) in [
+        (Deed::CutAfter(2), None, AttemptStatus::Failed(FailureKind::BrokeMidStream)),
+        (Deed::StallAfter(3), None, AttemptStatus::Failed(FailureKind::TimedOut)),
+        (Deed::Answer, Some(2), AttemptStatus::Abandoned),
     ] {
         let shop = shop(&[deed], Deed::Answer);
         shop.ask(PRIME, &body(true), give_up_after);
         shop.world.run();
         let attempts = shop.attempts();
-        assert_eq!((attempts.len(), attempts[0].2), (1, ending));
+        assert_eq!((attempts.len(), attempts[0].2), (1, status));
         assert_eq!(attempts[0].3.input, 20, "told at the beginning");
         assert!(attempts[0].3.output > 8, "nobody told: it is the most that it can have been");
         assert_eq!((told(&shop), told(&shop) > Money::ZERO), (shop.day().posted, true));

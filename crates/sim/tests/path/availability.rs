@@ -6,8 +6,8 @@ use seawall_core::failure::{ANTHROPIC, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
-use seawall_pipeline::{AttemptEnding, Record, Rejection, Tier, Verdict};
-use seawall_provider::{Answer, Call, Calling, Target, TargetDialect};
+use seawall_pipeline::{AttemptStatus, Rejection, RequestOutcome, RequestRecord, Tier};
+use seawall_provider::{Call, CallFuture, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::{ModelTarget, World};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn shop_with(numbers: &Numbers, faults: &str) -> Shop {
 }
 
 /// Sends this many requests at this interval, and returns the records when all have ended.
-pub(crate) fn play(shop: &Shop, requests: u64, apart: Duration, stream: bool) -> Vec<Record> {
+pub(crate) fn play(shop: &Shop, requests: u64, apart: Duration, stream: bool) -> Vec<RequestRecord> {
     let began = shop.world.now();
     for number in 0..requests {
         shop.world.run_until(began + apart * u32::try_from(number).unwrap());
@@ -42,8 +42,8 @@ pub(crate) fn play(shop: &Shop, requests: u64, apart: Duration, stream: bool) ->
     records
 }
 
-pub(crate) fn answered(records: &[Record]) -> usize {
-    records.iter().filter(|record| record.verdict == Verdict::Answered).count()
+pub(crate) fn answered(records: &[RequestRecord]) -> usize {
+    records.iter().filter(|record| record.outcome == RequestOutcome::Answered).count()
 }
 
 fn wave(from: u64, to: u64, retry_after: &str) -> String {
@@ -62,37 +62,39 @@ fn a_wave_of_throttles_with_a_hint_is_waited_out() {
             let records = play(&shop, 180, Duration::from_millis(500), stream);
             let count = answered(&records);
             assert!(count >= 173, "{count} of 180 were answered");
-            let slowest = records.iter().map(|record| record.took).max().unwrap();
+            let slowest = records.iter().map(|record| record.duration).max().unwrap();
             assert!(slowest < Duration::from_secs(20), "{slowest:?}");
-            let target = &shop.path.targets()[0];
+            let target = &shop.pipeline.targets()[0];
             assert!(target.breaker.rejects.is_none() && target.pacing.rate.is_none());
         }
     }
 }
 
 #[test]
-fn who_cannot_wait_is_told_the_providers_own_wait() {
+fn a_request_that_cannot_wait_gets_the_providers_retry_after() {
     // Longer than the deadline of a request.
     let numbers = Numbers { targets: 1, api: Duration::from_secs(28), ..Numbers::default() };
     let shop = shop_with(&numbers, &wave(0, 60, "29s"));
     let throttled = shop.ask_and_wait(PRIME, &body(false));
-    let Seen::Rejected(Rejection::Exhausted { failure, .. }) = throttled else { panic!("{throttled:?}") };
-    assert_eq!(failure.hold(), Some(Duration::from_secs(29)));
+    let Seen::Rejected(Rejection::UpstreamFailed { failure, .. }) = throttled else {
+        panic!("{throttled:?}")
+    };
+    assert_eq!(failure.honoured_retry_after(), Some(Duration::from_secs(29)));
     let refused = shop.ask_and_wait(PRIME, &body(false));
-    let Seen::Rejected(Rejection::Unavailable { retry_after, worth_waiting, .. }) = refused else {
+    let Seen::Rejected(Rejection::Unavailable { retry_after, should_retry, .. }) = refused else {
         panic!("{refused:?}")
     };
-    let held = shop.path.targets()[0].pacing.held_for;
-    assert_eq!((retry_after, worth_waiting), (Some(held), true));
+    let held = shop.pipeline.targets()[0].pacing.retry_after;
+    assert_eq!((retry_after, should_retry), (Some(held), true));
     assert!(Duration::from_secs(28) < held && held <= Duration::from_secs(29), "{held:?}");
 }
 
 #[test]
-fn a_target_that_is_held_back_leaves_its_requests_to_the_next() {
+fn a_throttled_target_leaves_its_requests_to_the_next() {
     let shop = shop(2, &wave(0, 30, "5s").replace("\"from\"", "\"model\": \"sonnet\", \"from\""));
     let records = play(&shop, 40, Duration::from_millis(500), true);
     assert_eq!(answered(&records), 40);
-    let slowest = records.iter().map(|record| record.took).max().unwrap();
+    let slowest = records.iter().map(|record| record.duration).max().unwrap();
     assert!(slowest < Duration::from_secs(4), "{slowest:?}");
 }
 
@@ -105,9 +107,9 @@ fn throttles_without_a_hint_open_the_breaker_as_before() {
         shop.ask_and_wait(PRIME, &body(false));
         shop.world.run_until(shop.world.now() + Duration::from_millis(500));
     }
-    let target = &shop.path.targets()[0];
+    let target = &shop.pipeline.targets()[0];
     assert!(target.breaker.rejects.is_some(), "{target:?}");
-    assert_eq!((target.pacing.rate, target.pacing.held_for), (None, Duration::ZERO));
+    assert_eq!((target.pacing.rate, target.pacing.retry_after), (None, Duration::ZERO));
 }
 
 #[test]
@@ -115,7 +117,7 @@ fn a_provider_that_goes_on_throttling_after_three_hints_counts_as_failing() {
     let shop = shop(1, &wave(0, 600, "1s"));
     let records = play(&shop, 240, Duration::from_millis(500), false);
     assert_eq!(answered(&records), 0);
-    assert!(shop.path.targets()[0].breaker.rejects.is_some());
+    assert!(shop.pipeline.targets()[0].breaker.rejects.is_some());
 }
 
 fn slow(by: &str) -> String {
@@ -123,12 +125,12 @@ fn slow(by: &str) -> String {
 }
 
 #[test]
-fn targets_that_take_five_seconds_to_begin_answer_everybody() {
+fn targets_that_take_five_seconds_to_start_answer_all_requests() {
     for targets in [1, 2] {
         let shop = shop(targets, &slow("5s"));
         let records = play(&shop, 60, Duration::from_millis(500), true);
         assert_eq!(answered(&records), 60, "with {targets} targets");
-        let panic_calls: u64 = shop.path.targets().iter().map(|target| target.panic_calls).sum();
+        let panic_calls: u64 = shop.pipeline.targets().iter().map(|target| target.panic_calls).sum();
         assert!(targets == 2 || panic_calls > 0, "it was blocked for slow answers");
     }
 }
@@ -138,7 +140,7 @@ fn whole_answers_that_take_long_open_no_breaker() {
     let shop = shop(1, &slow("6s"));
     let records = play(&shop, 14, Duration::from_secs(1), false);
     assert_eq!(answered(&records), 14);
-    let target = &shop.path.targets()[0];
+    let target = &shop.pipeline.targets()[0];
     assert!(target.breaker.rejects.is_none() && target.panic_calls == 0, "{target:?}");
 }
 
@@ -147,7 +149,7 @@ fn whole_answers_that_become_slow_are_noticed_by_their_time_per_token() {
     let shop = shop(1, r#"[{"from": "100s", "fault": {"kind": "slow", "by": "12s"}}]"#);
     let records = play(&shop, 300, Duration::from_millis(500), false);
     assert_eq!(answered(&records), 300, "slow is not dead");
-    assert!(shop.path.targets()[0].panic_calls > 0);
+    assert!(shop.pipeline.targets()[0].panic_calls > 0);
 }
 
 #[test]
@@ -156,11 +158,11 @@ fn an_attempt_that_sends_nothing_in_its_time_has_failed() {
     for stream in [true, false] {
         assert!(matches!(
             shop.ask_and_wait(PRIME, &body(stream)),
-            Seen::Rejected(Rejection::Exhausted { .. })
+            Seen::Rejected(Rejection::UpstreamFailed { .. })
         ));
     }
     let endings: Vec<_> = shop.attempts().iter().map(|attempt| attempt.2).collect();
-    assert_eq!(endings, [AttemptEnding::Failed(FailureKind::TimedOut); 2]);
+    assert_eq!(endings, [AttemptStatus::Failed(FailureKind::TimedOut); 2]);
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn a_first_target_that_hangs_costs_five_seconds_and_not_its_whole_time() {
         );
         let before = shop.world.now();
         assert!(!matches!(shop.ask_and_wait(PRIME, &body(stream)), Seen::Rejected(_)));
-        let took = shop.records().last().unwrap().took;
+        let took = shop.records().last().unwrap().duration;
         assert!(took <= Duration::from_secs(most), "{took:?} (stream {stream}, warm {warm}) at {before:?}");
         assert_eq!(shop.records().last().unwrap().target.as_deref(), Some("fast"));
     }
@@ -191,21 +193,22 @@ fn a_blip_closes_a_single_target_for_five_seconds_and_not_for_a_minute() {
     shop.world.run_until(began);
     (0..8).for_each(|_| drop(shop.ask(PRIME, &body(false), None)));
     shop.world.run_until(began + Duration::from_millis(400));
-    let target = &shop.path.targets()[0];
+    let target = &shop.pipeline.targets()[0];
     assert!(target.breaker.rejects.is_some(), "{target:?}");
     for number in 1..40 {
         shop.world.run_until(began + Duration::from_millis(400 + number * 250));
         shop.ask(PRIME, &body(false), None);
     }
     assert_eq!(shop.world.run(), 0);
-    let refused = shop.arrivals().into_iter().filter(|(_, record)| record.verdict != Verdict::Answered);
+    let refused =
+        shop.arrivals().into_iter().filter(|(_, record)| record.outcome != RequestOutcome::Answered);
     let last = refused.map(|(arrived, _)| arrived - began).max().unwrap();
     // Five seconds from when the breaker opened, and one call.
     assert!(Duration::from_secs(4) < last && last < Duration::from_millis(8_500), "{last:?}");
 }
 
 #[test]
-fn a_blip_of_the_last_target_is_short_while_the_other_is_set_aside() {
+fn a_blip_of_the_last_target_is_short_while_the_other_is_ejected() {
     let faults = r#"[
         {"model": "sonnet", "to": "50s", "fault": {"kind": "overlong", "tokens": 400, "at_once": true}},
         {"model": "haiku", "from": "60s", "to": "60300ms", "fault": {"kind": "status", "status": 500}}]"#;
@@ -213,7 +216,7 @@ fn a_blip_of_the_last_target_is_short_while_the_other_is_set_aside() {
     for _ in 0..3 {
         shop.ask_and_wait(PRIME, &body(false));
     }
-    let [fast, strong] = &shop.path.targets()[..] else { panic!("two targets") };
+    let [fast, strong] = &shop.pipeline.targets()[..] else { panic!("two targets") };
     assert!(strong.overruns.1.is_some() && fast.overruns.1.is_none(), "{strong:?}");
     let began = Timestamp::ZERO + Duration::from_secs(60);
     shop.world.run_until(began);
@@ -223,7 +226,8 @@ fn a_blip_of_the_last_target_is_short_while_the_other_is_set_aside() {
         shop.ask(PRIME, &body(false), None);
     }
     assert_eq!(shop.world.run(), 0);
-    let refused = shop.arrivals().into_iter().filter(|(_, record)| record.verdict != Verdict::Answered);
+    let refused =
+        shop.arrivals().into_iter().filter(|(_, record)| record.outcome != RequestOutcome::Answered);
     let last = refused.map(|(arrived, _)| arrived - began).max().unwrap();
     assert!(last < Duration::from_millis(8_500), "{last:?}");
 }
@@ -249,13 +253,13 @@ impl Target for Touchy {
         TargetDialect::AnthropicMessages
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
+    fn call(&self, call: Call) -> CallFuture<'_> {
         Box::pin(async move {
             self.0.sleep(Duration::from_millis(50)).await;
             if call.body.windows(5).any(|bytes| bytes == b"crash") {
                 return Err(ANTHROPIC.classify(500, None).into());
             }
-            Ok(Answer::Whole { body: whole(), told: None })
+            Ok(UpstreamResponse::Unstreamed { body: whole(), report: None })
         })
     }
 }
@@ -273,12 +277,12 @@ fn one_callers_failures_close_a_route_to_that_caller_alone() {
     for _ in 0..12 {
         assert!(matches!(shop.ask_and_wait(HOSTILE, &crash), Seen::Rejected(_)));
     }
-    let open = shop.path.targets()[0].breaker;
-    assert!(open.rejects.is_some() && open.is_open_for_one, "{open:?}");
+    let open = shop.pipeline.targets()[0].breaker;
+    assert!(open.rejects.is_some() && open.is_open_for_one_caller, "{open:?}");
     for _ in 0..20 {
-        assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
+        assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Unstreamed(whole()));
         assert!(matches!(shop.ask_and_wait(HOSTILE, &crash), Seen::Rejected(_)));
     }
-    assert!(shop.path.targets()[0].breaker.rejects.is_none());
+    assert!(shop.pipeline.targets()[0].breaker.rejects.is_none());
     assert_eq!(shop.day().held, Money::ZERO);
 }

@@ -3,7 +3,8 @@
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use seawall_pipeline::callers::{
-    Caller, CallerDirectory, CallerOptions, Callers, Finding, ListedKeys, NotKnown, ProofKind, Proven,
+    Caller, CallerDirectory, CallerIdentity, CallerOptions, CallerResolver, CredentialKind, DirectoryLookup,
+    IdentifyError, StaticKeys,
 };
 use seawall_sim::World;
 use seawall_store::{CallerRecord, StoreError};
@@ -40,12 +41,12 @@ pub(crate) fn hash(of: u8) -> [u8; 32] {
     [of; 32]
 }
 
-pub(crate) fn key(of: u8) -> Proven {
-    Proven::Credential { hash: hash(of), proof: ProofKind::Key, tier: None }
+pub(crate) fn key(of: u8) -> CallerIdentity {
+    CallerIdentity::Credential { hash: hash(of), kind: CredentialKind::Key, tier: None }
 }
 
-pub(crate) fn subject(of: u8) -> Proven {
-    Proven::Credential { hash: hash(of), proof: ProofKind::Token, tier: Some(Tier::Standard) }
+pub(crate) fn subject(of: u8) -> CallerIdentity {
+    CallerIdentity::Credential { hash: hash(of), kind: CredentialKind::Token, tier: Some(Tier::Standard) }
 }
 
 impl ObedientDirectory {
@@ -54,12 +55,12 @@ impl ObedientDirectory {
         Arc::new(Self { world: world.clone(), state: Mutex::new(state) })
     }
 
-    pub(crate) fn add(&self, of: u8, tier: Tier, clamp: Option<Ceiling>) {
+    pub(crate) fn add(&self, of: u8, tier: Tier, ceiling: Option<Ceiling>) {
         let record = CallerRecord {
             caller: 1_000 + u64::from(of),
             name: "somebody".into(),
             tier,
-            clamp,
+            ceiling,
             created: UtcTime::from_nanos(0),
             revoked: None,
         };
@@ -83,7 +84,7 @@ impl ObedientDirectory {
 }
 
 impl CallerDirectory for ObedientDirectory {
-    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
+    fn find(&self, hash: &[u8; 32]) -> DirectoryLookup<'_> {
         let hash = *hash;
         Box::pin(async move {
             let manner = {
@@ -92,7 +93,7 @@ impl CallerDirectory for ObedientDirectory {
                 state.manner
             };
             match manner {
-                Manner::Away => return Err(StoreError::away("test", "told so")),
+                Manner::Away => return Err(StoreError::unavailable("test", "told so")),
                 Manner::Late(wait) => self.world.sleep(wait).await,
                 Manner::Prompt => {}
             }
@@ -105,7 +106,7 @@ impl CallerDirectory for ObedientDirectory {
 pub(crate) struct Desk {
     pub(crate) world: World,
     pub(crate) directory: Arc<ObedientDirectory>,
-    pub(crate) callers: Arc<Callers>,
+    pub(crate) callers: Arc<CallerResolver>,
 }
 
 impl Desk {
@@ -113,29 +114,29 @@ impl Desk {
         let world = World::new(11);
         let directory = ObedientDirectory::new(&world);
         let options = CallerOptions {
-            keys: ListedKeys::default(),
+            keys: StaticKeys::default(),
             directory: Some(Arc::<ObedientDirectory>::clone(&directory)),
-            believe_for: BELIEVED,
-            find_within: WITHIN,
-            guests,
+            cache_ttl: BELIEVED,
+            lookup_timeout: WITHIN,
+            allows_guests: guests,
         };
-        Self { world, directory, callers: Arc::new(Callers::new(options)) }
+        Self { world, directory, callers: Arc::new(CallerResolver::new(options)) }
     }
 
     /// Starts a lookup in a task of its own; the result is available when the world has run.
-    pub(crate) fn ask(&self, proven: Proven) -> Arc<Mutex<Option<Result<Caller, NotKnown>>>> {
+    pub(crate) fn ask(&self, identity: CallerIdentity) -> Arc<Mutex<Option<Result<Caller, IdentifyError>>>> {
         let answer = Arc::new(Mutex::new(None));
         let (callers, world, told) = (Arc::clone(&self.callers), self.world.clone(), Arc::clone(&answer));
         self.world.spawn(async move {
-            let found = callers.find(&world, &proven).await;
+            let found = callers.find(&world, &identity).await;
             *told.lock().unwrap() = Some(found);
         });
         answer
     }
 
     /// Looks up and waits for the result.
-    pub(crate) fn find(&self, proven: Proven) -> Result<Caller, NotKnown> {
-        let answer = self.ask(proven);
+    pub(crate) fn find(&self, identity: CallerIdentity) -> Result<Caller, IdentifyError> {
+        let answer = self.ask(identity);
         self.world.run();
         answer.lock().unwrap().take().unwrap()
     }

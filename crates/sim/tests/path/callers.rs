@@ -2,7 +2,7 @@
 
 use crate::caller_directory::{BELIEVED, Desk, Manner, WITHIN, hash, key, subject};
 use seawall_core::vocabulary::{Ceiling, Tier};
-use seawall_pipeline::callers::{Caller, NotKnown, TierOrigin, number_of};
+use seawall_pipeline::callers::{Caller, IdentifyError, TierOrigin, caller_id_of};
 use std::future::Future as _;
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -12,23 +12,23 @@ const MOMENT: Duration = Duration::from_nanos(1);
 
 fn found(of: u8, tier: Tier) -> Caller {
     let id = 1_000 + u64::from(of);
-    Caller { id, tier, origin: TierOrigin::Directory, routes: None, is_clamped: false, network: None }
+    Caller { id, tier, origin: TierOrigin::Directory, routes: None, is_suspended: false, network: None }
 }
 
 fn fallback(of: u8) -> Caller {
-    let id = number_of(&hash(of));
+    let id = caller_id_of(&hash(of));
     Caller {
         id,
         tier: Tier::Guest,
         origin: TierOrigin::Fallback,
         routes: None,
-        is_clamped: false,
+        is_suspended: false,
         network: None,
     }
 }
 
 #[test]
-fn the_directory_is_believed_for_as_long_as_settings_say() {
+fn a_directory_lookup_is_cached_as_long_as_configured() {
     let desk = Desk::new(true);
     desk.directory.add(1, Tier::Prime, None);
     assert_eq!(desk.find(key(1)), Ok(found(1, Tier::Prime)));
@@ -37,73 +37,73 @@ fn the_directory_is_believed_for_as_long_as_settings_say() {
     assert_eq!(desk.find(key(1)), Ok(found(1, Tier::Prime)));
     assert_eq!(desk.directory.asked(), 1);
     desk.wait(MOMENT);
-    assert_eq!(desk.find(key(1)), Err(NotKnown::Revoked));
+    assert_eq!(desk.find(key(1)), Err(IdentifyError::Revoked));
     assert_eq!(desk.directory.asked(), 2);
 }
 
 #[test]
-fn a_slow_answer_is_believed_from_the_moment_of_the_question() {
+fn a_slow_lookup_is_cached_from_its_start() {
     let desk = Desk::new(true);
     desk.directory.add(1, Tier::Prime, None);
     desk.directory.behave(Manner::Late(WITHIN));
     assert_eq!(desk.find(key(1)), Ok(found(1, Tier::Prime)), "ready at the last moment is in time");
     desk.wait(BELIEVED - WITHIN - MOMENT);
-    assert!(desk.callers.known(&key(1), desk.world.now()).is_some());
+    assert!(desk.callers.find_cached(&key(1), desk.world.now()).is_some());
     desk.wait(MOMENT);
-    assert!(desk.callers.known(&key(1), desk.world.now()).is_none());
+    assert!(desk.callers.find_cached(&key(1), desk.world.now()).is_none());
 }
 
 #[test]
-fn a_revocation_here_counts_at_once_even_against_an_answer_in_the_air() {
+fn a_local_revocation_takes_effect_at_once_even_during_a_lookup() {
     let desk = Desk::new(true);
     desk.directory.add(1, Tier::Prime, None);
     assert!(desk.find(key(1)).is_ok());
     desk.directory.revoke(1);
-    desk.callers.forget(&hash(1));
-    assert_eq!(desk.find(key(1)), Err(NotKnown::Revoked));
+    desk.callers.invalidate(&hash(1));
+    assert_eq!(desk.find(key(1)), Err(IdentifyError::Revoked));
 
     // The lookup has read the record, and the entry is invalidated before the lookup returns.
     desk.directory.add(2, Tier::Prime, None);
     desk.directory.behave(Manner::Late(Duration::from_millis(10)));
     let early = desk.ask(key(2));
     desk.world.run_until(desk.world.now() + Duration::from_millis(9));
-    desk.callers.forget(&hash(2));
+    desk.callers.invalidate(&hash(2));
     desk.world.run();
     assert_eq!(early.lock().unwrap().take(), Some(Ok(found(2, Tier::Prime))));
-    assert_eq!(desk.callers.known(&key(2), desk.world.now()), None, "it was not remembered");
+    assert_eq!(desk.callers.find_cached(&key(2), desk.world.now()), None, "it was not remembered");
 }
 
 #[test]
-fn nobody_is_unknown_for_longer_than_a_second() {
+fn an_unknown_credential_is_cached_for_at_most_a_second() {
     let desk = Desk::new(true);
-    assert_eq!(desk.find(key(1)), Err(NotKnown::Unknown));
+    assert_eq!(desk.find(key(1)), Err(IdentifyError::Unknown));
     desk.directory.add(1, Tier::Standard, None);
     desk.wait(Duration::from_secs(1) - MOMENT);
-    assert_eq!((desk.find(key(1)), desk.directory.asked()), (Err(NotKnown::Unknown), 1));
+    assert_eq!((desk.find(key(1)), desk.directory.asked()), (Err(IdentifyError::Unknown), 1));
     desk.wait(MOMENT);
     assert_eq!(desk.find(key(1)), Ok(found(1, Tier::Standard)));
 }
 
 #[test]
-fn an_issuers_caller_needs_no_record_and_may_have_one() {
+fn a_caller_of_an_issuer_needs_no_record_but_may_have_one() {
     let desk = Desk::new(true);
     let caller = desk.find(subject(1)).unwrap();
-    assert_eq!((caller.id, caller.tier), (number_of(&hash(1)), Tier::Standard));
+    assert_eq!((caller.id, caller.tier), (caller_id_of(&hash(1)), Tier::Standard));
     assert_eq!(caller.origin, TierOrigin::Issuer);
     desk.wait(Duration::from_secs(9));
     assert!(desk.find(subject(1)).is_ok());
-    assert_eq!(desk.directory.asked(), 1, "proven, so remembered as long as everybody");
+    assert_eq!(desk.directory.asked(), 1, "identity, so remembered as long as everybody");
     desk.directory.add(2, Tier::Prime, Some(Ceiling::None));
-    assert_eq!(desk.find(subject(2)), Ok(Caller { is_clamped: true, ..found(2, Tier::Prime) }));
+    assert_eq!(desk.find(subject(2)), Ok(Caller { is_suspended: true, ..found(2, Tier::Prime) }));
     desk.directory.add(3, Tier::Prime, Some(Ceiling::Fast));
     assert_eq!(desk.find(subject(3)), Ok(found(3, Tier::Prime)));
     desk.directory.revoke(3);
-    desk.callers.forget(&hash(3));
-    assert_eq!(desk.find(subject(3)), Err(NotKnown::Revoked));
+    desk.callers.invalidate(&hash(3));
+    assert_eq!(desk.find(subject(3)), Err(IdentifyError::Revoked));
 }
 
 #[test]
-fn who_cannot_be_looked_up_is_a_guest_and_waits_no_longer_than_allowed() {
+fn a_caller_that_cannot_be_looked_up_is_a_guest_after_the_timeout() {
     let desk = Desk::new(true);
     desk.directory.add(1, Tier::Prime, None);
     assert!(desk.find(key(1)).is_ok());
@@ -122,35 +122,35 @@ fn who_cannot_be_looked_up_is_a_guest_and_waits_no_longer_than_allowed() {
 }
 
 #[test]
-fn what_was_revoked_stays_so_while_the_directory_is_away() {
+fn a_revocation_holds_while_the_directory_is_unavailable() {
     let desk = Desk::new(true);
     desk.directory.add(1, Tier::Prime, None);
     desk.directory.revoke(1);
-    assert_eq!(desk.find(key(1)), Err(NotKnown::Revoked));
+    assert_eq!(desk.find(key(1)), Err(IdentifyError::Revoked));
     desk.wait(BELIEVED);
     desk.directory.behave(Manner::Away);
-    assert_eq!(desk.find(key(1)), Err(NotKnown::Revoked));
+    assert_eq!(desk.find(key(1)), Err(IdentifyError::Revoked));
     assert_eq!(desk.callers.fallbacks(), 0);
 }
 
 #[test]
-fn where_guests_may_not_ask_a_made_up_key_is_no_way_in() {
+fn an_invented_key_grants_no_access_where_guests_are_not_allowed() {
     let desk = Desk::new(false);
     desk.directory.add(1, Tier::Prime, None);
     assert!(desk.find(key(1)).is_ok());
-    assert_eq!(desk.find(key(2)), Err(NotKnown::Unknown));
+    assert_eq!(desk.find(key(2)), Err(IdentifyError::Unknown));
     desk.wait(BELIEVED);
     desk.directory.behave(Manner::Away);
     assert_eq!(desk.find(key(1)), Ok(fallback(1)), "it was known");
     for unseen in [2, 3] {
-        assert_eq!(desk.find(key(unseen)), Err(NotKnown::Unreachable));
+        assert_eq!(desk.find(key(unseen)), Err(IdentifyError::DirectoryUnavailable));
     }
-    assert_eq!(desk.find(subject(4)), Ok(fallback(4)), "its issuer has proven it");
+    assert_eq!(desk.find(subject(4)), Ok(fallback(4)), "its issuer has identity it");
     assert_eq!(desk.callers.fallbacks(), 2);
 }
 
 #[test]
-fn one_look_up_serves_all_who_ask_at_once() {
+fn one_lookup_serves_all_concurrent_requests() {
     let desk = Desk::new(true);
     desk.directory.add(1, Tier::Prime, None);
     desk.directory.behave(Manner::Late(Duration::from_millis(20)));
@@ -160,7 +160,7 @@ fn one_look_up_serves_all_who_ask_at_once() {
     for answer in answers {
         assert_eq!(answer.lock().unwrap().take(), Some(Ok(found(1, Tier::Prime))));
     }
-    assert_eq!(other.lock().unwrap().take(), Some(Err(NotKnown::Unknown)));
+    assert_eq!(other.lock().unwrap().take(), Some(Err(IdentifyError::Unknown)));
     assert_eq!(desk.directory.asked(), 2);
 
     desk.wait(BELIEVED);
@@ -174,16 +174,16 @@ fn one_look_up_serves_all_who_ask_at_once() {
 }
 
 #[test]
-fn who_follows_a_look_up_that_is_given_up_makes_the_next() {
+fn a_follower_of_a_cancelled_lookup_leads_the_next() {
     let desk = Desk::new(true);
     desk.directory.add(1, Tier::Prime, None);
     desk.directory.behave(Manner::Late(Duration::from_millis(20)));
-    let proven = key(1);
+    let identity = key(1);
     let mut context = Context::from_waker(Waker::noop());
     let (follower, other) = {
-        let mut leader = pin!(desk.callers.find(&desk.world, &proven));
+        let mut leader = pin!(desk.callers.find(&desk.world, &identity));
         assert!(leader.as_mut().poll(&mut context).is_pending());
-        let followers = (desk.ask(proven), desk.ask(proven));
+        let followers = (desk.ask(identity), desk.ask(identity));
         desk.world.run_until(desk.world.now() + Duration::from_millis(5));
         followers
     };

@@ -5,7 +5,7 @@ use proptest::collection;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::callers::{NotKnown, TierOrigin};
+use seawall_pipeline::callers::{IdentifyError, TierOrigin};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ enum Entry {
     Revoked,
 }
 
-type Seen = Result<(Tier, TierOrigin), NotKnown>;
+type Seen = Result<(Tier, TierOrigin), IdentifyError>;
 
 #[derive(Default)]
 struct Model {
@@ -71,8 +71,8 @@ impl Model {
             return Self::means(entry, is_subject);
         }
         match last.map(|(_, _, entry)| entry) {
-            Some(Entry::Revoked) => Err(NotKnown::Revoked),
-            None | Some(Entry::Nothing) if !is_subject && !guests => Err(NotKnown::Unreachable),
+            Some(Entry::Revoked) => Err(IdentifyError::Revoked),
+            None | Some(Entry::Nothing) if !is_subject && !guests => Err(IdentifyError::DirectoryUnavailable),
             _ => {
                 self.fallbacks += 1;
                 Ok((Tier::Guest, TierOrigin::Fallback))
@@ -82,10 +82,10 @@ impl Model {
 
     fn means(entry: Entry, is_subject: bool) -> Seen {
         match entry {
-            Entry::Revoked => Err(NotKnown::Revoked),
+            Entry::Revoked => Err(IdentifyError::Revoked),
             Entry::Has(tier) => Ok((tier, TierOrigin::Directory)),
             Entry::Nothing if is_subject => Ok((Tier::Standard, TierOrigin::Issuer)),
-            Entry::Nothing => Err(NotKnown::Unknown),
+            Entry::Nothing => Err(IdentifyError::Unknown),
         }
     }
 }
@@ -123,7 +123,7 @@ proptest! {
                         model.revoked.entry(of).or_insert(now);
                     }
                     if tells {
-                        desk.callers.forget(&hash(of));
+                        desk.callers.invalidate(&hash(of));
                         model.answers.retain(|(who, _, _)| *who != of);
                     }
                 }

@@ -4,7 +4,7 @@ use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, callers, question};
 use crate::target::{Deed, ObedientTarget};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{Rejection, Tier, Verdict};
+use seawall_pipeline::{Rejection, RequestOutcome, Tier};
 use seawall_sim::World;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Talk {
         let seen = self.shop.ask_as(question(1, key, &body.to_string()));
         self.shop.world.run();
         match seen.lock().unwrap().take().unwrap() {
-            Seen::Whole(body) => serde_json::from_slice(&body).unwrap(),
+            Seen::Unstreamed(body) => serde_json::from_slice(&body).unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -54,7 +54,7 @@ impl Talk {
 
     /// How long the last request took.
     fn took(&self) -> Duration {
-        self.shop.records().last().unwrap().took
+        self.shop.records().last().unwrap().duration
     }
 }
 
@@ -79,7 +79,7 @@ fn events(seen: Seen) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn the_strong_model_answers_and_says_so() {
+fn the_strong_model_answers_and_is_reported() {
     let talk = Talk::new(Deed::Answer, Deed::Answer);
     let answer = talk.ask(PRIME, &json!({ "message": "おすすめは？", "session": "s1", "request_id": "r1" }));
     assert_eq!(answer["answer"], WORDS);
@@ -90,11 +90,11 @@ fn the_strong_model_answers_and_says_so() {
     );
     assert_eq!((&answer["usage"]["output"], &answer["cost"]), (&8.into(), &"0.000180000".into()));
     assert_eq!((talk.strong.calls(), talk.fast.calls()), (1, 0));
-    assert_eq!((talk.shop.books.open(), talk.shop.day().posted.as_nanos()), (0, 180_000));
+    assert_eq!((talk.shop.ledger.open_reservations(), talk.shop.day().posted.as_nanos()), (0, 180_000));
 }
 
 #[test]
-fn a_stream_is_told_piece_by_piece_and_ends_with_how_it_came_about() {
+fn a_stream_is_sent_in_pieces_and_ends_with_its_details() {
     let talk = Talk::new(Deed::Answer, Deed::Answer);
     let seen = talk.shop.ask_as(question(
         1,
@@ -124,7 +124,7 @@ fn a_strong_model_that_hangs_is_left_in_time_for_the_fast_one() {
         let started = talk.fast.diary.lock().unwrap().calls[0].0 - asked;
         assert!(started <= Duration::from_millis(1_900), "{started:?}");
         assert!(record.first_content.is_none_or(|first| first <= Duration::from_secs(3)), "{record:?}");
-        assert_eq!((talk.shop.books.open(), talk.shop.day().held), (0, Money::ZERO));
+        assert_eq!((talk.shop.ledger.open_reservations(), talk.shop.day().held), (0, Money::ZERO));
     }
 }
 
@@ -137,12 +137,12 @@ fn with_every_model_hanging_all_are_answered_within_three_seconds() {
         assert!(answer["answer"].as_str().is_some_and(|text| !text.is_empty()));
         assert!(talk.took() <= Duration::from_secs(3), "{:?}", talk.took());
     }
-    assert!(talk.shop.records().iter().all(|record| record.verdict == Verdict::Answered));
-    assert_eq!((talk.shop.books.open(), talk.shop.day().held), (0, Money::ZERO));
+    assert!(talk.shop.records().iter().all(|record| record.outcome == RequestOutcome::Answered));
+    assert_eq!((talk.shop.ledger.open_reservations(), talk.shop.day().held), (0, Money::ZERO));
 }
 
 #[test]
-fn what_broke_off_before_anybody_read_it_is_replaced() {
+fn an_answer_that_breaks_off_before_delivery_is_replaced() {
     let talk = Talk::new(Deed::CutAfter(2), Deed::Answer);
     let answer = talk.said("おすすめは？");
     assert_eq!((told(&answer).0, &answer["answer"]), ("fast_model", &WORDS.into()));
@@ -150,7 +150,7 @@ fn what_broke_off_before_anybody_read_it_is_replaced() {
 }
 
 #[test]
-fn what_broke_off_after_somebody_read_it_says_so_and_nothing_follows() {
+fn an_answer_that_breaks_off_after_delivery_is_interrupted_and_nothing_follows() {
     let talk = Talk::new(Deed::CutAfter(2), Deed::Answer);
     let body = json!({ "message": "おすすめは？", "stream": true }).to_string();
     let seen = talk.shop.ask_as(question(1, PRIME, &body));
@@ -160,7 +160,7 @@ fn what_broke_off_after_somebody_read_it_says_so_and_nothing_follows() {
     assert_eq!(names, ["text", "interrupted"]);
     assert_eq!(events[1].1["delivered"], 6);
     assert_eq!(talk.fast.calls(), 0);
-    assert!(matches!(talk.shop.records()[0].verdict, Verdict::Interrupted(_)));
+    assert!(matches!(talk.shop.records()[0].outcome, RequestOutcome::Interrupted(_)));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn an_answer_is_kept_for_its_caller_alone_and_served_stale_when_models_fail() {
 }
 
 #[test]
-fn a_guest_is_served_from_the_shelf_while_it_is_fresh() {
+fn a_guest_is_served_from_the_cache_while_it_is_fresh() {
     let talk = Talk::new(Deed::Answer, Deed::Answer);
     let ask = json!({ "message": "おすすめは？" });
     // Guests do not get the strong model.
@@ -209,13 +209,13 @@ fn a_guest_is_served_from_the_shelf_while_it_is_fresh() {
 }
 
 #[test]
-fn many_who_ask_the_same_at_once_make_one_call() {
+fn concurrent_equal_questions_make_one_call() {
     let talk = Talk::new(Deed::Answer, Deed::Answer);
     let body = json!({ "message": "おすすめは？" }).to_string();
     let seen: Vec<_> = (0..500).map(|id| talk.shop.ask_as(question(id, PRIME, &body))).collect();
     talk.shop.world.run();
     for seen in seen {
-        let Some(Seen::Whole(body)) = seen.lock().unwrap().take() else { panic!("not answered") };
+        let Some(Seen::Unstreamed(body)) = seen.lock().unwrap().take() else { panic!("not answered") };
         let answer: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(answer["answer"], WORDS);
     }
@@ -223,21 +223,21 @@ fn many_who_ask_the_same_at_once_make_one_call() {
 }
 
 #[test]
-fn who_leads_and_goes_away_hands_the_lead_on() {
+fn a_leader_that_disconnects_passes_the_lead_on() {
     let talk = Talk::new(Deed::Answer, Deed::Answer);
     let body = json!({ "message": "おすすめは？" }).to_string();
     talk.shop.send_for(Duration::from_millis(100), question(1, PRIME, &body));
     talk.shop.world.run_until(talk.shop.world.now() + Duration::from_millis(1));
     let waits = talk.shop.ask_as(question(2, PRIME, &body));
     talk.shop.world.run();
-    let Some(Seen::Whole(body)) = waits.lock().unwrap().take() else { panic!("not answered") };
+    let Some(Seen::Unstreamed(body)) = waits.lock().unwrap().take() else { panic!("not answered") };
     let answer: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!((told(&answer).0, talk.strong.calls()), ("strong_model", 2));
-    assert_eq!((talk.shop.books.open(), talk.shop.day().held), (0, Money::ZERO));
+    assert_eq!((talk.shop.ledger.open_reservations(), talk.shop.day().held), (0, Money::ZERO));
 }
 
 #[test]
-fn a_blocked_question_is_answered_without_a_call_and_a_blocked_answer_hurts_nobodys_health() {
+fn a_blocked_question_needs_no_call_and_a_blocked_answer_does_not_count_as_a_failure() {
     let numbers =
         Numbers { deny: vec!["灯台守".to_owned(), "forbidden".to_owned()], ..Numbers::default() };
     let talk = Talk::with(Deed::Answer, Deed::Answer, &numbers);
@@ -257,7 +257,7 @@ fn a_blocked_question_is_answered_without_a_call_and_a_blocked_answer_hurts_nobo
     let events = events(seen.lock().unwrap().take().unwrap());
     assert_eq!(events.last().unwrap().0, "interrupted");
     assert!(events.iter().all(|(_, data)| !data.to_string().contains("灯台守")), "{events:?}");
-    assert_eq!((talk.shop.books.open(), talk.shop.day().held), (0, Money::ZERO));
+    assert_eq!((talk.shop.ledger.open_reservations(), talk.shop.day().held), (0, Money::ZERO));
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_history_is_trimmed_and_a_message_that_is_too_long_costs_nothing() {
 }
 
 #[test]
-fn a_caller_whose_day_is_spent_is_answered_without_models() {
+fn a_caller_with_a_spent_daily_budget_is_answered_without_models() {
     // Each request may cost a tenth of a cent, and the caller's daily budget covers some of them.
     let numbers = Numbers { caller_cap: Some(Money::from_nanos(5_000_000)), ..Numbers::default() };
     let talk = Talk::with(Deed::Answer, Deed::Answer, &numbers);
@@ -293,7 +293,7 @@ fn a_caller_whose_day_is_spent_is_answered_without_models() {
     let rungs: Vec<String> = seen
         .iter()
         .map(|seen| {
-            let Some(Seen::Whole(body)) = seen.lock().unwrap().take() else { panic!("not answered") };
+            let Some(Seen::Unstreamed(body)) = seen.lock().unwrap().take() else { panic!("not answered") };
             let answer: Value = serde_json::from_slice(&body).unwrap();
             answer["rung"].as_str().unwrap().to_owned()
         })

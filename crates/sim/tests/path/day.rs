@@ -1,13 +1,13 @@
 //! A hundred thousand requests under a schedule of faults.
 
 use crate::shop::{Shop, at_face, callers};
-use seawall_core::chance::SeededChance;
 use seawall_core::invariant::window_within_limit;
 use seawall_core::money::Money;
+use seawall_core::random::SeededRandom;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
-use seawall_pipeline::speech::Face;
-use seawall_pipeline::{Record, Tier, Verdict};
+use seawall_pipeline::dialect::Face;
+use seawall_pipeline::{RequestOutcome, RequestRecord, Tier};
 use seawall_sim::{ModelTarget, World};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -29,7 +29,7 @@ const FAULTS: &[u8] = br#"[
 struct Played {
     shop: Shop,
     model: ModelTarget,
-    records: Vec<Record>,
+    records: Vec<RequestRecord>,
     /// A hash of everything that happened.
     hash: u64,
 }
@@ -51,7 +51,7 @@ fn play(seed: u64, requests: u64, faults: &[u8], leave: bool) -> Played {
         ("haiku", 250_000_000, Arc::new(model.clone()) as Arc<_>),
     ];
     let shop = Shop::with(&world, callers, models, Money::from_dollars(5_000));
-    let mut chance = SeededChance::new(seed ^ 0xDA7);
+    let mut chance = SeededRandom::new(seed ^ 0xDA7);
     let mut now = Timestamp::ZERO;
     for _ in 0..requests {
         now = now + chance.draw().between(Duration::ZERO, Duration::from_millis(180));
@@ -75,30 +75,30 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
     let played = play(7, 100_000, FAULTS, true);
     let Played { shop, model, records, .. } = &played;
     assert_eq!(records.len(), 100_000, "every request is settled once");
-    let books = shop.day();
-    assert_eq!((books.held, shop.books.open()), (Money::ZERO, 0));
-    assert_eq!(books.posted, records.iter().map(|record| record.cost).sum());
+    let ledger = shop.day();
+    assert_eq!((ledger.held, shop.ledger.open_reservations()), (Money::ZERO, 0));
+    assert_eq!(ledger.posted, records.iter().map(|record| record.cost).sum());
     let bill = model.bill().nano_dollars();
-    let posted = books.posted.as_nanos();
+    let posted = ledger.posted.as_nanos();
     assert!(bill <= posted && posted < bill + bill / 5, "billed {bill}, posted {posted}");
 
     // Every outcome occurred.
-    let mut verdicts: BTreeMap<String, u32> = BTreeMap::new();
+    let mut outcomes: BTreeMap<String, u32> = BTreeMap::new();
     for record in records {
-        *verdicts.entry(format!("{:?}", record.verdict)).or_default() += 1;
+        *outcomes.entry(format!("{:?}", record.outcome)).or_default() += 1;
     }
-    for verdict in ["Answered", "Abandoned", "Interrupted(BrokeMidStream)", "Rejected(\"limited\")"] {
-        assert!(verdicts.get(verdict).is_some_and(|count| *count > 100), "{verdict}: {verdicts:?}");
+    for outcome in ["Answered", "Abandoned", "Interrupted(BrokeMidStream)", "Rejected(\"rate_limited\")"] {
+        assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcome}: {outcomes:?}");
     }
     // Both models are down for ten minutes of two and a half hours; nearly all other requests are answered.
-    assert!(verdicts["Answered"] > 80_000, "{verdicts:?}");
+    assert!(outcomes["Answered"] > 80_000, "{outcomes:?}");
 
     // No guest gets more than twelve requests in any minute, nor more than fifty in any hour. A refusal without a call
     // to a model is free.
     let mut admitted: BTreeMap<u64, Vec<(Timestamp, u64)>> = BTreeMap::new();
     for (arrived, record) in shop.arrivals() {
         if let Some((caller, Tier::Guest, _)) = record.caller
-            && !(matches!(record.verdict, Verdict::Rejected(_)) && record.attempts == 0)
+            && !(matches!(record.outcome, RequestOutcome::Rejected(_)) && record.attempts == 0)
         {
             admitted.entry(caller).or_default().push((arrived, 1));
         }
@@ -110,7 +110,7 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
         assert_eq!(window_within_limit(&times, 50, Duration::from_secs(3_600)), Ok(()));
     }
     let minutes = (shop.world.now() - Timestamp::ZERO).as_secs() / 60;
-    let retries = shop.path.retry_counters().snapshot().retries;
+    let retries = shop.pipeline.retry_counters().snapshot().retries;
     assert!(retries > 100 && retries <= 100 * (minutes + 1), "{retries} retries in {minutes} minutes");
 }
 
@@ -125,6 +125,8 @@ fn one_seed_is_one_day_and_another_is_another() {
 fn without_faults_the_ledger_is_the_bill_to_the_nano_dollar() {
     let played = play(3, 5_000, b"[]", false);
     assert_eq!(played.shop.day().posted.as_nanos(), played.model.bill().nano_dollars());
-    let ended = |record: &Record| matches!(record.verdict, Verdict::Answered | Verdict::Rejected("limited"));
+    let ended = |record: &RequestRecord| {
+        matches!(record.outcome, RequestOutcome::Answered | RequestOutcome::Rejected("rate_limited"))
+    };
     assert!(played.records.iter().all(ended));
 }

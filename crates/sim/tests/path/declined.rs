@@ -9,9 +9,9 @@ use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::Fault;
 use seawall_pipeline::chat::ChatText;
-use seawall_pipeline::speech::Face;
-use seawall_pipeline::{AttemptEnding, Tier, Verdict};
-use seawall_provider::{Frames, LocalResponse, LocalTarget, TargetDialect};
+use seawall_pipeline::dialect::Face;
+use seawall_pipeline::{AttemptStatus, RequestOutcome, Tier};
+use seawall_provider::{FrameStream, LocalResponse, LocalTarget, TargetDialect};
 use seawall_sim::World;
 use seawall_wire::bedrock::write_event_frame;
 use serde_json::Value;
@@ -22,11 +22,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 fn redirect() -> &'static str {
-    ChatText::Redirect.words(Language::Japanese)
+    ChatText::Redirect.in_language(Language::Japanese)
 }
 
 fn whole(seen: &Seen) -> Value {
-    let Seen::Whole(body) = seen else { panic!("{seen:?}") };
+    let Seen::Unstreamed(body) = seen else { panic!("{seen:?}") };
     serde_json::from_slice(body).unwrap()
 }
 
@@ -62,7 +62,7 @@ fn is_broken_off(events: &[(String, Value)]) {
 }
 
 #[test]
-fn on_the_chat_it_is_redirected_asked_nowhere_else_and_no_fault_of_the_target() {
+fn on_the_chat_face_it_is_redirected_without_failover_and_without_blaming_the_target() {
     for dialect in TargetDialect::ALL {
         for (after, stream) in [(1, false), (3, false), (1, true), (3, true)] {
             let stand = stand(dialect, Some(Fault::Declined { after }), Money::from_dollars(1_000));
@@ -87,23 +87,27 @@ fn on_the_chat_it_is_redirected_asked_nowhere_else_and_no_fault_of_the_target() 
                 }
                 let attempts = stand.shop.attempts();
                 assert_eq!(attempts.len(), asked, "{what}");
-                let (target, _, ending, ..) = attempts.last().unwrap().clone();
-                assert_eq!((target.as_str(), ending), ("strong", AttemptEnding::Succeeded), "{what}");
+                let (target, _, status, ..) = attempts.last().unwrap().clone();
+                assert_eq!((target.as_str(), status), ("strong", AttemptStatus::Succeeded), "{what}");
             }
             // What the vendor billed is posted.
             assert_eq!(stand.bill(), stand.shop.day().posted, "{what}");
-            let verdict = match (stream, after) {
-                (true, 3) => Verdict::Interrupted(FailureKind::Filtered),
-                _ => Verdict::Answered,
+            let outcome = match (stream, after) {
+                (true, 3) => RequestOutcome::Interrupted(FailureKind::Filtered),
+                _ => RequestOutcome::Answered,
             };
-            assert!(stand.shop.records().iter().all(|record| record.verdict == verdict), "{what}");
-            assert_eq!((stand.shop.books.open(), stand.shop.day().held), (0, Money::ZERO), "{what}");
+            assert!(stand.shop.records().iter().all(|record| record.outcome == outcome), "{what}");
+            assert_eq!(
+                (stand.shop.ledger.open_reservations(), stand.shop.day().held),
+                (0, Money::ZERO),
+                "{what}"
+            );
         }
     }
 }
 
 #[test]
-fn on_a_vendors_face_it_is_handed_on_as_it_came() {
+fn on_a_vendors_face_it_is_forwarded_unchanged() {
     for (face, word) in [
         (Face::AnthropicMessages, r#""stop_reason":"refusal""#),
         (Face::OpenAiChat, r#""finish_reason":"content_filter""#),
@@ -119,7 +123,7 @@ fn on_a_vendors_face_it_is_handed_on_as_it_came() {
             assert!(is_wrapped || holds(&answer, word), "{face:?}: {}", String::from_utf8_lossy(&answer));
             assert!(!holds(&answer, redirect()), "{face:?}");
             let record = &stand.shop.records()[0];
-            assert_eq!((&record.verdict, record.attempts), (&Verdict::Answered, 1), "{face:?}");
+            assert_eq!((&record.outcome, record.attempts), (&RequestOutcome::Answered, 1), "{face:?}");
             assert_eq!(stand.bill(), stand.shop.day().posted, "{face:?}");
         }
     }
@@ -128,7 +132,7 @@ fn on_a_vendors_face_it_is_handed_on_as_it_came() {
 /// Events that are all available at once.
 struct Ready(VecDeque<Bytes>);
 
-impl Frames for Ready {
+impl FrameStream for Ready {
     fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Poll::Ready(self.0.pop_front().map(Ok))
     }
@@ -176,7 +180,7 @@ fn chunks(chunks: &[&str]) -> Vec<Bytes> {
 const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}}"#;
 
 #[test]
-fn a_model_that_says_why_it_declines_is_not_quoted_whatever_its_end_is_called() {
+fn the_models_reason_for_declining_is_not_forwarded_whatever_its_finish_reason() {
     for finish in ["stop", "content_filter"] {
         let end = format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{finish}"}}]}}"#);
         let pieces = chunks(&[
@@ -235,7 +239,7 @@ fn a_guardrail_of_bedrock_is_not_quoted_where_nothing_was_sent() {
 }
 
 #[test]
-fn an_end_that_is_cut_behind_its_reason_is_a_refusal_still() {
+fn an_end_that_is_cut_after_its_finish_reason_is_still_a_refusal() {
     let events = [
         ("message_start", r#"{"message":{"id":"m","model":"m","usage":{"input_tokens":20}}}"#),
         ("content_block_start", r#"{"index":0,"content_block":{"type":"text","text":""}}"#),

@@ -5,8 +5,8 @@ use crate::target::{Deed, ObedientTarget};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::speech::Face;
-use seawall_pipeline::{Tier, Verdict};
+use seawall_pipeline::dialect::Face;
+use seawall_pipeline::{RequestOutcome, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn ask(shop: &Shop, face: Face, stream: bool) -> Seen {
 
 fn bytes(seen: Seen) -> Vec<u8> {
     match seen {
-        Seen::Whole(body) => body.to_vec(),
+        Seen::Unstreamed(body) => body.to_vec(),
         Seen::Stream(frames) => frames.concat(),
         Seen::Rejected(rejection) => panic!("{rejection:?}"),
     }
@@ -42,7 +42,7 @@ fn holds(haystack: &[u8], needle: &str) -> bool {
 }
 
 #[test]
-fn each_is_answered_in_its_words_and_costs_what_the_vendor_says() {
+fn each_face_is_answered_in_its_dialect_and_charged_as_the_vendor_reports() {
     for face in Face::ALL {
         for stream in [false, true] {
             let (shop, target) = shop(Deed::Answer, &Numbers::default());
@@ -51,18 +51,18 @@ fn each_is_answered_in_its_words_and_costs_what_the_vendor_says() {
             let is_wrapped = face == Face::BedrockInvoke && stream;
             assert!(is_wrapped || holds(&answer, "こんにちは"), "{face:?} {stream}");
             assert_eq!(
-                (target.calls(), shop.day().posted.as_nanos(), shop.books.open()),
+                (target.calls(), shop.day().posted.as_nanos(), shop.ledger.open_reservations()),
                 (1, 180_000, 0),
                 "{face:?}"
             );
             let record = &shop.records()[0];
-            assert_eq!((&record.verdict, record.face), (&Verdict::Answered, face.name()));
+            assert_eq!((&record.outcome, record.face), (&RequestOutcome::Answered, face.name()));
         }
     }
 }
 
 #[test]
-fn a_stream_that_breaks_off_is_never_told_as_complete() {
+fn a_stream_that_breaks_off_is_never_reported_as_complete() {
     for face in Face::ALL {
         for deed in [Deed::CutAfter(2), Deed::CutAfter(3), Deed::StallAfter(2)] {
             let (shop, target) = shop(deed, &Numbers::default());
@@ -75,10 +75,13 @@ fn a_stream_that_breaks_off_is_never_told_as_complete() {
             };
             assert!(!holds(&answer, end) && holds(&answer, broken), "{face:?} {deed:?}");
             assert!(matches!(
-                shop.records()[0].verdict,
-                Verdict::Interrupted(FailureKind::BrokeMidStream | FailureKind::TimedOut)
+                shop.records()[0].outcome,
+                RequestOutcome::Interrupted(FailureKind::BrokeMidStream | FailureKind::TimedOut)
             ));
-            assert_eq!((target.calls(), shop.books.open(), shop.day().held), (1, 0, Money::ZERO));
+            assert_eq!(
+                (target.calls(), shop.ledger.open_reservations(), shop.day().held),
+                (1, 0, Money::ZERO)
+            );
         }
     }
 }

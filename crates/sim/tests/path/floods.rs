@@ -6,8 +6,8 @@ use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{AttemptEnding, ReplyContent, ReplyStream, Tier, Verdict};
-use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
+use seawall_pipeline::{AttemptStatus, ReplyContent, ReplyStream, RequestOutcome, Tier};
+use seawall_provider::{Call, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::World;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,10 +41,10 @@ impl Target for Flood {
         TargetDialect::AnthropicMessages
     }
 
-    fn call(&self, _: Call) -> Calling<'_> {
+    fn call(&self, _: Call) -> CallFuture<'_> {
         let opening = self.opening.iter().cloned().collect();
         let frames = FloodFrames { opening, then: self.then.clone(), taken: Arc::clone(&self.taken) };
-        Box::pin(async move { Ok(Answer::Stream(Box::new(frames))) })
+        Box::pin(async move { Ok(UpstreamResponse::Stream(Box::new(frames))) })
     }
 }
 
@@ -54,7 +54,7 @@ struct FloodFrames {
     taken: Arc<AtomicUsize>,
 }
 
-impl Frames for FloodFrames {
+impl FrameStream for FloodFrames {
     fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let next = self.opening.pop_front().unwrap_or_else(|| self.then.clone());
@@ -85,12 +85,12 @@ fn text(length: usize) -> Bytes {
 }
 
 fn settled(shop: &Shop) {
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
 }
 
 #[test]
-fn what_comes_before_the_first_content_is_held_up_to_a_limit_and_then_another_answers() {
+fn frames_before_the_first_content_are_buffered_up_to_a_limit_and_then_another_target_answers() {
     for padding in [0, 64 << 10] {
         let flood = Flood::new(&pieces()[..1], ping(padding));
         let (shop, fast) = shop(&flood);
@@ -111,12 +111,12 @@ fn empty_frames_count_as_well() {
 }
 
 #[test]
-fn a_chat_answer_without_end_is_stopped_by_its_budget() {
+fn an_endless_chat_answer_is_stopped_by_its_budget() {
     let flood = Flood::new(&pieces()[..2], text(64 << 10));
     let (shop, fast) = shop(&flood);
     let seen = shop.ask_as(question(1, PRIME, r#"{"message":"おすすめは？"}"#));
     shop.world.run();
-    let Some(Seen::Whole(answer)) = seen.lock().unwrap().take() else { panic!("no answer") };
+    let Some(Seen::Unstreamed(answer)) = seen.lock().unwrap().take() else { panic!("no answer") };
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!((answer["target"].as_str(), answer["finish"].as_str()), (Some("strong"), Some("budget")));
     assert_eq!(fast.calls(), 0);
@@ -127,9 +127,9 @@ fn a_chat_answer_without_end_is_stopped_by_its_budget() {
 /// Reads one frame per interval, until the end or until this many were read.
 fn read_slowly(shop: &Shop, every: Duration, most: usize) -> Arc<AtomicUsize> {
     let read = Arc::new(AtomicUsize::new(0));
-    let (path, world, count) = (Arc::clone(&shop.path), shop.world.clone(), Arc::clone(&read));
+    let (pipeline, world, count) = (Arc::clone(&shop.pipeline), shop.world.clone(), Arc::clone(&read));
     shop.world.spawn(async move {
-        let reply = path.serve(inbound(1, PRIME, &body(true))).await;
+        let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
         let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
         while count.load(Ordering::Relaxed) < most && stream.frame().await.is_some() {
             count.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +149,7 @@ fn a_stream_that_always_has_more_ends_at_its_deadline() {
     let read = read.load(Ordering::Relaxed);
     assert!((110..=140).contains(&read), "{read}");
     let record = shop.records().pop().unwrap();
-    assert_eq!(record.verdict, Verdict::Interrupted(FailureKind::TimedOut));
+    assert_eq!(record.outcome, RequestOutcome::Interrupted(FailureKind::TimedOut));
     settled(&shop);
 }
 
@@ -163,9 +163,9 @@ fn left_unread(world: &World, strong: Arc<dyn Target>, frames: usize) -> (Shop, 
     let numbers = Numbers { concurrency: 1, ..Numbers::default() };
     let shop = Shop::made(world, callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]), models, &numbers);
     let kept = Arc::new(Mutex::new(None));
-    let (path, keeps) = (Arc::clone(&shop.path), Arc::clone(&kept));
+    let (pipeline, keeps) = (Arc::clone(&shop.pipeline), Arc::clone(&kept));
     shop.world.spawn(async move {
-        let reply = path.serve(inbound(1, PRIME, &body(true))).await;
+        let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
         let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
         for _ in 0..frames {
             assert!(stream.frame().await.is_some());
@@ -177,18 +177,18 @@ fn left_unread(world: &World, strong: Arc<dyn Target>, frames: usize) -> (Shop, 
 }
 
 #[test]
-fn a_stream_that_nobody_reads_gives_everything_back_at_its_deadline_and_still_ends_as_broken() {
+fn an_unread_stream_releases_its_resources_at_its_deadline_and_ends_with_an_error() {
     let flood = Flood::new(&pieces()[..2], text(1));
     let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
     let mut stream = kept.lock().unwrap().take().unwrap();
-    stream.look();
-    assert_eq!(shop.books.open(), 1, "its time has not come");
+    stream.check_deadline();
+    assert_eq!(shop.ledger.open_reservations(), 1, "its time has not come");
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(599));
-    stream.look();
-    assert_eq!(shop.books.open(), 1);
+    stream.check_deadline();
+    assert_eq!(shop.ledger.open_reservations(), 1);
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(600));
-    stream.look();
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    stream.check_deadline();
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     let taken = flood.taken();
     let seen = shop.ask(GUEST, &body(true), Some(1));
     shop.world.run();
@@ -202,32 +202,32 @@ fn a_stream_that_nobody_reads_gives_everything_back_at_its_deadline_and_still_en
     let said = String::from_utf8(said).unwrap();
     assert!(said.contains("event: error") && !said.contains("message_stop"), "{said}");
     drop(stream);
-    let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
-    assert!(verdicts.contains(&Verdict::Interrupted(FailureKind::TimedOut)), "{verdicts:?}");
-    let endings: Vec<_> = shop.attempts().into_iter().map(|(_, _, ending, ..)| ending).collect();
+    let outcomes: Vec<_> = shop.records().into_iter().map(|record| record.outcome).collect();
+    assert!(outcomes.contains(&RequestOutcome::Interrupted(FailureKind::TimedOut)), "{outcomes:?}");
+    let endings: Vec<_> = shop.attempts().into_iter().map(|(_, _, status, ..)| status).collect();
     assert_eq!(
         endings,
-        [AttemptEnding::Abandoned; 2],
+        [AttemptStatus::Abandoned; 2],
         "nobody who does not read can have a target left alone"
     );
 }
 
 #[test]
-fn an_answer_that_has_come_whole_keeps_no_place_however_slowly_it_is_read() {
+fn a_complete_answer_holds_no_slot_however_slowly_it_is_read() {
     let world = World::new(31);
     // All four frames were read, but not the end of the stream.
     let (shop, kept) = left_unread(&world, ObedientTarget::new(&world, &[], Deed::Answer), 4);
     assert!(kept.lock().unwrap().is_some());
-    assert!(matches!(shop.ask_and_wait(GUEST, &body(false)), Seen::Whole(_)));
+    assert!(matches!(shop.ask_and_wait(GUEST, &body(false)), Seen::Unstreamed(_)));
 }
 
 #[test]
-fn a_stream_that_is_stopped_says_so_and_the_target_is_not_to_blame() {
+fn a_stream_ended_by_shutdown_reports_it_without_blaming_the_target() {
     let flood = Flood::new(&pieces()[..2], text(1));
     let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
     let mut stream = kept.lock().unwrap().take().unwrap();
     stream.stop();
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     let taken = flood.taken();
     let mut said = Vec::new();
     while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
@@ -236,5 +236,5 @@ fn a_stream_that_is_stopped_says_so_and_the_target_is_not_to_blame() {
     let said = String::from_utf8(said).unwrap();
     assert!(said.contains("event: error") && said.contains("restarted"), "{said}");
     drop(stream);
-    assert_eq!((flood.taken(), shop.attempts()[0].2), (taken, AttemptEnding::Abandoned));
+    assert_eq!((flood.taken(), shop.attempts()[0].2), (taken, AttemptStatus::Abandoned));
 }

@@ -5,7 +5,7 @@ use crate::target::{Deed, ObedientTarget, pieces};
 use seawall_core::money::Money;
 use seawall_core::retry::HedgeOptions;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{Tier, Verdict};
+use seawall_pipeline::{RequestOutcome, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn shop(enabled: bool, answers: usize, then: Deed) -> (Shop, Arc<ObedientTarget>
         ("strong-model", 3_000_000_000, Arc::<ObedientTarget>::clone(&strong) as Arc<_>),
         ("fast-model", 1_000_000_000, Arc::<ObedientTarget>::clone(&fast) as Arc<_>),
     ];
-    let hedge = HedgeOptions { enabled, extra_percent: 50.0, least_wait: Duration::from_millis(100) };
+    let hedge = HedgeOptions { enabled, percent: 50.0, min_delay: Duration::from_millis(100) };
     let numbers = Numbers { hedge, ..Numbers::default() };
     let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
     (Shop::made(&world, known, models, &numbers), strong, fast)
@@ -40,16 +40,16 @@ fn a_slow_start_is_hedged_once_it_is_known_what_is_slow() {
     assert!((Duration::from_millis(350)..Duration::from_millis(450)).contains(&hedged), "{hedged:?}");
     let record = shop.records().pop().unwrap();
     assert_eq!(
-        (&record.verdict, record.attempts, record.target.as_deref()),
-        (&Verdict::Answered, 2, Some("fast"))
+        (&record.outcome, record.attempts, record.target.as_deref()),
+        (&RequestOutcome::Answered, 2, Some("fast"))
     );
     // The losing attempt is settled, too, although its cost is unknown.
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
 }
 
 #[test]
-fn switched_off_nobody_hedges() {
+fn no_hedges_while_hedging_is_off() {
     let (shop, _, fast) = shop(false, 40, Deed::Hang);
     for _ in 0..40 {
         assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
@@ -61,7 +61,7 @@ fn switched_off_nobody_hedges() {
 }
 
 #[test]
-fn where_both_fail_the_caller_hears_of_one_failure_and_both_are_settled() {
+fn if_both_attempts_fail_one_failure_is_reported_and_both_are_settled() {
     let (shop, strong, fast) = shop(true, 40, Deed::StallAfter(1));
     for _ in 0..40 {
         shop.ask_and_wait(PRIME, &body(true));
@@ -71,6 +71,6 @@ fn where_both_fail_the_caller_hears_of_one_failure_and_both_are_settled() {
     let Seen::Rejected(_) = shop.ask_and_wait(PRIME, &body(true)) else { panic!("answered") };
     assert!(strong.calls() >= 41 && fast.calls() >= 1);
     assert_eq!(shop.records().len(), before + 1);
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     assert!(shop.world.now() > Timestamp::ZERO);
 }

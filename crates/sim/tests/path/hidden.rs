@@ -5,8 +5,8 @@ use crate::shop::{Numbers, PRIME, Seen, at_face};
 use seawall_core::money::{Money, Usage};
 use seawall_core::tokens::OutputLimit;
 use seawall_model::engine::Fault;
-use seawall_pipeline::speech::Face;
-use seawall_pipeline::{Arriving, Verdict};
+use seawall_pipeline::dialect::Face;
+use seawall_pipeline::{ApiOperation, RequestOutcome};
 use seawall_provider::TargetDialect;
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub(crate) const GARBAGE: [&str; 8] =
 const LIMIT: u64 = 4_000;
 
 /// A question that allows a long answer, with this field.
-fn question(face: Face, field: &str) -> (Arriving, String) {
-    let (arriving, body) = at_face(face, true);
+fn question(face: Face, field: &str) -> (ApiOperation, String) {
+    let (operation, body) = at_face(face, true);
     let body = body.replace(":100", &format!(":{LIMIT}"));
-    (arriving, body.replacen('{', &format!("{{{field}"), 1))
+    (operation, body.replacen('{', &format!("{{{field}"), 1))
 }
 
 /// Sends a question, disconnects after the beginning of the answer, and returns what was posted.
@@ -31,7 +31,7 @@ fn left(stand: &Stand, face: Face, field: &str) -> (Usage, Money) {
     shop.world.run();
     let attempts = shop.attempts();
     assert_eq!(attempts.len(), 1, "{face:?} {field}");
-    assert_eq!(shop.records()[0].verdict, Verdict::Abandoned, "{face:?} {field}");
+    assert_eq!(shop.records()[0].outcome, RequestOutcome::Abandoned, "{face:?} {field}");
     let (.., usage, cost) = attempts[0].clone();
     assert!(stand.bill() <= cost, "{face:?} {field}: {} > {cost}", stand.bill());
     (usage, cost)
@@ -73,7 +73,7 @@ const FIELDS: [(Face, &str, bool); 19] = [
 ];
 
 #[test]
-fn who_leaves_a_request_that_hides_output_pays_all_that_was_reserved_and_who_does_not_what_came() {
+fn disconnecting_from_hidden_output_costs_the_whole_reservation_and_from_visible_output_what_arrived() {
     for (face, field, hides) in FIELDS {
         let dialect = face.dialect().unwrap();
         let (usage, _) = left(&with_window(dialect), face, field);
@@ -93,7 +93,7 @@ fn thinking_that_does_not_reach_the_target_hides_nothing() {
 }
 
 #[test]
-fn input_that_was_told_is_believed_unless_the_vendor_reads_it_again() {
+fn reported_input_is_charged_unless_the_vendor_may_read_it_again() {
     let face = Face::AnthropicMessages;
     let input = |field: &str| left(&with_window(TargetDialect::AnthropicMessages), face, field).0.input;
     let told = input("");
@@ -120,7 +120,7 @@ fn a_target_that_was_asked_to_think_is_not_known_to_do_so_unasked() {
 }
 
 #[test]
-fn an_answer_whose_usage_is_garbage_is_handed_on_untouched_and_charged_on_the_safe_side() {
+fn an_answer_with_invalid_usage_is_forwarded_unchanged_and_charged_at_its_bound() {
     for dialect in TargetDialect::ALL {
         for (face, stream) in Face::ALL.iter().flat_map(|face| [(*face, false), (*face, true)]) {
             for figure in GARBAGE {
@@ -130,7 +130,7 @@ fn an_answer_whose_usage_is_garbage_is_handed_on_untouched_and_charged_on_the_sa
                 let seen = stand.ask(face, stream);
                 assert!(!matches!(seen, Seen::Rejected(_)), "{what}: {seen:?}");
                 let record = &stand.shop.records()[0];
-                assert_eq!((&record.verdict, record.attempts), (&Verdict::Answered, 1), "{what}");
+                assert_eq!((&record.outcome, record.attempts), (&RequestOutcome::Answered, 1), "{what}");
                 assert!(stand.bill() <= stand.shop.day().posted, "{what}");
                 assert_eq!(record.overrun, Money::ZERO, "{what}");
                 // If face and target use the same dialect, the response is passed through unchanged. OpenAI callers get

@@ -4,7 +4,7 @@ use seawall_core::failure::FailureKind;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
-use seawall_provider::{Answer, Call, Target as _, TargetDialect};
+use seawall_provider::{Call, Target as _, TargetDialect, UpstreamResponse};
 use seawall_sim::{ModelTarget, World};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -41,9 +41,9 @@ fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, Failur
     let (told, target) = (Arc::clone(&outcome), target.clone());
     world.spawn(async move {
         let came = match target.call(call).await {
-            Err(error) => (Err(error.failure.kind), error.words),
-            Ok(Answer::Whole { body, .. }) => (Ok(body.len()), None),
-            Ok(Answer::Stream(mut frames)) => {
+            Err(error) => (Err(error.failure.kind), error.message),
+            Ok(UpstreamResponse::Unstreamed { body, .. }) => (Ok(body.len()), None),
+            Ok(UpstreamResponse::Stream(mut frames)) => {
                 let mut bytes = 0;
                 loop {
                     match poll_fn(|context| frames.poll_frame(context)).await {
@@ -62,11 +62,11 @@ fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, Failur
 }
 
 #[test]
-fn every_dialect_asks_the_same_model_and_pays_on_the_same_bill() {
+fn every_dialect_calls_the_same_model_and_shares_one_bill() {
     let world = World::new(1);
     let model = model(&world, vec![]);
     for (asked, dialect) in (1..).zip(TargetDialect::ALL) {
-        let target = ModelTarget::asking(model.clone(), dialect, NAME);
+        let target = ModelTarget::sharing(model.clone(), dialect, NAME);
         assert_eq!(target.dialect(), dialect);
         let before = world.now();
         for stream in [false, true] {
@@ -81,11 +81,11 @@ fn every_dialect_asks_the_same_model_and_pays_on_the_same_bill() {
 }
 
 #[test]
-fn every_dialect_tells_what_went_wrong() {
+fn every_dialect_reports_failures() {
     for dialect in TargetDialect::ALL {
         let failed = |fault: Fault| {
             let world = World::new(1);
-            let target = ModelTarget::asking(model(&world, vec![fault]), dialect, NAME);
+            let target = ModelTarget::sharing(model(&world, vec![fault]), dialect, NAME);
             ask(&world, &target, question(dialect, true)).0
         };
         assert_eq!(failed(Fault::Reset), Err(FailureKind::Unreachable), "{dialect:?}");
@@ -94,7 +94,7 @@ fn every_dialect_tells_what_went_wrong() {
         let cut = Fault::Cut { after: None, after_bytes: None, after_tokens: Some(3), reset: false };
         assert_eq!(failed(cut), Err(FailureKind::BrokeMidStream), "{dialect:?}");
         let world = World::new(1);
-        let target = ModelTarget::asking(model(&world, vec![]), dialect, NAME);
+        let target = ModelTarget::sharing(model(&world, vec![]), dialect, NAME);
         let (came, words) = ask(&world, &target, Call::new("[]".into(), false));
         assert_eq!(came, Err(FailureKind::BadRequest), "{dialect:?}");
         assert!(words.is_some(), "{dialect:?}");
@@ -102,9 +102,9 @@ fn every_dialect_tells_what_went_wrong() {
 }
 
 #[test]
-fn a_model_that_nobody_knows_is_not_found() {
+fn an_unknown_model_is_not_found() {
     let world = World::new(1);
-    let target = ModelTarget::asking(model(&world, vec![]), TargetDialect::BedrockInvoke, "nobody.knows");
+    let target = ModelTarget::sharing(model(&world, vec![]), TargetDialect::BedrockInvoke, "nobody.knows");
     let (came, words) = ask(&world, &target, question(TargetDialect::BedrockInvoke, false));
     assert_eq!((came, words, world.now()), (Err(FailureKind::NotFound), None, Timestamp::ZERO));
 }

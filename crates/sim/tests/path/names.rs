@@ -4,7 +4,7 @@ use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
 use crate::target::{Deed, ObedientTarget, whole};
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Mode;
-use seawall_pipeline::{Conflict, InboundRequest, Rejection, Tier};
+use seawall_pipeline::{IdempotencyConflict, InboundRequest, Rejection, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn shop(deeds: &[Deed]) -> (Shop, Arc<ObedientTarget>) {
 }
 
 fn named(id: u64, key: &str, name: &str, body: &str) -> InboundRequest {
-    InboundRequest { name: Some(name.into()), ..inbound(id, key, body) }
+    InboundRequest { idempotency_key: Some(name.into()), ..inbound(id, key, body) }
 }
 
 #[test]
@@ -25,14 +25,15 @@ fn a_thousand_at_once_make_one_call() {
     let (shop, target) = shop(&[]);
     let seen: Vec<_> = (0..1_000).map(|id| shop.ask_as(named(id, PRIME, "order-1", &body(false)))).collect();
     shop.world.run();
-    let answered = seen.iter().filter(|seen| *seen.lock().unwrap() == Some(Seen::Whole(whole()))).count();
-    let in_progress = Seen::Rejected(Rejection::Conflict(Conflict::InProgress));
+    let answered =
+        seen.iter().filter(|seen| *seen.lock().unwrap() == Some(Seen::Unstreamed(whole()))).count();
+    let in_progress = Seen::Rejected(Rejection::Conflict(IdempotencyConflict::InProgress));
     let told = seen.iter().filter(|seen| seen.lock().unwrap().as_ref() == Some(&in_progress)).count();
     assert_eq!((target.calls(), answered, told), (1, 1, 999));
 }
 
 #[test]
-fn done_once_it_is_not_done_again_and_another_request_may_not_have_its_name() {
+fn a_completed_idempotency_key_is_neither_executed_again_nor_reused() {
     let (shop, target) = shop(&[]);
     let ask = |id, key: &str, body: &str| {
         let seen = shop.ask_as(named(id, key, "order-1", body));
@@ -40,17 +41,20 @@ fn done_once_it_is_not_done_again_and_another_request_may_not_have_its_name() {
         let seen = seen.lock().unwrap().take();
         seen.unwrap()
     };
-    assert_eq!(ask(1, PRIME, &body(false)), Seen::Whole(whole()));
-    assert_eq!(ask(2, PRIME, &body(false)), Seen::Rejected(Rejection::Conflict(Conflict::Done)));
+    assert_eq!(ask(1, PRIME, &body(false)), Seen::Unstreamed(whole()));
+    assert_eq!(
+        ask(2, PRIME, &body(false)),
+        Seen::Rejected(Rejection::Conflict(IdempotencyConflict::Completed))
+    );
     let other = body(false).replace("100", "101");
-    assert_eq!(ask(3, PRIME, &other), Seen::Rejected(Rejection::Conflict(Conflict::OtherRequest)));
+    assert_eq!(ask(3, PRIME, &other), Seen::Rejected(Rejection::Conflict(IdempotencyConflict::KeyReused)));
     // Keys of different callers are independent.
-    assert_eq!(ask(4, GUEST, &body(false)), Seen::Whole(whole()));
+    assert_eq!(ask(4, GUEST, &body(false)), Seen::Unstreamed(whole()));
     assert_eq!(target.calls(), 2);
 }
 
 #[test]
-fn what_was_not_answered_may_be_asked_again() {
+fn an_unanswered_request_may_be_retried_with_its_key() {
     let (shop, target) = shop(&[Deed::Status(400)]);
     let ask = |id| {
         let seen = shop.ask_as(named(id, PRIME, "order-1", &body(false)));
@@ -58,16 +62,16 @@ fn what_was_not_answered_may_be_asked_again() {
         let seen = seen.lock().unwrap().take();
         seen.unwrap()
     };
-    assert!(matches!(ask(1), Seen::Rejected(Rejection::Exhausted { .. })));
-    assert_eq!(ask(2), Seen::Whole(whole()));
+    assert!(matches!(ask(1), Seen::Rejected(Rejection::UpstreamFailed { .. })));
+    assert_eq!(ask(2), Seen::Unstreamed(whole()));
     assert_eq!(target.calls(), 2);
     // An idempotency key expires.
     shop.world.run_until(shop.world.now() + Duration::from_secs(601));
-    assert_eq!(ask(3), Seen::Whole(whole()));
+    assert_eq!(ask(3), Seen::Unstreamed(whole()));
 }
 
 #[test]
-fn limits_that_are_only_tried_leave_names_in_force() {
+fn limits_in_observe_mode_leave_idempotency_keys_in_force() {
     let world = World::new(17);
     let target = ObedientTarget::new(&world, &[], Deed::Answer);
     let model = || Arc::<ObedientTarget>::clone(&target) as Arc<_>;
@@ -76,7 +80,7 @@ fn limits_that_are_only_tried_leave_names_in_force() {
     let shop = Shop::made(&world, callers(&[(GUEST, Tier::Guest)]), models, &numbers);
     // A guest has ten requests a minute and a burst of two more.
     for _ in 0..12 {
-        assert_eq!(shop.ask_and_wait(GUEST, &body(false)), Seen::Whole(whole()));
+        assert_eq!(shop.ask_and_wait(GUEST, &body(false)), Seen::Unstreamed(whole()));
     }
     assert!(shop.records().iter().all(|record| !record.would_limit));
     let ask = |id| {
@@ -85,8 +89,8 @@ fn limits_that_are_only_tried_leave_names_in_force() {
         let seen = seen.lock().unwrap().take();
         seen.unwrap()
     };
-    assert_eq!(ask(20), Seen::Whole(whole()), "it would have been refused, and is not");
-    assert_eq!(ask(21), Seen::Rejected(Rejection::Conflict(Conflict::Done)));
+    assert_eq!(ask(20), Seen::Unstreamed(whole()), "it would have been refused, and is not");
+    assert_eq!(ask(21), Seen::Rejected(Rejection::Conflict(IdempotencyConflict::Completed)));
     assert_eq!(target.calls(), 13);
     let would: Vec<_> = shop.records()[12..].iter().map(|record| record.would_limit).collect();
     assert_eq!(would, [true, false], "a name that is taken is refused before any limit is looked at");

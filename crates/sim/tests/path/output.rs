@@ -13,8 +13,8 @@ use seawall_core::time::Timestamp;
 use seawall_core::tokens::OutputLimit;
 use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
-use seawall_pipeline::speech::Face;
-use seawall_pipeline::{AttemptEnding, Tier, Verdict};
+use seawall_pipeline::dialect::Face;
+use seawall_pipeline::{AttemptStatus, RequestOutcome, Tier};
 use seawall_provider::TargetDialect;
 use seawall_sim::{ModelTarget, World};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) fn stand_with(dialect: TargetDialect, fault: Option<Fault>, numbers: 
     let faults = fault.into_iter().map(FaultRule::always).collect();
     let engine = Engine::new(ModelOptions { seed: 1, faults, pace: Pace::Real }).unwrap();
     let model = SharedModel::new(engine, world.clone());
-    let target = || Arc::new(ModelTarget::asking(model.clone(), dialect, NAME)) as Arc<_>;
+    let target = || Arc::new(ModelTarget::sharing(model.clone(), dialect, NAME)) as Arc<_>;
     let models = [(NAME, INPUT, target()), (NAME, INPUT, target())];
     let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
     let shop = Shop::made(&world, known, models, numbers);
@@ -62,11 +62,11 @@ impl Stand {
     pub(crate) fn bill(&self) -> Money {
         let line = self.model.meter().bill().line("haiku");
         let usage = Usage { input: line.input_tokens, output: line.output_tokens, ..Usage::default() };
-        price().of(&usage)
+        price().cost(&usage)
     }
 
     fn overrun(&self) -> Money {
-        self.shop.books.overrun(today(self))
+        self.shop.ledger.overrun(today(self))
     }
 }
 
@@ -80,7 +80,7 @@ fn price() -> Price {
 
 pub(crate) fn bytes(seen: &Seen) -> Vec<u8> {
     match seen {
-        Seen::Whole(body) => body.to_vec(),
+        Seen::Unstreamed(body) => body.to_vec(),
         Seen::Stream(frames) => frames.concat(),
         Seen::Rejected(rejection) => panic!("{rejection:?}"),
     }
@@ -103,7 +103,7 @@ const fn end_of(face: Face) -> Option<&'static str> {
 }
 
 #[test]
-fn a_stream_that_passes_its_limit_is_stopped_and_ends_as_at_a_limit() {
+fn a_stream_that_exceeds_its_limit_is_stopped_and_ends_regularly() {
     let endless = [
         Fault::Overlong { tokens: 20_000, at_once: false },
         Fault::Overlong { tokens: 20_000, at_once: true },
@@ -122,8 +122,8 @@ fn a_stream_that_passes_its_limit_is_stopped_and_ends_as_at_a_limit() {
                 String::from_utf8_lossy(&answer)
             );
             let record = &stand.shop.records()[0];
-            assert_eq!((&record.verdict, record.attempts), (&Verdict::Answered, 1), "{what}");
-            assert_eq!(stand.shop.attempts()[0].2, AttemptEnding::Succeeded, "{what}");
+            assert_eq!((&record.outcome, record.attempts), (&RequestOutcome::Answered, 1), "{what}");
+            assert_eq!(stand.shop.attempts()[0].2, AttemptStatus::Succeeded, "{what}");
             // The upstream was cancelled: token by token, the bill is not far beyond the reservation.
             let billed = stand.model.meter().bill().line("haiku").output_tokens;
             let limit = if face == Face::Chat { 1_024 } else { LIMIT };
@@ -168,12 +168,12 @@ fn an_answer_that_stops_at_its_limit_is_left_alone() {
 }
 
 #[test]
-fn usage_beyond_all_reason_is_posted_at_what_is_possible_and_three_times_sets_the_target_aside() {
+fn implausible_usage_is_capped_and_ejects_the_target_after_three_times() {
     for dialect in TargetDialect::ALL {
         for stream in [false, true] {
             let fault = Fault::Claim { input: Some(u64::MAX), output: Some(u64::MAX) };
             let stand = stand(dialect, Some(fault), Money::from_dollars(1_000_000));
-            let possible = price().of(&Usage { input: 2_000_000, output: 2_000_000, ..Usage::default() });
+            let possible = price().cost(&Usage { input: 2_000_000, output: 2_000_000, ..Usage::default() });
             for asked in 1..=8_u64 {
                 let seen = stand.ask(Face::AnthropicMessages, stream);
                 // Both targets of the route are excluded after three such answers each.
@@ -182,8 +182,8 @@ fn usage_beyond_all_reason_is_posted_at_what_is_possible_and_three_times_sets_th
             }
             let posted = stand.shop.day().posted;
             assert_eq!(posted.as_nanos(), possible.as_nanos() * 6, "{dialect:?} {stream}");
-            assert!(stand.shop.records()[0].is_bounded);
-            let targets = stand.shop.path.targets();
+            assert!(stand.shop.records()[0].is_capped);
+            let targets = stand.shop.pipeline.targets();
             assert!(targets.iter().all(|target| target.overruns.0 == 3 && target.overruns.1.is_some()));
             // Ten minutes after the first of them, the target is tried again.
             stand.shop.world.run_until(stand.shop.world.now() + Duration::from_secs(601));
@@ -201,7 +201,7 @@ fn a_posting_can_be_corrected() {
     let (caller, tier, _) = record.caller.unwrap();
     let truth = Money::from_nanos(5_000);
     let correction = Correction { day, caller, tier, charged: record.cost, cost: truth };
-    let correct = |correction: &Correction| stand.shop.path.correct_posting(correction);
+    let correct = |correction: &Correction| stand.shop.pipeline.correct_posting(correction);
     assert!(correct(&Correction { tier: Tier::Guest, ..correction }).is_err());
     correct(&correction).unwrap();
     assert_eq!((stand.shop.day().posted, stand.overrun()), (truth, Money::ZERO));
@@ -209,7 +209,7 @@ fn a_posting_can_be_corrected() {
 }
 
 #[test]
-fn who_leaves_early_pays_for_what_came_and_not_for_what_it_was_wrapped_in() {
+fn disconnecting_early_costs_the_received_text_and_not_its_framing() {
     for dialect in TargetDialect::ALL {
         let stand = stand(dialect, None, Money::from_dollars(1_000));
         stand.shop.ask_face_at(
@@ -242,7 +242,7 @@ fn who_leaves_early_pays_for_what_came_and_not_for_what_it_was_wrapped_in() {
 }
 
 #[test]
-fn what_proves_that_nothing_was_generated_costs_no_output() {
+fn a_response_that_proves_no_output_costs_no_output() {
     for (fault, most_output) in
         [(Fault::Html, 0), (Fault::Status { status: 408, retry_after: None, error: None }, 0)]
     {
@@ -267,7 +267,7 @@ fn an_answer_without_usage_is_an_answer_and_charged_by_its_text() {
                 let what = format!("{fault:?} {dialect:?} {face:?} {stream}");
                 let seen = stand.ask(face, stream);
                 assert!(!matches!(seen, Seen::Rejected(_)), "{what}: {seen:?}");
-                assert_eq!(stand.shop.records()[0].verdict, Verdict::Answered, "{what}");
+                assert_eq!(stand.shop.records()[0].outcome, RequestOutcome::Answered, "{what}");
                 // Bedrock's stream frames report a usage of zero, and that is what is posted.
                 let lies = stream
                     && matches!(dialect, TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse);
@@ -322,7 +322,7 @@ proptest! {
         let cap = Money::from_nanos(dollars * 10_000_000);
         let stand = stand(dialect, fault.clone(), cap);
         let (shop, began) = (&stand.shop, stand.shop.world.now());
-        let law = || {
+        let invariant = || {
             let (account, overrun) = (shop.day(), stand.overrun());
             let within = account.posted.saturating_add(account.held) <= cap.saturating_add(overrun);
             (within, account, overrun)
@@ -333,15 +333,15 @@ proptest! {
                 shop.world.run_until(arrives);
             }
             shop.ask_face_at(shop.world.now(), PRIME, at_face(*face, *stream), *give_up);
-            prop_assert!(law().0, "{:?}", law());
+            prop_assert!(invariant().0, "{:?}", invariant());
         }
         for _ in 0..400 {
             shop.world.run_until(shop.world.now() + Duration::from_millis(100));
-            prop_assert!(law().0, "{:?}", law());
+            prop_assert!(invariant().0, "{:?}", invariant());
         }
         shop.world.run();
-        prop_assert!(law().0, "{:?}", law());
-        prop_assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+        prop_assert!(invariant().0, "{:?}", invariant());
+        prop_assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
         if is_honest {
             prop_assert_eq!(stand.overrun(), Money::ZERO, "{:?}", fault);
             prop_assert!(stand.bill() <= shop.day().posted, "{} billed, {:?}: {:?}", stand.bill(), shop.day(), shop.attempts());

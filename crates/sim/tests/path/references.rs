@@ -3,11 +3,11 @@
 use crate::declined::saying;
 use crate::shop::{Numbers, PRIME, Seen, Shop, at_face, callers};
 use bytes::{Bytes, BytesMut};
-use seawall_core::money::{Money, PriceTable, Rate, Surcharge};
+use seawall_core::money::{Money, PriceMultiplier, PriceTable, Surcharge};
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
-use seawall_pipeline::speech::Face;
+use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{Rejection, Tier};
 use seawall_provider::{Target, TargetDialect};
 use seawall_sim::{ModelTarget, World};
@@ -22,7 +22,7 @@ fn shop(cap: Money) -> (Shop, ModelTarget) {
     let world = World::new(1);
     let engine = Engine::new(ModelOptions { seed: 1, faults: Vec::new(), pace: Pace::Real }).unwrap();
     let model = SharedModel::new(engine, world.clone());
-    let target = ModelTarget::asking(model, TargetDialect::AnthropicMessages, "");
+    let target = ModelTarget::sharing(model, TargetDialect::AnthropicMessages, "");
     let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
     let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
     let numbers = Numbers { cap, window: Some(200_000), ..Numbers::default() };
@@ -46,21 +46,21 @@ fn sixty_documents_by_url_at_once_never_pass_the_budget() {
     for _ in 0..1_000 {
         moment = moment + Duration::from_millis(100);
         shop.world.run_until(moment);
-        let books = shop.day();
-        assert!(books.posted.saturating_add(books.held) <= cap, "{books:?}");
+        let ledger = shop.day();
+        assert!(ledger.posted.saturating_add(ledger.held) <= cap, "{ledger:?}");
     }
     let answered =
-        seen.iter().filter(|seen| matches!(seen.lock().unwrap().as_ref(), Some(Seen::Whole(_)))).count();
+        seen.iter().filter(|seen| matches!(seen.lock().unwrap().as_ref(), Some(Seen::Unstreamed(_)))).count();
     assert!((1..60).contains(&answered), "{answered}");
     let (posted, bill) = (shop.day().posted, Money::from_nanos(model.bill().nano_dollars()));
     assert!(bill <= posted && posted <= cap, "billed {bill}, posted {posted}");
     // Each document was billed as one.
     assert!(bill >= Money::from_nanos(37_500_000).saturating_add(Money::ZERO), "{bill}");
-    assert_eq!((shop.day().held, shop.books.open()), (Money::ZERO, 0));
+    assert_eq!((shop.day().held, shop.ledger.open_reservations()), (Money::ZERO, 0));
 }
 
 #[test]
-fn a_bound_that_no_day_can_hold_names_the_feature_and_the_setting() {
+fn a_bound_above_the_daily_budget_names_the_feature_and_the_setting() {
     let (shop, model) = shop(Money::from_nanos(40_000_000));
     let Seen::Rejected(Rejection::UntrackedInput(message)) = shop.ask_and_wait(PRIME, &asking("", DOCUMENT))
     else {
@@ -71,11 +71,11 @@ fn a_bound_that_no_day_can_hold_names_the_feature_and_the_setting() {
     }
     assert_eq!((model.bill().nano_dollars(), shop.day().posted), (0, Money::ZERO));
     // The same question with its text inline is answered.
-    assert!(matches!(shop.ask_and_wait(PRIME, &asking("", "")), Seen::Whole(_)));
+    assert!(matches!(shop.ask_and_wait(PRIME, &asking("", "")), Seen::Unstreamed(_)));
 }
 
 #[test]
-fn what_costs_more_and_has_no_price_is_refused_before_anybody_is_asked() {
+fn a_feature_without_a_price_is_rejected_before_any_call() {
     let (shop, model) = shop(Money::from_dollars(1));
     for (fields, part, setting) in [
         (r#""speed":"fast","#, "", "models.NAME.surcharges.fast"),
@@ -95,12 +95,12 @@ fn what_costs_more_and_has_no_price_is_refused_before_anybody_is_asked() {
     }
     assert_eq!(model.bill().nano_dollars(), 0);
     for fields in ["", r#""service_tier":"auto","#, r#""service_tier":"standard_only","#] {
-        assert!(matches!(shop.ask_and_wait(PRIME, &asking(fields, "")), Seen::Whole(_)), "{fields}");
+        assert!(matches!(shop.ask_and_wait(PRIME, &asking(fields, "")), Seen::Unstreamed(_)), "{fields}");
     }
 }
 
 #[test]
-fn a_picture_in_the_request_reserves_a_picture_and_not_its_bytes() {
+fn an_image_reserves_its_token_bound_and_not_its_bytes() {
     // Counted as text, 3 MB of base64 would be reserved at $9.
     let (shop, _) = shop(Money::from_dollars(1));
     let mut file = vec![0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 13, b'I', b'H', b'D', b'R'];
@@ -110,7 +110,7 @@ fn a_picture_in_the_request_reserves_a_picture_and_not_its_bytes() {
     let part = format!(
         r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}},"#
     );
-    assert!(matches!(shop.ask_and_wait(PRIME, &asking("", &part)), Seen::Whole(_)));
+    assert!(matches!(shop.ask_and_wait(PRIME, &asking("", &part)), Seen::Unstreamed(_)));
 }
 
 fn base64(file: &[u8]) -> String {
@@ -126,7 +126,7 @@ fn base64(file: &[u8]) -> String {
 /// Priority service costs twice as much here, and a one-hour cache write three times the price of input.
 fn surcharges(price: PriceTable) -> PriceTable {
     price
-        .with_rate(Surcharge::Priority, Rate { input: 2_000, output: 2_000 })
+        .with_multiplier(Surcharge::Priority, PriceMultiplier { input: 2_000, output: 2_000 })
         .with_cache_write_1h(Some(Money::from_dollars(9)))
 }
 
@@ -147,7 +147,11 @@ fn an_answer_of_converse_is_posted_as_it_says_it_was_served_and_cached() {
             let (shop, _) = saying(TargetDialect::BedrockConverse, &pieces, &numbers);
             shop.ask_face_at(shop.world.now(), PRIME, at_face(Face::BedrockConverse, stream), None);
             shop.world.run();
-            assert_eq!(shop.records()[0].verdict, seawall_pipeline::Verdict::Answered, "{stream} {served}");
+            assert_eq!(
+                shop.records()[0].outcome,
+                seawall_pipeline::RequestOutcome::Answered,
+                "{stream} {served}"
+            );
             shop.day().posted.as_nanos()
         };
         let whole = format!(
@@ -176,12 +180,12 @@ fn a_surcharge_that_a_request_asks_for_is_billed_and_posted() {
         let world = World::new(1);
         let engine = Engine::new(ModelOptions { seed: 1, faults: Vec::new(), pace: Pace::Real }).unwrap();
         let model = SharedModel::new(engine, world.clone());
-        let target = ModelTarget::asking(model, TargetDialect::AnthropicMessages, "");
+        let target = ModelTarget::sharing(model, TargetDialect::AnthropicMessages, "");
         let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
         let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
         let numbers = Numbers { surcharges, ..Numbers::default() };
         let shop = Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
-        assert!(matches!(shop.ask_and_wait(PRIME, &asking(fields, "")), Seen::Whole(_)), "{fields}");
+        assert!(matches!(shop.ask_and_wait(PRIME, &asking(fields, "")), Seen::Unstreamed(_)), "{fields}");
         let bill = Money::from_nanos(target.bill().nano_dollars());
         assert_eq!(bill, shop.day().posted, "{fields}");
         let line = target.bill().line("sonnet");

@@ -3,7 +3,7 @@
 use crate::shop::{GUEST, PRIME, Seen, Shop, body, inbound};
 use crate::target::{Deed, ObedientTarget};
 use seawall_core::money::Money;
-use seawall_pipeline::{Rejection, Verdict};
+use seawall_pipeline::{Rejection, RequestOutcome};
 use seawall_sim::World;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,54 +25,54 @@ fn rejected(seen: Seen) -> Rejection {
 }
 
 #[test]
-fn what_cannot_be_understood_or_is_not_allowed_costs_nothing() {
+fn malformed_and_forbidden_requests_cost_nothing() {
     let (shop, target) = shop(Money::from_dollars(1), Deed::Answer);
     assert!(matches!(rejected(shop.ask_and_wait(PRIME, "{")), Rejection::Malformed(_)));
     assert_eq!(rejected(shop.ask_and_wait("sk-nobody", &body(false))), Rejection::UnknownCaller);
     let other = body(false).replace("manga", "novel");
     assert_eq!(rejected(shop.ask_and_wait(PRIME, &other)), Rejection::UnknownModel("novel".to_owned()));
-    assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (0, Money::ZERO, 0));
-    let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
-    assert_eq!(verdicts, ["malformed", "unknown_caller", "unknown_model"].map(Verdict::Rejected));
+    assert_eq!((target.calls(), shop.day().posted, shop.ledger.open_reservations()), (0, Money::ZERO, 0));
+    let outcomes: Vec<_> = shop.records().into_iter().map(|record| record.outcome).collect();
+    assert_eq!(outcomes, ["malformed", "unknown_caller", "unknown_model"].map(RequestOutcome::Rejected));
 }
 
 #[test]
-fn what_no_model_answers_counts_against_the_same_limits() {
+fn requests_without_a_model_count_against_the_same_limits() {
     let (shop, target) = shop(Money::from_dollars(1), Deed::Answer);
     let outcomes = Arc::new(Mutex::new(Vec::new()));
-    let (path, noted) = (Arc::clone(&shop.path), Arc::clone(&outcomes));
+    let (pipeline, noted) = (Arc::clone(&shop.pipeline), Arc::clone(&outcomes));
     shop.world.spawn(async move {
         for _ in 0..13 {
-            let caller = path.find_caller(&inbound(0, GUEST, "").proven).await.unwrap();
-            let outcome = path.admit_without_model(&caller).await;
+            let caller = pipeline.find_caller(&inbound(0, GUEST, "").identity).await.unwrap();
+            let outcome = pipeline.admit_without_model(&caller).await;
             noted.lock().unwrap().push(outcome);
         }
     });
     shop.world.run();
     let outcomes = outcomes.lock().unwrap();
     assert!(outcomes[..12].iter().all(Result::is_ok), "{outcomes:?}");
-    assert!(matches!(&outcomes[12], Err(Rejection::Limited { limit, .. }) if &*limit.name == "minute"));
-    assert!(matches!(rejected(shop.ask_and_wait(GUEST, &body(false))), Rejection::Limited { .. }));
+    assert!(matches!(&outcomes[12], Err(Rejection::RateLimited { limit, .. }) if &*limit.name == "minute"));
+    assert!(matches!(rejected(shop.ask_and_wait(GUEST, &body(false))), Rejection::RateLimited { .. }));
     assert_eq!(target.calls(), 0);
 }
 
 #[test]
-fn a_guest_gets_its_twelve_and_is_told_when_to_come_back() {
+fn a_guest_gets_its_twelve_requests_and_then_a_retry_after() {
     let (shop, target) = shop(Money::from_dollars(1), Deed::Answer);
     let seen: Vec<_> = (0..13).map(|_| shop.ask(GUEST, &body(false), None)).collect();
     shop.world.run();
     let refused: Vec<_> = seen
         .iter()
         .filter_map(|seen| match seen.lock().unwrap().take().unwrap() {
-            Seen::Rejected(Rejection::Limited { limit, come_back }) => Some((limit, come_back)),
-            Seen::Whole(_) => None,
+            Seen::Rejected(Rejection::RateLimited { limit, retry_after }) => Some((limit, retry_after)),
+            Seen::Unstreamed(_) => None,
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!((refused.len(), target.calls()), (1, 12));
-    let (limit, come_back) = &refused[0];
+    let (limit, retry_after) = &refused[0];
     assert_eq!(limit.to_string(), "12 requests per minute (tier guest)");
-    assert!(come_back.after > Duration::from_secs(60) && !come_back.worth_waiting);
+    assert!(retry_after.delay > Duration::from_secs(60) && !retry_after.should_retry);
 }
 
 #[test]
@@ -87,16 +87,16 @@ fn two_hundred_at_once_never_pass_a_tiny_budget() {
         while moment < end {
             moment = moment + Duration::from_millis(500);
             shop.world.run_until(moment);
-            let books = shop.day();
-            assert!(books.posted.saturating_add(books.held) <= cap, "{books:?}");
+            let ledger = shop.day();
+            assert!(ledger.posted.saturating_add(ledger.held) <= cap, "{ledger:?}");
         }
-        assert_eq!((shop.day().held, shop.books.open()), (Money::ZERO, 0), "{deed:?}");
+        assert_eq!((shop.day().held, shop.ledger.open_reservations()), (Money::ZERO, 0), "{deed:?}");
         assert_eq!(shop.records().len(), 200, "every request is settled once");
         let spent = seen.iter().filter(|seen| {
             matches!(
                 seen.lock().unwrap().as_ref(),
                 Some(Seen::Rejected(
-                    Rejection::BudgetSpent { .. }
+                    Rejection::BudgetExhausted { .. }
                         | Rejection::BudgetHeld { .. }
                         | Rejection::ExceedsRemainingBudget { .. }
                 ))
@@ -107,32 +107,32 @@ fn two_hundred_at_once_never_pass_a_tiny_budget() {
 }
 
 #[test]
-fn a_request_that_no_day_can_pay_for_is_told_so_and_asks_nobody() {
+fn a_request_above_the_daily_budget_is_rejected_without_a_call() {
     let (shop, target) = shop(Money::from_nanos(1_000), Deed::Answer);
     let told = rejected(shop.ask_and_wait(PRIME, &body(false)));
     assert!(
-        matches!(told, Rejection::MoreThanADay { worst } if worst > Money::from_nanos(1_000)),
+        matches!(told, Rejection::ExceedsDailyBudget { max_cost } if max_cost > Money::from_nanos(1_000)),
         "{told:?}"
     );
-    assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (0, Money::ZERO, 0));
+    assert_eq!((target.calls(), shop.day().posted, shop.ledger.open_reservations()), (0, Money::ZERO, 0));
 }
 
 #[test]
-fn with_every_target_down_it_says_so_and_soon_without_asking() {
+fn with_every_target_down_requests_are_rejected_soon_without_calls() {
     let (shop, target) = shop(Money::from_dollars(1), Deed::Status(500));
     let first = rejected(shop.ask_and_wait(PRIME, &body(false)));
-    assert!(matches!(first, Rejection::Exhausted { attempts: 2.., .. }), "{first:?}");
+    assert!(matches!(first, Rejection::UpstreamFailed { attempts: 2.., .. }), "{first:?}");
     while !matches!(rejected(shop.ask_and_wait(PRIME, &body(false))), Rejection::Unavailable { .. }) {
         assert!(target.calls() < 100);
     }
     let calls = target.calls();
     let again = rejected(shop.ask_and_wait(PRIME, &body(false)));
     assert!(matches!(again, Rejection::Unavailable { retry_after: Some(_), .. }), "{again:?}");
-    assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (calls, Money::ZERO, 0));
+    assert_eq!((target.calls(), shop.day().posted, shop.ledger.open_reservations()), (calls, Money::ZERO, 0));
 }
 
-/// The worst-case cost of a request to the first target.
-fn worst() -> Money {
+/// The max_cost-case cost of a request to the first target.
+fn max_cost() -> Money {
     let (shop, _) = shop(Money::from_dollars(1), Deed::Hang);
     shop.ask(PRIME, &body(false), None);
     shop.world.run_until(seawall_core::time::Timestamp::ZERO + Duration::from_millis(50));
@@ -140,9 +140,9 @@ fn worst() -> Money {
 }
 
 #[test]
-fn who_finds_all_money_held_is_told_to_wait_and_gets_it_when_it_is_back() {
+fn a_request_that_finds_the_budget_held_may_retry_and_succeeds_after_release() {
     // Enough for one at a time.
-    let cap = Money::from_nanos(worst().as_nanos() * 5 / 4 * 2);
+    let cap = Money::from_nanos(max_cost().as_nanos() * 5 / 4 * 2);
     let (shop, target) = shop(cap, Deed::Answer);
     let first = shop.ask(PRIME, &body(false), None);
     shop.world.run_until(seawall_core::time::Timestamp::ZERO + Duration::from_millis(50));
@@ -150,30 +150,33 @@ fn who_finds_all_money_held_is_told_to_wait_and_gets_it_when_it_is_back() {
     shop.world.run();
     let told = rejected(told.lock().unwrap().take().unwrap());
     assert!(
-        matches!(told, Rejection::BudgetHeld { come_back } if come_back.worth_waiting),
+        matches!(told, Rejection::BudgetHeld { retry_after } if retry_after.should_retry),
         "with money that is only held: {told:?}"
     );
-    assert!(matches!(first.lock().unwrap().take(), Some(Seen::Whole(_))));
-    assert!(matches!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(_)));
+    assert!(matches!(first.lock().unwrap().take(), Some(Seen::Unstreamed(_))));
+    assert!(matches!(shop.ask_and_wait(PRIME, &body(false)), Seen::Unstreamed(_)));
     assert_eq!(target.calls(), 2);
-    let told =
-        shop.records().into_iter().map(|record| record.verdict).find(|verdict| *verdict != Verdict::Answered);
-    assert_eq!(told, Some(Verdict::Rejected("budget_held")));
+    let told = shop
+        .records()
+        .into_iter()
+        .map(|record| record.outcome)
+        .find(|outcome| *outcome != RequestOutcome::Answered);
+    assert_eq!(told, Some(RequestOutcome::Rejected("budget_held")));
 }
 
 #[test]
-fn who_asks_for_more_than_is_left_is_told_what_would_fit_until_nothing_does() {
-    let cap = Money::from_nanos(worst().as_nanos() * 5 / 4 * 2);
+fn a_request_above_the_remaining_budget_is_told_the_output_that_fits() {
+    let cap = Money::from_nanos(max_cost().as_nanos() * 5 / 4 * 2);
     let (shop, _) = shop(cap, Deed::Answer);
     let (mut max_tokens, mut offers) = (100, 0);
     for _ in 0..60 {
         match shop.ask_and_wait(PRIME, &body(false).replace("100", &max_tokens.to_string())) {
-            Seen::Rejected(Rejection::ExceedsRemainingBudget { max_tokens: fits, left }) => {
-                assert!(fits < max_tokens && left > Money::ZERO, "{fits} {left}");
+            Seen::Rejected(Rejection::ExceedsRemainingBudget { max_tokens: fits, remaining }) => {
+                assert!(fits < max_tokens && remaining > Money::ZERO, "{fits} {remaining}");
                 (max_tokens, offers) = (fits, offers + 1);
             }
             Seen::Rejected(told) => {
-                assert!(matches!(told, Rejection::BudgetSpent { .. }), "{told:?}");
+                assert!(matches!(told, Rejection::BudgetExhausted { .. }), "{told:?}");
                 assert!(offers > 0, "the day is spent before anybody was offered less");
                 return;
             }
@@ -190,14 +193,14 @@ fn a_refusal_costs_none_of_the_limits_whatever_it_was_for() {
     let (broke, target) = shop(Money::from_nanos(1_000), Deed::Answer);
     for _ in 0..40 {
         let told = rejected(broke.ask_and_wait(GUEST, &body(false)));
-        assert!(matches!(told, Rejection::MoreThanADay { .. }), "{told:?}");
+        assert!(matches!(told, Rejection::ExceedsDailyBudget { .. }), "{told:?}");
     }
     assert_eq!(target.calls(), 0);
     let (down, target) = shop(Money::from_dollars(1), Deed::Status(500));
     while !matches!(rejected(down.ask_and_wait(PRIME, &body(false))), Rejection::Unavailable { .. }) {}
     // So far the breaker is open for that caller only. The first request of another caller is a probe.
     let probe = rejected(down.ask_and_wait(GUEST, &body(false)));
-    assert!(matches!(probe, Rejection::Exhausted { .. }), "{probe:?}");
+    assert!(matches!(probe, Rejection::UpstreamFailed { .. }), "{probe:?}");
     let calls = target.calls();
     for _ in 0..40 {
         let told = rejected(down.ask_and_wait(GUEST, &body(false)));
@@ -207,12 +210,12 @@ fn a_refusal_costs_none_of_the_limits_whatever_it_was_for() {
 }
 
 #[test]
-fn a_request_that_a_vendor_was_asked_for_counts_even_if_it_failed() {
+fn a_request_that_reached_a_vendor_counts_even_if_it_failed() {
     let (shop, target) = shop(Money::from_dollars(1), Deed::Status(400));
     for _ in 0..12 {
         let told = rejected(shop.ask_and_wait(GUEST, &body(false)));
-        assert!(matches!(told, Rejection::Exhausted { .. }), "{told:?}");
+        assert!(matches!(told, Rejection::UpstreamFailed { .. }), "{told:?}");
     }
-    assert!(matches!(rejected(shop.ask_and_wait(GUEST, &body(false))), Rejection::Limited { .. }));
+    assert!(matches!(rejected(shop.ask_and_wait(GUEST, &body(false))), Rejection::RateLimited { .. }));
     assert_eq!(target.calls(), 12);
 }

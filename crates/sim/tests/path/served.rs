@@ -4,11 +4,13 @@ use crate::shop::{Numbers, PRIME, Shop, at_face, callers, inbound};
 use crate::target::pieces;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::Failure;
-use seawall_core::money::{PriceDimension, PriceTable, Rate, ServiceLevel, Surcharge};
+use seawall_core::money::{PriceDimension, PriceMultiplier, PriceTable, ServiceLevel, Surcharge};
 use seawall_core::time::Timestamp;
-use seawall_pipeline::speech::{Face, SpokenHeaders};
+use seawall_pipeline::dialect::{DialectHeaders, Face};
 use seawall_pipeline::{InboundRequest, ReplyContent, Tier};
-use seawall_provider::{Answer, Call, Calling, Frames, ResponseReport, Target, TargetDialect};
+use seawall_provider::{
+    Call, CallFuture, FrameStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
+};
 use seawall_sim::World;
 use seawall_wire::bedrock::{InvokeHeader, SseToInvoke};
 use seawall_wire::sse::SseLimits;
@@ -26,13 +28,13 @@ impl Target for Serving {
         TargetDialect::BedrockInvoke
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
+    fn call(&self, call: Call) -> CallFuture<'_> {
         assert_eq!(call.headers, [(TIER, "priority".into())]);
         let mut frames = BytesMut::new();
         let whole = pieces().concat();
         SseToInvoke::new(SseLimits::default()).feed(&whole, Duration::ZERO, &mut frames).unwrap();
         let frames = OneFrame { frame: Some(frames.freeze()), report: self.0.clone() };
-        Box::pin(async move { Ok(Answer::Stream(Box::new(frames) as Box<dyn Frames>)) })
+        Box::pin(async move { Ok(UpstreamResponse::Stream(Box::new(frames) as Box<dyn FrameStream>)) })
     }
 }
 
@@ -41,7 +43,7 @@ struct OneFrame {
     report: Option<ResponseReport>,
 }
 
-impl Frames for OneFrame {
+impl FrameStream for OneFrame {
     fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Poll::Ready(self.frame.take().map(Ok))
     }
@@ -53,7 +55,7 @@ impl Frames for OneFrame {
 
 /// Priority service costs twice as much here.
 fn surcharges(price: PriceTable) -> PriceTable {
-    price.with_rate(Surcharge::Priority, Rate { input: 2_000, output: 2_000 })
+    price.with_multiplier(Surcharge::Priority, PriceMultiplier { input: 2_000, output: 2_000 })
 }
 
 /// The cost of a stream that is requested at this service tier, and the headers that its caller receives.
@@ -69,14 +71,14 @@ fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static st
     let models = [("strong-model", 3_000_000_000, upstream()), ("fast-model", 1_000_000_000, upstream())];
     let numbers = Numbers { surcharges, ..Numbers::default() };
     let shop = Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
-    let (arriving, body) = at_face(Face::BedrockInvoke, true);
+    let (operation, body) = at_face(Face::BedrockInvoke, true);
     let invoke = vec![InvokeHeader::read(TIER, "priority").unwrap().unwrap()];
-    let headers = SpokenHeaders { invoke, ..SpokenHeaders::default() };
-    let request = InboundRequest { arriving, headers, ..inbound(1, PRIME, &body) };
-    let (path, told) = (Arc::clone(&shop.path), Arc::new(Mutex::new(Vec::new())));
+    let headers = DialectHeaders { invoke, ..DialectHeaders::default() };
+    let request = InboundRequest { operation, headers, ..inbound(1, PRIME, &body) };
+    let (pipeline, told) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(Vec::new())));
     let noted = Arc::clone(&told);
     world.spawn(async move {
-        let ReplyContent::Stream(mut stream) = path.serve(request).await.content else {
+        let ReplyContent::Stream(mut stream) = pipeline.serve(request).await.content else {
             panic!("it is a stream")
         };
         *noted.lock().unwrap() = stream.headers().to_vec();
@@ -88,7 +90,7 @@ fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static st
 }
 
 #[test]
-fn a_stream_is_paid_for_as_its_headers_say_it_is_served_and_its_caller_gets_them() {
+fn a_stream_is_charged_by_the_service_level_in_its_headers_which_the_caller_receives() {
     let (base, headers) = served(Some(("default", None)));
     assert_eq!(headers, [(TIER, "default".to_owned())]);
     let (priority, headers) = served(Some(("priority", Some(Surcharge::Priority))));

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
-use seawall_core::budget::{Account, BudgetOptions};
-use seawall_core::cache_policy::{CacheAgeOptions, FlightOptions, StoreOptions};
+use seawall_core::budget::{BudgetAccount, BudgetOptions};
+use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFlightOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
-use seawall_core::deadline::Reserves;
+use seawall_core::deadline::RungReserves;
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::{Posture, Protection};
 use seawall_core::history::TokenLimits;
@@ -13,7 +13,7 @@ use seawall_core::in_flight::SlotShares;
 use seawall_core::money::{Money, Price, PriceTable, Usage};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
-use seawall_core::quota::{ComeBackRule, Quota, QuotaGroup, Unit};
+use seawall_core::quota::{Quota, QuotaGroup, QuotaUnit, RetryAfterPolicy};
 use seawall_core::retry::RetryOptions;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::strategy::Language;
@@ -21,20 +21,20 @@ use seawall_core::time::Timestamp;
 use seawall_core::tokens::OverheadOptions;
 use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, Mode, OutputLimitField};
-use seawall_pipeline::callers::{CallerOptions, ListedKey};
+use seawall_pipeline::callers::{CallerOptions, StaticKey};
 use seawall_pipeline::chat::ChatPromptOptions;
+use seawall_pipeline::dialect::{DialectHeaders, Face};
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
-use seawall_pipeline::speech::{Face, SpokenHeaders};
+use seawall_pipeline::{AnswerSingleFlight, ChatRules};
 use seawall_pipeline::{
-    ArrivalLimits, Arriving, AttemptEnding, AttemptRecord, Callers, Faces, GuardedTarget, InboundRequest,
-    LimitRules, Limits, Observer, Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route,
-    RouteOptions, RuleOptions, TargetOptions, Tier,
+    ApiOperation, AttemptRecord, AttemptStatus, CallerIdentity, CallerResolver, CredentialKind, Faces,
+    GuardedTarget, InboundRequest, LimitRules, Observer, Pipeline, PipelineOptions, QuotaStore,
+    ReceiveLimits, ReplyContent, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
 };
-use seawall_pipeline::{ChatRules, FlightBoard};
 use seawall_provider::Target;
 use seawall_sim::World;
 use seawall_store::MemoryAnswers;
-use seawall_store::{Books, NoJournal};
+use seawall_store::{NoJournal, NodeLedger};
 use seawall_wire::RequestLimits;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,25 +44,25 @@ pub(crate) const GUEST: &str = "sk-guest-0000000001";
 
 /// Keeps every request record and every attempt: target, tier, outcome, usage and cost.
 #[derive(Default)]
-pub(crate) struct Records(Mutex<Vec<Record>>, Mutex<Vec<ToldAttempt>>);
+pub(crate) struct Records(Mutex<Vec<RequestRecord>>, Mutex<Vec<RecordedAttempt>>);
 
-pub(crate) type ToldAttempt = (String, Tier, AttemptEnding, Usage, Money);
+pub(crate) type RecordedAttempt = (String, Tier, AttemptStatus, Usage, Money);
 
 impl Observer for Records {
-    fn settled(&self, record: &Record) {
+    fn request_completed(&self, record: &RequestRecord) {
         self.0.lock().unwrap().push(record.clone());
     }
 
-    fn attempted(&self, attempt: &AttemptRecord<'_>) {
-        let AttemptRecord { target, tier, ending, usage, cost, .. } = *attempt;
-        self.1.lock().unwrap().push((target.to_string(), tier, ending, usage, cost));
+    fn attempt_completed(&self, attempt: &AttemptRecord<'_>) {
+        let AttemptRecord { target, tier, status, usage, cost, .. } = *attempt;
+        self.1.lock().unwrap().push((target.to_string(), tier, status, usage, cost));
     }
 }
 
 pub(crate) struct Shop {
     pub(crate) world: World,
-    pub(crate) path: Arc<Path<World>>,
-    pub(crate) books: Books,
+    pub(crate) pipeline: Arc<Pipeline<World>>,
+    pub(crate) ledger: NodeLedger,
     records: Arc<Records>,
     /// When each request arrived, indexed by request id.
     arrivals: Mutex<Vec<Timestamp>>,
@@ -115,7 +115,7 @@ impl Default for Numbers {
 /// What a caller received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    Whole(Bytes),
+    Unstreamed(Bytes),
     Stream(Vec<Bytes>),
     Rejected(seawall_pipeline::Rejection),
 }
@@ -130,7 +130,7 @@ impl Shop {
     /// A deployment with these callers, and models with these names and prices of a million input tokens.
     pub(crate) fn with(
         world: &World,
-        callers: Callers,
+        callers: CallerResolver,
         models: [(&str, u64, Arc<dyn Target>); 2],
         cap: Money,
     ) -> Self {
@@ -139,7 +139,7 @@ impl Shop {
 
     pub(crate) fn made(
         world: &World,
-        callers: Callers,
+        callers: CallerResolver,
         [strong, fast]: [(&str, u64, Arc<dyn Target>); 2],
         numbers: &Numbers,
     ) -> Self {
@@ -147,14 +147,14 @@ impl Shop {
         let minute = Duration::from_secs(60);
         let tier = |name: &str, limit, burst, hour| {
             let quotas = vec![
-                Quota::sliding("minute", Unit::Request, limit, minute, burst).unwrap(),
-                Quota::sliding("hour", Unit::Request, hour, minute * 60, 0).unwrap(),
+                Quota::sliding("minute", QuotaUnit::Request, limit, minute, burst).unwrap(),
+                Quota::sliding("hour", QuotaUnit::Request, hour, minute * 60, 0).unwrap(),
             ];
             QuotaGroup::new(name, quotas).unwrap()
         };
-        let mut everybody = vec![Quota::sliding("minute", Unit::Request, 50_000, minute, 0).unwrap()];
-        everybody.extend(
-            numbers.tokens.map(|most| Quota::sliding("tokens", Unit::Token, most, minute, 0).unwrap()),
+        let mut global = vec![Quota::sliding("minute", QuotaUnit::Request, 50_000, minute, 0).unwrap()];
+        global.extend(
+            numbers.tokens.map(|most| Quota::sliding("tokens", QuotaUnit::Token, most, minute, 0).unwrap()),
         );
         let target =
             |name: &str, (model, input, upstream): (&str, u64, Arc<dyn Target>), breaker: BreakerProfile| {
@@ -190,7 +190,7 @@ impl Shop {
             caller_day: numbers.caller_cap.unwrap_or(cap),
             ..BudgetOptions::default()
         };
-        let books = Books::new(budget.check().unwrap(), NoJournal);
+        let ledger = NodeLedger::new(budget.check().unwrap(), NoJournal);
         let mut posture = Posture::default();
         posture.protections.set_mode(Protection::RateLimit, numbers.limits);
         let chat = chat_rules(&numbers.deny);
@@ -202,17 +202,17 @@ impl Shop {
                     tier("standard", 30, 5, 200),
                     tier("guest", 10, 2, 50),
                 ],
-                everybody: QuotaGroup::new("everybody", everybody).unwrap(),
+                global: QuotaGroup::new("global", global).unwrap(),
                 by_address: None,
                 routes: Vec::new(),
-                come_back: ComeBackRule::default(),
+                retry_after: RetryAfterPolicy::default(),
             },
             routes: vec![
                 Route::new(RouteOptions {
                     alias: "manga".to_owned(),
                     faces: Faces::ALL,
                     guest_faces: Faces::ALL,
-                    start_limit: Duration::from_secs(30),
+                    start_timeout: Duration::from_secs(30),
                     token_limit: numbers.tokens.map(u64::from),
                     falls_back: false,
                     guardrails: chat.guardrails.clone(),
@@ -222,19 +222,23 @@ impl Shop {
             ],
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
             posture,
-            shared_caller_day: None,
+            shared_caller_budget: None,
             chat: Some(Arc::new(chat)),
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions { api: numbers.api, ..TimeLimitOptions::default() }.check().unwrap(),
             request: RequestLimits::default(),
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
-            arrival: ArrivalLimits::each(minute),
+            receive: ReceiveLimits::uniform(minute),
         };
-        let limits = Limits::local(rules.limits.groups(), 1).unwrap();
-        let options =
-            PathOptions { rules, limits, books: books.clone(), observer: Arc::<Records>::clone(&records) };
-        let path = Arc::new(Path::new(world.clone(), options).unwrap());
-        Self { world: world.clone(), path, books, records, arrivals: Mutex::default() }
+        let quotas = QuotaStore::local(rules.limits.groups(), 1).unwrap();
+        let options = PipelineOptions {
+            rules,
+            quotas,
+            ledger: ledger.clone(),
+            observer: Arc::<Records>::clone(&records),
+        };
+        let pipeline = Arc::new(Pipeline::new(world.clone(), options).unwrap());
+        Self { world: world.clone(), pipeline, ledger, records, arrivals: Mutex::default() }
     }
 
     /// Sends one request and reads the reply to its end, or disconnects after this many frames.
@@ -255,7 +259,7 @@ impl Shop {
         body: &str,
         give_up_after: Option<usize>,
     ) -> Arc<Mutex<Option<Seen>>> {
-        self.ask_face_at(arrived, key, (Arriving::Messages, body.to_owned()), give_up_after)
+        self.ask_face_at(arrived, key, (ApiOperation::Messages, body.to_owned()), give_up_after)
     }
 
     /// The same at any face.
@@ -263,25 +267,25 @@ impl Shop {
         &self,
         arrived: Timestamp,
         key: &str,
-        (arriving, body): (Arriving, String),
+        (operation, body): (ApiOperation, String),
         give_up_after: Option<usize>,
     ) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
-        let (path, noted) = (Arc::clone(&self.path), Arc::clone(&seen));
+        let (pipeline, noted) = (Arc::clone(&self.pipeline), Arc::clone(&seen));
         let id = {
             let mut arrivals = self.arrivals.lock().unwrap();
             arrivals.push(arrived);
             arrivals.len() as u64 - 1
         };
-        let inbound = InboundRequest { arriving, ..inbound(id, key, &body) };
-        self.send(inbound, noted, path, give_up_after);
+        let inbound = InboundRequest { operation, ..inbound(id, key, &body) };
+        self.send(inbound, noted, pipeline, give_up_after);
         seen
     }
 
     /// Sends a request as it is. It is not added to the arrivals.
     pub(crate) fn ask_as(&self, inbound: InboundRequest) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
-        self.send(inbound, Arc::clone(&seen), Arc::clone(&self.path), None);
+        self.send(inbound, Arc::clone(&seen), Arc::clone(&self.pipeline), None);
         seen
     }
 
@@ -289,14 +293,14 @@ impl Shop {
         &self,
         inbound: InboundRequest,
         noted: Arc<Mutex<Option<Seen>>>,
-        path: Arc<Path<World>>,
+        pipeline: Arc<Pipeline<World>>,
         give_up_after: Option<usize>,
     ) {
         self.world.spawn(async move {
-            let reply = match path.serve(inbound).await.content {
-                ReplyContent::Whole(answer) => Seen::Whole(answer.body),
+            let reply = match pipeline.serve(inbound).await.content {
+                ReplyContent::Unstreamed(answer) => Seen::Unstreamed(answer.body),
                 ReplyContent::Rejected(rejection) => Seen::Rejected(rejection),
-                ReplyContent::Pieces(pieces) => Seen::Stream(vec![pieces]),
+                ReplyContent::CompleteStream(pieces) => Seen::Stream(vec![pieces]),
                 ReplyContent::Stream(mut stream) => {
                     let mut frames = Vec::new();
                     while give_up_after.is_none_or(|most| frames.len() < most) {
@@ -319,9 +323,9 @@ impl Shop {
 
     /// The same with a request as it is.
     pub(crate) fn send_for(&self, patience: Duration, inbound: InboundRequest) {
-        let (path, world) = (Arc::clone(&self.path), self.world.clone());
+        let (pipeline, world) = (Arc::clone(&self.pipeline), self.world.clone());
         self.world.spawn(async move {
-            let mut serving = Box::pin(async move { path.serve(inbound).await });
+            let mut serving = Box::pin(async move { pipeline.serve(inbound).await });
             let mut gone = Box::pin(world.sleep(patience));
             std::future::poll_fn(|context| {
                 let _ = serving.as_mut().poll(context).is_ready();
@@ -339,24 +343,24 @@ impl Shop {
         seen.unwrap()
     }
 
-    pub(crate) fn attempts(&self) -> Vec<ToldAttempt> {
+    pub(crate) fn attempts(&self) -> Vec<RecordedAttempt> {
         self.records.1.lock().unwrap().clone()
     }
 
-    pub(crate) fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<RequestRecord> {
         self.records.0.lock().unwrap().clone()
     }
 
     /// Every record with the arrival time of its request.
-    pub(crate) fn arrivals(&self) -> Vec<(Timestamp, Record)> {
+    pub(crate) fn arrivals(&self) -> Vec<(Timestamp, RequestRecord)> {
         let arrivals = self.arrivals.lock().unwrap();
-        let at = |record: &Record| arrivals[usize::try_from(record.id).unwrap()];
+        let at = |record: &RequestRecord| arrivals[usize::try_from(record.id).unwrap()];
         self.records().into_iter().map(|record| (at(&record), record)).collect()
     }
 
     /// What is posted and held today.
-    pub(crate) fn day(&self) -> Account {
-        self.books.day(seawall_pipeline::Runtime::now(&self.world).utc.day())
+    pub(crate) fn day(&self) -> BudgetAccount {
+        self.ledger.day(seawall_pipeline::Runtime::now(&self.world).utc.day())
     }
 }
 
@@ -381,16 +385,16 @@ fn chat_rules(deny: &[String]) -> ChatRules {
         catalogue_version: "1".to_owned(),
         guardrails: Guardrails(guardrails),
         ages,
-        reserves: Reserves::chat(),
-        shelf: Arc::new(MemoryAnswers::new(ages, StoreOptions::default(), 1_000).unwrap()),
-        flights: Arc::new(FlightBoard::new(FlightOptions::default().check().unwrap())),
+        reserves: RungReserves::chat(),
+        answer_cache: Arc::new(MemoryAnswers::new(ages, CacheStoreOptions::default(), 1_000).unwrap()),
+        single_flight: Arc::new(AnswerSingleFlight::new(SingleFlightOptions::default().check().unwrap())),
         language: Language::Japanese,
     }
 }
 
 /// A question to the chat.
 pub(crate) fn question(id: u64, key: &str, body: &str) -> InboundRequest {
-    InboundRequest { arriving: Arriving::Chat { accepts_stream: false }, ..inbound(id, key, body) }
+    InboundRequest { operation: ApiOperation::Chat { accepts_stream: false }, ..inbound(id, key, body) }
 }
 
 /// The hash by which callers are looked up.
@@ -405,56 +409,56 @@ fn hash(key: &str) -> [u8; 32] {
     hash
 }
 
-pub(crate) fn callers(keys: &[(&str, Tier)]) -> Callers {
-    let listed = |(key, tier): &(&str, Tier)| (hash(key), ListedKey { tier: *tier, routes: None });
-    Callers::new(CallerOptions {
+pub(crate) fn callers(keys: &[(&str, Tier)]) -> CallerResolver {
+    let listed = |(key, tier): &(&str, Tier)| (hash(key), StaticKey { tier: *tier, routes: None });
+    CallerResolver::new(CallerOptions {
         keys: keys.iter().map(listed).collect(),
         directory: None,
-        believe_for: Duration::from_secs(10),
-        find_within: Duration::from_millis(50),
-        guests: false,
+        cache_ttl: Duration::from_secs(10),
+        lookup_timeout: Duration::from_millis(50),
+        allows_guests: false,
     })
 }
 
 pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
     InboundRequest {
         id,
-        arriving: Arriving::Messages,
-        proven: Proven::Credential { hash: hash(key), proof: ProofKind::Key, tier: None },
+        operation: ApiOperation::Messages,
+        identity: CallerIdentity::Credential { hash: hash(key), kind: CredentialKind::Key, tier: None },
         caller: None,
         body: Bytes::copy_from_slice(body.as_bytes()),
-        headers: SpokenHeaders::default(),
-        name: None,
+        headers: DialectHeaders::default(),
+        idempotency_key: None,
     }
 }
 
 /// The same question at one of the five faces.
-pub(crate) fn at_face(face: Face, stream: bool) -> (Arriving, String) {
+pub(crate) fn at_face(face: Face, stream: bool) -> (ApiOperation, String) {
     let model = || "manga".to_owned();
     let text = "おすすめは？";
     match face {
-        Face::AnthropicMessages => (Arriving::Messages, body(stream)),
+        Face::AnthropicMessages => (ApiOperation::Messages, body(stream)),
         Face::OpenAiChat => {
             let messages = format!(r#"[{{"role":"user","content":"{text}"}}]"#);
             let body =
                 format!(r#"{{"model":"manga","max_tokens":100,"stream":{stream},"messages":{messages}}}"#);
-            (Arriving::Completions, body)
+            (ApiOperation::Completions, body)
         }
         Face::BedrockInvoke => {
             let messages = format!(r#"[{{"role":"user","content":"{text}"}}]"#);
             let body = format!(
                 r#"{{"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"messages":{messages}}}"#
             );
-            (Arriving::Invoke { model: model(), stream }, body)
+            (ApiOperation::Invoke { model: model(), stream }, body)
         }
         Face::BedrockConverse => {
             let messages = format!(r#"[{{"role":"user","content":[{{"text":"{text}"}}]}}]"#);
             let body = format!(r#"{{"messages":{messages},"inferenceConfig":{{"maxTokens":100}}}}"#);
-            (Arriving::Converse { model: model(), stream }, body)
+            (ApiOperation::Converse { model: model(), stream }, body)
         }
         Face::Chat => {
             let body = format!(r#"{{"message":"{text}","stream":{stream}}}"#);
-            (Arriving::Chat { accepts_stream: false }, body)
+            (ApiOperation::Chat { accepts_stream: false }, body)
         }
     }
 }

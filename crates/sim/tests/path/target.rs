@@ -4,10 +4,10 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
 use seawall_core::money::UsageExtras;
 use seawall_core::time::Timestamp;
-use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
+use seawall_provider::{Call, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::{Sleep, World};
 use seawall_wire::anthropic::{
-    Answer as WireAnswer, AnswerStart, write_answer, write_block_start, write_block_stop,
+    AnswerStart, TextAnswer as WireAnswer, write_answer, write_block_start, write_block_stop,
     write_message_delta, write_message_start, write_message_stop, write_text_delta,
 };
 use seawall_wire::chat::{FinishReason, Usage};
@@ -105,7 +105,7 @@ impl Target for ObedientTarget {
         TargetDialect::AnthropicMessages
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
+    fn call(&self, call: Call) -> CallFuture<'_> {
         let deed = self.deeds.lock().unwrap().pop_front().unwrap_or(*self.then.lock().unwrap());
         self.diary.lock().unwrap().calls.push((self.world.now(), call.body));
         let (world, diary) = (self.world.clone(), Arc::clone(&self.diary));
@@ -122,7 +122,7 @@ impl Target for ObedientTarget {
                 }
                 Deed::Answer if !call.stream => {
                     wait(300).await;
-                    return Ok(Answer::Whole { body: whole(), told: None });
+                    return Ok(UpstreamResponse::Unstreamed { body: whole(), report: None });
                 }
                 Deed::Answer => pieces().len(),
                 Deed::CutAfter(count) | Deed::StallAfter(count) => count,
@@ -138,7 +138,7 @@ impl Target for ObedientTarget {
             }
             let stalls = matches!(deed, Deed::StallAfter(_));
             let wait = Some(world.sleep(Duration::from_millis(300)));
-            Ok(Answer::Stream(Box::new(Pieces { world, wait, pieces, stalls, diary })))
+            Ok(UpstreamResponse::Stream(Box::new(Pieces { world, wait, pieces, stalls, diary })))
         })
     }
 }
@@ -151,7 +151,7 @@ struct Pieces {
     diary: Arc<Mutex<Diary>>,
 }
 
-impl Frames for Pieces {
+impl FrameStream for Pieces {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         if let Some(wait) = &mut self.wait {
             if Pin::new(wait).poll(context).is_pending() {

@@ -5,8 +5,8 @@ use crate::shop::{Numbers, PRIME, Seen, Shop, at_face, body, callers, question};
 use seawall_core::money::Money;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
 use seawall_model::shared::SharedModel;
-use seawall_pipeline::speech::Face;
-use seawall_pipeline::{Arriving, InboundRequest, Notes, Tier};
+use seawall_pipeline::dialect::Face;
+use seawall_pipeline::{ApiOperation, InboundRequest, ReplyMetadata, Tier};
 use seawall_provider::{Target, TargetDialect};
 use seawall_sim::{ModelTarget, World};
 use std::sync::{Arc, Mutex};
@@ -15,18 +15,18 @@ use std::time::Duration;
 const THINKS: &str = r#"{"kind": "thinking", "takes": "60s", "every": "1700ms"}"#;
 
 #[test]
-fn thoughts_are_a_beginning_at_every_api_face_and_are_relayed_as_they_come() {
+fn thinking_counts_as_first_content_at_every_api_face_and_is_relayed() {
     for dialect in TargetDialect::ALL {
         for face in Face::VENDORS {
             let shop = made(dialect, &format!(r#"[{{"fault": {THINKS}}}]"#), &Numbers::default());
-            let (arriving, body) = at_face(face, true);
+            let (operation, body) = at_face(face, true);
             let body = body.replace(":100", ":1000");
-            let seen = shop.ask_face_at(shop.world.now(), PRIME, (arriving, body), None);
+            let seen = shop.ask_face_at(shop.world.now(), PRIME, (operation, body), None);
             shop.world.run();
             let record = shop.records().pop().unwrap();
             let begun = record.first_content.unwrap();
             assert!(begun < Duration::from_secs(5), "{face:?} of {dialect:?}: {begun:?}");
-            assert!(record.took > Duration::from_secs(60), "{face:?} of {dialect:?}: {record:?}");
+            assert!(record.duration > Duration::from_secs(60), "{face:?} of {dialect:?}: {record:?}");
             assert_eq!(answered(&[record]), 1);
             let Some(Seen::Stream(frames)) = seen.lock().unwrap().take() else { panic!("{face:?}") };
             let thoughts = frames.iter().filter(|frame| {
@@ -40,7 +40,7 @@ fn thoughts_are_a_beginning_at_every_api_face_and_are_relayed_as_they_come() {
 }
 
 #[test]
-fn on_the_chat_thinking_neither_begins_an_answer_nor_stops_the_clock() {
+fn on_the_chat_face_thinking_neither_starts_an_answer_nor_stops_the_clock() {
     let shop = shop(2, &format!(r#"[{{"model": "sonnet", "fault": {THINKS}}}]"#));
     let noon_in_tokyo = Duration::from_secs(3 * 3_600);
     shop.world.run_until(seawall_core::time::Timestamp::ZERO + noon_in_tokyo);
@@ -72,7 +72,7 @@ fn a_first_target_that_hangs_over_a_whole_answer_is_left_when_no_model_would_tak
     let record = shop.records().pop().unwrap();
     assert_eq!(record.target.as_deref(), Some("fast"));
     // The start timeout, and a hundred tokens at twenty a second.
-    assert!(record.took < Duration::from_secs(40), "{:?}", record.took);
+    assert!(record.duration < Duration::from_secs(40), "{:?}", record.duration);
 }
 
 #[test]
@@ -84,10 +84,10 @@ fn a_known_target_that_hangs_over_whole_answers_fails_and_opens_its_breaker() {
     shop.world.run_until(seawall_core::time::Timestamp::ZERO + Duration::from_secs(301));
     for _ in 0..5 {
         assert!(matches!(shop.ask_and_wait(PRIME, &body(false)), Seen::Rejected(_)));
-        let took = shop.records().pop().unwrap().took;
+        let took = shop.records().pop().unwrap().duration;
         assert!(took < Duration::from_secs(60), "{took:?}");
     }
-    assert!(shop.path.targets()[0].breaker.rejects.is_some(), "its breaker is open");
+    assert!(shop.pipeline.targets()[0].breaker.rejects.is_some(), "its breaker is open");
 }
 
 fn made(dialect: TargetDialect, faults: &str, numbers: &Numbers) -> Shop {
@@ -95,49 +95,49 @@ fn made(dialect: TargetDialect, faults: &str, numbers: &Numbers) -> Shop {
     let faults = read_faults(faults.as_bytes()).unwrap();
     let engine = Engine::new(ModelOptions { seed: 1, faults, pace: Pace::Real }).unwrap();
     let model = SharedModel::new(engine, world.clone());
-    let upstream = |name| Arc::new(ModelTarget::asking(model.clone(), dialect, name)) as Arc<dyn Target>;
+    let upstream = |name| Arc::new(ModelTarget::sharing(model.clone(), dialect, name)) as Arc<dyn Target>;
     let (strong, fast) = ("claude-3-sonnet-20240229", "claude-3-haiku-20240307");
     let models = [(strong, 3_000_000_000, upstream(strong)), (fast, 250_000_000, upstream(fast))];
     Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers)
 }
 
 /// The notes that the caller of a request without a limit receives, and the amount held for it.
-fn without_limit(dialect: TargetDialect, numbers: &Numbers) -> (Notes, Money) {
+fn without_limit(dialect: TargetDialect, numbers: &Numbers) -> (ReplyMetadata, Money) {
     let shop = made(dialect, "[]", numbers);
     let body = r#"{"model":"manga","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
-    let inbound = InboundRequest { arriving: Arriving::Completions, ..question(1, PRIME, body) };
-    let (path, noted) = (Arc::clone(&shop.path), Arc::new(Mutex::new(None)));
+    let inbound = InboundRequest { operation: ApiOperation::Completions, ..question(1, PRIME, body) };
+    let (pipeline, noted) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(None)));
     let told = Arc::clone(&noted);
     shop.world.spawn(async move {
-        let reply = path.serve(inbound).await;
-        *told.lock().unwrap() = Some(reply.notes);
+        let reply = pipeline.serve(inbound).await;
+        *told.lock().unwrap() = Some(reply.metadata);
     });
     shop.world.run_until(shop.world.now() + Duration::from_millis(1));
     let held = shop.day().held;
     shop.world.run();
-    let notes = noted.lock().unwrap().take().unwrap();
-    assert_eq!((shop.day().held, shop.books.open()), (Money::ZERO, 0));
-    (notes, held)
+    let metadata = noted.lock().unwrap().take().unwrap();
+    assert_eq!((shop.day().held, shop.ledger.open_reservations()), (Money::ZERO, 0));
+    (metadata, held)
 }
 
 #[test]
 fn a_request_without_a_limit_reserves_the_model_s_own_and_gets_none() {
     let numbers = || Numbers { max_output: Some(64_000), ..Numbers::default() };
     for dialect in TargetDialect::ALL {
-        let (notes, held) = without_limit(dialect, &numbers());
-        assert_eq!(notes.max_tokens, None, "{dialect:?}");
+        let (metadata, held) = without_limit(dialect, &numbers());
+        assert_eq!(metadata.max_tokens, None, "{dialect:?}");
         // 1.1 times the maximum and sixteen more, at $15 a million.
         assert!(held > Money::from_nanos(64_000 * 15_000), "{dialect:?}: {held}");
         let tight = Numbers { cap: Money::from_dollars(8), ..numbers() };
-        let (notes, held) = without_limit(dialect, &tight);
+        let (metadata, held) = without_limit(dialect, &tight);
         // A tenth of the half that belongs to the prime tier.
-        assert!(notes.max_tokens.is_some_and(|limit| (20_000..27_000).contains(&limit)), "{notes:?}");
+        assert!(metadata.max_tokens.is_some_and(|limit| (20_000..27_000).contains(&limit)), "{metadata:?}");
         assert!(held <= Money::from_nanos(400_000_000), "{held}");
         let nearly_spent = Numbers { cap: Money::from_nanos(20_000_000), ..numbers() };
-        let (notes, held) = without_limit(dialect, &nearly_spent);
-        assert!(notes.max_tokens.is_some_and(|limit| (100..700).contains(&limit)), "{notes:?}");
+        let (metadata, held) = without_limit(dialect, &nearly_spent);
+        assert!(metadata.max_tokens.is_some_and(|limit| (100..700).contains(&limit)), "{metadata:?}");
         assert!(held <= Money::from_nanos(10_000_000), "{held}");
     }
-    let (notes, _) = without_limit(TargetDialect::OpenAiChat, &Numbers::default());
-    assert_eq!(notes.max_tokens, Some(4_096), "whose maximum is not known");
+    let (metadata, _) = without_limit(TargetDialect::OpenAiChat, &Numbers::default());
+    assert_eq!(metadata.max_tokens, Some(4_096), "whose maximum is not known");
 }

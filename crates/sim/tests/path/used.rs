@@ -7,8 +7,8 @@ use seawall_core::failure::Failure;
 use seawall_core::money::{Money, Price};
 use seawall_core::retry::HedgeOptions;
 use seawall_core::tokens::OutputLimit;
-use seawall_pipeline::{Rejection, ReplyContent, Tier, Verdict};
-use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
+use seawall_pipeline::{Rejection, ReplyContent, RequestOutcome, Tier};
+use seawall_provider::{Call, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::World;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -50,11 +50,11 @@ fn worst(stream: bool) -> Money {
     let (input, output) = most(stream);
     let (of_input, of_output) = (Money::from_nanos(3_000_000_000), Money::from_nanos(15_000_000_000));
     let reserved = OutputLimit::new(output.into()).reserved();
-    Price::per_million(of_input, of_output).at_most(input.into(), reserved)
+    Price::per_million(of_input, of_output).max_cost(input.into(), reserved)
 }
 
 #[test]
-fn who_leaves_an_answer_has_used_its_tokens() {
+fn an_abandoned_answer_counts_its_tokens() {
     // A disconnected caller is charged the input that the vendor reported at the beginning, and the upper bound of the
     // output.
     let (input, output) = most(true);
@@ -71,24 +71,24 @@ fn who_leaves_an_answer_has_used_its_tokens() {
     }
     let third = shop.ask_and_wait(PRIME, &body(true));
     assert!(
-        matches!(&third, Seen::Rejected(Rejection::Limited { limit, .. }) if &*limit.name == "tokens"),
+        matches!(&third, Seen::Rejected(Rejection::RateLimited { limit, .. }) if &*limit.name == "tokens"),
         "{third:?}"
     );
 }
 
 #[test]
-fn what_was_answered_whole_has_used_what_its_vendor_told_and_the_rest_comes_back() {
+fn a_complete_answer_is_settled_by_the_vendors_report_and_the_rest_is_released() {
     let (input, output) = most(false);
     let numbers = Numbers { tokens: Some(input + output + 3 * 28), ..Numbers::default() };
     let shop = shop(Deed::Answer, &numbers);
     for question in 0..5 {
         let seen = shop.ask_and_wait(PRIME, &body(false));
-        assert_eq!(matches!(seen, Seen::Whole(_)), question < 4, "{question}: {seen:?}");
+        assert_eq!(matches!(seen, Seen::Unstreamed(_)), question < 4, "{question}: {seen:?}");
     }
 }
 
 #[test]
-fn an_answer_in_one_piece_that_never_came_is_owed_at_its_worst() {
+fn a_non_streamed_answer_that_never_arrived_is_charged_at_its_upper_bound() {
     // The caller disconnected: the model may have generated everything by then.
     let left = shop(Deed::Hang, &Numbers::default());
     left.ask_for(Duration::from_millis(100), PRIME, &body(false));
@@ -109,7 +109,7 @@ fn an_answer_in_one_piece_that_never_came_is_owed_at_its_worst() {
 
 #[test]
 fn a_hedge_that_has_failed_is_settled_at_once_and_not_when_the_other_ends() {
-    let hedge = HedgeOptions { enabled: true, extra_percent: 50.0, least_wait: Duration::from_millis(100) };
+    let hedge = HedgeOptions { enabled: true, percent: 50.0, min_delay: Duration::from_millis(100) };
     let shop = shop(Deed::Answer, &Numbers { hedge, ..Numbers::default() });
     for _ in 0..40 {
         shop.ask_and_wait(PRIME, &body(true));
@@ -119,36 +119,39 @@ fn a_hedge_that_has_failed_is_settled_at_once_and_not_when_the_other_ends() {
     let before = shop.day().posted;
     shop.ask_for(Duration::from_secs(2), PRIME, &body(true));
     shop.world.run_until(shop.world.now() + Duration::from_secs(1));
-    assert_eq!(shop.books.open(), 1, "only the one that is under way is held");
+    assert_eq!(shop.ledger.open_reservations(), 1, "only the one that is under way is held");
     let fast =
         |shop: &Shop| shop.attempts().into_iter().filter(|(target, ..)| target == "fast").collect::<Vec<_>>();
     assert_eq!(fast(&shop).len(), 1);
     shop.world.run();
-    assert!(matches!(fast(&shop)[0].2, seawall_pipeline::AttemptEnding::Failed(_)), "{:?}", fast(&shop));
+    assert!(matches!(fast(&shop)[0].2, seawall_pipeline::AttemptStatus::Failed(_)), "{:?}", fast(&shop));
     assert_eq!(fast(&shop)[0].4, Money::ZERO, "it said no, and is owed nothing");
     assert!(shop.day().posted > before);
 }
 
 #[test]
-fn a_request_that_is_cut_is_told_once_and_settled() {
+fn a_request_cut_by_shutdown_is_recorded_once_and_settled() {
     for (deed, concurrency) in [(Deed::Hang, 10), (Deed::Hang, 1)] {
         let shop = shop(deed, &Numbers { concurrency, ..Numbers::default() });
         let told = Arc::new(Mutex::new(Vec::new()));
         for id in 0..2 {
-            let (path, world, told) = (Arc::clone(&shop.path), shop.world.clone(), Arc::clone(&told));
+            let (pipeline, world, told) = (Arc::clone(&shop.pipeline), shop.world.clone(), Arc::clone(&told));
             shop.world.spawn(async move {
                 let cut = world.sleep(Duration::from_millis(100));
-                let reply = path.serve_until(inbound(id, PRIME, &body(false)), cut).await;
+                let reply = pipeline.serve_until(inbound(id, PRIME, &body(false)), cut).await;
                 told.lock()
                     .unwrap()
-                    .push(matches!(reply.content, ReplyContent::Rejected(Rejection::Stopping)));
+                    .push(matches!(reply.content, ReplyContent::Rejected(Rejection::ShuttingDown)));
             });
         }
         shop.world.run();
         assert_eq!(*told.lock().unwrap(), [true, true]);
-        let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Rejected("stopping"), Verdict::Rejected("stopping")]);
-        assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+        let outcomes: Vec<_> = shop.records().into_iter().map(|record| record.outcome).collect();
+        assert_eq!(
+            outcomes,
+            [RequestOutcome::Rejected("shutting_down"), RequestOutcome::Rejected("shutting_down")]
+        );
+        assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
         assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
         assert_eq!(shop.attempts().len(), if concurrency == 1 { 1 } else { 2 });
     }
@@ -162,12 +165,12 @@ impl Target for Empty {
         TargetDialect::AnthropicMessages
     }
 
-    fn call(&self, call: Call) -> Calling<'_> {
+    fn call(&self, call: Call) -> CallFuture<'_> {
         Box::pin(async move {
             Ok(if call.stream {
-                Answer::Stream(Box::new(NoFrames) as Box<dyn Frames>)
+                UpstreamResponse::Stream(Box::new(NoFrames) as Box<dyn FrameStream>)
             } else {
-                Answer::Whole { body: Bytes::new(), told: None }
+                UpstreamResponse::Unstreamed { body: Bytes::new(), report: None }
             })
         })
     }
@@ -175,7 +178,7 @@ impl Target for Empty {
 
 struct NoFrames;
 
-impl Frames for NoFrames {
+impl FrameStream for NoFrames {
     fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Poll::Ready(None)
     }
@@ -202,7 +205,7 @@ struct Mistaken {
 
 struct MistakenFrames(VecDeque<Bytes>);
 
-impl Frames for MistakenFrames {
+impl FrameStream for MistakenFrames {
     fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Poll::Ready(Some(Ok(self.0.pop_front().expect("a mistake"))))
     }
@@ -213,11 +216,11 @@ impl Target for Mistaken {
         TargetDialect::AnthropicMessages
     }
 
-    fn call(&self, _: Call) -> Calling<'_> {
+    fn call(&self, _: Call) -> CallFuture<'_> {
         Box::pin(async {
             assert!(self.in_stream, "a mistake");
             let frames = MistakenFrames(pieces().into_iter().take(2).collect());
-            Ok(Answer::Stream(Box::new(frames) as Box<dyn Frames>))
+            Ok(UpstreamResponse::Stream(Box::new(frames) as Box<dyn FrameStream>))
         })
     }
 }
@@ -231,9 +234,9 @@ fn a_panic_settles_what_was_under_way() {
         shop.ask(PRIME, &body(true), None);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shop.world.run()));
         assert!(ran.is_err());
-        assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
-        let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Abandoned]);
+        assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
+        let outcomes: Vec<_> = shop.records().into_iter().map(|record| record.outcome).collect();
+        assert_eq!(outcomes, [RequestOutcome::Abandoned]);
         assert_eq!((shop.attempts().len(), shop.day().posted), (1, shop.records()[0].cost));
         assert!(shop.day().posted > Money::ZERO, "nobody can say what it has cost");
     }

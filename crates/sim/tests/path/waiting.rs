@@ -22,7 +22,7 @@ fn shop(concurrency: u32, strong: Deed, fast: Deed) -> (Shop, Arc<ObedientTarget
 }
 
 #[test]
-fn one_caller_cannot_fill_the_line_for_everybody() {
+fn one_caller_cannot_fill_the_queue_for_all_others() {
     const OTHER: &str = "sk-other-0000000002";
     let world = World::new(11);
     let (strong, fast) = [(); 2].map(|()| ObedientTarget::new(&world, &[], Deed::Answer)).into();
@@ -51,26 +51,26 @@ fn one_caller_cannot_fill_the_line_for_everybody() {
     shop.world.run_until(Timestamp::ZERO + Duration::from_millis(2));
     assert_eq!(refused(), 102, "three of the flood had to make room, and are told at once when to come back");
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(3));
-    assert!(others.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Whole(whole()))));
+    assert!(others.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Unstreamed(whole()))));
     shop.world.run();
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
 }
 
 #[test]
-fn who_finds_no_place_waits_and_nobody_passes_the_limit() {
+fn a_request_without_a_slot_waits_and_the_limit_holds() {
     let (shop, strong, fast) = shop(2, Deed::Answer, Deed::Answer);
     let seen: Vec<_> = (0..9).map(|_| shop.ask(PRIME, &body(false), None)).collect();
     shop.world.run();
-    assert!(seen.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Whole(whole()))));
+    assert!(seen.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Unstreamed(whole()))));
     assert_eq!((strong.calls(), fast.calls()), (9, 0), "nobody is sent to another model for want of a place");
     // Each answer takes 300 ms, and two are in flight at a time.
     let at = |call: usize| strong.diary.lock().unwrap().calls[call].0 - Timestamp::ZERO;
     assert_eq!([0, 1, 2, 3, 4, 8].map(|call| at(call).as_millis()), [0, 0, 300, 300, 600, 1_200]);
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
 }
 
 #[test]
-fn a_stream_keeps_its_place_to_its_last_frame() {
+fn a_stream_holds_its_slot_to_its_last_frame() {
     let (shop, strong, _) = shop(1, Deed::Answer, Deed::Answer);
     let first = shop.ask(PRIME, &body(true), None);
     let second = shop.ask(PRIME, &body(true), None);
@@ -91,7 +91,7 @@ fn higher_classes_go_first() {
     shop.world.run_until(Timestamp::ZERO + Duration::from_millis(2));
     asked.push(shop.ask(PRIME, &body(false).replace("おすすめは？", "あとから"), None));
     shop.world.run();
-    assert!(asked.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Whole(whole()))));
+    assert!(asked.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Unstreamed(whole()))));
     let second = strong.diary.lock().unwrap().calls[1].1.clone();
     assert!(
         String::from_utf8_lossy(&second).contains("あとから"),
@@ -100,7 +100,7 @@ fn higher_classes_go_first() {
 }
 
 #[test]
-fn who_waits_in_vain_is_answered_by_the_next_target_or_told_so() {
+fn a_waiter_that_times_out_is_answered_by_the_next_target_or_rejected() {
     // The strong model hangs; requests queued behind it reach their start timeout and fall back to the fast one.
     let (shop, strong, fast) = shop(1, Deed::Hang, Deed::Answer);
     let seen: Vec<_> = (0..2).map(|_| shop.ask(PRIME, &body(true), None)).collect();
@@ -116,15 +116,15 @@ fn who_waits_in_vain_is_answered_by_the_next_target_or_told_so() {
     let refused = seen.iter().filter(|seen| {
         matches!(
             seen.lock().unwrap().as_ref(),
-            Some(Seen::Rejected(Rejection::Unavailable { .. } | Rejection::Exhausted { .. }))
+            Some(Seen::Rejected(Rejection::Unavailable { .. } | Rejection::UpstreamFailed { .. }))
         )
     });
     assert_eq!(refused.count(), 6);
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
 }
 
 #[test]
-fn who_goes_away_while_waiting_leaves_the_line_and_costs_nothing() {
+fn a_waiter_that_disconnects_leaves_the_queue_and_costs_nothing() {
     let (shop, strong, _) = shop(1, Deed::Answer, Deed::Answer);
     let first = shop.ask(PRIME, &body(false), None);
     shop.world.run_until(Timestamp::ZERO + Duration::from_millis(1));
@@ -133,16 +133,16 @@ fn who_goes_away_while_waiting_leaves_the_line_and_costs_nothing() {
     let third = shop.ask(PRIME, &body(false), None);
     shop.world.run();
     for seen in [first, third] {
-        assert_eq!(*seen.lock().unwrap(), Some(Seen::Whole(whole())));
+        assert_eq!(*seen.lock().unwrap(), Some(Seen::Unstreamed(whole())));
     }
-    assert_eq!((strong.calls(), shop.books.open()), (2, 0));
+    assert_eq!((strong.calls(), shop.ledger.open_reservations()), (2, 0));
     // The third call began when the first had ended.
     let calls: Vec<_> = strong.diary.lock().unwrap().calls.iter().map(|call| call.0).collect();
     assert_eq!(calls[1] - calls[0], Duration::from_millis(300));
 }
 
 #[test]
-fn many_who_come_and_go_leave_no_place_taken() {
+fn no_slot_leaks_when_many_waiters_come_and_go() {
     let (shop, _, _) = shop(3, Deed::Answer, Deed::Answer);
     for round in 0_u64..200 {
         shop.ask_as(inbound(round, PRIME, &body(round % 2 == 0)));
@@ -150,8 +150,8 @@ fn many_who_come_and_go_leave_no_place_taken() {
         shop.world.run_until(shop.world.now() + Duration::from_millis(round * 13 % 150));
     }
     assert_eq!(shop.world.run(), 0, "nobody waits for ever");
-    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
-    let targets = shop.path.targets();
+    assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
+    let targets = shop.pipeline.targets();
     assert!(targets.iter().all(|target| target.in_flight.0 == 0 && target.queue.size == 0), "{targets:?}");
     assert!(targets.iter().all(|target| target.in_flight.2 <= 3));
 }

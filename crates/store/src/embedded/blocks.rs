@@ -7,14 +7,14 @@
 //!
 //! **What it does not do.** There is no index from a call id to its row; a call can only be found by its time.
 
-use super::codec::{Input, Output};
-use super::rows::{Kind, Row, Rows};
+use super::codec::{RowDecoder, RowEncoder};
+use super::rows::{KeyValue, Rows, TableKind};
 use crate::StoreError;
-use crate::books::{
+use crate::encoding::{ByteReader, put_text, put_varint};
+use crate::node_ledger::{
     certainty_byte, put_call, put_usage, read_call, read_certainty, read_hash, read_money, read_tier,
     read_usage, tier_byte,
 };
-use crate::encoding::{Reader, put_number, put_text};
 use crate::usage::{CallId, UsageEvent};
 use seawall_core::time::UtcTime;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +23,14 @@ use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
 /// A row that has reached this length is closed: a little less than four pages of the database.
-const FULL: usize = 15_000;
+const MAX_ROW_BYTES: usize = 15_000;
 /// The number of rows that are read at a time.
-const AT_ONCE: usize = 64;
+const ROWS_PER_READ: usize = 64;
 
 /// The sort key of calls: when a call ended, and its id.
-pub(super) type Name = (UtcTime, CallId);
+pub(super) type CallSortKey = (UtcTime, CallId);
 
-pub(super) const fn name(event: &UsageEvent) -> Name {
+pub(super) const fn sort_key(event: &UsageEvent) -> CallSortKey {
     (event.at, event.id)
 }
 
@@ -39,8 +39,8 @@ const fn second(at: UtcTime) -> u64 {
 }
 
 /// The key at which the rows of a second begin. A second beyond the representable range has no rows.
-fn beginning(second: u64) -> Vec<u8> {
-    Output::default().number(second.saturating_mul(SECOND)).key()
+fn first_key(second: u64) -> Vec<u8> {
+    RowEncoder::default().u64(second.saturating_mul(SECOND)).key()
 }
 
 /// A builder of rows.
@@ -48,7 +48,7 @@ fn beginning(second: u64) -> Vec<u8> {
 pub(super) struct Blocks {
     /// The journal segment up to which calls are included. Together with the index of a row it is unique.
     number: u64,
-    rows: Vec<Row>,
+    rows: Vec<KeyValue>,
     calls: Vec<u8>,
     models: Vec<Arc<str>>,
     /// When the first and the last call of the open row ended.
@@ -62,7 +62,7 @@ impl Blocks {
 
     /// Adds calls to rows.
     pub(super) fn add(&mut self, events: &mut [UsageEvent]) {
-        events.sort_unstable_by_key(name);
+        events.sort_unstable_by_key(sort_key);
         for event in &*events {
             self.put(event);
         }
@@ -70,8 +70,8 @@ impl Blocks {
     }
 
     fn put(&mut self, event: &UsageEvent) {
-        let is_of_another = self.open.is_some_and(|(first, _)| second(first) != second(event.at));
-        if is_of_another || self.calls.len() >= FULL {
+        let is_other_second = self.open.is_some_and(|(first, _)| second(first) != second(event.at));
+        if is_other_second || self.calls.len() >= MAX_ROW_BYTES {
             self.close();
         }
         let (first, last) = self.open.unwrap_or((event.at, event.at));
@@ -81,63 +81,63 @@ impl Blocks {
             self.models.push(Arc::clone(&event.model));
             self.models.len() - 1
         });
-        put_number(&mut self.calls, event.at.as_nanos() - last.as_nanos());
+        put_varint(&mut self.calls, event.at.as_nanos() - last.as_nanos());
         put_call(&mut self.calls, event.id);
-        put_number(&mut self.calls, event.day);
+        put_varint(&mut self.calls, event.day);
         self.calls.extend_from_slice(&event.caller.to_le_bytes());
         self.calls.push(tier_byte(event.tier));
-        put_number(&mut self.calls, model as u64);
+        put_varint(&mut self.calls, model as u64);
         put_usage(&mut self.calls, &event.usage);
-        put_number(&mut self.calls, event.cost.as_nanos());
+        put_varint(&mut self.calls, event.cost.as_nanos());
         self.calls.push(certainty_byte(event.certainty));
     }
 
     fn close(&mut self) {
         let Some((first, last)) = self.open.take() else { return };
         let mut names = Vec::new();
-        put_number(&mut names, self.models.len() as u64);
+        put_varint(&mut names, self.models.len() as u64);
         for model in self.models.drain(..) {
             put_text(&mut names, &model);
         }
-        let place = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-        let key = Output::default().moment(first).number(self.number).short(place).key();
+        let index = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        let key = RowEncoder::default().time(first).u64(self.number).u32(index).key();
         let length = size_of::<u64>() + names.len() + self.calls.len();
-        let row = Output::with_room(length).moment(last).fixed(&names).fixed(&self.calls).row();
+        let row = RowEncoder::with_room(length).time(last).bytes(&names).bytes(&self.calls).row();
         self.calls.clear();
         self.rows.push((key, row));
     }
 
-    pub(super) fn into_rows(self) -> Vec<Row> {
+    pub(super) fn into_rows(self) -> Vec<KeyValue> {
         self.rows
     }
 }
 
 /// Decodes the calls of a row; none if all of them ended before `from`.
 fn read(key: &[u8], row: &[u8], from: UtcTime) -> Result<Vec<UsageEvent>, StoreError> {
-    let first = Input::key("blocks", key).moment()?;
-    let mut input = Input::row("blocks", row)?;
-    if input.moment()? < from {
+    let first = RowDecoder::key("blocks", key).time()?;
+    let mut input = RowDecoder::row("blocks", row)?;
+    if input.time()? < from {
         return Ok(Vec::new());
     }
-    let wrong = input.wrong();
-    read_calls(first, Reader::new(input.rest())).ok_or(wrong)
+    let invalid = input.invalid();
+    read_calls(first, ByteReader::new(input.rest())).ok_or(invalid)
 }
 
-fn read_calls(first: UtcTime, mut reader: Reader<'_>) -> Option<Vec<UsageEvent>> {
+fn read_calls(first: UtcTime, mut reader: ByteReader<'_>) -> Option<Vec<UsageEvent>> {
     let mut models: Vec<Arc<str>> = Vec::new();
-    for _ in 0..reader.number()? {
+    for _ in 0..reader.varint()? {
         models.push(reader.text()?.into());
     }
     let (mut events, mut at) = (Vec::new(), first);
     while reader.end().is_none() {
-        at = UtcTime::from_nanos(at.as_nanos().checked_add(reader.number()?)?);
+        at = UtcTime::from_nanos(at.as_nanos().checked_add(reader.varint()?)?);
         events.push(UsageEvent {
             at,
             id: read_call(&mut reader)?,
-            day: reader.number()?,
+            day: reader.varint()?,
             caller: read_hash(&mut reader)?,
             tier: read_tier(&mut reader)?,
-            model: Arc::clone(models.get(usize::try_from(reader.number()?).ok()?)?),
+            model: Arc::clone(models.get(usize::try_from(reader.varint()?).ok()?)?),
             usage: read_usage(&mut reader)?,
             cost: read_money(&mut reader)?,
             certainty: read_certainty(&mut reader)?,
@@ -147,50 +147,55 @@ fn read_calls(first: UtcTime, mut reader: Reader<'_>) -> Option<Vec<UsageEvent>>
 }
 
 /// Returns the calls that ended in this time range, starting at the cursor `from` if there is one: at least the first
-/// `most` of them, in order.
+/// `max` of them, in order.
 pub(super) fn calls_in(
     rows: &mut impl Rows,
     time: Range<UtcTime>,
-    from: Option<Name>,
-    most: usize,
-) -> Result<BTreeMap<Name, UsageEvent>, StoreError> {
+    from: Option<CallSortKey>,
+    max: usize,
+) -> Result<BTreeMap<CallSortKey, UsageEvent>, StoreError> {
     let start = from.map_or(time.start, |(at, _)| at.max(time.start));
-    let end = Output::default().moment(time.end).key();
-    let mut next = Bound::Included(beginning(second(start)));
-    let (mut calls, mut present) = (BTreeMap::new(), second(start));
+    let end = RowEncoder::default().time(time.end).key();
+    let mut next = Bound::Included(first_key(second(start)));
+    let (mut calls, mut current_second) = (BTreeMap::new(), second(start));
     loop {
         let bounds = (next.as_ref().map(Vec::as_slice), Bound::Excluded(end.as_slice()));
-        let some = rows.range(Kind::Blocks, bounds, AT_ONCE)?;
-        let Some((last, _)) = some.last() else { return Ok(calls) };
-        let behind = Bound::Excluded(last.clone());
-        for (key, row) in some {
-            let of = second(Input::key("blocks", &key).moment()?);
-            if of != present && calls.len() >= most {
+        let batch = rows.range(TableKind::Blocks, bounds, ROWS_PER_READ)?;
+        let Some((last, _)) = batch.last() else { return Ok(calls) };
+        let after_last = Bound::Excluded(last.clone());
+        for (key, row) in batch {
+            let row_second = second(RowDecoder::key("blocks", &key).time()?);
+            if row_second != current_second && calls.len() >= max {
                 return Ok(calls);
             }
-            present = of;
-            let is_wanted =
-                |event: &UsageEvent| time.contains(&event.at) && from.is_none_or(|from| name(event) >= from);
-            let found = read(&key, &row, start)?.into_iter().filter(is_wanted);
-            calls.extend(found.map(|event| (name(&event), event)));
+            current_second = row_second;
+            let is_in_range = |event: &UsageEvent| {
+                time.contains(&event.at) && from.is_none_or(|from| sort_key(event) >= from)
+            };
+            let found = read(&key, &row, start)?.into_iter().filter(is_in_range);
+            calls.extend(found.map(|event| (sort_key(&event), event)));
         }
-        next = behind;
+        next = after_last;
     }
 }
 
 /// Returns which of these calls are stored.
-pub(super) fn known(rows: &mut impl Rows, events: &[UsageEvent]) -> Result<BTreeSet<Name>, StoreError> {
-    let mut known = BTreeSet::new();
+pub(super) fn stored_calls(
+    rows: &mut impl Rows,
+    events: &[UsageEvent],
+) -> Result<BTreeSet<CallSortKey>, StoreError> {
+    let mut stored = BTreeSet::new();
     // Without a journal there are no blocks.
-    if rows.beginning(Kind::Blocks, &[], 1)?.is_empty() {
-        return Ok(known);
+    if rows.with_prefix(TableKind::Blocks, &[], 1)?.is_empty() {
+        return Ok(stored);
     }
-    let names: BTreeSet<Name> = events.iter().map(name).collect();
+    let sort_keys: BTreeSet<CallSortKey> = events.iter().map(sort_key).collect();
     let seconds: BTreeSet<u64> = events.iter().map(|event| second(event.at)).collect();
-    for of in seconds {
+    for second_number in seconds {
         let time = |second: u64| UtcTime::from_nanos(second.saturating_mul(SECOND));
-        let found = calls_in(rows, time(of)..time(of.saturating_add(1)), None, usize::MAX)?;
-        known.extend(found.into_keys().filter(|name| names.contains(name)));
+        let found =
+            calls_in(rows, time(second_number)..time(second_number.saturating_add(1)), None, usize::MAX)?;
+        stored.extend(found.into_keys().filter(|name| sort_keys.contains(name)));
     }
-    Ok(known)
+    Ok(stored)
 }

@@ -9,13 +9,15 @@
 //! **Changed limits.** A snapshot records the limits it was counted by. Its counts are carried over to the current
 //! limits as on a reload; journal records are counted by the current limits from the start.
 
-use super::codec::{Input, Output, STORE};
-use super::rows::{Batch, Kind, Rows};
+use super::codec::{RowDecoder, RowEncoder, STORE};
+use super::rows::{Batch, Rows, TableKind};
 use crate::StoreError;
-use crate::books::{JournalRecord, LimitCharge, NameMark};
-use crate::encoding::{Reader, put_number};
+use crate::encoding::{ByteReader, put_varint};
 use crate::memory::MemoryQuotas;
-use seawall_core::quota::{Cost, QuotaBook, QuotaGroup, QuotaKey, SavedGroup, SavedQuota, Scope, Unit};
+use crate::node_ledger::{IdempotencyRecord, JournalRecord, LimitCharge};
+use seawall_core::quota::{
+    QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, RateLimiter, SavedGroup, SavedQuota,
+};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use std::collections::BTreeMap;
@@ -23,158 +25,172 @@ use std::collections::BTreeMap;
 const HEADER_KEY: &[u8] = b"header";
 /// The first byte of rows with callers and of rows with idempotency keys. The index of the group and a number follow.
 const CALLERS: u8 = 1;
-const NAMES: u8 = 2;
+const KEYS: u8 = 2;
 /// The size of one row, in bytes.
-const ROW: usize = 1 << 16;
+const MAX_ROW_BYTES: usize = 1 << 16;
 
 /// An idempotency key, and whether its request has been answered. If not, it was in flight.
 #[derive(Clone, Copy, Debug)]
-struct SavedName {
+struct SavedIdempotencyKey {
     fingerprint: u64,
     is_done: bool,
-    until: UtcTime,
+    expires: UtcTime,
 }
 
 /// The counts as recorded in the journal.
 #[derive(Debug)]
-pub(super) struct Counts {
+pub(super) struct JournaledCounts {
     /// None in a directory that has never stored counts.
-    book: Option<QuotaBook>,
+    limiter: Option<RateLimiter>,
     groups: Vec<QuotaGroup>,
-    names: BTreeMap<[u8; 32], SavedName>,
+    keys: BTreeMap<[u8; 32], SavedIdempotencyKey>,
     /// The latest time in any record.
-    heard: UtcTime,
+    latest_utc: UtcTime,
 }
 
 /// Uses the wall clock for both clocks.
-const fn at(utc: UtcTime) -> Now {
+const fn wall_clock(utc: UtcTime) -> Now {
     Now::new(Timestamp::from_nanos(utc.as_nanos()), utc)
 }
 
-fn broken(error: SettingError) -> StoreError {
-    StoreError::broken(STORE, error)
+fn store_error(error: SettingError) -> StoreError {
+    StoreError::failed(STORE, error)
 }
 
-impl Counts {
+impl JournaledCounts {
     /// Loads the last snapshot and converts it to these limits; without any, it keeps its own limits.
-    pub(super) fn load(rows: &mut impl Rows, wanted: Option<&[QuotaGroup]>) -> Result<Self, StoreError> {
+    pub(super) fn load(rows: &mut impl Rows, configured: Option<&[QuotaGroup]>) -> Result<Self, StoreError> {
         let mut counts = Self {
-            book: None,
-            groups: wanted.unwrap_or_default().to_vec(),
-            names: BTreeMap::new(),
-            heard: UtcTime::default(),
+            limiter: None,
+            groups: configured.unwrap_or_default().to_vec(),
+            keys: BTreeMap::new(),
+            latest_utc: UtcTime::default(),
         };
-        let Some(header) = rows.get(Kind::Counts, HEADER_KEY)? else {
-            counts.book =
-                wanted.map(|groups| QuotaBook::new(groups.to_vec(), 0)).transpose().map_err(broken)?;
+        let Some(header) = rows.get(TableKind::Counts, HEADER_KEY)? else {
+            counts.limiter = configured
+                .map(|groups| RateLimiter::new(groups.to_vec(), 0))
+                .transpose()
+                .map_err(store_error)?;
             return Ok(counts);
         };
         let (saved_at, saved) = read_header(&header)?;
-        counts.heard = saved_at;
-        let groups: Result<Vec<_>, _> = saved.iter().map(SavedGroup::group).collect();
-        let groups = groups.map_err(broken)?;
-        let book = QuotaBook::new(groups.clone(), 0).map_err(broken)?;
-        for (key, row) in rows.beginning(Kind::Counts, &[CALLERS], usize::MAX)? {
-            let group = group_of(&key).and_then(|place| groups.get(usize::from(place)));
-            let id = group.and_then(|group| book.group(group.name()));
-            let group = id.ok_or_else(|| Input::key("counts", &key).wrong())?;
+        counts.latest_utc = saved_at;
+        let groups: Result<Vec<_>, _> = saved.iter().map(SavedGroup::to_group).collect();
+        let groups = groups.map_err(store_error)?;
+        let limiter = RateLimiter::new(groups.clone(), 0).map_err(store_error)?;
+        for (key, row) in rows.with_prefix(TableKind::Counts, &[CALLERS], usize::MAX)? {
+            let group = group_of(&key).and_then(|index| groups.get(usize::from(index)));
+            let id = group.and_then(|group| limiter.group(group.name()));
+            let group = id.ok_or_else(|| RowDecoder::key("counts", &key).invalid())?;
             read_callers(&row, |key, numbers| {
-                book.restore(Scope { group, key: QuotaKey(key) }, numbers, at(saved_at), at(saved_at))
+                limiter.restore(
+                    QuotaScope { group, key: QuotaKey(key) },
+                    numbers,
+                    wall_clock(saved_at),
+                    wall_clock(saved_at),
+                )
             })?;
         }
-        for (_, row) in rows.beginning(Kind::Counts, &[NAMES], usize::MAX)? {
-            read_names(&row, |name, saved| {
-                counts.names.insert(name, saved);
+        for (_, row) in rows.with_prefix(TableKind::Counts, &[KEYS], usize::MAX)? {
+            read_keys(&row, |key_hash, saved| {
+                counts.keys.insert(key_hash, saved);
             })?;
         }
-        match wanted {
-            Some(wanted) => drop(book.change(wanted.to_vec(), at(saved_at)).map_err(broken)?),
+        match configured {
+            Some(configured) => {
+                drop(limiter.change_limits(configured.to_vec(), wall_clock(saved_at)).map_err(store_error)?)
+            }
             None => counts.groups = groups,
         }
-        counts.book = Some(book);
+        counts.limiter = Some(limiter);
         Ok(counts)
     }
 
     /// Applies a record, if it concerns counts.
     pub(super) fn apply(&mut self, record: &JournalRecord) {
         match record {
-            JournalRecord::Counted { charge, name } => {
-                self.heard = self.heard.max(charge.at);
-                self.each_scope(charge, |book, scope| book.charge(scope, charge.cost, at(charge.at)));
-                if let Some(name) = name {
-                    self.put_name(name, false);
+            JournalRecord::Admitted { charge, key } => {
+                self.latest_utc = self.latest_utc.max(charge.at);
+                self.for_each_scope(charge, |limiter, scope| {
+                    limiter.charge(scope, charge.cost, wall_clock(charge.at))
+                });
+                if let Some(key) = key {
+                    self.put_key(key, false);
                 }
             }
-            JournalRecord::Recounted { charge, at: now, actual } => {
-                self.heard = self.heard.max(*now);
-                let change: (Cost, Cost) = (charge.cost, *actual);
-                self.each_scope(charge, |book, scope| book.correct(scope, at(charge.at), change, at(*now)));
+            JournalRecord::ChargeCorrected { charge, at: now, actual } => {
+                self.latest_utc = self.latest_utc.max(*now);
+                let change: (QuotaCost, QuotaCost) = (charge.cost, *actual);
+                self.for_each_scope(charge, |limiter, scope| {
+                    limiter.correct(scope, wall_clock(charge.at), change, wall_clock(*now))
+                });
             }
-            JournalRecord::Done(name) => self.put_name(name, true),
-            JournalRecord::Released(name) => {
-                self.names.remove(name);
+            JournalRecord::KeyCompleted(key) => self.put_key(key, true),
+            JournalRecord::KeyReleased(key_hash) => {
+                self.keys.remove(key_hash);
             }
             _ => {}
         }
     }
 
-    fn each_scope(&self, charge: &LimitCharge, each: impl Fn(&QuotaBook, Scope)) {
-        let Some(book) = &self.book else { return };
+    fn for_each_scope(&self, charge: &LimitCharge, visit: impl Fn(&RateLimiter, QuotaScope)) {
+        let Some(limiter) = &self.limiter else { return };
         for (tag, key) in &charge.scopes {
             // A group that was removed no longer counts anything.
-            if let Some(group) = book.tagged(*tag) {
-                each(book, Scope { group, key: QuotaKey(*key) });
+            if let Some(group) = limiter.group_with_tag(*tag) {
+                visit(limiter, QuotaScope { group, key: QuotaKey(*key) });
             }
         }
     }
 
-    fn put_name(&mut self, mark: &NameMark, is_done: bool) {
-        let NameMark { name, fingerprint, until } = *mark;
-        self.names.insert(name, SavedName { fingerprint, is_done, until });
+    fn put_key(&mut self, record: &IdempotencyRecord, is_done: bool) {
+        let IdempotencyRecord { key_hash, fingerprint, expires } = *record;
+        self.keys.insert(key_hash, SavedIdempotencyKey { fingerprint, is_done, expires });
     }
 
     /// Replaces the snapshot, as of this time or of the latest time in any record.
     pub(super) fn save(&mut self, batch: &mut Batch<'_>, now: Option<UtcTime>) -> Result<(), StoreError> {
-        let Some(book) = &self.book else { return Ok(()) };
-        let now = now.unwrap_or(self.heard);
-        for (key, _) in batch.beginning(Kind::Counts, &[], usize::MAX)? {
-            batch.remove(Kind::Counts, &key)?;
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        let now = now.unwrap_or(self.latest_utc);
+        for (key, _) in batch.with_prefix(TableKind::Counts, &[], usize::MAX)? {
+            batch.remove(TableKind::Counts, &key)?;
         }
-        let saved: Vec<SavedGroup> = self.groups.iter().map(SavedGroup::of).collect();
-        batch.put(Kind::Counts, HEADER_KEY, &header(now, &saved))?;
-        for (place, group) in self.groups.iter().enumerate() {
-            let Some(id) = book.group(group.name()) else { continue };
-            let mut chunks = Chunks::new(CALLERS, u16::try_from(place).unwrap_or(u16::MAX));
-            book.each_use(id, at(now), |key, numbers| chunks.put(&[key.0], numbers));
-            chunks.write(batch)?;
+        let saved: Vec<SavedGroup> = self.groups.iter().map(SavedGroup::from_group).collect();
+        batch.put(TableKind::Counts, HEADER_KEY, &header(now, &saved))?;
+        for (index, group) in self.groups.iter().enumerate() {
+            let Some(id) = limiter.group(group.name()) else { continue };
+            let mut builder = RowBuilder::new(CALLERS, u16::try_from(index).unwrap_or(u16::MAX));
+            limiter.for_each_usage(id, wall_clock(now), |key, numbers| builder.put(&[key.0], numbers));
+            builder.write(batch)?;
         }
-        self.names.retain(|_, saved| saved.until > now);
-        let mut chunks = Chunks::new(NAMES, 0);
-        for (name, SavedName { fingerprint, is_done, until }) in &self.names {
-            let words = name.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-            let mut fixed: Vec<u64> = words.collect();
-            fixed.push(*fingerprint);
-            chunks.put(&fixed, &[u64::from(*is_done), until.as_nanos()]);
+        self.keys.retain(|_, saved| saved.expires > now);
+        let mut builder = RowBuilder::new(KEYS, 0);
+        for (key_hash, SavedIdempotencyKey { fingerprint, is_done, expires }) in &self.keys {
+            let words = key_hash.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+            let mut hashes: Vec<u64> = words.collect();
+            hashes.push(*fingerprint);
+            builder.put(&hashes, &[u64::from(*is_done), expires.as_nanos()]);
         }
-        chunks.write(batch)
+        builder.write(batch)
     }
 
     /// The live counts to continue with, in a process whose clock shows `now`.
     pub(super) fn into_quotas(self, seed: u64, now: Now) -> Result<Option<MemoryQuotas>, StoreError> {
-        let Self { book: Some(book), groups, names, .. } = self else { return Ok(None) };
-        let quotas = MemoryQuotas::new(groups.clone(), seed).map_err(broken)?;
+        let Self { limiter: Some(limiter), groups, keys, .. } = self else { return Ok(None) };
+        let quotas = MemoryQuotas::new(groups.clone(), seed).map_err(store_error)?;
         for group in &groups {
-            let (Some(from), Some(to)) = (book.group(group.name()), quotas.book().group(group.name())) else {
+            let (Some(from), Some(to)) = (limiter.group(group.name()), quotas.limiter().group(group.name()))
+            else {
                 continue;
             };
-            book.each_use(from, at(now.utc), |key, numbers| {
-                quotas.book().restore(Scope { group: to, key }, numbers, at(now.utc), now);
+            limiter.for_each_usage(from, wall_clock(now.utc), |key, numbers| {
+                quotas.limiter().restore(QuotaScope { group: to, key }, numbers, wall_clock(now.utc), now);
             });
         }
-        for (name, SavedName { fingerprint, is_done, until }) in names {
-            let lasts = until.since(now.utc);
-            if !lasts.is_zero() {
-                quotas.restore_name(name, fingerprint, is_done, now.monotonic + lasts);
+        for (key_hash, SavedIdempotencyKey { fingerprint, is_done, expires }) in keys {
+            let remaining = expires.since(now.utc);
+            if !remaining.is_zero() {
+                quotas.restore_key(key_hash, fingerprint, is_done, now.monotonic + remaining);
             }
         }
         Ok(Some(quotas))
@@ -182,31 +198,31 @@ impl Counts {
 }
 
 fn header(now: UtcTime, groups: &[SavedGroup]) -> Vec<u8> {
-    let output = Output::default().moment(now).number(groups.len() as u64);
-    let put_quota = |output: Output, quota: &SavedQuota| {
-        let unit = u8::from(quota.unit == Unit::Token);
+    let output = RowEncoder::default().time(now).u64(groups.len() as u64);
+    let put_quota = |output: RowEncoder, quota: &SavedQuota| {
+        let unit = u8::from(quota.unit == QuotaUnit::Token);
         let output = output.text(&quota.name).byte(unit).byte(quota.kind);
-        output.number(quota.nanos[0]).number(quota.nanos[1]).short(quota.most)
+        output.u64(quota.nanos[0]).u64(quota.nanos[1]).u32(quota.max_units)
     };
-    let put_group = |output: Output, group: &SavedGroup| {
-        let output = output.text(&group.name).number(group.quotas.len() as u64);
+    let put_group = |output: RowEncoder, group: &SavedGroup| {
+        let output = output.text(&group.name).u64(group.quotas.len() as u64);
         group.quotas.iter().fold(output, put_quota)
     };
     groups.iter().fold(output, put_group).row()
 }
 
 fn read_header(row: &[u8]) -> Result<(UtcTime, Vec<SavedGroup>), StoreError> {
-    let mut input = Input::row("counts", row)?;
-    let (saved_at, count) = (input.moment()?, input.number()?);
+    let mut input = RowDecoder::row("counts", row)?;
+    let (saved_at, count) = (input.time()?, input.u64()?);
     let mut groups = Vec::new();
     for _ in 0..count {
-        let (name, count) = (input.text()?.to_owned(), input.number()?);
+        let (name, count) = (input.text()?.to_owned(), input.u64()?);
         let mut quotas = Vec::new();
         for _ in 0..count {
             let name = input.text()?.to_owned();
-            let unit = input.word(&[Unit::Request, Unit::Token])?;
-            let (kind, nanos, most) = (input.byte()?, [input.number()?, input.number()?], input.short()?);
-            quotas.push(SavedQuota { name, unit, kind, nanos, most });
+            let unit = input.choice(&[QuotaUnit::Request, QuotaUnit::Token])?;
+            let (kind, nanos, max_units) = (input.byte()?, [input.u64()?, input.u64()?], input.u32()?);
+            quotas.push(SavedQuota { name, unit, kind, nanos, max_units });
         }
         groups.push(SavedGroup { name, quotas });
     }
@@ -219,33 +235,33 @@ fn group_of(key: &[u8]) -> Option<u16> {
 }
 
 /// A builder of rows.
-struct Chunks {
+struct RowBuilder {
     kind: u8,
     group: u16,
     rows: Vec<Vec<u8>>,
 }
 
-impl Chunks {
+impl RowBuilder {
     const fn new(kind: u8, group: u16) -> Self {
         Self { kind, group, rows: Vec::new() }
     }
 
     /// Adds an entry: fixed-width hashes, the number of small integers, and those integers.
-    fn put(&mut self, words: &[u64], numbers: &[u64]) {
-        if self.rows.last().is_none_or(|row| row.len() >= ROW) {
+    fn put(&mut self, hashes: &[u64], numbers: &[u64]) {
+        if self.rows.last().is_none_or(|row| row.len() >= MAX_ROW_BYTES) {
             self.rows.push(Vec::new());
         }
         let Some(row) = self.rows.last_mut() else { return };
-        words.iter().for_each(|word| row.extend_from_slice(&word.to_le_bytes()));
-        put_number(row, numbers.len() as u64);
-        numbers.iter().for_each(|number| put_number(row, *number));
+        hashes.iter().for_each(|hash| row.extend_from_slice(&hash.to_le_bytes()));
+        put_varint(row, numbers.len() as u64);
+        numbers.iter().for_each(|number| put_varint(row, *number));
     }
 
     fn write(self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         let start = [self.kind].into_iter().chain(self.group.to_be_bytes());
         for (number, row) in (0_u32..).zip(&self.rows) {
             let key: Vec<u8> = start.clone().chain(number.to_be_bytes()).collect();
-            batch.put(Kind::Counts, &key, &Output::with_room(row.len()).fixed(row).row())?;
+            batch.put(TableKind::Counts, &key, &RowEncoder::with_room(row.len()).bytes(row).row())?;
         }
         Ok(())
     }
@@ -254,48 +270,48 @@ impl Chunks {
 /// Decodes the entries of a row, each of which has `WORDS` fixed-width hashes.
 fn read_entries<const WORDS: usize>(
     row: &[u8],
-    mut each: impl FnMut([u64; WORDS], &[u64]) -> bool,
+    mut visit: impl FnMut([u64; WORDS], &[u64]) -> bool,
 ) -> Result<(), StoreError> {
-    let input = Input::row("counts", row)?;
-    let wrong = input.wrong();
-    let mut reader = Reader::new(input.rest());
+    let input = RowDecoder::row("counts", row)?;
+    let invalid = input.invalid();
+    let mut reader = ByteReader::new(input.rest());
     let mut numbers = Vec::new();
     let mut entry = || -> Option<bool> {
         if reader.is_empty() {
             return Some(false);
         }
-        let mut words = [0; WORDS];
-        for word in &mut words {
-            *word = u64::from_le_bytes(reader.array()?);
+        let mut hashes = [0; WORDS];
+        for hash in &mut hashes {
+            *hash = u64::from_le_bytes(reader.array()?);
         }
         numbers.clear();
-        for _ in 0..reader.number()? {
-            numbers.push(reader.number()?);
+        for _ in 0..reader.varint()? {
+            numbers.push(reader.varint()?);
         }
-        each(words, &numbers).then_some(true)
+        visit(hashes, &numbers).then_some(true)
     };
     loop {
         match entry() {
             Some(true) => {}
             Some(false) => return Ok(()),
-            None => return Err(wrong),
+            None => return Err(invalid),
         }
     }
 }
 
-fn read_callers(row: &[u8], mut each: impl FnMut(u64, &[u64]) -> bool) -> Result<(), StoreError> {
-    read_entries(row, |[key]: [u64; 1], numbers| each(key, numbers))
+fn read_callers(row: &[u8], mut visit: impl FnMut(u64, &[u64]) -> bool) -> Result<(), StoreError> {
+    read_entries(row, |[key]: [u64; 1], numbers| visit(key, numbers))
 }
 
-fn read_names(row: &[u8], mut each: impl FnMut([u8; 32], SavedName)) -> Result<(), StoreError> {
-    read_entries(row, |[name @ .., fingerprint]: [u64; 5], numbers| {
-        let [is_done @ 0..=1, until] = *numbers else { return false };
+fn read_keys(row: &[u8], mut visit: impl FnMut([u8; 32], SavedIdempotencyKey)) -> Result<(), StoreError> {
+    read_entries(row, |[key_words @ .., fingerprint]: [u64; 5], numbers| {
+        let [is_done @ 0..=1, expires] = *numbers else { return false };
         let mut bytes = [0; 32];
-        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(name) {
-            *place = word.to_le_bytes();
+        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(key_words) {
+            *chunk = word.to_le_bytes();
         }
-        let (is_done, until) = (is_done == 1, UtcTime::from_nanos(until));
-        each(bytes, SavedName { fingerprint, is_done, until });
+        let (is_done, expires) = (is_done == 1, UtcTime::from_nanos(expires));
+        visit(bytes, SavedIdempotencyKey { fingerprint, is_done, expires });
         true
     })
 }

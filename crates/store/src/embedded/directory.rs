@@ -1,8 +1,8 @@
 //! The directory of known callers, by credential.
 
 use super::EmbeddedStore;
-use super::codec::{Input, Output};
-use super::rows::{Batch, Kind, Rows};
+use super::codec::{RowDecoder, RowEncoder};
+use super::rows::{Batch, Rows, TableKind};
 use crate::StoreError;
 use crate::directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 use seawall_core::time::UtcTime;
@@ -10,26 +10,26 @@ use seawall_core::vocabulary::{Ceiling, Tier};
 use std::ops::Bound;
 
 fn row(record: &CallerRecord) -> Vec<u8> {
-    Output::default()
-        .number(record.caller)
+    RowEncoder::default()
+        .u64(record.caller)
         .text(&record.name)
         .tier(record.tier)
-        .ceiling(record.clamp)
-        .moment(record.created)
+        .ceiling(record.ceiling)
+        .time(record.created)
         .optional(record.revoked.map(UtcTime::as_nanos))
         .row()
 }
 
 fn read_row(row: &[u8]) -> Result<CallerRecord, StoreError> {
-    let mut input = Input::row("callers", row)?;
-    let (caller, name, tier) = (input.number()?, input.text()?.into(), input.word(&Tier::ALL)?);
-    let (clamp, created) = (input.ceiling()?, input.moment()?);
+    let mut input = RowDecoder::row("callers", row)?;
+    let (caller, name, tier) = (input.u64()?, input.text()?.into(), input.choice(&Tier::ALL)?);
+    let (ceiling, created) = (input.ceiling()?, input.time()?);
     let revoked = input.optional()?.map(UtcTime::from_nanos);
-    input.end(CallerRecord { caller, name, tier, clamp, created, revoked })
+    input.end(CallerRecord { caller, name, tier, ceiling, created, revoked })
 }
 
 fn find(rows: &mut impl Rows, credential: &CredentialHash) -> Result<Option<CallerRecord>, StoreError> {
-    rows.get(Kind::Callers, &credential.0)?.map(|row| read_row(&row)).transpose()
+    rows.get(TableKind::Callers, &credential.0)?.map(|row| read_row(&row)).transpose()
 }
 
 /// Changes a caller, if it is known.
@@ -40,7 +40,7 @@ fn change(
 ) -> Result<bool, StoreError> {
     let Some(mut record) = find(batch, credential)? else { return Ok(false) };
     how(&mut record);
-    batch.put(Kind::Callers, &credential.0, &row(&record))?;
+    batch.put(TableKind::Callers, &credential.0, &row(&record))?;
     Ok(true)
 }
 
@@ -56,10 +56,10 @@ impl Directory for EmbeddedStore {
     ) -> Result<AddDecision, StoreError> {
         let (credential, row) = (*credential, row(record));
         let work = move |batch: &mut Batch<'_>| {
-            if batch.get(Kind::Callers, &credential.0)?.is_some() {
-                return Ok(AddDecision::Known);
+            if batch.get(TableKind::Callers, &credential.0)?.is_some() {
+                return Ok(AddDecision::AlreadyExists);
             }
-            batch.put(Kind::Callers, &credential.0, &row)?;
+            batch.put(TableKind::Callers, &credential.0, &row)?;
             Ok(AddDecision::Added)
         };
         self.write(move |batch, _| work(batch)).await
@@ -77,23 +77,23 @@ impl Directory for EmbeddedStore {
         &self,
         credential: &CredentialHash,
         tier: Tier,
-        clamp: Option<Ceiling>,
+        ceiling: Option<Ceiling>,
     ) -> Result<bool, StoreError> {
         let credential = *credential;
-        let how = move |record: &mut CallerRecord| (record.tier, record.clamp) = (tier, clamp);
+        let how = move |record: &mut CallerRecord| (record.tier, record.ceiling) = (tier, ceiling);
         self.write(move |batch, _| change(batch, &credential, how)).await
     }
 
     async fn list(
         &self,
         after: Option<CredentialHash>,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
         let first = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.0.as_slice()));
-        let rows = self.read(|view| view.range(Kind::Callers, (first, Bound::Unbounded), most))?;
+        let rows = self.read(|view| view.range(TableKind::Callers, (first, Bound::Unbounded), max))?;
         let read = |(key, row): &(Vec<u8>, Vec<u8>)| {
-            let mut input = Input::key("callers", key);
-            let credential = input.fixed()?;
+            let mut input = RowDecoder::key("callers", key);
+            let credential = input.array()?;
             Ok((CredentialHash(input.end(credential)?), read_row(row)?))
         };
         rows.iter().map(read).collect()

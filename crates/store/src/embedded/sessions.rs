@@ -4,10 +4,10 @@
 //! Expired ones are removed a few at a time, with later additions.
 
 use super::EmbeddedStore;
-use super::codec::{Input, Output, name_hash};
-use super::rows::{Batch, Kind, Rows};
+use super::codec::{RowDecoder, RowEncoder, key_hash};
+use super::rows::{Batch, Rows, TableKind};
 use crate::StoreError;
-use crate::sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};
+use crate::sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 use seawall_core::budget::SessionTokens;
 use seawall_core::history::Role;
 use seawall_core::time::{Now, UtcTime};
@@ -16,105 +16,109 @@ use std::time::Duration;
 
 /// The most expired conversations that are removed with each addition: more than can begin with it, so that they do not
 /// accumulate.
-const FORGOTTEN_AT_ONCE: usize = 2;
+const MAX_REMOVALS: usize = 2;
 const ROLES: [Role; 2] = [Role::User, Role::Assistant];
 
-type Name = [u8; 32];
+type SessionHash = [u8; 32];
 
 /// The state of a conversation. Turns and requests are numbered; the ranges are those that are kept.
 #[derive(Clone, Debug, Default)]
-struct Session {
-    used: SessionUse,
+struct SessionRow {
+    used: RequestTokens,
     turns: Range<u64>,
     requests: Range<u64>,
     ends: UtcTime,
 }
 
-fn row(session: &Session) -> Vec<u8> {
-    let Session { used, turns, requests, ends } = session;
-    let output = Output::default().number(used.input).number(used.output).number(turns.start);
-    output.number(turns.end).number(requests.start).number(requests.end).moment(*ends).row()
+fn row(session: &SessionRow) -> Vec<u8> {
+    let SessionRow { used, turns, requests, ends } = session;
+    let output = RowEncoder::default().u64(used.input).u64(used.output).u64(turns.start);
+    output.u64(turns.end).u64(requests.start).u64(requests.end).time(*ends).row()
 }
 
-fn read_row(row: &[u8]) -> Result<Session, StoreError> {
-    let mut input = Input::row("sessions", row)?;
-    let used = SessionUse { input: input.number()?, output: input.number()? };
-    let turns = input.number()?..input.number()?;
-    let requests = input.number()?..input.number()?;
-    let ends = input.moment()?;
+fn read_row(row: &[u8]) -> Result<SessionRow, StoreError> {
+    let mut input = RowDecoder::row("sessions", row)?;
+    let used = RequestTokens { input: input.u64()?, output: input.u64()? };
+    let turns = input.u64()?..input.u64()?;
+    let requests = input.u64()?..input.u64()?;
+    let ends = input.time()?;
     // Both ranges are iterated when the conversation is removed, so a damaged length must not pass.
     let is_kept = |numbers: &Range<u64>| {
-        numbers.end.checked_sub(numbers.start).is_some_and(|length| length <= MOST_TURNS as u64)
+        numbers.end.checked_sub(numbers.start).is_some_and(|length| length <= MAX_TURNS as u64)
     };
     if !is_kept(&turns) || !is_kept(&requests) {
-        return Err(input.wrong());
+        return Err(input.invalid());
     }
-    input.end(Session { used, turns, requests, ends })
+    input.end(SessionRow { used, turns, requests, ends })
 }
 
-fn read(rows: &mut impl Rows, name: &Name) -> Result<Option<Session>, StoreError> {
-    rows.get(Kind::Sessions, name)?.map(|row| read_row(&row)).transpose()
+fn read(rows: &mut impl Rows, name: &SessionHash) -> Result<Option<SessionRow>, StoreError> {
+    rows.get(TableKind::Sessions, name)?.map(|row| read_row(&row)).transpose()
 }
 
 /// A conversation that has not expired.
-fn living(rows: &mut impl Rows, name: &Name, now: UtcTime) -> Result<Option<Session>, StoreError> {
+fn load_live(
+    rows: &mut impl Rows,
+    name: &SessionHash,
+    now: UtcTime,
+) -> Result<Option<SessionRow>, StoreError> {
     Ok(read(rows, name)?.filter(|session| session.ends > now))
 }
 
-fn numbered(name: &Name, number: u64) -> Vec<u8> {
-    Output::default().fixed(name).number(number).key()
+fn numbered(name: &SessionHash, number: u64) -> Vec<u8> {
+    RowEncoder::default().bytes(name).u64(number).key()
 }
 
-fn request_key(name: &Name, request: u128) -> Vec<u8> {
-    Output::default().fixed(name).long(request).key()
+fn request_key(name: &SessionHash, request: u128) -> Vec<u8> {
+    RowEncoder::default().bytes(name).u128(request).key()
 }
 
 fn end_key(ends: UtcTime, name: &[u8]) -> Vec<u8> {
-    Output::default().moment(ends).fixed(name).key()
+    RowEncoder::default().time(ends).bytes(name).key()
 }
 
 fn turn_row(turn: &StoredTurn) -> Vec<u8> {
     let role = ROLES.iter().position(|known| *known == turn.role).unwrap_or(ROLES.len());
-    Output::default().place(role).text(&turn.text).number(turn.tokens).moment(turn.at).row()
+    RowEncoder::default().index(role).text(&turn.text).u64(turn.tokens).time(turn.at).row()
 }
 
 fn read_turn(row: &[u8]) -> Result<StoredTurn, StoreError> {
-    let mut input = Input::row("turns", row)?;
-    let (role, text) = (input.word(&ROLES)?, input.text()?.into());
-    let (tokens, at) = (input.number()?, input.moment()?);
+    let mut input = RowDecoder::row("turns", row)?;
+    let (role, text) = (input.choice(&ROLES)?, input.text()?.into());
+    let (tokens, at) = (input.u64()?, input.time()?);
     input.end(StoredTurn { role, text, tokens, at })
 }
 
-fn remove_request(batch: &mut Batch<'_>, name: &Name, number: u64) -> Result<(), StoreError> {
+fn remove_request(batch: &mut Batch<'_>, name: &SessionHash, number: u64) -> Result<(), StoreError> {
     let key = numbered(name, number);
-    if let Some(row) = batch.get(Kind::RequestOrder, &key)? {
-        let request = Input::row("request_order", &row)?.long()?;
-        batch.remove(Kind::Requests, &request_key(name, request))?;
+    if let Some(row) = batch.get(TableKind::RequestOrder, &key)? {
+        let request = RowDecoder::row("request_order", &row)?.u128()?;
+        batch.remove(TableKind::Requests, &request_key(name, request))?;
     }
-    batch.remove(Kind::RequestOrder, &key)
+    batch.remove(TableKind::RequestOrder, &key)
 }
 
-fn remove(batch: &mut Batch<'_>, name: &Name, session: &Session) -> Result<(), StoreError> {
+fn remove(batch: &mut Batch<'_>, name: &SessionHash, session: &SessionRow) -> Result<(), StoreError> {
     for number in session.turns.clone() {
-        batch.remove(Kind::Turns, &numbered(name, number))?;
+        batch.remove(TableKind::Turns, &numbered(name, number))?;
     }
     for number in session.requests.clone() {
         remove_request(batch, name, number)?;
     }
-    batch.remove(Kind::SessionEnds, &end_key(session.ends, name))?;
-    batch.remove(Kind::Sessions, name)
+    batch.remove(TableKind::SessionEnds, &end_key(session.ends, name))?;
+    batch.remove(TableKind::Sessions, name)
 }
 
-fn forget_some(batch: &mut Batch<'_>, now: UtcTime) -> Result<(), StoreError> {
+fn remove_expired(batch: &mut Batch<'_>, now: UtcTime) -> Result<(), StoreError> {
     // A conversation expires exactly at its end, not after it.
     let end = end_key(now + Duration::from_nanos(1), &[]);
     let bounds = (Bound::Unbounded, Bound::Excluded(end.as_slice()));
-    for (key, _) in batch.range(Kind::SessionEnds, bounds, FORGOTTEN_AT_ONCE)? {
-        let mut input = Input::key("session_ends", &key);
-        let (_, name): (UtcTime, Name) = (input.moment()?, input.fixed()?);
+    for (key, _) in batch.range(TableKind::SessionEnds, bounds, MAX_REMOVALS)? {
+        let mut input = RowDecoder::key("session_ends", &key);
+        let (_, name): (UtcTime, SessionHash) = (input.time()?, input.array()?);
         match read(batch, &name)? {
             Some(session) => remove(batch, &name, &session)?,
-            None => batch.remove(Kind::SessionEnds, &key)?,
+            None => batch.remove(TableKind::SessionEnds, &key)?,
         }
     }
     Ok(())
@@ -124,40 +128,49 @@ fn forget_some(batch: &mut Batch<'_>, now: UtcTime) -> Result<(), StoreError> {
 struct Addition {
     request: u128,
     turns: Vec<StoredTurn>,
-    used: SessionUse,
+    used: RequestTokens,
 }
 
-fn append(batch: &mut Batch<'_>, name: &Name, addition: &Addition, now: UtcTime) -> Result<(), StoreError> {
+fn append(
+    batch: &mut Batch<'_>,
+    name: &SessionHash,
+    addition: &Addition,
+    now: UtcTime,
+) -> Result<(), StoreError> {
     let Addition { request, turns, used } = addition;
     let before = read(batch, name)?;
     let is_living = before.as_ref().is_some_and(|session| session.ends > now);
-    if is_living && batch.get(Kind::Requests, &request_key(name, *request))?.is_some() {
+    if is_living && batch.get(TableKind::Requests, &request_key(name, *request))?.is_some() {
         return Ok(());
     }
     let mut session = match before {
         Some(session) if is_living => {
-            batch.remove(Kind::SessionEnds, &end_key(session.ends, name))?;
+            batch.remove(TableKind::SessionEnds, &end_key(session.ends, name))?;
             session
         }
         Some(over) => {
             remove(batch, name, &over)?;
-            Session::default()
+            SessionRow::default()
         }
-        None => Session::default(),
+        None => SessionRow::default(),
     };
-    forget_some(batch, now)?;
-    let kept = MOST_TURNS as u64;
+    remove_expired(batch, now)?;
+    let kept = MAX_TURNS as u64;
     for turn in turns {
-        batch.put(Kind::Turns, &numbered(name, session.turns.end), &turn_row(turn))?;
+        batch.put(TableKind::Turns, &numbered(name, session.turns.end), &turn_row(turn))?;
         session.turns.end = session.turns.end.saturating_add(1);
         if session.turns.end - session.turns.start > kept {
-            batch.remove(Kind::Turns, &numbered(name, session.turns.start))?;
+            batch.remove(TableKind::Turns, &numbered(name, session.turns.start))?;
             session.turns.start += 1;
         }
     }
     let number = session.requests.end;
-    batch.put(Kind::Requests, &request_key(name, *request), &Output::default().number(number).row())?;
-    batch.put(Kind::RequestOrder, &numbered(name, number), &Output::default().long(*request).row())?;
+    batch.put(TableKind::Requests, &request_key(name, *request), &RowEncoder::default().u64(number).row())?;
+    batch.put(
+        TableKind::RequestOrder,
+        &numbered(name, number),
+        &RowEncoder::default().u128(*request).row(),
+    )?;
     session.requests.end = number.saturating_add(1);
     if session.requests.end - session.requests.start > kept {
         remove_request(batch, name, session.requests.start)?;
@@ -165,21 +178,26 @@ fn append(batch: &mut Batch<'_>, name: &Name, addition: &Addition, now: UtcTime)
     }
     session.used.input = session.used.input.saturating_add(used.input);
     session.used.output = session.used.output.saturating_add(used.output);
-    session.ends = now + SESSION_LIFE;
-    batch.put(Kind::SessionEnds, &end_key(session.ends, name), &[])?;
-    batch.put(Kind::Sessions, name, &row(&session))
+    session.ends = now + SESSION_TTL;
+    batch.put(TableKind::SessionEnds, &end_key(session.ends, name), &[])?;
+    batch.put(TableKind::Sessions, name, &row(&session))
 }
 
-fn load(rows: &mut impl Rows, name: &Name, most: usize, now: UtcTime) -> Result<Vec<StoredTurn>, StoreError> {
-    let Some(Session { turns, .. }) = living(rows, name, now)? else { return Ok(Vec::new()) };
-    let first = turns.end.saturating_sub(most as u64).max(turns.start);
+fn load(
+    rows: &mut impl Rows,
+    name: &SessionHash,
+    max: usize,
+    now: UtcTime,
+) -> Result<Vec<StoredTurn>, StoreError> {
+    let Some(SessionRow { turns, .. }) = load_live(rows, name, now)? else { return Ok(Vec::new()) };
+    let first = turns.end.saturating_sub(max as u64).max(turns.start);
     let (first, end) = (numbered(name, first), numbered(name, turns.end));
     let bounds = (Bound::Included(first.as_slice()), Bound::Excluded(end.as_slice()));
-    rows.range(Kind::Turns, bounds, most)?.iter().map(|(_, row)| read_turn(row)).collect()
+    rows.range(TableKind::Turns, bounds, max)?.iter().map(|(_, row)| read_turn(row)).collect()
 }
 
-fn session_name(session: &SessionKey) -> Name {
-    name_hash("session", session.caller, &session.name)
+fn session_name(session: &SessionKey) -> SessionHash {
+    key_hash("session", session.caller, &session.name)
 }
 
 impl Sessions for EmbeddedStore {
@@ -188,7 +206,7 @@ impl Sessions for EmbeddedStore {
         session: &SessionKey,
         request: u128,
         turns: &[StoredTurn],
-        used: SessionUse,
+        used: RequestTokens,
         now: Now,
     ) -> Result<(), StoreError> {
         let name = session_name(session);
@@ -196,13 +214,13 @@ impl Sessions for EmbeddedStore {
         self.write(move |batch, _| append(batch, &name, &addition, now.utc)).await
     }
 
-    async fn load(&self, session: &SessionKey, most: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
-        self.read(|view| load(view, &session_name(session), most, now.utc))
+    async fn load(&self, session: &SessionKey, max: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
+        self.read(|view| load(view, &session_name(session), max, now.utc))
     }
 
     async fn tokens(&self, session: &SessionKey, now: Now) -> Result<SessionTokens, StoreError> {
-        let session = self.read(|view| living(view, &session_name(session), now.utc))?;
-        let SessionUse { input, output } = session.unwrap_or_default().used;
+        let session = self.read(|view| load_live(view, &session_name(session), now.utc))?;
+        let RequestTokens { input, output } = session.unwrap_or_default().used;
         Ok(SessionTokens { input, output, ..SessionTokens::default() })
     }
 }

@@ -1,11 +1,11 @@
-//! The encoding of a snapshot of this node's books.
+//! The encoding of a snapshot of this node's ledger.
 
-use super::codec::{Input, Output};
+use super::codec::{RowDecoder, RowEncoder};
 use crate::StoreError;
 use crate::usage::CallId;
 use seawall_core::budget::{
-    Account, BudgetSnapshot, BudgetSource, LeaseId, Reservation, ReservationId, SavedCaller, SavedDay,
-    SavedHolding, SavedSession, SessionTokens,
+    BudgetAccount, BudgetReservation, BudgetSnapshot, BudgetSource, LeaseId, ReservationId, SavedCaller,
+    SavedDay, SavedHeldLease, SavedSession, SessionTokens,
 };
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SavedCall {
     pub(super) reservation: ReservationId,
-    pub(super) name: Option<(CallId, Arc<str>)>,
+    pub(super) identity: Option<(CallId, Arc<str>)>,
 }
 
-/// Everything that a checkpoint stores about the books.
+/// Everything that a checkpoint stores about the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Saved {
-    /// Where the money of these books comes from.
+pub(super) struct LedgerSnapshot {
+    /// Where the money of this ledger comes from.
     pub(super) source: BudgetSource,
     /// The segment from which the journal has to be replayed.
     pub(super) first_segment: u64,
@@ -33,7 +33,7 @@ pub(super) struct Saved {
     pub(super) snapshot: BudgetSnapshot,
 }
 
-impl Default for Saved {
+impl Default for LedgerSnapshot {
     fn default() -> Self {
         Self {
             source: BudgetSource::Caps,
@@ -46,175 +46,185 @@ impl Default for Saved {
     }
 }
 
-fn put_list<T>(output: Output, list: &[T], put: impl Fn(Output, &T) -> Output) -> Output {
-    list.iter().fold(output.number(list.len() as u64), put)
+fn put_list<T>(output: RowEncoder, list: &[T], put: impl Fn(RowEncoder, &T) -> RowEncoder) -> RowEncoder {
+    list.iter().fold(output.u64(list.len() as u64), put)
 }
 
 fn read_list<T>(
-    input: &mut Input<'_>,
-    read: impl Fn(&mut Input<'_>) -> Result<T, StoreError>,
+    input: &mut RowDecoder<'_>,
+    read: impl Fn(&mut RowDecoder<'_>) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
-    let length = input.number()?;
+    let length = input.u64()?;
     // Without a preallocated capacity: a damaged length would allocate all memory.
     (0..length).map(|_| read(input)).collect()
 }
 
-fn put_account(output: Output, account: &Account) -> Output {
+fn put_account(output: RowEncoder, account: &BudgetAccount) -> RowEncoder {
     output.money(account.posted).money(account.held)
 }
 
-fn read_account(input: &mut Input<'_>) -> Result<Account, StoreError> {
-    Ok(Account { posted: input.money()?, held: input.money()? })
+fn read_account(input: &mut RowDecoder<'_>) -> Result<BudgetAccount, StoreError> {
+    Ok(BudgetAccount { posted: input.money()?, held: input.money()? })
 }
 
-fn put_reservation(output: Output, reservation: &Reservation) -> Output {
-    let Reservation { id, day, caller, tier, generation, session, input, output: most, worst, expires } =
-        *reservation;
-    let output = output.number(id.0).number(day).number(caller).tier(tier).number(generation);
-    output.optional(session).number(input).number(most).money(worst).number(expires.as_nanos())
+fn put_reservation(output: RowEncoder, reservation: &BudgetReservation) -> RowEncoder {
+    let BudgetReservation {
+        id,
+        day,
+        caller,
+        tier,
+        generation,
+        session,
+        input,
+        output: max_output,
+        max_cost,
+        expires,
+    } = *reservation;
+    let output = output.u64(id.0).u64(day).u64(caller).tier(tier).u64(generation);
+    output.optional(session).u64(input).u64(max_output).money(max_cost).u64(expires.as_nanos())
 }
 
-fn read_reservation(input: &mut Input<'_>) -> Result<Reservation, StoreError> {
-    Ok(Reservation {
-        id: ReservationId(input.number()?),
-        day: input.number()?,
-        caller: input.number()?,
-        tier: input.word(&Tier::ALL)?,
-        generation: input.number()?,
+fn read_reservation(input: &mut RowDecoder<'_>) -> Result<BudgetReservation, StoreError> {
+    Ok(BudgetReservation {
+        id: ReservationId(input.u64()?),
+        day: input.u64()?,
+        caller: input.u64()?,
+        tier: input.choice(&Tier::ALL)?,
+        generation: input.u64()?,
         session: input.optional()?,
-        input: input.number()?,
-        output: input.number()?,
-        worst: input.money()?,
-        expires: Timestamp::from_nanos(input.number()?),
+        input: input.u64()?,
+        output: input.u64()?,
+        max_cost: input.money()?,
+        expires: Timestamp::from_nanos(input.u64()?),
     })
 }
 
-fn put_holding(output: Output, holding: &SavedHolding) -> Output {
-    let SavedHolding { id: LeaseId { day, tier, node, generation }, granted, returned, account } = holding;
-    let output = output.number(*day).tier(*tier).number(*node).number(*generation);
+fn put_held_lease(output: RowEncoder, lease: &SavedHeldLease) -> RowEncoder {
+    let SavedHeldLease { id: LeaseId { day, tier, node, generation }, granted, returned, account } = lease;
+    let output = output.u64(*day).tier(*tier).u64(*node).u64(*generation);
     put_account(output.money(*granted).money(*returned), account)
 }
 
-fn read_holding(input: &mut Input<'_>) -> Result<SavedHolding, StoreError> {
-    let (day, tier) = (input.number()?, input.word(&Tier::ALL)?);
-    let (node, generation) = (input.number()?, input.number()?);
+fn read_held_lease(input: &mut RowDecoder<'_>) -> Result<SavedHeldLease, StoreError> {
+    let (day, tier) = (input.u64()?, input.choice(&Tier::ALL)?);
+    let (node, generation) = (input.u64()?, input.u64()?);
     let (granted, returned) = (input.money()?, input.money()?);
     let id = LeaseId { day, tier, node, generation };
-    Ok(SavedHolding { id, granted, returned, account: read_account(input)? })
+    Ok(SavedHeldLease { id, granted, returned, account: read_account(input)? })
 }
 
-fn put_caller(output: Output, caller: &SavedCaller) -> Output {
-    put_account(output.number(caller.caller), &caller.account).byte(u8::from(caller.is_told))
+fn put_caller(output: RowEncoder, caller: &SavedCaller) -> RowEncoder {
+    put_account(output.u64(caller.caller), &caller.account).byte(u8::from(caller.alarm_raised))
 }
 
-fn read_caller(input: &mut Input<'_>) -> Result<SavedCaller, StoreError> {
-    let (caller, account) = (input.number()?, read_account(input)?);
-    Ok(SavedCaller { caller, account, is_told: input.word(&[false, true])? })
+fn read_caller(input: &mut RowDecoder<'_>) -> Result<SavedCaller, StoreError> {
+    let (caller, account) = (input.u64()?, read_account(input)?);
+    Ok(SavedCaller { caller, account, alarm_raised: input.choice(&[false, true])? })
 }
 
-fn put_day(output: Output, day: &SavedDay) -> Output {
-    let output = output.number(day.day).duration(day.used);
+fn put_day(output: RowEncoder, day: &SavedDay) -> RowEncoder {
+    let output = output.u64(day.day).duration(day.used);
     let output = day.tiers.iter().fold(output, put_account);
-    put_list(put_list(output, &day.callers, put_caller), &day.leases, put_holding)
+    put_list(put_list(output, &day.callers, put_caller), &day.leases, put_held_lease)
 }
 
-fn read_day(input: &mut Input<'_>) -> Result<SavedDay, StoreError> {
-    let (day, used) = (input.number()?, input.duration()?);
+fn read_day(input: &mut RowDecoder<'_>) -> Result<SavedDay, StoreError> {
+    let (day, used) = (input.u64()?, input.duration()?);
     let tiers = [read_account(input)?, read_account(input)?, read_account(input)?];
-    let (callers, leases) = (read_list(input, read_caller)?, read_list(input, read_holding)?);
+    let (callers, leases) = (read_list(input, read_caller)?, read_list(input, read_held_lease)?);
     Ok(SavedDay { day, used, tiers, overrun: [Money::ZERO; 3], callers, leases })
 }
 
 /// Writes what calls cost beyond their reservations, for the days that have such calls. Rows from before this field
 /// existed, and rows without overruns, end before it.
-fn put_overruns(output: Output, days: &[SavedDay]) -> Output {
+fn put_overruns(output: RowEncoder, days: &[SavedDay]) -> RowEncoder {
     let has_overrun = |day: &&SavedDay| day.overrun != [Money::ZERO; 3];
     days.iter().filter(has_overrun).fold(output, |output, day| {
-        day.overrun.iter().fold(output.number(day.day), |output, overrun| output.money(*overrun))
+        day.overrun.iter().fold(output.u64(day.day), |output, overrun| output.money(*overrun))
     })
 }
 
-fn read_overruns(input: &mut Input<'_>, days: &mut [SavedDay]) -> Result<(), StoreError> {
+fn read_overruns(input: &mut RowDecoder<'_>, days: &mut [SavedDay]) -> Result<(), StoreError> {
     while !input.is_at_end() {
-        let number = input.number()?;
+        let number = input.u64()?;
         let overrun = [input.money()?, input.money()?, input.money()?];
-        let day = days.iter_mut().find(|day| day.day == number).ok_or_else(|| input.wrong())?;
+        let day = days.iter_mut().find(|day| day.day == number).ok_or_else(|| input.invalid())?;
         day.overrun = overrun;
     }
     Ok(())
 }
 
-fn put_session(output: Output, session: &SavedSession) -> Output {
+fn put_session(output: RowEncoder, session: &SavedSession) -> RowEncoder {
     let SessionTokens { input, output: answered, input_held, output_held } = session.tokens;
-    let output = output.number(session.session).duration(session.used);
-    output.number(input).number(answered).number(input_held).number(output_held)
+    let output = output.u64(session.session).duration(session.used);
+    output.u64(input).u64(answered).u64(input_held).u64(output_held)
 }
 
-fn read_session(input: &mut Input<'_>) -> Result<SavedSession, StoreError> {
-    let (session, used) = (input.number()?, input.duration()?);
+fn read_session(input: &mut RowDecoder<'_>) -> Result<SavedSession, StoreError> {
+    let (session, used) = (input.u64()?, input.duration()?);
     let tokens = SessionTokens {
-        input: input.number()?,
-        output: input.number()?,
-        input_held: input.number()?,
-        output_held: input.number()?,
+        input: input.u64()?,
+        output: input.u64()?,
+        input_held: input.u64()?,
+        output_held: input.u64()?,
     };
     Ok(SavedSession { session, used, tokens })
 }
 
-fn put_call(output: Output, call: &SavedCall) -> Output {
-    let output = output.number(call.reservation.0);
-    match &call.name {
+fn put_call(output: RowEncoder, call: &SavedCall) -> RowEncoder {
+    let output = output.u64(call.reservation.0);
+    match &call.identity {
         None => output.byte(0),
-        Some((id, model)) => output.byte(1).long(id.request).short(id.attempt).text(model),
+        Some((id, model)) => output.byte(1).u128(id.request).u32(id.attempt).text(model),
     }
 }
 
-fn read_call(input: &mut Input<'_>) -> Result<SavedCall, StoreError> {
-    let reservation = ReservationId(input.number()?);
-    let name = if input.word(&[false, true])? {
-        let id = CallId { request: input.long()?, attempt: input.short()? };
+fn read_call(input: &mut RowDecoder<'_>) -> Result<SavedCall, StoreError> {
+    let reservation = ReservationId(input.u64()?);
+    let identity = if input.choice(&[false, true])? {
+        let id = CallId { request: input.u128()?, attempt: input.u32()? };
         Some((id, input.text()?.into()))
     } else {
         None
     };
-    Ok(SavedCall { reservation, name })
+    Ok(SavedCall { reservation, identity })
 }
 
-impl Saved {
+impl LedgerSnapshot {
     pub(super) fn row(&self) -> Vec<u8> {
-        let BudgetSnapshot { next, uptime, next_look, session_round, days, sessions, open, given_up } =
+        let BudgetSnapshot { next, uptime, next_sweep, session_sweep, days, sessions, open, expired } =
             &self.snapshot;
         let node = match self.source {
             BudgetSource::Caps => None,
             BudgetSource::Leases { node } => Some(node),
         };
-        let output = Output::default().number(self.first_segment).optional(node);
+        let output = RowEncoder::default().u64(self.first_segment).optional(node);
         let output = put_list(output, &self.calls, put_call);
-        let output = put_list(output, &self.days, |output, day| output.number(*day));
+        let output = put_list(output, &self.days, |output, day| output.u64(*day));
         let output =
-            put_list(output, &self.sessions, |output, (session, day)| output.number(*session).number(*day));
-        let output = output.number(*next).duration(*uptime).duration(*next_look).optional(*session_round);
+            put_list(output, &self.sessions, |output, (session, day)| output.u64(*session).u64(*day));
+        let output = output.u64(*next).duration(*uptime).duration(*next_sweep).optional(*session_sweep);
         let output = put_list(put_list(output, days, put_day), sessions, put_session);
-        let output = put_list(put_list(output, open, put_reservation), given_up, put_reservation);
+        let output = put_list(put_list(output, open, put_reservation), expired, put_reservation);
         put_overruns(output, days).row()
     }
 
     pub(super) fn read(row: &[u8]) -> Result<Self, StoreError> {
-        let mut input = Input::row("books", row)?;
-        let first_segment = input.number()?;
+        let mut input = RowDecoder::row("ledger_snapshot", row)?;
+        let first_segment = input.u64()?;
         let source = input.optional()?.map_or(BudgetSource::Caps, |node| BudgetSource::Leases { node });
         let calls = read_list(&mut input, read_call)?;
-        let days = read_list(&mut input, |input| input.number())?;
-        let sessions = read_list(&mut input, |input| Ok((input.number()?, input.number()?)))?;
+        let days = read_list(&mut input, |input| input.u64())?;
+        let sessions = read_list(&mut input, |input| Ok((input.u64()?, input.u64()?)))?;
         let snapshot = BudgetSnapshot {
-            next: input.number()?,
+            next: input.u64()?,
             uptime: input.duration()?,
-            next_look: input.duration()?,
-            session_round: input.optional()?,
+            next_sweep: input.duration()?,
+            session_sweep: input.optional()?,
             days: read_list(&mut input, read_day)?,
             sessions: read_list(&mut input, read_session)?,
             open: read_list(&mut input, read_reservation)?,
-            given_up: read_list(&mut input, read_reservation)?,
+            expired: read_list(&mut input, read_reservation)?,
         };
         let mut saved = Self { source, first_segment, calls, days, sessions, snapshot };
         read_overruns(&mut input, &mut saved.snapshot.days)?;

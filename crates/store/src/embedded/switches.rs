@@ -1,8 +1,8 @@
 //! The operator's switches, and the hash chain of their audit trail.
 
 use super::EmbeddedStore;
-use super::codec::{Input, Output, STORE};
-use super::rows::{Batch, Kind, Rows};
+use super::codec::{RowDecoder, RowEncoder, STORE};
+use super::rows::{Batch, Rows, TableKind};
 use crate::StoreError;
 use crate::switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchState, Switches};
 use seawall_core::evaluator::{Protection, Protections, Switch};
@@ -13,69 +13,73 @@ const STATE_KEY: &[u8] = b"state";
 
 /// Encodes the state of the switches and the number of audit records.
 fn state_row(state: &SwitchState, records: u64) -> Vec<u8> {
-    let mut output = Output::default().number(records).number(state.version).ceiling(state.ceiling);
+    let mut output = RowEncoder::default().u64(records).u64(state.version).ceiling(state.ceiling);
     // A switch that is off masks the mode of its protection, so the modes are read with every switch on.
     let mut all_on = state.protections;
     for switch in Switch::ALL {
         output = output.byte(u8::from(state.protections.is_on(switch)));
-        all_on.throw(switch, true);
+        all_on.set_switch(switch, true);
     }
     for protection in Protection::ALL {
-        output = output.place(all_on.mode(protection).index());
+        output = output.index(all_on.mode(protection).index());
     }
     output.row()
 }
 
 fn read_state(rows: &mut impl Rows) -> Result<(SwitchState, u64), StoreError> {
-    let Some(row) = rows.get(Kind::Switches, STATE_KEY)? else { return Ok((SwitchState::default(), 0)) };
-    let mut input = Input::row("switches", &row)?;
-    let (records, version, ceiling) = (input.number()?, input.number()?, input.ceiling()?);
+    let Some(row) = rows.get(TableKind::Switches, STATE_KEY)? else { return Ok((SwitchState::default(), 0)) };
+    let mut input = RowDecoder::row("switches", &row)?;
+    let (records, version, ceiling) = (input.u64()?, input.u64()?, input.ceiling()?);
     let mut protections = Protections::default();
     for switch in Switch::ALL {
-        protections.throw(switch, input.word(&[false, true])?);
+        protections.set_switch(switch, input.choice(&[false, true])?);
     }
     for protection in Protection::ALL {
-        protections.set_mode(protection, input.word(&Mode::ALL)?);
+        protections.set_mode(protection, input.choice(&Mode::ALL)?);
     }
     input.end((SwitchState { protections, ceiling, version }, records))
 }
 
 fn record_key(number: u64) -> Vec<u8> {
-    Output::default().number(number).key()
+    RowEncoder::default().u64(number).key()
 }
 
 fn record_row(record: &AuditRecord) -> Vec<u8> {
-    Output::default().fixed(&record.hash).fixed(&record.encode()).row()
+    RowEncoder::default().bytes(&record.hash).bytes(&record.encode()).row()
 }
 
 fn read_record(row: &[u8]) -> Result<AuditRecord, StoreError> {
-    let mut input = Input::row("trail", row)?;
-    let hash: [u8; 32] = input.fixed()?;
+    let mut input = RowDecoder::row("trail", row)?;
+    let hash: [u8; 32] = input.array()?;
     let record = AuditRecord::decode(input.rest());
     record
         .filter(|record| record.hash == hash)
-        .ok_or_else(|| StoreError::broken(STORE, "a record of the trail is not what its hash says"))
+        .ok_or_else(|| StoreError::failed(STORE, "an audit record does not match its hash"))
 }
 
-fn order(batch: &mut Batch<'_>, order: ChangeOrder, seen: u64) -> Result<ChangeDecision, StoreError> {
+fn apply(
+    batch: &mut Batch<'_>,
+    order: ChangeOrder,
+    expected_version: u64,
+) -> Result<ChangeDecision, StoreError> {
     let (state, records) = read_state(batch)?;
-    if !order.refused && state.version != seen {
+    if !order.refused && state.version != expected_version {
         return Ok(ChangeDecision::Outdated(state));
     }
     let last = match records.checked_sub(1) {
         None => None,
         Some(last) => {
-            let missing = || StoreError::broken(STORE, "the last record of the trail is gone");
-            Some(read_record(&batch.get(Kind::Trail, &record_key(last))?.ok_or_else(missing)?)?)
+            let missing = || StoreError::failed(STORE, "the last audit record is missing");
+            Some(read_record(&batch.get(TableKind::Trail, &record_key(last))?.ok_or_else(missing)?)?)
         }
     };
-    if batch.get(Kind::Trail, &record_key(records))?.is_some() {
-        return Err(StoreError::broken(STORE, "the trail has more records than were counted"));
+    if batch.get(TableKind::Trail, &record_key(records))?.is_some() {
+        return Err(StoreError::failed(STORE, "the audit trail has more records than its counter says"));
     }
     let state = state.after(&order);
     let record = AuditRecord::after(last.as_ref(), order);
-    batch.put(Kind::Trail, &record_key(record.number), &record_row(&record))?;
-    batch.put(Kind::Switches, STATE_KEY, &state_row(&state, records.saturating_add(1)))?;
+    batch.put(TableKind::Trail, &record_key(record.number), &record_row(&record))?;
+    batch.put(TableKind::Switches, STATE_KEY, &state_row(&state, records.saturating_add(1)))?;
     Ok(ChangeDecision::Recorded(state))
 }
 
@@ -84,15 +88,15 @@ impl Switches for EmbeddedStore {
         self.read(read_state).map(|(state, _)| state)
     }
 
-    async fn order(&self, ordered: &ChangeOrder, seen: u64) -> Result<ChangeDecision, StoreError> {
-        let ordered = ordered.clone();
-        self.write(move |batch, _| order(batch, ordered, seen)).await
+    async fn apply(&self, order: &ChangeOrder, expected_version: u64) -> Result<ChangeDecision, StoreError> {
+        let order = order.clone();
+        self.write(move |batch, _| apply(batch, order, expected_version)).await
     }
 
-    async fn trail(&self, from: u64, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    async fn trail(&self, from: u64, max: usize) -> Result<Vec<AuditRecord>, StoreError> {
         let first = record_key(from);
         let bounds = (Bound::Included(first.as_slice()), Bound::Unbounded);
-        let rows = self.read(|view| view.range(Kind::Trail, bounds, most))?;
+        let rows = self.read(|view| view.range(TableKind::Trail, bounds, max))?;
         rows.iter().map(|(_, row)| read_record(row)).collect()
     }
 }

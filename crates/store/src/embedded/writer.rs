@@ -8,11 +8,11 @@
 //! is reopened before the next request, and the state in memory is reset to that on disk. After any other error, every
 //! later request fails until the directory is opened again.
 
-use super::answer::{Answer, promise};
 use super::codec::STORE;
-use super::open_books::OpenBooks;
-use super::rows::{Batch, View, failure};
-use super::shelf::Shelf;
+use super::database::ReopenableDatabase;
+use super::leases::StoredLeases;
+use super::reply::{ReplyReceiver, reply_channel};
+use super::rows::{Batch, View, store_error};
 use crate::{StoreError, lock};
 use redb::{Database, WriteTransaction};
 use std::marker::PhantomData;
@@ -22,103 +22,110 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// The most requests in one transaction, because the first of them must not wait too long.
-const MOST_TOGETHER: usize = 4_096;
+const MAX_TASKS: usize = 4_096;
 /// Sends the outcome to the requester.
-type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type ReplyCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// The outcome of a task.
-enum Outcome {
+enum TaskOutcome {
     /// To be replied to when the transaction is durable.
-    Done(Reply),
+    Done(ReplyCallback),
     /// If the task has changed nothing, the transaction continues without it.
-    Failed(Reply, StoreError),
+    Failed(ReplyCallback, StoreError),
 }
 
 /// Work inside a transaction.
-trait Task: Send {
-    fn run(self: Box<Self>, batch: &mut Batch<'_>, shelf: &mut Shelf) -> Outcome;
-    fn refuse(self: Box<Self>, error: StoreError);
+trait WriteTask: Send {
+    fn run(self: Box<Self>, batch: &mut Batch<'_>, leases: &mut StoredLeases) -> TaskOutcome;
+    fn fail(self: Box<Self>, error: StoreError);
 }
 
-struct Request<T, F, R> {
+struct WriteRequest<T, F, R> {
     work: F,
     reply: R,
-    told: PhantomData<fn() -> T>,
+    output: PhantomData<fn() -> T>,
 }
 
-impl<T, F, R> Task for Request<T, F, R>
+impl<T, F, R> WriteTask for WriteRequest<T, F, R>
 where
     T: Send + 'static,
-    F: FnOnce(&mut Batch<'_>, &mut Shelf) -> Result<T, StoreError> + Send,
+    F: FnOnce(&mut Batch<'_>, &mut StoredLeases) -> Result<T, StoreError> + Send,
     R: FnOnce(Result<T, StoreError>) + Send + 'static,
 {
-    fn run(self: Box<Self>, batch: &mut Batch<'_>, shelf: &mut Shelf) -> Outcome {
+    fn run(self: Box<Self>, batch: &mut Batch<'_>, leases: &mut StoredLeases) -> TaskOutcome {
         let Self { work, reply, .. } = *self;
-        match work(batch, shelf) {
-            Ok(value) => Outcome::Done(Box::new(move |committed| reply(committed.map(|()| value)))),
+        match work(batch, leases) {
+            Ok(value) => TaskOutcome::Done(Box::new(move |committed| reply(committed.map(|()| value)))),
             Err(error) => {
-                let own = error.clone();
-                Outcome::Failed(Box::new(move |outcome| reply(Err(outcome.err().unwrap_or(own)))), error)
+                let task_error = error.clone();
+                TaskOutcome::Failed(
+                    Box::new(move |outcome| reply(Err(outcome.err().unwrap_or(task_error)))),
+                    error,
+                )
             }
         }
     }
 
-    fn refuse(self: Box<Self>, error: StoreError) {
+    fn fail(self: Box<Self>, error: StoreError) {
         (self.reply)(Err(error));
     }
 }
 
-enum Order {
-    Write(Box<dyn Task>),
+enum WriterMessage {
+    Write(Box<dyn WriteTask>),
     Stop,
 }
 
 /// The writer thread. When it is dropped, it finishes what has arrived and ends.
 #[derive(Debug)]
-pub(super) struct Writer {
-    orders: Sender<Order>,
+pub(super) struct DatabaseWriter {
+    messages: Sender<WriterMessage>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Writer {
+impl DatabaseWriter {
     #[expect(
         clippy::disallowed_methods,
         reason = "the store owns this thread, and joins it when it is dropped"
     )]
     pub(super) fn start(
-        books: Arc<OpenBooks>,
-        shelf: Arc<Mutex<Shelf>>,
+        database: Arc<ReopenableDatabase>,
+        leases: Arc<Mutex<StoredLeases>>,
         write_error: Arc<Mutex<Option<StoreError>>>,
     ) -> Self {
-        let (orders, arriving) = channel();
-        let desk = Desk { books, shelf, failed: None, write_error };
-        let thread = std::thread::spawn(move || desk.run(&arriving));
-        Self { orders, thread: Mutex::new(Some(thread)) }
+        let (messages, receiver) = channel();
+        let writer_loop = WriterLoop { database, leases, failed: None, write_error };
+        let thread = std::thread::spawn(move || writer_loop.run(&receiver));
+        Self { messages, thread: Mutex::new(Some(thread)) }
     }
 
     /// Runs the work inside a transaction. The future completes when that is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Batch<'_>, &mut Shelf) -> Result<T, StoreError> + Send + 'static,
-    ) -> Answer<T> {
-        let (promise, answer) = promise();
-        self.write_then(work, move |outcome| promise.keep(outcome));
-        answer
+        work: impl FnOnce(&mut Batch<'_>, &mut StoredLeases) -> Result<T, StoreError> + Send + 'static,
+    ) -> ReplyReceiver<T> {
+        let (sender, receiver) = reply_channel();
+        self.write_then(work, move |outcome| sender.send(outcome));
+        receiver
     }
 
     /// Runs the work inside a transaction, and `reply` when that is durable. If the thread has ended, neither runs.
     pub(super) fn write_then<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Batch<'_>, &mut Shelf) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Batch<'_>, &mut StoredLeases) -> Result<T, StoreError> + Send + 'static,
         reply: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) {
-        let _ = self.orders.send(Order::Write(Box::new(Request { work, reply, told: PhantomData })));
+        let _ = self.messages.send(WriterMessage::Write(Box::new(WriteRequest {
+            work,
+            reply,
+            output: PhantomData,
+        })));
     }
 }
 
-impl Drop for Writer {
+impl Drop for DatabaseWriter {
     fn drop(&mut self) {
-        let _ = self.orders.send(Order::Stop);
+        let _ = self.messages.send(WriterMessage::Stop);
         if let Some(thread) = lock(&self.thread).take()
             // A woken task may have dropped the last handle on this very thread, which cannot join itself.
             && thread.thread().id() != std::thread::current().id()
@@ -128,51 +135,51 @@ impl Drop for Writer {
     }
 }
 
-struct Desk {
-    books: Arc<OpenBooks>,
-    shelf: Arc<Mutex<Shelf>>,
+struct WriterLoop {
+    database: Arc<ReopenableDatabase>,
+    leases: Arc<Mutex<StoredLeases>>,
     /// Why nothing can be written before the database is reopened.
     failed: Option<StoreError>,
     /// The same error for readers outside this thread, until a write has succeeded.
     write_error: Arc<Mutex<Option<StoreError>>>,
 }
 
-impl Desk {
-    fn run(mut self, arriving: &Receiver<Order>) {
-        let mut is_over = false;
-        while !is_over {
+impl WriterLoop {
+    fn run(mut self, receiver: &Receiver<WriterMessage>) {
+        let mut is_stopping = false;
+        while !is_stopping {
             let mut tasks = Vec::new();
-            let mut next = arriving.recv().ok();
-            is_over = next.is_none();
-            while let Some(order) = next {
-                match order {
-                    Order::Write(task) => tasks.push(task),
-                    Order::Stop => is_over = true,
+            let mut next = receiver.recv().ok();
+            is_stopping = next.is_none();
+            while let Some(message) = next {
+                match message {
+                    WriterMessage::Write(task) => tasks.push(task),
+                    WriterMessage::Stop => is_stopping = true,
                 }
-                next = if tasks.len() < MOST_TOGETHER { arriving.try_recv().ok() } else { None };
+                next = if tasks.len() < MAX_TASKS { receiver.try_recv().ok() } else { None };
             }
             if !tasks.is_empty() {
-                self.work_off(tasks);
+                self.commit_tasks(tasks);
             }
         }
     }
 
-    fn work_off(&mut self, tasks: Vec<Box<dyn Task>>) {
-        if let Err(error) = self.mend() {
+    fn commit_tasks(&mut self, tasks: Vec<Box<dyn WriteTask>>) {
+        if let Err(error) = self.reopen_if_failed() {
             for task in tasks {
-                task.refuse(error.clone());
+                task.fail(error.clone());
             }
             return;
         }
-        let before = lock(&self.shelf).clone();
+        let previous = lock(&self.leases).clone();
         let mut replies = Vec::new();
-        let committed = self.books.with(|database| commit(database, &self.shelf, tasks, &mut replies));
+        let committed = self.database.with(|database| commit(database, &self.leases, tasks, &mut replies));
         match &committed {
             Ok(true) => *lock(&self.write_error) = None,
             // A transaction without changes does not show whether writing works.
             Ok(false) => {}
             Err(error) => {
-                *lock(&self.shelf) = before;
+                *lock(&self.leases) = previous;
                 self.failed = Some(error.clone());
                 *lock(&self.write_error) = Some(error.clone());
             }
@@ -186,25 +193,25 @@ impl Desk {
     }
 
     /// Reopens the database after a disk error. The error is why nothing can be written.
-    fn mend(&mut self) -> Result<(), StoreError> {
+    fn reopen_if_failed(&mut self) -> Result<(), StoreError> {
         let Some(error) = self.failed.take() else { return Ok(()) };
-        let mended = if error.may_pass() { self.reopen() } else { Err(error) };
-        if let Err(error) = &mended {
+        let reopened = if error.is_transient() { self.reopen() } else { Err(error) };
+        if let Err(error) = &reopened {
             self.failed = Some(error.clone());
             *lock(&self.write_error) = Some(error.clone());
         }
-        mended
+        reopened
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
-        self.books.reopen()?;
+        self.database.reopen()?;
         let is_same =
-            self.books.with(|database| lock(&self.shelf).is_written_in(&mut View::new(database)?))?;
+            self.database.with(|database| lock(&self.leases).is_written_in(&mut View::new(database)?))?;
         // The disk may have reported a failure and still have written the data.
         if is_same {
             Ok(())
         } else {
-            Err(StoreError::broken(STORE, "leases that were refused are in the books"))
+            Err(StoreError::failed(STORE, "the database contains leases that were reported as failed"))
         }
     }
 }
@@ -212,39 +219,39 @@ impl Desk {
 /// Runs the tasks in one transaction. Returns whether anything was changed, which is then durable.
 fn commit(
     database: &Database,
-    shelf: &Mutex<Shelf>,
-    tasks: Vec<Box<dyn Task>>,
-    replies: &mut Vec<Reply>,
+    leases: &Mutex<StoredLeases>,
+    tasks: Vec<Box<dyn WriteTask>>,
+    replies: &mut Vec<ReplyCallback>,
 ) -> Result<bool, StoreError> {
     let transaction = begin(database)?;
     let mut batch = Batch::new(&transaction);
-    let mut shelf = lock(shelf);
+    let mut leases = lock(leases);
     for task in tasks {
         let before = batch.changes();
-        match task.run(&mut batch, &mut shelf) {
-            Outcome::Done(reply) => replies.push(reply),
-            Outcome::Failed(reply, error) if batch.changes() == before => reply(Err(error)),
-            Outcome::Failed(reply, error) => {
+        match task.run(&mut batch, &mut leases) {
+            TaskOutcome::Done(reply) => replies.push(reply),
+            TaskOutcome::Failed(reply, error) if batch.changes() == before => reply(Err(error)),
+            TaskOutcome::Failed(reply, error) => {
                 replies.push(reply);
                 return Err(error);
             }
         }
     }
-    drop(shelf);
+    drop(leases);
     let has_changed = batch.changes() > 0;
     drop(batch);
     // A transaction without changes needs no sync.
     if has_changed {
-        transaction.commit().map_err(failure)?;
+        transaction.commit().map_err(store_error)?;
     } else {
-        transaction.abort().map_err(failure)?;
+        transaction.abort().map_err(store_error)?;
     }
     Ok(has_changed)
 }
 
 /// A transaction after which the file can be opened without repair, however the process ends.
 pub(super) fn begin(database: &Database) -> Result<WriteTransaction, StoreError> {
-    let mut transaction = database.begin_write().map_err(failure)?;
+    let mut transaction = database.begin_write().map_err(store_error)?;
     transaction.set_quick_repair(true);
     Ok(transaction)
 }

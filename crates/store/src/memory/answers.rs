@@ -3,7 +3,7 @@
 use crate::answers::{Answers, StoredAnswer};
 use crate::{StoreError, lock};
 use seawall_core::cache_policy::{
-    CacheAges, CacheKey, KeptAnswer, NewAnswer, StoreDecision, StoreOptions, StoreRule,
+    CacheAges, CacheKey, CacheStoreDecision, CacheStoreOptions, CacheStoreRule, CachedAnswer, NewAnswer,
 };
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
@@ -11,50 +11,50 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-type Key = [u8; 32];
+type AnswerHash = [u8; 32];
 
 /// The answer cache in the memory of one process: a bounded number of answers, of which the oldest is evicted first.
 #[derive(Debug)]
 pub struct MemoryAnswers {
     ages: CacheAges,
-    rule: StoreRule,
-    most: usize,
-    kept: Mutex<Kept>,
+    rule: CacheStoreRule,
+    capacity: usize,
+    kept: Mutex<CachedAnswers>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedAnswers {
     /// Each answer with its position in the order of storing.
-    answers: BTreeMap<Key, (u64, StoredAnswer)>,
-    order: BTreeMap<u64, Key>,
+    answers: BTreeMap<AnswerHash, (u64, StoredAnswer)>,
+    order: BTreeMap<u64, AnswerHash>,
     next: u64,
 }
 
 impl MemoryAnswers {
-    /// A cache of up to `most` answers with these settings.
-    pub fn new(ages: CacheAges, options: StoreOptions, most: usize) -> Result<Self, SettingError> {
-        if most == 0 {
-            return Err(SettingError::new("most", "must be at least 1"));
+    /// A cache of up to `capacity` answers with these settings.
+    pub fn new(ages: CacheAges, options: CacheStoreOptions, capacity: usize) -> Result<Self, SettingError> {
+        if capacity == 0 {
+            return Err(SettingError::new("capacity", "must be at least 1"));
         }
-        Ok(Self::of_rule(ages, options.check(ages)?, most))
+        Ok(Self::with_rule(ages, options.check(ages)?, capacity))
     }
 
-    /// A cache of up to `most` answers, but at least one, with a rule that has been validated.
+    /// A cache of up to `capacity` answers, but at least one, with a rule that has been validated.
     #[must_use]
-    pub fn of_rule(ages: CacheAges, rule: StoreRule, most: usize) -> Self {
-        Self { ages, rule, most: most.max(1), kept: Mutex::default() }
+    pub fn with_rule(ages: CacheAges, rule: CacheStoreRule, capacity: usize) -> Self {
+        Self { ages, rule, capacity: capacity.max(1), kept: Mutex::default() }
     }
 }
 
-impl Kept {
-    fn put(&mut self, key: Key, answer: StoredAnswer, most: usize) {
-        let place = self.next;
+impl CachedAnswers {
+    fn put(&mut self, key: AnswerHash, answer: StoredAnswer, capacity: usize) {
+        let position = self.next;
         self.next = self.next.saturating_add(1);
-        if let Some((before, _)) = self.answers.insert(key, (place, answer)) {
+        if let Some((before, _)) = self.answers.insert(key, (position, answer)) {
             self.order.remove(&before);
         }
-        self.order.insert(place, key);
-        while self.answers.len() > most {
+        self.order.insert(position, key);
+        while self.answers.len() > capacity {
             let Some((_, oldest)) = self.order.pop_first() else { return };
             self.answers.remove(&oldest);
         }
@@ -62,7 +62,7 @@ impl Kept {
 }
 
 /// Hashes the key, so that all keys have the same length however long the question is.
-fn hash(key: &CacheKey) -> Key {
+fn hash(key: &CacheKey) -> AnswerHash {
     Sha256::digest(key.as_bytes()).into()
 }
 
@@ -71,7 +71,7 @@ impl Answers for MemoryAnswers {
         let key = hash(key);
         let kept = lock(&self.kept);
         let answer = kept.answers.get(&key).map(|(_, answer)| answer);
-        Ok(answer.filter(|answer| self.ages.is_alive(&answer.kept, now)).cloned())
+        Ok(answer.filter(|answer| self.ages.is_servable(&answer.kept, now)).cloned())
     }
 
     async fn store(
@@ -79,14 +79,14 @@ impl Answers for MemoryAnswers {
         key: &CacheKey,
         answer: &NewAnswer<'_>,
         now: UtcTime,
-    ) -> Result<StoreDecision, StoreError> {
+    ) -> Result<CacheStoreDecision, StoreError> {
         let key = hash(key);
         let mut kept = lock(&self.kept);
-        let there = kept.answers.get(&key).map(|(_, answer)| &answer.kept);
-        let decision = self.rule.decide(answer, there, now);
-        if decision == StoreDecision::Store {
-            let stored = KeptAnswer { grade: answer.grade, stored_at: now };
-            kept.put(key, StoredAnswer { text: answer.text.into(), kept: stored }, self.most);
+        let present = kept.answers.get(&key).map(|(_, answer)| &answer.kept);
+        let decision = self.rule.decide(answer, present, now);
+        if decision == CacheStoreDecision::Store {
+            let stored = CachedAnswer { grade: answer.grade, stored_at: now };
+            kept.put(key, StoredAnswer { text: answer.text.into(), kept: stored }, self.capacity);
         }
         Ok(decision)
     }
@@ -94,9 +94,9 @@ impl Answers for MemoryAnswers {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kept, Key};
+    use super::{AnswerHash, CachedAnswers};
     use crate::answers::StoredAnswer;
-    use seawall_core::cache_policy::KeptAnswer;
+    use seawall_core::cache_policy::CachedAnswer;
     use seawall_core::time::UtcTime;
     use seawall_core::vocabulary::Grade;
 
@@ -104,10 +104,10 @@ mod tests {
     fn the_oldest_goes_first_and_one_that_was_replaced_is_new() {
         let answer = |text: &str| StoredAnswer {
             text: text.into(),
-            kept: KeptAnswer { grade: Grade::Fast, stored_at: UtcTime::default() },
+            kept: CachedAnswer { grade: Grade::Fast, stored_at: UtcTime::default() },
         };
-        let key = |number: u8| -> Key { [number; 32] };
-        let mut kept = Kept::default();
+        let key = |number: u8| -> AnswerHash { [number; 32] };
+        let mut kept = CachedAnswers::default();
         for (number, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d")] {
             kept.put(key(number), answer(text), 2);
         }

@@ -1,7 +1,7 @@
 //! The status board and the fleet's probe leases in memory.
 
-use super::fading::Fading;
-use crate::board::{Board, Fleet, NodeView, ProbeAsk, Probes};
+use super::expiring_map::ExpiringMap;
+use crate::board::{Board, Fleet, NodeView, ProbeRequest, Probes};
 use crate::{StoreError, lock};
 use seawall_core::breaker::{NodeId, ProbeLease};
 use seawall_core::time::{Now, Timestamp};
@@ -10,17 +10,17 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// A target that was not probed for this long is forgotten, and its latest stage with it.
-const TARGET_LIFE: Duration = Duration::from_secs(24 * 3_600);
+const TARGET_TTL: Duration = Duration::from_secs(24 * 3_600);
 
 /// A status board in the memory of one process.
 #[derive(Debug)]
-pub struct MemoryBoard(Mutex<Fading<NodeId, NodeView>>);
+pub struct MemoryBoard(Mutex<ExpiringMap<NodeId, NodeView>>);
 
 impl MemoryBoard {
     /// A board without nodes.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Mutex::new(Fading::new()))
+        Self(Mutex::new(ExpiringMap::new()))
     }
 }
 
@@ -35,14 +35,14 @@ impl Board for MemoryBoard {
         &self,
         node: NodeId,
         view: &NodeView,
-        lives: Duration,
+        ttl: Duration,
         now: Now,
     ) -> Result<(), StoreError> {
         let mut nodes = lock(&self.0);
-        nodes.forget(now.monotonic);
+        nodes.evict_expired(now.monotonic);
         let is_older = nodes.get(&node, now.monotonic).is_some_and(|there| view.sequence < there.sequence);
         if !is_older {
-            nodes.insert(node, view.clone(), now.monotonic + lives);
+            nodes.insert(node, view.clone(), now.monotonic + ttl);
         }
         Ok(())
     }
@@ -60,21 +60,21 @@ impl Board for MemoryBoard {
 
 /// The latest stage of a target, and the probe leases of each node with their expiry.
 #[derive(Debug, Default)]
-struct Stage {
+struct ProbeStage {
     episode: u64,
     stage: usize,
-    shares: BTreeMap<NodeId, (u32, Timestamp)>,
+    leases: BTreeMap<NodeId, (u32, Timestamp)>,
 }
 
 /// Probe leases in the memory of one process.
 #[derive(Debug)]
-pub struct MemoryProbes(Mutex<Fading<Box<str>, Stage>>);
+pub struct MemoryProbes(Mutex<ExpiringMap<Box<str>, ProbeStage>>);
 
 impl MemoryProbes {
     /// A store without leases.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Mutex::new(Fading::new()))
+        Self(Mutex::new(ExpiringMap::new()))
     }
 }
 
@@ -84,34 +84,34 @@ impl Default for MemoryProbes {
     }
 }
 
-impl Stage {
-    fn lease(&mut self, ask: &ProbeAsk<'_>, now: Timestamp) -> ProbeLease {
-        let ProbeLease { episode, stage, probes: wanted } = ask.wants;
+impl ProbeStage {
+    fn lease(&mut self, request: &ProbeRequest<'_>, now: Timestamp) -> ProbeLease {
+        let ProbeLease { episode, stage, probes: wanted } = request.wanted;
         if (episode, stage) < (self.episode, self.stage) {
-            return ProbeLease { probes: 0, ..ask.wants };
+            return ProbeLease { probes: 0, ..request.wanted };
         }
         if (episode, stage) > (self.episode, self.stage) {
-            *self = Self { episode, stage, shares: BTreeMap::new() };
+            *self = Self { episode, stage, leases: BTreeMap::new() };
         }
-        self.shares.retain(|node, (_, until)| now < *until && *node != ask.node);
-        let taken = self.shares.values().fold(0_u32, |sum, (probes, _)| sum.saturating_add(*probes));
-        let probes = wanted.min(ask.stage_size.saturating_sub(taken));
+        self.leases.retain(|node, (_, until)| now < *until && *node != request.node);
+        let taken = self.leases.values().fold(0_u32, |sum, (probes, _)| sum.saturating_add(*probes));
+        let probes = wanted.min(request.stage_size.saturating_sub(taken));
         if probes > 0 {
-            self.shares.insert(ask.node, (probes, now + ask.lasts));
+            self.leases.insert(request.node, (probes, now + request.ttl));
         }
-        ProbeLease { probes, ..ask.wants }
+        ProbeLease { probes, ..request.wanted }
     }
 }
 
 impl Probes for MemoryProbes {
-    async fn lease(&self, ask: &ProbeAsk<'_>, now: Now) -> Result<ProbeLease, StoreError> {
+    async fn lease(&self, request: &ProbeRequest<'_>, now: Now) -> Result<ProbeLease, StoreError> {
         let now = now.monotonic;
         let mut targets = lock(&self.0);
-        targets.forget(now);
-        let target: Box<str> = ask.target.into();
+        targets.evict_expired(now);
+        let target: Box<str> = request.target.into();
         let mut stage = targets.remove(&target, now).unwrap_or_default();
-        let lease = stage.lease(ask, now);
-        targets.insert(target, stage, now + TARGET_LIFE);
+        let lease = stage.lease(request, now);
+        targets.insert(target, stage, now + TARGET_TTL);
         Ok(lease)
     }
 
@@ -126,7 +126,7 @@ impl Probes for MemoryProbes {
         if let Some(stage) = targets.get_mut(&target.into(), now.monotonic)
             && (stage.episode, stage.stage) == (lease.episode, lease.stage)
         {
-            stage.shares.remove(&node);
+            stage.leases.remove(&node);
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Idempotency keys in memory.
 
-use super::fading::Fading;
-use crate::books::NameMark;
-use crate::claims::{ClaimAsk, ClaimDecision, Claims};
+use super::expiring_map::ExpiringMap;
+use crate::claims::{ClaimDecision, ClaimRequest, Claims};
+use crate::node_ledger::IdempotencyRecord;
 use crate::{StoreError, lock};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use sha2::{Digest, Sha256};
@@ -10,120 +10,131 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// A hashed idempotency key. Keys come from clients and may contain confidential text.
-type Name = [u8; 32];
+type KeyHash = [u8; 32];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ClaimState {
     /// A request with this claim number is in progress.
-    Taken(u64),
+    InProgress(u64),
     Done,
     /// A process that has ended was processing the request; the outcome is unknown.
     #[cfg_attr(
         not(feature = "embedded"),
-        allow(dead_code, reason = "only state in a folder outlives a process")
+        allow(dead_code, reason = "only the embedded store outlives a process")
     )]
     Unknown,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ClaimEntry {
     fingerprint: u64,
-    state: State,
+    state: ClaimState,
 }
 
 /// The right to process a request.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a claim that is neither finished nor given up holds others up"]
+#[must_use = "a claim that is neither finished nor released blocks retries until it expires"]
 pub struct MemoryClaim {
-    name: Name,
+    key_hash: KeyHash,
     number: u64,
     fingerprint: u64,
-    keep: Duration,
+    retention: Duration,
 }
 
 /// The table of claims. It needs an external lock.
 #[derive(Debug)]
 pub(super) struct ClaimTable {
-    entries: Fading<Name, Entry>,
+    entries: ExpiringMap<KeyHash, ClaimEntry>,
     next: u64,
 }
 
 impl ClaimTable {
     pub(super) const fn new() -> Self {
-        Self { entries: Fading::new(), next: 0 }
+        Self { entries: ExpiringMap::new(), next: 0 }
     }
 
     /// Returns the state of this key, if it is known. Changes nothing.
-    pub(super) fn look(
+    pub(super) fn lookup(
         &self,
-        name: &Name,
+        key_hash: &KeyHash,
         fingerprint: u64,
         now: Timestamp,
     ) -> Option<ClaimDecision<MemoryClaim>> {
-        let entry = self.entries.get(name, now)?;
+        let entry = self.entries.get(key_hash, now)?;
         Some(match entry.state {
-            _ if entry.fingerprint != fingerprint => ClaimDecision::OtherRequest,
-            State::Taken(_) => ClaimDecision::InProgress,
-            State::Done => ClaimDecision::Done,
-            State::Unknown => ClaimDecision::OutcomeUnknown,
+            _ if entry.fingerprint != fingerprint => ClaimDecision::KeyReused,
+            ClaimState::InProgress(_) => ClaimDecision::InProgress,
+            ClaimState::Done => ClaimDecision::Done,
+            ClaimState::Unknown => ClaimDecision::OutcomeUnknown,
         })
     }
 
     /// Claims a key that is free.
-    pub(super) fn take(&mut self, name: Name, ask: &ClaimAsk<'_>, now: Timestamp) -> MemoryClaim {
+    pub(super) fn insert(
+        &mut self,
+        key_hash: KeyHash,
+        request: &ClaimRequest<'_>,
+        now: Timestamp,
+    ) -> MemoryClaim {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
-        let &ClaimAsk { fingerprint, lasts, keep, .. } = ask;
-        self.entries.insert(name, Entry { fingerprint, state: State::Taken(number) }, now + lasts);
-        MemoryClaim { name, number, fingerprint, keep }
+        let &ClaimRequest { fingerprint, timeout, retention, .. } = request;
+        self.entries.insert(
+            key_hash,
+            ClaimEntry { fingerprint, state: ClaimState::InProgress(number) },
+            now + timeout,
+        );
+        MemoryClaim { key_hash, number, fingerprint, retention }
     }
 
     /// Restores a key that a process which has ended had claimed.
     #[cfg_attr(
         not(feature = "embedded"),
-        allow(dead_code, reason = "only state in a folder outlives a process")
+        allow(dead_code, reason = "only the embedded store outlives a process")
     )]
-    pub(super) fn restore(&mut self, name: Name, fingerprint: u64, is_done: bool, dies: Timestamp) {
-        let state = if is_done { State::Done } else { State::Unknown };
-        self.entries.insert(name, Entry { fingerprint, state }, dies);
+    pub(super) fn restore(&mut self, key_hash: KeyHash, fingerprint: u64, is_done: bool, expires: Timestamp) {
+        let state = if is_done { ClaimState::Done } else { ClaimState::Unknown };
+        self.entries.insert(key_hash, ClaimEntry { fingerprint, state }, expires);
     }
 
     pub(super) fn finish(&mut self, claim: &MemoryClaim, now: Timestamp) {
         if self.is_held(claim, now) {
-            let done = Entry { fingerprint: claim.fingerprint, state: State::Done };
-            self.entries.insert(claim.name, done, now + claim.keep);
+            let done = ClaimEntry { fingerprint: claim.fingerprint, state: ClaimState::Done };
+            self.entries.insert(claim.key_hash, done, now + claim.retention);
         }
     }
 
-    pub(super) fn give_up(&mut self, claim: &MemoryClaim, now: Timestamp) {
+    pub(super) fn release(&mut self, claim: &MemoryClaim, now: Timestamp) {
         if self.is_held(claim, now) {
-            self.entries.remove(&claim.name, now);
+            self.entries.remove(&claim.key_hash, now);
         }
     }
 
-    pub(super) fn forget(&mut self, now: Timestamp) {
-        self.entries.forget(now);
+    pub(super) fn evict_expired(&mut self, now: Timestamp) {
+        self.entries.evict_expired(now);
     }
 
     fn is_held(&self, claim: &MemoryClaim, now: Timestamp) -> bool {
-        self.entries.get(&claim.name, now).is_some_and(|entry| entry.state == State::Taken(claim.number))
+        self.entries
+            .get(&claim.key_hash, now)
+            .is_some_and(|entry| entry.state == ClaimState::InProgress(claim.number))
     }
 }
 
 impl MemoryClaim {
-    pub(super) const fn keep(&self) -> Duration {
-        self.keep
+    pub(super) const fn retention(&self) -> Duration {
+        self.retention
     }
 
     /// The record to journal for this claim.
-    pub(super) const fn mark(&self, until: UtcTime) -> NameMark {
-        NameMark { name: self.name, fingerprint: self.fingerprint, until }
+    pub(super) const fn idempotency_record(&self, expires: UtcTime) -> IdempotencyRecord {
+        IdempotencyRecord { key_hash: self.key_hash, fingerprint: self.fingerprint, expires }
     }
 }
 
 /// Hashes a key together with its caller, so that no caller can find out the keys of another.
-pub(super) fn hash_name(caller: u64, name: &str) -> Name {
-    Sha256::new().chain_update(caller.to_be_bytes()).chain_update(name).finalize().into()
+pub(super) fn hash_key(caller: u64, key: &str) -> KeyHash {
+    Sha256::new().chain_update(caller.to_be_bytes()).chain_update(key).finalize().into()
 }
 
 /// Idempotency keys in the memory of one process.
@@ -147,12 +158,16 @@ impl Default for MemoryClaims {
 impl Claims for MemoryClaims {
     type Claim = MemoryClaim;
 
-    async fn claim(&self, ask: &ClaimAsk<'_>, now: Now) -> Result<ClaimDecision<MemoryClaim>, StoreError> {
-        let name = hash_name(ask.caller, ask.name);
+    async fn claim(
+        &self,
+        request: &ClaimRequest<'_>,
+        now: Now,
+    ) -> Result<ClaimDecision<MemoryClaim>, StoreError> {
+        let key_hash = hash_key(request.caller, request.key);
         let mut table = lock(&self.0);
-        table.forget(now.monotonic);
-        let decision = table.look(&name, ask.fingerprint, now.monotonic);
-        Ok(decision.unwrap_or_else(|| ClaimDecision::Yours(table.take(name, ask, now.monotonic))))
+        table.evict_expired(now.monotonic);
+        let decision = table.lookup(&key_hash, request.fingerprint, now.monotonic);
+        Ok(decision.unwrap_or_else(|| ClaimDecision::Granted(table.insert(key_hash, request, now.monotonic))))
     }
 
     async fn finish(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
@@ -160,8 +175,8 @@ impl Claims for MemoryClaims {
         Ok(())
     }
 
-    async fn give_up(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
-        lock(&self.0).give_up(&claim, now.monotonic);
+    async fn release(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
+        lock(&self.0).release(&claim, now.monotonic);
         Ok(())
     }
 }

@@ -20,8 +20,8 @@ impl MemoryDirectory {
         Self::default()
     }
 
-    fn change(&self, credential: &CredentialHash, how: impl FnOnce(&mut CallerRecord)) -> bool {
-        lock(&self.0).get_mut(credential).map(how).is_some()
+    fn change(&self, credential: &CredentialHash, change: impl FnOnce(&mut CallerRecord)) -> bool {
+        lock(&self.0).get_mut(credential).map(change).is_some()
     }
 }
 
@@ -36,9 +36,9 @@ impl Directory for MemoryDirectory {
         record: &CallerRecord,
     ) -> Result<AddDecision, StoreError> {
         Ok(match lock(&self.0).entry(*credential) {
-            Entry::Occupied(_) => AddDecision::Known,
-            Entry::Vacant(place) => {
-                place.insert(record.clone());
+            Entry::Occupied(_) => AddDecision::AlreadyExists,
+            Entry::Vacant(entry) => {
+                entry.insert(record.clone());
                 AddDecision::Added
             }
         })
@@ -52,19 +52,19 @@ impl Directory for MemoryDirectory {
         &self,
         credential: &CredentialHash,
         tier: Tier,
-        clamp: Option<Ceiling>,
+        ceiling: Option<Ceiling>,
     ) -> Result<bool, StoreError> {
-        Ok(self.change(credential, |record| (record.tier, record.clamp) = (tier, clamp)))
+        Ok(self.change(credential, |record| (record.tier, record.ceiling) = (tier, ceiling)))
     }
 
     async fn list(
         &self,
         after: Option<CredentialHash>,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let all = lock(&self.0);
-        let page = all.range((from, Bound::Unbounded)).take(most);
+        let page = all.range((from, Bound::Unbounded)).take(max);
         Ok(page.map(|(credential, record)| (*credential, record.clone())).collect())
     }
 }

@@ -1,10 +1,11 @@
 //! The ledger in memory.
 
-use crate::ledger::{DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals};
+use crate::ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
 use crate::usage::{CallId, UsageEvent};
 use crate::{StoreError, lock};
 use seawall_core::budget::{
-    BudgetLimits, Lease, LeaseBook, LeaseDecision, LeaseId, LeaseReport, Recall, ReconcileDecision,
+    BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseLedger, LeaseRecall, LeaseReport,
+    ReconcileDecision,
 };
 use seawall_core::money::Money;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -16,54 +17,54 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A day to which nothing was posted for this long is forgotten, its calls included.
-const DAY_LIFE: Duration = Duration::from_secs(48 * 3_600);
+const DAY_TTL: Duration = Duration::from_secs(48 * 3_600);
 /// The most calls that are forgotten at a time, so that no posting pays for a whole day.
-const SLICE: usize = 64;
+const MAX_REMOVALS: usize = 64;
 
 /// The ledger of a fleet that is a single process. Its contents are lost when the process ends.
 #[derive(Debug)]
-pub struct MemoryLedger(Mutex<Authority>);
+pub struct MemoryLedger(Mutex<MemoryLedgerState>);
 
 #[derive(Debug)]
-struct Authority {
-    leases: LeaseBook,
-    days: BTreeMap<u64, Day>,
+struct MemoryLedgerState {
+    leases: LeaseLedger,
+    days: BTreeMap<u64, LedgerDay>,
     events: BTreeMap<(UtcTime, CallId), UsageEvent>,
     /// When each call ended, which is the first part of its key among the events.
     calls: BTreeMap<CallId, UtcTime>,
     /// Calls of forgotten days that have not been removed yet.
-    leaving: Vec<BTreeSet<CallId>>,
+    removing: Vec<BTreeSet<CallId>>,
     /// The first time stamp that was passed in, and the time since then. Posting passes none.
-    began: Option<Timestamp>,
-    passed: Duration,
+    started_at: Option<Timestamp>,
+    elapsed: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Day {
+struct LedgerDay {
     tiers: [Totals; 3],
     models: BTreeMap<Arc<str>, Totals>,
     callers: BTreeMap<u64, Totals>,
     calls: BTreeSet<CallId>,
-    used: Duration,
+    last_used: Duration,
 }
 
 impl MemoryLedger {
     /// An empty ledger with these caps.
     #[must_use]
     pub fn new(limits: BudgetLimits) -> Self {
-        Self(Mutex::new(Authority {
-            leases: LeaseBook::new(limits),
+        Self(Mutex::new(MemoryLedgerState {
+            leases: LeaseLedger::new(limits),
             days: BTreeMap::new(),
             events: BTreeMap::new(),
             calls: BTreeMap::new(),
-            leaving: Vec::new(),
-            began: None,
-            passed: Duration::ZERO,
+            removing: Vec::new(),
+            started_at: None,
+            elapsed: Duration::ZERO,
         }))
     }
 }
 
-impl Authority {
+impl MemoryLedgerState {
     fn post(&mut self, event: &UsageEvent) -> bool {
         if self.calls.contains_key(&event.id) {
             return false;
@@ -71,7 +72,7 @@ impl Authority {
         self.calls.insert(event.id, event.at);
         self.events.insert((event.at, event.id), event.clone());
         let day = self.days.entry(event.day).or_default();
-        day.used = self.passed;
+        day.last_used = self.elapsed;
         day.calls.insert(event.id);
         day.tiers[event.tier.index()].add(event);
         day.models.entry(Arc::clone(&event.model)).or_default().add(event);
@@ -80,19 +81,19 @@ impl Authority {
     }
 
     /// Advances the clock: days that are over are forgotten at once, their calls a few at a time.
-    fn hear(&mut self, now: Timestamp) {
-        let began = *self.began.get_or_insert(now);
-        self.passed = self.passed.max(now - began);
-        let is_over = |day: &Day| self.passed.saturating_sub(day.used) >= DAY_LIFE;
+    fn advance_clock(&mut self, now: Timestamp) {
+        let started_at = *self.started_at.get_or_insert(now);
+        self.elapsed = self.elapsed.max(now - started_at);
+        let is_over = |day: &LedgerDay| self.elapsed.saturating_sub(day.last_used) >= DAY_TTL;
         while let Some(number) = self.days.iter().find(|(_, day)| is_over(day)).map(|(number, _)| *number) {
-            self.leaving.extend(self.days.remove(&number).map(|day| day.calls));
+            self.removing.extend(self.days.remove(&number).map(|day| day.calls));
         }
-        self.clear_away();
+        self.remove_some();
     }
 
-    fn clear_away(&mut self) {
-        for _ in 0..SLICE {
-            let Some(calls) = self.leaving.last_mut() else { return };
+    fn remove_some(&mut self) {
+        for _ in 0..MAX_REMOVALS {
+            let Some(calls) = self.removing.last_mut() else { return };
             match calls.pop_first() {
                 Some(id) => {
                     if let Some(at) = self.calls.remove(&id) {
@@ -100,7 +101,7 @@ impl Authority {
                     }
                 }
                 None => {
-                    self.leaving.pop();
+                    self.removing.pop();
                 }
             }
         }
@@ -108,22 +109,22 @@ impl Authority {
 }
 
 impl Ledger for MemoryLedger {
-    async fn lease(&self, ask: &LeaseAsk, now: Now) -> Result<LeaseDecision, StoreError> {
-        let mut authority = lock(&self.0);
-        authority.hear(now.monotonic);
-        Ok(authority.leases.grant(ask.lease, ask.total, ask.lasts, now.monotonic))
+    async fn lease(&self, request: &LeaseRequest, now: Now) -> Result<LeaseDecision, StoreError> {
+        let mut state = lock(&self.0);
+        state.advance_clock(now.monotonic);
+        Ok(state.leases.grant(request.lease, request.total, request.term, now.monotonic))
     }
 
-    async fn report(&self, reports: &[LeaseReport], now: Now) -> Result<Vec<Lease>, StoreError> {
-        let mut authority = lock(&self.0);
-        authority.hear(now.monotonic);
-        Ok(reports.iter().map(|report| authority.leases.report(report)).collect())
+    async fn report(&self, reports: &[LeaseReport], now: Now) -> Result<Vec<BudgetLease>, StoreError> {
+        let mut state = lock(&self.0);
+        state.advance_clock(now.monotonic);
+        Ok(reports.iter().map(|report| state.leases.report(report)).collect())
     }
 
-    async fn expire(&self, now: Now) -> Result<Vec<Lease>, StoreError> {
-        let mut authority = lock(&self.0);
-        authority.hear(now.monotonic);
-        Ok(authority.leases.expire(now.monotonic))
+    async fn expire(&self, now: Now) -> Result<Vec<BudgetLease>, StoreError> {
+        let mut state = lock(&self.0);
+        state.advance_clock(now.monotonic);
+        Ok(state.leases.expire(now.monotonic))
     }
 
     async fn reconcile(
@@ -132,44 +133,44 @@ impl Ledger for MemoryLedger {
         spent: Money,
         now: Now,
     ) -> Result<ReconcileDecision, StoreError> {
-        let mut authority = lock(&self.0);
-        authority.hear(now.monotonic);
-        Ok(authority.leases.reconcile(lease, spent))
+        let mut state = lock(&self.0);
+        state.advance_clock(now.monotonic);
+        Ok(state.leases.reconcile(lease, spent))
     }
 
-    async fn set_limits(&self, limits: BudgetLimits, day: u64) -> Result<Vec<Recall>, StoreError> {
+    async fn set_limits(&self, limits: BudgetLimits, day: u64) -> Result<Vec<LeaseRecall>, StoreError> {
         Ok(lock(&self.0).leases.set_limits(limits, day))
     }
 
-    async fn post(&self, events: &[UsageEvent]) -> Result<Posted, StoreError> {
-        let mut authority = lock(&self.0);
-        authority.clear_away();
-        let new = events.iter().filter(|event| authority.post(event)).count();
-        Ok(Posted { new, known: events.len().saturating_sub(new) })
+    async fn post(&self, events: &[UsageEvent]) -> Result<PostSummary, StoreError> {
+        let mut state = lock(&self.0);
+        state.remove_some();
+        let inserted = events.iter().filter(|event| state.post(event)).count();
+        Ok(PostSummary { inserted, duplicates: events.len().saturating_sub(inserted) })
     }
 
     async fn day(&self, day: u64) -> Result<DayTotals, StoreError> {
-        let authority = lock(&self.0);
-        let lent = Tier::ALL.map(|tier| authority.leases.tier(day, tier));
-        let Some(day) = authority.days.get(&day) else {
-            return Ok(DayTotals { lent, ..DayTotals::default() });
+        let state = lock(&self.0);
+        let leases = Tier::ALL.map(|tier| state.leases.tier(day, tier));
+        let Some(day) = state.days.get(&day) else {
+            return Ok(DayTotals { leases, ..DayTotals::default() });
         };
         let models = day.models.iter().map(|(model, totals)| (Arc::clone(model), *totals)).collect();
-        Ok(DayTotals { tiers: day.tiers, models, lent, callers: day.callers.len() as u64 })
+        Ok(DayTotals { tiers: day.tiers, models, leases, callers: day.callers.len() as u64 })
     }
 
     async fn caller(&self, day: u64, caller: u64) -> Result<Totals, StoreError> {
-        let authority = lock(&self.0);
-        let day = authority.days.get(&day);
+        let state = lock(&self.0);
+        let day = state.days.get(&day);
         Ok(day.and_then(|day| day.callers.get(&caller)).copied().unwrap_or_default())
     }
 
-    async fn top_spenders(&self, day: u64, how_many: usize) -> Result<Vec<(u64, Totals)>, StoreError> {
-        let authority = lock(&self.0);
-        let Some(day) = authority.days.get(&day) else { return Ok(Vec::new()) };
+    async fn top_spenders(&self, day: u64, limit: usize) -> Result<Vec<(u64, Totals)>, StoreError> {
+        let state = lock(&self.0);
+        let Some(day) = state.days.get(&day) else { return Ok(Vec::new()) };
         let mut all: Vec<_> = day.callers.iter().map(|(caller, totals)| (*caller, *totals)).collect();
         all.sort_unstable_by_key(|(caller, totals)| (Reverse(totals.cost), *caller));
-        all.truncate(how_many);
+        all.truncate(limit);
         Ok(all)
     }
 
@@ -177,20 +178,20 @@ impl Ledger for MemoryLedger {
         &self,
         time: Range<UtcTime>,
         from: Option<(UtcTime, CallId)>,
-        most: usize,
+        max: usize,
     ) -> Result<EventPage, StoreError> {
         let first = (time.start, CallId { request: 0, attempt: 0 });
         let first = from.map_or(first, |from| from.max(first));
-        let authority = lock(&self.0);
-        let mut rest = authority.events.range(first..).take_while(|((at, _), _)| *at < time.end);
-        let events = rest.by_ref().take(most).map(|(_, event)| event.clone()).collect();
-        Ok(EventPage { events, next: rest.next().map(|(place, _)| *place) })
+        let state = lock(&self.0);
+        let mut rest = state.events.range(first..).take_while(|((at, _), _)| *at < time.end);
+        let events = rest.by_ref().take(max).map(|(_, event)| event.clone()).collect();
+        Ok(EventPage { events, next: rest.next().map(|(cursor, _)| *cursor) })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DAY_LIFE, MemoryLedger, SLICE};
+    use super::{DAY_TTL, MAX_REMOVALS, MemoryLedger};
     use crate::lock;
     use crate::usage::{CallId, Certainty, UsageEvent};
     use seawall_core::budget::BudgetOptions;
@@ -209,29 +210,29 @@ mod tests {
             model: "strong".into(),
             usage: Usage::default(),
             cost: Money::from_nanos(1),
-            certainty: Certainty::Told,
+            certainty: Certainty::Reported,
         }
     }
 
     #[test]
     fn a_day_is_forgotten_48_hours_after_its_last_call_and_its_calls_a_few_at_a_time() {
         let ledger = MemoryLedger::new(BudgetOptions::default().check().unwrap());
-        let mut authority = lock(&ledger.0);
-        for request in 0..=SLICE as u128 {
-            assert!(authority.post(&event(request, 3)));
+        let mut state = lock(&ledger.0);
+        for request in 0..=MAX_REMOVALS as u128 {
+            assert!(state.post(&event(request, 3)));
         }
         // A clock may start anywhere: an entry's age must not be measured from zero.
-        let start = Timestamp::ZERO + DAY_LIFE * 10;
-        authority.hear(start);
-        assert!(authority.post(&event(1_000, 4)));
-        authority.hear(start + DAY_LIFE - Duration::from_nanos(1));
-        assert_eq!((authority.days.len(), authority.calls.len()), (2, SLICE + 2));
-        assert!(authority.post(&event(1_001, 4)));
-        authority.hear(start + DAY_LIFE);
-        assert_eq!(authority.days.keys().copied().collect::<Vec<_>>(), [4]);
-        assert_eq!((authority.calls.len(), authority.events.len()), (3, 3));
-        authority.clear_away();
-        assert_eq!((authority.calls.len(), authority.events.len()), (2, 2));
-        assert!(!authority.post(&event(1_000, 4)) && authority.post(&event(0, 3)));
+        let start = Timestamp::ZERO + DAY_TTL * 10;
+        state.advance_clock(start);
+        assert!(state.post(&event(1_000, 4)));
+        state.advance_clock(start + DAY_TTL - Duration::from_nanos(1));
+        assert_eq!((state.days.len(), state.calls.len()), (2, MAX_REMOVALS + 2));
+        assert!(state.post(&event(1_001, 4)));
+        state.advance_clock(start + DAY_TTL);
+        assert_eq!(state.days.keys().copied().collect::<Vec<_>>(), [4]);
+        assert_eq!((state.calls.len(), state.events.len()), (3, 3));
+        state.remove_some();
+        assert_eq!((state.calls.len(), state.events.len()), (2, 2));
+        assert!(!state.post(&event(1_000, 4)) && state.post(&event(0, 3)));
     }
 }

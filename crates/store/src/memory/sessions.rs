@@ -1,8 +1,8 @@
 //! Conversations in memory.
 
-use super::claims::hash_name;
-use super::fading::Fading;
-use crate::sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};
+use super::claims::hash_key;
+use super::expiring_map::ExpiringMap;
+use crate::sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 use crate::{StoreError, lock};
 use seawall_core::budget::SessionTokens;
 use seawall_core::time::Now;
@@ -10,21 +10,21 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 #[derive(Debug, Default)]
-struct Session {
+struct StoredSession {
     turns: VecDeque<StoredTurn>,
     requests: VecDeque<u128>,
-    used: SessionUse,
+    used: RequestTokens,
 }
 
 /// Conversations in the memory of one process.
 #[derive(Debug)]
-pub struct MemorySessions(Mutex<Fading<[u8; 32], Session>>);
+pub struct MemorySessions(Mutex<ExpiringMap<[u8; 32], StoredSession>>);
 
 impl MemorySessions {
     /// A store without conversations.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Mutex::new(Fading::new()))
+        Self(Mutex::new(ExpiringMap::new()))
     }
 }
 
@@ -35,12 +35,12 @@ impl Default for MemorySessions {
 }
 
 fn name(session: &SessionKey) -> [u8; 32] {
-    hash_name(session.caller, &session.name)
+    hash_key(session.caller, &session.name)
 }
 
-/// Drops all but the last `most` items.
-fn keep_last<T>(all: &mut VecDeque<T>, most: usize) {
-    all.drain(..all.len().saturating_sub(most));
+/// Drops all but the last `max` items.
+fn keep_last<T>(all: &mut VecDeque<T>, max: usize) {
+    all.drain(..all.len().saturating_sub(max));
 }
 
 impl Sessions for MemorySessions {
@@ -49,30 +49,30 @@ impl Sessions for MemorySessions {
         session: &SessionKey,
         request: u128,
         turns: &[StoredTurn],
-        used: SessionUse,
+        used: RequestTokens,
         now: Now,
     ) -> Result<(), StoreError> {
         let name = name(session);
         let mut all = lock(&self.0);
-        all.forget(now.monotonic);
+        all.evict_expired(now.monotonic);
         if all.get(&name, now.monotonic).is_some_and(|session| session.requests.contains(&request)) {
             return Ok(());
         }
         let mut session = all.remove(&name, now.monotonic).unwrap_or_default();
         session.requests.push_back(request);
         session.turns.extend(turns.iter().cloned());
-        keep_last(&mut session.requests, MOST_TURNS);
-        keep_last(&mut session.turns, MOST_TURNS);
+        keep_last(&mut session.requests, MAX_TURNS);
+        keep_last(&mut session.turns, MAX_TURNS);
         session.used.input = session.used.input.saturating_add(used.input);
         session.used.output = session.used.output.saturating_add(used.output);
-        all.insert(name, session, now.monotonic + SESSION_LIFE);
+        all.insert(name, session, now.monotonic + SESSION_TTL);
         Ok(())
     }
 
-    async fn load(&self, session: &SessionKey, most: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
+    async fn load(&self, session: &SessionKey, max: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
         let all = lock(&self.0);
         let Some(session) = all.get(&name(session), now.monotonic) else { return Ok(Vec::new()) };
-        let skipped = session.turns.len().saturating_sub(most);
+        let skipped = session.turns.len().saturating_sub(max);
         Ok(session.turns.iter().skip(skipped).cloned().collect())
     }
 

@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 /// The most audit records that are kept, so that repeated refused orders cannot fill the memory.
-const MOST_RECORDS: usize = 16_384;
+const MAX_RECORDS: usize = 16_384;
 
 /// Switches in the memory of one process, with the last records of the audit trail.
 #[derive(Debug, Default)]
-pub struct MemorySwitches(Mutex<Switched>);
+pub struct MemorySwitches(Mutex<SwitchHistory>);
 
 #[derive(Debug, Default)]
-struct Switched {
+struct SwitchHistory {
     state: SwitchState,
     trail: VecDeque<AuditRecord>,
 }
@@ -31,23 +31,23 @@ impl Switches for MemorySwitches {
         Ok(lock(&self.0).state)
     }
 
-    async fn order(&self, order: &ChangeOrder, seen: u64) -> Result<ChangeDecision, StoreError> {
-        let mut switched = lock(&self.0);
-        if !order.refused && seen != switched.state.version {
-            return Ok(ChangeDecision::Outdated(switched.state));
+    async fn apply(&self, order: &ChangeOrder, expected_version: u64) -> Result<ChangeDecision, StoreError> {
+        let mut history = lock(&self.0);
+        if !order.refused && expected_version != history.state.version {
+            return Ok(ChangeDecision::Outdated(history.state));
         }
-        let record = AuditRecord::after(switched.trail.back(), order.clone());
-        switched.trail.push_back(record);
-        if switched.trail.len() > MOST_RECORDS {
-            switched.trail.pop_front();
+        let record = AuditRecord::after(history.trail.back(), order.clone());
+        history.trail.push_back(record);
+        if history.trail.len() > MAX_RECORDS {
+            history.trail.pop_front();
         }
-        switched.state = switched.state.after(order);
-        Ok(ChangeDecision::Recorded(switched.state))
+        history.state = history.state.after(order);
+        Ok(ChangeDecision::Recorded(history.state))
     }
 
-    async fn trail(&self, from: u64, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        let switched = lock(&self.0);
-        let records = switched.trail.iter().skip_while(|record| record.number < from);
-        Ok(records.take(most).cloned().collect())
+    async fn trail(&self, from: u64, max: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let history = lock(&self.0);
+        let records = history.trail.iter().skip_while(|record| record.number < from);
+        Ok(records.take(max).cloned().collect())
     }
 }

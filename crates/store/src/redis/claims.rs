@@ -1,84 +1,98 @@
 //! Idempotency keys that a fleet shares.
 
+use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
-use super::link::{RedisLink, STORE, numbers};
-use super::packing::Packing;
+use super::packing::ScriptArguments;
 use super::script::StoreScript;
 use crate::StoreError;
-use crate::claims::{ClaimAsk, ClaimDecision, Claims};
-use seawall_core::handle::Runtime;
+use crate::claims::{ClaimDecision, ClaimRequest, Claims};
+use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 use std::time::Duration;
 
 const CLAIM: u64 = 1;
 const FINISH: u64 = 2;
-const GIVE_UP: u64 = 3;
+const RELEASE: u64 = 3;
 
 /// Idempotency keys in Redis. The keys are the same as those of [`RedisQuotas`](super::RedisQuotas) for a caller that
-/// is its own home.
+/// is its own partition.
 pub struct RedisClaims<R> {
-    link: RedisLink<R>,
+    connection: RedisConnection<R>,
     script: StoreScript,
-    stepped: bool,
+    manual_clock: bool,
 }
 
 /// The right to process a request.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a claim that is neither finished nor given up holds others up"]
+#[must_use = "a claim that is neither finished nor released blocks retries until it expires"]
 pub struct RedisClaim {
     key: String,
     fingerprint: u64,
     number: u64,
-    keep: Duration,
+    retention: Duration,
 }
 
 impl<R: Runtime> RedisClaims<R> {
     /// Claims over this connection.
     #[must_use]
-    pub fn new(link: RedisLink<R>) -> Self {
-        Self { link, script: StoreScript::timed(include_str!("lua/claim.lua")), stepped: false }
+    pub fn new(connection: RedisConnection<R>) -> Self {
+        Self { connection, script: StoreScript::timed(include_str!("lua/claim.lua")), manual_clock: false }
     }
 
     /// Uses the time that is passed in instead of the server's. For tests.
     #[must_use]
-    pub fn stepped(self) -> Self {
-        Self { stepped: true, ..self }
+    pub fn with_manual_clock(self) -> Self {
+        Self { manual_clock: true, ..self }
     }
 
-    async fn ask(&self, what: u64, claim: &RedisClaim, span: Duration, now: Now) -> Result<i64, StoreError> {
-        let mut packing = Packing::new();
-        packing.time(self.stepped.then_some(now)).number(what).bytes(&claim.fingerprint.to_be_bytes());
-        packing.number(claim.number).span(span);
+    async fn run_script(
+        &self,
+        operation: u64,
+        claim: &RedisClaim,
+        span: Duration,
+        now: Now,
+    ) -> Result<i64, StoreError> {
+        let mut arguments = ScriptArguments::new();
+        arguments
+            .time(self.manual_clock.then_some(now))
+            .number(operation)
+            .bytes(&claim.fingerprint.to_be_bytes());
+        arguments.number(claim.number).span(span);
         let keys = std::slice::from_ref(&claim.key);
-        let answer = numbers(&self.link.run(&self.script, keys, &[&packing.finish()]).await?)?;
-        answer.first().copied().ok_or_else(|| StoreError::broken(STORE, "no answer to a claim"))
+        let response =
+            parse_integers(&self.connection.run(&self.script, keys, &[&arguments.finish()]).await?)?;
+        response.first().copied().ok_or_else(|| StoreError::failed(STORE, "the response to a claim is empty"))
     }
 }
 
 impl<R: Runtime> Claims for RedisClaims<R> {
     type Claim = RedisClaim;
 
-    async fn claim(&self, ask: &ClaimAsk<'_>, now: Now) -> Result<ClaimDecision<RedisClaim>, StoreError> {
+    async fn claim(
+        &self,
+        request: &ClaimRequest<'_>,
+        now: Now,
+    ) -> Result<ClaimDecision<RedisClaim>, StoreError> {
         let claim = RedisClaim {
-            key: key::claim(ask.caller, ask.caller, ask.name),
-            fingerprint: ask.fingerprint,
-            number: self.link.runtime().draw().bits() >> 16,
-            keep: ask.keep,
+            key: key::claim(request.caller, request.caller, request.key),
+            fingerprint: request.fingerprint,
+            number: self.connection.runtime().draw().bits() >> 16,
+            retention: request.retention,
         };
-        match self.ask(CLAIM, &claim, ask.lasts, now).await? {
-            0 => Ok(ClaimDecision::Yours(claim)),
+        match self.run_script(CLAIM, &claim, request.timeout, now).await? {
+            0 => Ok(ClaimDecision::Granted(claim)),
             1 => Ok(ClaimDecision::InProgress),
             2 => Ok(ClaimDecision::Done),
-            3 => Ok(ClaimDecision::OtherRequest),
-            other => Err(StoreError::broken(STORE, format!("{other} is no answer to a claim"))),
+            3 => Ok(ClaimDecision::KeyReused),
+            other => Err(StoreError::failed(STORE, format!("unknown response {other} to a claim"))),
         }
     }
 
     async fn finish(&self, claim: RedisClaim, now: Now) -> Result<(), StoreError> {
-        self.ask(FINISH, &claim, claim.keep, now).await.map(|_| ())
+        self.run_script(FINISH, &claim, claim.retention, now).await.map(|_| ())
     }
 
-    async fn give_up(&self, claim: RedisClaim, now: Now) -> Result<(), StoreError> {
-        self.ask(GIVE_UP, &claim, claim.keep, now).await.map(|_| ())
+    async fn release(&self, claim: RedisClaim, now: Now) -> Result<(), StoreError> {
+        self.run_script(RELEASE, &claim, claim.retention, now).await.map(|_| ())
     }
 }

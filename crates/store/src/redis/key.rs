@@ -11,7 +11,7 @@ pub(super) const VERSION: &str = "sw1";
 
 /// SHA-256, truncated to 128 bits, in hexadecimal. Each part is prefixed with its length, so that parts cannot be
 /// confused.
-pub(super) fn hashed(parts: &[&[u8]]) -> String {
+pub(super) fn hash_hex(parts: &[&[u8]]) -> String {
     let mut text = String::with_capacity(32);
     for byte in &digest(parts)[..16] {
         let _ = write!(text, "{byte:02x}");
@@ -20,7 +20,7 @@ pub(super) fn hashed(parts: &[&[u8]]) -> String {
 }
 
 /// The same hash, truncated to the 48 bits that a script can compute with exactly; never zero.
-pub(super) fn number(parts: &[&[u8]]) -> u64 {
+pub(super) fn hash_48(parts: &[&[u8]]) -> u64 {
     let digest = digest(parts);
     let number = digest[..6].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     number.max(1)
@@ -35,34 +35,34 @@ fn digest(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The usage record of a key in this home.
-pub(super) fn record(home: u64, key: u64) -> String {
-    if key == home {
-        format!("{VERSION}:q:{{{home:x}}}")
+/// The usage record of a key in this partition.
+pub(super) fn record(partition: u64, key: u64) -> String {
+    if key == partition {
+        format!("{VERSION}:q:{{{partition:x}}}")
     } else {
-        format!("{VERSION}:q:{{{home:x}}}:{key:x}")
+        format!("{VERSION}:q:{{{partition:x}}}:{key:x}")
     }
 }
 
 /// The claim of a request with this idempotency key.
-pub(super) fn claim(home: u64, caller: u64, name: &str) -> String {
-    let name = hashed(&[&caller.to_be_bytes(), name.as_bytes()]);
-    format!("{VERSION}:c:{{{home:x}}}:{name}")
+pub(super) fn claim(partition: u64, caller: u64, name: &str) -> String {
+    let name = hash_hex(&[&caller.to_be_bytes(), name.as_bytes()]);
+    format!("{VERSION}:c:{{{partition:x}}}:{name}")
 }
 
-/// The last outage report of a node for this home.
-pub(super) fn told(home: u64, node: u64) -> String {
-    format!("{VERSION}:m:{{{home:x}}}:{node:x}")
+/// The last outage report of a node for this partition.
+pub(super) fn fallback_report(partition: u64, node: u64) -> String {
+    format!("{VERSION}:m:{{{partition:x}}}:{node:x}")
 }
 
 /// The fleet-wide usage record of a group that all callers share.
 pub(super) fn fleet(group: &str, key: u64) -> String {
-    format!("{VERSION}:f:{{{}}}", hashed(&[group.as_bytes(), &key.to_be_bytes()]))
+    format!("{VERSION}:f:{{{}}}", hash_hex(&[group.as_bytes(), &key.to_be_bytes()]))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{claim, fleet, hashed, number, record, told};
+    use super::{claim, fallback_report, fleet, hash_48, hash_hex, record};
 
     #[test]
     fn no_name_from_outside_can_be_read_in_a_key_or_change_its_shape() {
@@ -72,7 +72,7 @@ mod tests {
             assert!(key.starts_with("sw1:c:{ab}:") && key[11..].bytes().all(|byte| byte.is_ascii_hexdigit()));
         }
         assert_ne!(claim(1, 1, "a"), claim(1, 2, "a"));
-        assert_ne!(hashed(&[b"ab", b"c"]), hashed(&[b"a", b"bc"]));
+        assert_ne!(hash_hex(&[b"ab", b"c"]), hash_hex(&[b"a", b"bc"]));
         assert!(fleet("}{", 3).starts_with("sw1:f:{") && !fleet("}{", 3)[7..39].contains(['{', '}']));
     }
 
@@ -80,7 +80,7 @@ mod tests {
     fn what_is_decided_together_has_one_tag() {
         assert_eq!(record(0x1f, 0x1f), "sw1:q:{1f}");
         assert_eq!(record(0x1f, 0x2), "sw1:q:{1f}:2");
-        assert_eq!(told(0x1f, 0x9), "sw1:m:{1f}:9");
-        assert!((1..1 << 48).contains(&number(&[b"minute"])));
+        assert_eq!(fallback_report(0x1f, 0x9), "sw1:m:{1f}:9");
+        assert!((1..1 << 48).contains(&hash_48(&[b"minute"])));
     }
 }

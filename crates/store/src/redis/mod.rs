@@ -8,14 +8,14 @@
 //!
 //! **What it does not do.** It is not the authority over the daily budget of all callers: that is the ledger, which is
 //! stored elsewhere. It does not work without the server: operations then fail with
-//! [`StoreError::Away`](crate::StoreError::Away), and [`SharedQuotas`](crate::SharedQuotas) provides the fallback. The
+//! [`StoreError::Unavailable`](crate::StoreError::Unavailable), and [`SharedQuotas`](crate::SharedQuotas) provides the fallback. The
 //! keys and their expiry are documented in `docs/storage.md`.
 
 mod answers;
 mod board;
 mod claims;
+mod connection;
 mod key;
-mod link;
 mod packing;
 mod probes;
 mod quotas;
@@ -27,7 +27,7 @@ mod silence;
 pub use answers::RedisAnswers;
 pub use board::RedisBoard;
 pub use claims::{RedisClaim, RedisClaims};
-pub use link::{RedisLink, RedisOptions};
+pub use connection::{RedisConnection, RedisOptions};
 pub use probes::RedisProbes;
-pub use quotas::{Placement, RedisQuotas, RedisReceipt};
+pub use quotas::{Placement, RedisQuotaReservation, RedisQuotas};
 pub use sessions::RedisSessions;

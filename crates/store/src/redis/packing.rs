@@ -6,16 +6,16 @@ use seawall_core::time::Now;
 use std::time::Duration;
 
 /// The largest integer that a script can compute with exactly.
-pub(super) const MOST: u64 = (1 << 53) - 1;
+pub(super) const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// An array under construction.
 #[derive(Debug, Default)]
-pub(super) struct Packing {
+pub(super) struct ScriptArguments {
     bytes: Vec<u8>,
     items: u32,
 }
 
-impl Packing {
+impl ScriptArguments {
     pub(super) fn new() -> Self {
         // The header has a fixed width, so that the count can be filled in at the end.
         Self { bytes: vec![0xdd, 0, 0, 0, 0], items: 0 }
@@ -24,7 +24,7 @@ impl Packing {
     /// An integer; values too large to be exact are clamped to the largest that is.
     pub(super) fn number(&mut self, number: u64) -> &mut Self {
         self.items += 1;
-        let number = number.min(MOST);
+        let number = number.min(MAX_EXACT);
         match (u8::try_from(number), u32::try_from(number)) {
             (Ok(small @ 0..=0x7f), _) => self.bytes.push(small),
             (_, Ok(word)) => {
@@ -82,13 +82,13 @@ impl Packing {
 
 /// A sequence of fixed-width integers, which is the fastest encoding for a script to unpack.
 #[derive(Debug, Default)]
-pub(super) struct Fields(Vec<u8>);
+pub(super) struct FixedWidthFields(Vec<u8>);
 
-impl Fields {
+impl FixedWidthFields {
     /// An integer in this many bytes, at most seven; values that do not fit are clamped to the largest that does.
     pub(super) fn put<const BYTES: usize>(&mut self, number: u64) -> &mut Self {
-        let most = (1_u64 << (8 * BYTES)) - 1;
-        let bytes = number.min(most).min(MOST).to_be_bytes();
+        let max = (1_u64 << (8 * BYTES)) - 1;
+        let bytes = number.min(max).min(MAX_EXACT).to_be_bytes();
         self.0.extend_from_slice(&bytes[8 - BYTES..]);
         self
     }
@@ -105,19 +105,19 @@ impl Fields {
 
 /// Whole microseconds, rounded up, so that rounding never makes a limit more generous.
 pub(super) fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX).min(MOST)
+    u64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX).min(MAX_EXACT)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Fields, MOST, Packing, micros};
+    use super::{FixedWidthFields, MAX_EXACT, ScriptArguments, micros};
     use std::time::Duration;
 
     #[test]
     fn numbers_take_the_room_they_need_and_stay_exact() {
-        let mut packing = Packing::new();
-        packing.number(0).number(127).number(128).number(u64::from(u32::MAX)).number(1 << 32);
-        packing.number(u64::MAX).none().bytes(b"ab").span(Duration::from_nanos(1));
+        let mut arguments = ScriptArguments::new();
+        arguments.number(0).number(127).number(128).number(u64::from(u32::MAX)).number(1 << 32);
+        arguments.number(u64::MAX).none().bytes(b"ab").span(Duration::from_nanos(1));
         let expected: Vec<u8> = [
             &[0xdd, 0, 0, 0, 9][..],
             &[0, 127],
@@ -130,12 +130,12 @@ mod tests {
             &[1],
         ]
         .concat();
-        assert_eq!(packing.finish(), expected);
+        assert_eq!(arguments.finish(), expected);
     }
 
     #[test]
     fn fields_are_as_wide_as_they_should_be_and_never_wrap() {
-        let mut fields = Fields::default();
+        let mut fields = FixedWidthFields::default();
         fields.put::<1>(256).put::<4>(1).put::<7>(u64::MAX).bytes(b"x");
         let expected = [255, 0, 0, 0, 1, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, b'x'];
         assert_eq!(fields.finish(), expected);
@@ -145,6 +145,6 @@ mod tests {
     fn a_span_is_rounded_up_and_stays_countable() {
         assert_eq!(micros(Duration::from_nanos(1_001)), 2);
         assert_eq!(micros(Duration::from_micros(7)), 7);
-        assert_eq!(micros(Duration::MAX), MOST);
+        assert_eq!(micros(Duration::MAX), MAX_EXACT);
     }
 }

@@ -15,7 +15,7 @@ impl StoreScript {
         Self { text: text.to_owned(), hash }
     }
 
-    /// A script over the records of a home; the shared code and the guard are inserted at their markers.
+    /// A script over the records of a partition; the shared code and the guard are inserted at their markers.
     pub(super) fn over_records(text: &str, guard: &str) -> Self {
         let text = text.replacen("--COMMON\n", include_str!("lua/common.lua"), 1);
         Self::new(&text.replacen("--GUARD\n", guard, 1))

@@ -17,24 +17,24 @@ use std::pin::Pin;
 use std::sync::Mutex;
 use std::time::Duration;
 
-type Address = (String, u16);
-type Search = Pin<Box<dyn Future<Output = RedisResult<Address>> + Send>>;
+type MasterAddress = (String, u16);
+type MasterSearch = Pin<Box<dyn Future<Output = RedisResult<MasterAddress>> + Send>>;
 
 pub(super) struct Sentinels {
     clients: Vec<Client>,
     /// The name under which the sentinels know the master.
     name: String,
     config: ConnectionManagerConfig,
-    connect_within: Duration,
-    found: Mutex<Found>,
+    connect_timeout: Duration,
+    found: Mutex<KnownMaster>,
     /// Survives a cancelled operation, so that the progress of a search is not lost.
-    search: tokio::sync::Mutex<Option<Search>>,
+    search: tokio::sync::Mutex<Option<MasterSearch>>,
 }
 
 #[derive(Default)]
-struct Found {
-    master: Option<(Address, ConnectionManager)>,
-    is_doubted: bool,
+struct KnownMaster {
+    master: Option<(MasterAddress, ConnectionManager)>,
+    is_suspect: bool,
     /// The number of searches. Each starts with another sentinel, because the first may be down or have stale
     /// information.
     searches: usize,
@@ -45,15 +45,15 @@ impl Sentinels {
         clients: Vec<Client>,
         name: String,
         config: ConnectionManagerConfig,
-        connect_within: Duration,
+        connect_timeout: Duration,
     ) -> Self {
         let (found, search) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { clients, name, config, connect_within, found, search }
+        Self { clients, name, config, connect_timeout, found, search }
     }
 
     /// Marks the master as suspect: it failed, or reported that it is not a master.
-    pub(super) fn doubt(&self) {
-        lock(&self.found).is_doubted = true;
+    pub(super) fn mark_suspect(&self) {
+        lock(&self.found).is_suspect = true;
     }
 
     /// Drops the connection to the master: the next use looks the master up and reconnects, even to the same one.
@@ -61,28 +61,28 @@ impl Sentinels {
         lock(&self.found).master = None;
     }
 
-    fn undoubted(&self) -> Option<ConnectionManager> {
+    fn trusted_master(&self) -> Option<ConnectionManager> {
         let found = lock(&self.found);
-        let (_, manager) = found.master.as_ref().filter(|_| !found.is_doubted)?;
+        let (_, manager) = found.master.as_ref().filter(|_| !found.is_suspect)?;
         Some(manager.clone())
     }
 
     /// Returns a connection to the master.
     pub(super) async fn master(&self) -> RedisResult<ConnectionManager> {
-        if let Some(manager) = self.undoubted() {
+        if let Some(manager) = self.trusted_master() {
             return Ok(manager);
         }
         let mut search = self.search.lock().await;
         // Another operation may have found it meanwhile.
-        if let Some(manager) = self.undoubted() {
+        if let Some(manager) = self.trusted_master() {
             return Ok(manager);
         }
-        let outcome = search.get_or_insert_with(|| self.begin()).as_mut().await;
+        let outcome = search.get_or_insert_with(|| self.start_search()).as_mut().await;
         *search = None;
-        self.take(outcome?)
+        self.connect_to(outcome?)
     }
 
-    fn begin(&self) -> Search {
+    fn start_search(&self) -> MasterSearch {
         let turn = {
             let mut found = lock(&self.found);
             found.searches = found.searches.wrapping_add(1);
@@ -91,19 +91,19 @@ impl Sentinels {
         let mut clients = self.clients.clone();
         let first = turn.checked_rem(clients.len()).unwrap_or(0);
         clients.rotate_left(first);
-        Box::pin(look(clients, self.name.clone(), self.connect_within))
+        Box::pin(query_sentinels(clients, self.name.clone(), self.connect_timeout))
     }
 
     /// Connects to the address, unless it is the current master.
-    fn take(&self, address: Address) -> RedisResult<ConnectionManager> {
+    fn connect_to(&self, address: MasterAddress) -> RedisResult<ConnectionManager> {
         let mut found = lock(&self.found);
-        found.is_doubted = false;
+        found.is_suspect = false;
         if let Some((known, manager)) = &found.master
             && *known == address
         {
             return Ok(manager.clone());
         }
-        let first = self.clients.first().ok_or_else(nobody)?;
+        let first = self.clients.first().ok_or_else(no_master)?;
         let (host, port) = address.clone();
         // User, password and TLS settings are those of the sentinels.
         let to = match first.get_connection_info().addr().clone() {
@@ -120,18 +120,22 @@ impl Sentinels {
 }
 
 /// The first response of a sentinel that knows the master.
-async fn look(sentinels: Vec<Client>, name: String, within: Duration) -> RedisResult<Address> {
-    let mut last = nobody();
+async fn query_sentinels(
+    sentinels: Vec<Client>,
+    name: String,
+    within: Duration,
+) -> RedisResult<MasterAddress> {
+    let mut last = no_master();
     let config =
         AsyncConnectionConfig::new().set_connection_timeout(Some(within)).set_response_timeout(Some(within));
     for sentinel in sentinels {
-        let asked = async {
+        let query = async {
             let mut connection = sentinel.get_multiplexed_async_connection_with_config(&config).await?;
             let mut command = redis::cmd("SENTINEL");
             command.arg("get-master-addr-by-name").arg(&name);
-            command.query_async::<Option<Address>>(&mut connection).await
+            command.query_async::<Option<MasterAddress>>(&mut connection).await
         };
-        match asked.await {
+        match query.await {
             Ok(Some(address)) => return Ok(address),
             Ok(None) => {}
             Err(error) => last = error,
@@ -140,6 +144,6 @@ async fn look(sentinels: Vec<Client>, name: String, within: Duration) -> RedisRe
     Err(last)
 }
 
-fn nobody() -> RedisError {
-    RedisError::from((ErrorKind::Io, "no sentinel knows the master"))
+fn no_master() -> RedisError {
+    RedisError::from((ErrorKind::Io, "no sentinel knows the address of the master"))
 }

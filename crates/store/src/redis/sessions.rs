@@ -1,16 +1,16 @@
 //! Conversations that a fleet shares, so that any node can continue them.
 
+use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
-use super::link::{RedisLink, STORE, numbers};
-use super::packing::Packing;
+use super::packing::ScriptArguments;
 use super::script::StoreScript;
 use crate::StoreError;
-use crate::encoding::{Reader, put_number, put_text};
-use crate::sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};
+use crate::encoding::{ByteReader, put_text, put_varint};
+use crate::sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 use redis::Value;
 use seawall_core::budget::SessionTokens;
-use seawall_core::handle::Runtime;
 use seawall_core::history::Role;
+use seawall_core::runtime::Runtime;
 use seawall_core::time::{Now, UtcTime};
 
 const ADD: u64 = 1;
@@ -19,37 +19,41 @@ const COUNT: u64 = 3;
 
 /// Conversations in Redis.
 pub struct RedisSessions<R> {
-    link: RedisLink<R>,
+    connection: RedisConnection<R>,
     script: StoreScript,
-    stepped: bool,
+    manual_clock: bool,
 }
 
 impl<R: Runtime> RedisSessions<R> {
     /// Conversations over this connection.
     #[must_use]
-    pub fn new(link: RedisLink<R>) -> Self {
-        Self { link, script: StoreScript::timed(include_str!("lua/session.lua")), stepped: false }
+    pub fn new(connection: RedisConnection<R>) -> Self {
+        Self { connection, script: StoreScript::timed(include_str!("lua/session.lua")), manual_clock: false }
     }
 
     /// Uses the time that is passed in instead of the server's. For tests.
     #[must_use]
-    pub fn stepped(self) -> Self {
-        Self { stepped: true, ..self }
+    pub fn with_manual_clock(self) -> Self {
+        Self { manual_clock: true, ..self }
     }
 
-    async fn ask(
+    async fn run_script(
         &self,
-        what: u64,
+        operation: u64,
         session: &SessionKey,
         now: Now,
-        rest: impl FnOnce(&mut Packing),
+        rest: impl FnOnce(&mut ScriptArguments),
     ) -> Result<Value, StoreError> {
-        let mut packing = Packing::new();
-        packing.time(self.stepped.then_some(now)).number(what).span(SESSION_LIFE).number(MOST_TURNS as u64);
-        rest(&mut packing);
-        let name = key::hashed(&[&session.caller.to_be_bytes(), session.name.as_bytes()]);
+        let mut arguments = ScriptArguments::new();
+        arguments
+            .time(self.manual_clock.then_some(now))
+            .number(operation)
+            .span(SESSION_TTL)
+            .number(MAX_TURNS as u64);
+        rest(&mut arguments);
+        let name = key::hash_hex(&[&session.caller.to_be_bytes(), session.name.as_bytes()]);
         let keys = ["s", "t"].map(|kind| format!("{}:{kind}:{{{name}}}", key::VERSION));
-        self.link.run(&self.script, &keys, &[&packing.finish()]).await
+        self.connection.run(&self.script, &keys, &[&arguments.finish()]).await
     }
 }
 
@@ -59,62 +63,62 @@ impl<R: Runtime> Sessions for RedisSessions<R> {
         session: &SessionKey,
         request: u128,
         turns: &[StoredTurn],
-        used: SessionUse,
+        used: RequestTokens,
         now: Now,
     ) -> Result<(), StoreError> {
-        let last = &turns[turns.len().saturating_sub(MOST_TURNS)..];
-        let answer = self.ask(ADD, session, now, |packing| {
-            packing.bytes(&request.to_be_bytes()).number(used.input).number(used.output);
+        let last = &turns[turns.len().saturating_sub(MAX_TURNS)..];
+        let response = self.run_script(ADD, session, now, |arguments| {
+            arguments.bytes(&request.to_be_bytes()).number(used.input).number(used.output);
             for turn in last {
-                packing.bytes(&written(turn));
+                arguments.bytes(&encode_turn(turn));
             }
         });
-        numbers(&answer.await?).map(|_| ())
+        parse_integers(&response.await?).map(|_| ())
     }
 
-    async fn load(&self, session: &SessionKey, most: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
-        let most = most.min(MOST_TURNS) as u64;
-        let answer = self.ask(READ, session, now, |packing| {
-            packing.number(most);
+    async fn load(&self, session: &SessionKey, max: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
+        let max = max.min(MAX_TURNS) as u64;
+        let response = self.run_script(READ, session, now, |arguments| {
+            arguments.number(max);
         });
-        let strange = || StoreError::broken(STORE, "no turn of a conversation");
-        let answer = answer.await?;
-        let Value::Array(items) = &answer else { return Err(strange()) };
+        let unexpected_response = || StoreError::failed(STORE, "a stored turn of a conversation is invalid");
+        let response = response.await?;
+        let Value::Array(items) = &response else { return Err(unexpected_response()) };
         if matches!(items.first(), Some(Value::Int(_))) {
-            numbers(&answer)?;
+            parse_integers(&response)?;
         }
         let turn = |item: &Value| match item {
-            Value::BulkString(bytes) => read(bytes).ok_or_else(strange),
-            _ => Err(strange()),
+            Value::BulkString(bytes) => decode_turn(bytes).ok_or_else(unexpected_response),
+            _ => Err(unexpected_response()),
         };
         items.iter().map(turn).collect()
     }
 
     async fn tokens(&self, session: &SessionKey, now: Now) -> Result<SessionTokens, StoreError> {
-        let answer = numbers(&self.ask(COUNT, session, now, |_| ()).await?)?;
-        let [input, output] = answer.as_slice() else {
-            return Err(StoreError::broken(STORE, "no count of tokens"));
+        let response = parse_integers(&self.run_script(COUNT, session, now, |_| ()).await?)?;
+        let [input, output] = response.as_slice() else {
+            return Err(StoreError::failed(STORE, "the response has no token counts"));
         };
         let (input, output) = (input.unsigned_abs(), output.unsigned_abs());
         Ok(SessionTokens { input, output, ..SessionTokens::default() })
     }
 }
 
-fn written(turn: &StoredTurn) -> Vec<u8> {
+fn encode_turn(turn: &StoredTurn) -> Vec<u8> {
     let mut bytes = vec![match turn.role {
         Role::User => 0,
         Role::Assistant => 1,
     }];
-    put_number(&mut bytes, turn.tokens);
-    put_number(&mut bytes, turn.at.as_nanos());
+    put_varint(&mut bytes, turn.tokens);
+    put_varint(&mut bytes, turn.at.as_nanos());
     put_text(&mut bytes, &turn.text);
     bytes
 }
 
-fn read(bytes: &[u8]) -> Option<StoredTurn> {
-    let mut reader = Reader::new(bytes);
+fn decode_turn(bytes: &[u8]) -> Option<StoredTurn> {
+    let mut reader = ByteReader::new(bytes);
     let role = if reader.flag()? { Role::Assistant } else { Role::User };
-    let (tokens, at) = (reader.number()?, UtcTime::from_nanos(reader.number()?));
+    let (tokens, at) = (reader.varint()?, UtcTime::from_nanos(reader.varint()?));
     let text = reader.text()?.into();
     reader.end()?;
     Some(StoredTurn { role, text, tokens, at })

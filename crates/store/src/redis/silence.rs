@@ -20,13 +20,13 @@ const SLOTS: usize = 16_384;
 
 /// Since when there has been no response.
 #[derive(Debug)]
-pub(super) struct Silence {
+pub(super) struct SilenceDetector {
     /// Per part: when the first unanswered operation was sent, as nanoseconds plus one. 0 if all were answered.
     since: Box<[AtomicU64]>,
     lost_after: Duration,
 }
 
-impl Silence {
+impl SilenceDetector {
     /// `lost_after` is how long operations must have gone unanswered.
     pub(super) fn new(is_cluster: bool, lost_after: Duration) -> Self {
         let parts = if is_cluster { PARTS } else { 1 };
@@ -38,7 +38,7 @@ impl Silence {
         if self.since.len() == 1 { 0 } else { usize::from(slot(key.as_bytes())) * self.since.len() / SLOTS }
     }
 
-    pub(super) fn answered(&self, part: usize) {
+    pub(super) fn record_response(&self, part: usize) {
         if let Some(since) = self.since.get(part) {
             // Most responses follow a response. Writing only on a change avoids contention between cores for the cache
             // line.
@@ -49,7 +49,7 @@ impl Silence {
     }
 
     /// Records an operation, sent at `sent`, that got no response. Returns whether the connection counts as lost.
-    pub(super) fn unanswered(&self, part: usize, sent: Timestamp, now: Timestamp) -> bool {
+    pub(super) fn record_timeout(&self, part: usize, sent: Timestamp, now: Timestamp) -> bool {
         let Some(since) = self.since.get(part) else { return false };
         let sent = sent.as_nanos().saturating_add(1);
         let first = since
@@ -82,7 +82,7 @@ fn slot(key: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Silence, slot};
+    use super::{SilenceDetector, slot};
     use seawall_core::time::Timestamp;
     use std::time::Duration;
 
@@ -92,30 +92,30 @@ mod tests {
 
     #[test]
     fn a_connection_is_lost_after_silence_and_never_after_idleness() {
-        let silence = Silence::new(false, Duration::from_millis(200));
-        assert!(!silence.unanswered(0, at(600_000), at(600_025)));
-        assert!(!silence.unanswered(0, at(600_100), at(600_125)));
-        assert!(silence.unanswered(0, at(600_180), at(600_205)));
-        silence.answered(0);
-        assert!(!silence.unanswered(0, at(700_000), at(700_025)));
-        silence.reset();
-        assert!(!silence.unanswered(0, at(700_190), at(700_215)));
+        let detector = SilenceDetector::new(false, Duration::from_millis(200));
+        assert!(!detector.record_timeout(0, at(600_000), at(600_025)));
+        assert!(!detector.record_timeout(0, at(600_100), at(600_125)));
+        assert!(detector.record_timeout(0, at(600_180), at(600_205)));
+        detector.record_response(0);
+        assert!(!detector.record_timeout(0, at(700_000), at(700_025)));
+        detector.reset();
+        assert!(!detector.record_timeout(0, at(700_190), at(700_215)));
         // The first operation of a connection may be sent at time zero.
-        silence.reset();
-        assert!(!silence.unanswered(0, at(0), at(25)));
-        assert!(silence.unanswered(0, at(180), at(205)));
+        detector.reset();
+        assert!(!detector.record_timeout(0, at(0), at(25)));
+        assert!(detector.record_timeout(0, at(180), at(205)));
     }
 
     #[test]
     fn one_silent_server_of_a_cluster_is_noticed_while_the_others_answer() {
-        let silence = Silence::new(true, Duration::from_millis(200));
-        let (silent, lively) = (silence.part_of("sw1:q:{1}"), silence.part_of("sw1:q:{2}"));
+        let detector = SilenceDetector::new(true, Duration::from_millis(200));
+        let (silent, lively) = (detector.part_of("sw1:q:{1}"), detector.part_of("sw1:q:{2}"));
         assert_ne!(silent, lively);
-        assert_eq!(silent, silence.part_of("prefix:sw1:c:{1}:name"));
-        assert!(!silence.unanswered(silent, at(0), at(25)));
-        silence.answered(lively);
-        assert!(silence.unanswered(silent, at(180), at(205)));
-        assert!(!silence.unanswered(lively, at(180), at(205)));
+        assert_eq!(silent, detector.part_of("prefix:sw1:c:{1}:name"));
+        assert!(!detector.record_timeout(silent, at(0), at(25)));
+        detector.record_response(lively);
+        assert!(detector.record_timeout(silent, at(180), at(205)));
+        assert!(!detector.record_timeout(lively, at(180), at(205)));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Kills a process that spends, again and again: what it has reported is stored, and nothing else.
 
 use crate::child::{call_id, credential, session};
-use crate::support::{CAP, Numbers, Running, Scratch, command, moment, options, wait};
+use crate::support::{CAP, Numbers, Running, Scratch, command, options, time_of_round, wait};
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
-use seawall_store::embedded::{EmbeddedStore, Opened};
+use seawall_store::embedded::{EmbeddedStore, OpenedStore};
 use seawall_store::{
     CallId, Certainty, Directory, Ledger, Sessions, Switches, Totals, UsageEvent, verify_trail,
 };
@@ -19,59 +19,63 @@ const ROUNDS_VARIABLE: &str = "SEAWALL_KILL_ROUNDS";
 
 /// The expected state of a call, from the last report about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum ExpectedCall {
     /// Whether it was reserved is unknown.
-    Asked {
-        worst: u64,
+    Requested {
+        max_cost: u64,
     },
     Refused,
     Reserved {
-        worst: u64,
+        max_cost: u64,
     },
     /// It was about to end like this. Whether it did is unknown.
     Ending {
-        worst: u64,
+        max_cost: u64,
         cost: u64,
     },
     Ended {
-        worst: u64,
+        max_cost: u64,
         cost: u64,
         certainty: Certainty,
     },
     Voiding {
-        worst: u64,
+        max_cost: u64,
     },
     Voided {
-        worst: u64,
+        max_cost: u64,
     },
     /// A later process has found it like this: nothing changes it any more.
     Settled(Option<(u64, Certainty)>),
 }
 
-impl Known {
-    fn worst(self) -> u64 {
+impl ExpectedCall {
+    fn max_cost(self) -> u64 {
         match self {
-            Self::Asked { worst }
-            | Self::Reserved { worst }
-            | Self::Ending { worst, .. }
-            | Self::Voiding { worst } => worst,
+            Self::Requested { max_cost }
+            | Self::Reserved { max_cost }
+            | Self::Ending { max_cost, .. }
+            | Self::Voiding { max_cost } => max_cost,
             other => panic!("{other:?} comes last"),
         }
     }
 
     /// Whether the ledger may contain this after a crash. An end that was reported may not have been written yet; then
-    /// the call is charged at its worst-case cost.
+    /// the call is charged at its maximum cost.
     fn allows(self, found: Option<&UsageEvent>) -> bool {
         let found = found.map(|event| (event.cost.as_nanos(), event.certainty));
-        let at_worst = |worst| found == Some((worst, Certainty::Worst));
+        let at_worst = |max_cost| found == Some((max_cost, Certainty::Maximum));
         match self {
             Self::Refused => found.is_none(),
-            Self::Asked { worst } | Self::Voiding { worst } | Self::Voided { worst } => {
-                found.is_none() || at_worst(worst)
+            Self::Requested { max_cost } | Self::Voiding { max_cost } | Self::Voided { max_cost } => {
+                found.is_none() || at_worst(max_cost)
             }
-            Self::Reserved { worst } => at_worst(worst),
-            Self::Ending { worst, cost } => at_worst(worst) || found == Some((cost, Certainty::Told)),
-            Self::Ended { worst, cost, certainty } => at_worst(worst) || found == Some((cost, certainty)),
+            Self::Reserved { max_cost } => at_worst(max_cost),
+            Self::Ending { max_cost, cost } => {
+                at_worst(max_cost) || found == Some((cost, Certainty::Reported))
+            }
+            Self::Ended { max_cost, cost, certainty } => {
+                at_worst(max_cost) || found == Some((cost, certainty))
+            }
             Self::Settled(before) => found == before,
         }
     }
@@ -79,40 +83,44 @@ impl Known {
 
 /// Everything that the children have reported.
 #[derive(Default)]
-struct Told {
-    calls: BTreeMap<u64, Known>,
+struct ChildReport {
+    calls: BTreeMap<u64, ExpectedCall>,
     /// By round: what was about to be stored, and what was.
-    wanted: BTreeSet<u64>,
-    kept: BTreeSet<u64>,
-    kept_in_round: u64,
-    wanted_in_round: u64,
+    attempted: BTreeSet<u64>,
+    stored: BTreeSet<u64>,
+    stored_in_round: u64,
+    attempted_in_round: u64,
 }
 
-impl Told {
-    fn hear(&mut self, line: &str) {
+impl ChildReport {
+    fn record(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let [word, number, amount] = words[..] else { return };
         let (number, amount): (u64, u64) = (number.parse().unwrap(), amount.parse().unwrap());
         let before = self.calls.get(&number).copied();
-        let worst = || before.unwrap().worst();
+        let max_cost = || before.unwrap().max_cost();
         let known = match word {
-            "reserve?" => Known::Asked { worst: amount },
-            "refused" => Known::Refused,
-            "reserve" => Known::Reserved { worst: amount },
-            "post?" => Known::Ending { worst: worst(), cost: amount },
-            "post" => Known::Ended { worst: worst(), cost: amount, certainty: Certainty::Told },
-            "drop?" => Known::Reserved { worst: worst() },
-            "drop" => Known::Ended { worst: worst(), cost: amount, certainty: Certainty::Worst },
-            "void?" => Known::Voiding { worst: worst() },
-            "void" => Known::Voided { worst: worst() },
-            "keep?" => {
-                self.wanted.insert(number);
-                self.wanted_in_round += 1;
+            "reserve?" => ExpectedCall::Requested { max_cost: amount },
+            "refused" => ExpectedCall::Refused,
+            "reserve" => ExpectedCall::Reserved { max_cost: amount },
+            "post?" => ExpectedCall::Ending { max_cost: max_cost(), cost: amount },
+            "post" => {
+                ExpectedCall::Ended { max_cost: max_cost(), cost: amount, certainty: Certainty::Reported }
+            }
+            "drop?" => ExpectedCall::Reserved { max_cost: max_cost() },
+            "drop" => {
+                ExpectedCall::Ended { max_cost: max_cost(), cost: amount, certainty: Certainty::Maximum }
+            }
+            "void?" => ExpectedCall::Voiding { max_cost: max_cost() },
+            "void" => ExpectedCall::Voided { max_cost: max_cost() },
+            "store?" => {
+                self.attempted.insert(number);
+                self.attempted_in_round += 1;
                 return;
             }
-            "keep" => {
-                self.kept.insert(number);
-                self.kept_in_round += 1;
+            "store" => {
+                self.stored.insert(number);
+                self.stored_in_round += 1;
                 return;
             }
             other => panic!("{other}"),
@@ -136,26 +144,29 @@ fn all_events(store: &EmbeddedStore) -> Vec<UsageEvent> {
 
 /// Compares the stored state with the reports. What was found of a call is its expected state from now on. Returns how
 /// many reported ends had not been written.
-fn check(opened: &Opened, told: &mut Told, round: u64) -> usize {
-    let (store, now) = (&opened.store, moment(round));
+fn check(opened: &OpenedStore, report: &mut ChildReport, round: u64) -> usize {
+    let (store, now) = (&opened.store, time_of_round(round));
     let events = all_events(store);
     let by_id: BTreeMap<CallId, &UsageEvent> = events.iter().map(|event| (event.id, event)).collect();
     assert_eq!(by_id.len(), events.len(), "a call is there twice");
     let mut unwritten = 0;
-    for (number, known) in &mut told.calls {
+    for (number, known) in &mut report.calls {
         let found = by_id.get(&call_id(*number)).copied();
         assert!(known.allows(found), "round {round}, call {number}: {known:?}, and there is {found:?}");
         let found = found.map(|event| (event.cost.as_nanos(), event.certainty));
-        let is_worst = found.is_some_and(|(_, certainty)| certainty == Certainty::Worst);
-        let is_told = matches!(known, Known::Ended { certainty: Certainty::Told, .. } | Known::Voided { .. });
-        unwritten += usize::from(is_told && is_worst);
-        *known = Known::Settled(found);
+        let is_worst = found.is_some_and(|(_, certainty)| certainty == Certainty::Maximum);
+        let is_reported = matches!(
+            known,
+            ExpectedCall::Ended { certainty: Certainty::Reported, .. } | ExpectedCall::Voided { .. }
+        );
+        unwritten += usize::from(is_reported && is_worst);
+        *known = ExpectedCall::Settled(found);
     }
     for id in by_id.keys() {
         let number = u64::try_from(id.request).unwrap();
-        assert!(told.calls.contains_key(&number), "nobody has asked for {id:?}");
+        assert!(report.calls.contains_key(&number), "no request was made for {id:?}");
     }
-    // The stored sums must match the calls, and so must the node's books.
+    // The stored sums must match the calls, and so must the node's ledger.
     let mut sum = Totals::default();
     for event in events.iter().filter(|event| event.day == now.utc.day()) {
         sum.calls += 1;
@@ -163,54 +174,55 @@ fn check(opened: &Opened, told: &mut Told, round: u64) -> usize {
     }
     let day = wait(store.day(now.utc.day())).unwrap();
     assert_eq!((day.tiers[1].calls, day.tiers[1].cost), (sum.calls, sum.cost));
-    let account = opened.book.all(now.utc.day());
+    let account = opened.budget_ledger.all(now.utc.day());
     assert_eq!((account.posted, account.held), (sum.cost, Money::ZERO));
     assert!(account.posted <= Money::from_nanos(CAP));
-    check_things(store, told, round);
+    check_things(store, report, round);
     unwritten
 }
 
-fn check_things(store: &EmbeddedStore, told: &Told, round: u64) {
-    let tokens = wait(store.tokens(&session(round), moment(round))).unwrap();
-    assert!((told.kept_in_round..=told.wanted_in_round).contains(&tokens.input), "{tokens:?}");
-    let turns = wait(store.load(&session(round), 1_000, moment(round))).unwrap();
+fn check_things(store: &EmbeddedStore, report: &ChildReport, round: u64) {
+    let tokens = wait(store.tokens(&session(round), time_of_round(round))).unwrap();
+    assert!((report.stored_in_round..=report.attempted_in_round).contains(&tokens.input), "{tokens:?}");
+    let turns = wait(store.load(&session(round), 1_000, time_of_round(round))).unwrap();
     assert_eq!(turns.len() as u64, tokens.input.min(256));
     let trail = wait(store.trail(0, usize::MAX)).unwrap();
     assert_eq!(verify_trail(&trail), Ok(()));
-    let reasons: BTreeSet<u64> = trail.iter().map(|record| record.order.why.parse().unwrap()).collect();
+    let reasons: BTreeSet<u64> = trail.iter().map(|record| record.order.reason.parse().unwrap()).collect();
     assert_eq!(reasons.len(), trail.len(), "an order is there twice");
-    assert!(reasons.is_subset(&told.wanted) && told.kept.is_subset(&reasons));
-    for number in &told.kept {
+    assert!(reasons.is_subset(&report.attempted) && report.stored.is_subset(&reasons));
+    for number in &report.stored {
         let found = wait(store.find(&credential(*number))).unwrap();
         assert_eq!(found.map(|record| record.caller), Some(*number));
     }
 }
 
 #[test]
-fn what_was_told_survives_being_killed_at_any_moment() {
+fn what_was_acknowledged_survives_being_killed_at_any_moment() {
     let rounds = std::env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let scratch = Scratch::new();
-    let mut told = Told::default();
+    let mut report = ChildReport::default();
     let mut numbers = Numbers(rounds);
     let (mut charged, mut refused, mut ended) = (0, 0, 0);
     for round in 0..rounds {
-        (told.kept_in_round, told.wanted_in_round) = (0, 0);
+        (report.stored_in_round, report.attempted_in_round) = (0, 0);
         let mut child = Running::start(command("spend", scratch.path(), round));
         for _ in 0..numbers.below(4_000) {
-            told.hear(&child.line().expect("the child has ended by itself"));
+            report.record(&child.line().expect("the child has ended by itself"));
         }
         for line in child.kill() {
-            told.hear(&line);
+            report.record(&line);
         }
-        let opened = EmbeddedStore::open(scratch.path(), options(), moment(round)).unwrap();
+        let opened = EmbeddedStore::open(scratch.path(), options(), time_of_round(round)).unwrap();
         charged += opened.report.charged.len();
-        let count = |is: fn(&&Known) -> bool| told.calls.values().filter(is).count();
-        refused += count(|known| matches!(known, Known::Refused));
-        let told_of = count(|known| matches!(known, Known::Ended { .. } | Known::Voided { .. }));
-        ended += told_of;
-        let unwritten = check(&opened, &mut told, round);
+        let count = |is: fn(&&ExpectedCall) -> bool| report.calls.values().filter(is).count();
+        refused += count(|known| matches!(known, ExpectedCall::Refused));
+        let reported =
+            count(|known| matches!(known, ExpectedCall::Ended { .. } | ExpectedCall::Voided { .. }));
+        ended += reported;
+        let unwritten = check(&opened, &mut report, round);
         // They wait for the next reservation: one or two of each thread, and those whose holds are kept.
-        assert!(unwritten <= UNWRITTEN, "round {round}: {unwritten} of {told_of}");
+        assert!(unwritten <= UNWRITTEN, "round {round}: {unwritten} of {reported}");
     }
     assert!(ended > 1_000 && charged > 100, "{ended}, {charged}");
     assert!(refused > 0, "the cap was never reached");

@@ -19,11 +19,11 @@ use std::time::Duration;
 /// The variable with the child's role.
 pub(crate) const ROLE: &str = "SEAWALL_CHILD_ROLE";
 /// The variable with the child's data directory.
-pub(crate) const FOLDER: &str = "SEAWALL_CHILD_FOLDER";
+pub(crate) const DATA_DIR: &str = "SEAWALL_CHILD_FOLDER";
 /// The variable with the number of processes that ran there before.
 pub(crate) const ROUND: &str = "SEAWALL_CHILD_ROUND";
 /// The prefix of lines that a child itself has written, as opposed to the test harness.
-pub(crate) const MARK: &str = "@ ";
+pub(crate) const REPORT_PREFIX: &str = "@ ";
 
 /// The daily cap: little enough to run out.
 pub(crate) const CAP: u64 = 400_000;
@@ -88,7 +88,7 @@ impl Numbers {
 }
 
 /// The time at which a round takes place.
-pub(crate) fn moment(round: u64) -> Now {
+pub(crate) fn time_of_round(round: u64) -> Now {
     let day = UtcTime::from_civil(2026, 11, 15).day() + round / ROUNDS_A_DAY;
     let utc = UtcTime::start_of_day(day) + Duration::from_secs(3_600);
     Now::new(Timestamp::ZERO + Duration::from_secs(100), utc)
@@ -105,14 +105,14 @@ pub(crate) fn options() -> EmbeddedOptions {
         ..BudgetOptions::default()
     };
     // So small that checkpoints run all the time.
-    EmbeddedOptions { segment: 20_000, ..EmbeddedOptions::new(limits.check().unwrap()) }
+    EmbeddedOptions { segment_bytes: 20_000, ..EmbeddedOptions::new(limits.check().unwrap()) }
 }
 
 /// Starts this program again, in a role.
-pub(crate) fn command(role: &str, folder: &Path, round: u64) -> Command {
+pub(crate) fn command(role: &str, data_dir: &Path, round: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child::plays_its_role", "--nocapture"]);
-    command.env(ROLE, role).env(FOLDER, folder).env(ROUND, round.to_string());
+    command.env(ROLE, role).env(DATA_DIR, data_dir).env(ROUND, round.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
@@ -135,7 +135,7 @@ impl Running {
         let mut line = String::new();
         // A truncated line does not count as a report.
         while self.lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
-            if let Some(own) = line.split_once(MARK).map(|(_, own)| own.trim_end()) {
+            if let Some(own) = line.split_once(REPORT_PREFIX).map(|(_, own)| own.trim_end()) {
                 return Some(own.to_owned());
             }
             line.clear();

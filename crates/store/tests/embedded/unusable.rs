@@ -1,9 +1,9 @@
 //! Directories that cannot be written, and disks that are full.
 
-use crate::child::{ask, call_id, tell};
-use crate::support::{Running, Scratch, command, moment, options, wait};
+use crate::child::{ask, call_id, report_line};
+use crate::support::{Running, Scratch, command, options, time_of_round, wait};
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore};
-use seawall_store::{Attempt, Books, CredentialHash, Directory};
+use seawall_store::{CredentialHash, Directory, LedgerCall, NodeLedger};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -14,12 +14,12 @@ use std::process::Command;
 const NOBODY: u32 = 65_534;
 
 /// The output of an unprivileged child that opens the directory.
-fn opened_by_nobody(folder: &Path) -> String {
-    let mut command = command("open", folder, 0);
+fn open_unprivileged(data_dir: &Path) -> String {
+    let mut command = command("open", data_dir, 0);
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         command.uid(NOBODY).gid(NOBODY);
     }
-    Running::start(command).line().expect("the child has said nothing")
+    Running::start(command).line().expect("the child has printed nothing")
 }
 
 fn with_mode(path: &Path, mode: u32) {
@@ -27,7 +27,7 @@ fn with_mode(path: &Path, mode: u32) {
 }
 
 /// A directory that belongs to the user that the child runs as.
-fn folder_of_nobody() -> Scratch {
+fn unprivileged_directory() -> Scratch {
     let scratch = Scratch::new();
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         chown(scratch.path(), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -36,35 +36,38 @@ fn folder_of_nobody() -> Scratch {
 }
 
 #[test]
-fn a_folder_or_file_that_may_not_be_written_is_refused_by_name() {
-    let scratch = folder_of_nobody();
+fn a_directory_or_file_that_may_not_be_written_is_refused_by_name() {
+    let scratch = unprivileged_directory();
     with_mode(scratch.path(), 0o500);
-    let said = opened_by_nobody(scratch.path());
+    let output = open_unprivileged(scratch.path());
     with_mode(scratch.path(), 0o700);
-    assert!(said.starts_with("refused ") && said.contains("lock: Permission denied"), "{said}");
-    assert!(said.contains("this user may read and write it"), "{said}");
-    assert_eq!(opened_by_nobody(scratch.path()), "opened");
+    assert!(output.starts_with("refused ") && output.contains("lock: Permission denied"), "{output}");
+    assert!(output.contains("this user can read and write it"), "{output}");
+    assert_eq!(open_unprivileged(scratch.path()), "opened");
     for mode in [0o000, 0o400] {
-        let books = scratch.path().join("books.redb");
-        with_mode(&books, mode);
-        let before = fs::read(&books).ok();
-        let said = opened_by_nobody(scratch.path());
-        assert!(said.starts_with("refused ") && said.contains("books.redb: Permission denied"), "{said}");
-        assert_eq!(fs::read(&books).ok(), before);
-        with_mode(&books, 0o600);
+        let ledger = scratch.path().join("state.redb");
+        with_mode(&ledger, mode);
+        let before = fs::read(&ledger).ok();
+        let output = open_unprivileged(scratch.path());
+        assert!(
+            output.starts_with("refused ") && output.contains("state.redb: Permission denied"),
+            "{output}"
+        );
+        assert_eq!(fs::read(&ledger).ok(), before);
+        with_mode(&ledger, 0o600);
     }
     let inside = scratch.path().join("inside");
     with_mode(scratch.path(), 0o500);
-    let said = opened_by_nobody(&inside);
+    let output = open_unprivileged(&inside);
     with_mode(scratch.path(), 0o700);
-    assert!(said.contains("inside: Permission denied"), "{said}");
+    assert!(output.contains("inside: Permission denied"), "{output}");
 }
 
 /// The child: adds callers until that fails, and reports each.
-pub(crate) fn fill_the_disk(folder: &Path) {
-    let opened = match EmbeddedStore::open(folder, options(), moment(0)) {
+pub(crate) fn fill_the_disk(data_dir: &Path) {
+    let opened = match EmbeddedStore::open(data_dir, options(), time_of_round(0)) {
         Ok(opened) => opened,
-        Err(refusal) => return tell(format_args!("refused {refusal}")),
+        Err(refusal) => return report_line(format_args!("refused {refusal}")),
     };
     for number in 0_u64.. {
         let mut hash = [0; 32];
@@ -73,17 +76,17 @@ pub(crate) fn fill_the_disk(folder: &Path) {
             caller: number,
             name: "x".repeat(1_000).into(),
             tier: seawall_core::vocabulary::Tier::Guest,
-            clamp: None,
-            created: moment(0).utc,
+            ceiling: None,
+            created: time_of_round(0).utc,
             revoked: None,
         };
         match wait(opened.store.add(&CredentialHash(hash), &record)) {
-            Ok(_) => tell(number),
+            Ok(_) => report_line(number),
             Err(error) => {
-                assert!(error.may_pass(), "{error}");
+                assert!(error.is_transient(), "{error}");
                 let again = wait(opened.store.add(&CredentialHash([9; 32]), &record)).unwrap_err();
-                assert!(again.may_pass());
-                return tell(format_args!("failed {error}"));
+                assert!(again.is_transient());
+                return report_line(format_args!("failed {error}"));
             }
         }
     }
@@ -105,15 +108,20 @@ fn with_small_files(role: &str, scratch: &Scratch, blocks: u32) -> Vec<String> {
 }
 
 #[test]
-fn a_disk_that_is_full_fails_cleanly_and_loses_nothing_that_was_told() {
+fn a_full_disk_fails_cleanly_and_loses_nothing_that_was_acknowledged() {
     let scratch = Scratch::new();
     let lines = with_small_files("fill the disk", &scratch, 8_000);
-    let (last, told) = lines.split_last().unwrap();
-    assert!(last.starts_with("failed the embedded store is away: "), "{last}");
-    let store = EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().store;
-    assert!(told.len() > 100, "{}", told.len());
+    let (last, acknowledged) = lines.split_last().unwrap();
+    assert!(last.starts_with("failed the embedded store is unavailable: "), "{last}");
+    let store = EmbeddedStore::open(scratch.path(), options(), time_of_round(0)).unwrap().store;
+    assert!(acknowledged.len() > 100, "{}", acknowledged.len());
     let kept = wait(store.list(None, usize::MAX)).unwrap();
-    assert!((told.len()..=told.len() + 1).contains(&kept.len()), "{} of {}", kept.len(), told.len());
+    assert!(
+        (acknowledged.len()..=acknowledged.len() + 1).contains(&kept.len()),
+        "{} of {}",
+        kept.len(),
+        acknowledged.len()
+    );
 }
 
 #[test]
@@ -121,17 +129,17 @@ fn a_disk_without_room_for_empty_books_is_refused_and_later_usable() {
     let scratch = Scratch::new();
     let lines = with_small_files("fill the disk", &scratch, 1);
     assert!(matches!(&lines[..], [only] if only.starts_with("refused ")), "{lines:?}");
-    assert!(EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().report.created);
+    assert!(EmbeddedStore::open(scratch.path(), options(), time_of_round(0)).unwrap().report.created);
 }
 
 /// The child: reserves until the journal is full, gets room, and reserves once more.
-pub(crate) fn fill_the_journal(folder: &Path) {
-    let long = EmbeddedOptions { segment: u64::MAX, ..options() };
-    let opened = EmbeddedStore::open(folder, long, moment(0)).unwrap();
-    let (_store, books) = (opened.store, Books::with_book(opened.book, opened.journal));
+pub(crate) fn fill_the_journal(data_dir: &Path) {
+    let long = EmbeddedOptions { segment_bytes: u64::MAX, ..options() };
+    let opened = EmbeddedStore::open(data_dir, long, time_of_round(0)).unwrap();
+    let (_store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));
     let reserve = |number| {
-        let attempt = Attempt { id: call_id(number), model: "m".repeat(4_000).into() };
-        books.reserve(&ask(number, 1), attempt, moment(0))
+        let attempt = LedgerCall { id: call_id(number), model: "m".repeat(4_000).into() };
+        ledger.reserve(&ask(number, 1), attempt, time_of_round(0))
     };
     let mut holds = Vec::new();
     let error = loop {
@@ -145,7 +153,7 @@ pub(crate) fn fill_the_journal(folder: &Path) {
     let made = Command::new("prlimit").args(["--pid", &own, "--fsize=unlimited:"]).status().unwrap();
     assert!(made.success());
     holds.push(reserve(1_000_001).unwrap());
-    tell(format_args!("{} {error}", holds.len()));
+    report_line(format_args!("{} {error}", holds.len()));
     // Killed, with nothing settled.
     let _ = Command::new("kill").args(["-9", &own]).status();
 }
@@ -156,8 +164,8 @@ fn a_journal_that_was_full_is_written_again_when_there_is_room_and_has_lost_noth
     let lines = with_small_files("fill the journal", &scratch, 9_000);
     let [line] = &lines[..] else { panic!("{lines:?}") };
     let (count, error) = line.split_once(' ').unwrap();
-    assert!(error.starts_with("the embedded store is away: the journal: "), "{error}");
-    let report = EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().report;
-    assert_eq!((report.charged.len().to_string().as_str(), report.cut), (count, None));
+    assert!(error.starts_with("the embedded store is unavailable: the journal: "), "{error}");
+    let report = EmbeddedStore::open(scratch.path(), options(), time_of_round(0)).unwrap().report;
+    assert_eq!((report.charged.len().to_string().as_str(), report.truncated), (count, None));
     assert!(report.charged.len() > 500 && report.charged.iter().any(|event| event.id == call_id(1_000_001)));
 }

@@ -33,11 +33,11 @@ impl Stores {
         let before = self.root.join(self.made.get().to_string());
         let _ = fs::remove_dir_all(before);
         self.made.set(self.made.get() + 1);
-        let folder = self.root.join(self.made.get().to_string());
+        let data_dir = self.root.join(self.made.get().to_string());
         // Shortly before the start of the suite's clock: a ledger that has been open for days forgets the first of
         // them.
         let now = Now::new(Timestamp::ZERO + Duration::from_secs(999_999), UtcTime::from_civil(2026, 11, 15));
-        EmbeddedStore::open(&folder, EmbeddedOptions::new(limits), now).unwrap().store
+        EmbeddedStore::open(&data_dir, EmbeddedOptions::new(limits), now).unwrap().store
     }
 
     fn make(&self) -> EmbeddedStore {
@@ -58,31 +58,31 @@ fn effort() -> Effort {
 }
 
 #[test]
-fn the_ledger_in_a_folder_conforms() {
+fn the_ledger_in_a_directory_conforms() {
     let stores = Stores::new();
     conformance::ledger(effort(), &Parked, |limits| stores.with_limits(limits)).unwrap();
 }
 
 #[test]
-fn sessions_in_a_folder_conform() {
+fn sessions_in_a_directory_conform() {
     let stores = Stores::new();
     conformance::sessions(effort(), &Parked, || stores.make()).unwrap();
 }
 
 #[test]
-fn the_directory_in_a_folder_conforms() {
+fn the_directory_in_a_directory_conforms() {
     let stores = Stores::new();
     conformance::directory(effort(), &Parked, || stores.make()).unwrap();
 }
 
 #[test]
-fn switches_in_a_folder_conform() {
+fn switches_in_a_directory_conform() {
     let stores = Stores::new();
     conformance::switches(effort(), &Parked, || stores.make()).unwrap();
 }
 
 #[test]
-fn claims_in_a_folder_conform() {
+fn claims_in_a_directory_conform() {
     let stores = Stores::new();
     conformance::claims(effort(), &Parked, || stores.make()).unwrap();
 }

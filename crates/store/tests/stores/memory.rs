@@ -2,7 +2,7 @@
 
 use crate::conformance::{self, Effort, Parked};
 use seawall_store::{
-    MemoryAnswers, MemoryBoard, MemoryClaims, MemoryDirectory, MemoryLedger, MemoryLine, MemoryProbes,
+    MemoryAnswers, MemoryBoard, MemoryClaims, MemoryDirectory, MemoryLedger, MemoryProbes, MemoryQueue,
     MemoryQuotas, MemorySessions, MemorySwitches,
 };
 
@@ -53,6 +53,6 @@ fn claims_in_memory_conform() {
 }
 
 #[test]
-fn the_line_in_memory_conforms() {
-    conformance::line(Effort::default(), MemoryLine::new).unwrap();
+fn the_queue_in_memory_conforms() {
+    conformance::queue(Effort::default(), MemoryQueue::new).unwrap();
 }

@@ -1,9 +1,10 @@
 //! Reads usage and finish reason from a whole answer that passes through.
 
-use super::usage::UsageFields;
+use super::usage::AnthropicUsageFields;
 use crate::answer_error::AnswerError;
 use crate::chat::{FinishReason, UsageReport};
-use crate::reported::Reported;
+use crate::lenient::Lenient;
+use crate::request::CowStr;
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -14,8 +15,8 @@ pub fn read_answer(body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerErr
     if answer.kind != "message" {
         return Err(AnswerError::NotAMessage { kind: answer.kind.into_owned() });
     }
-    let finish = answer.stop_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name));
-    let report = answer.usage.told().map(UsageFields::report);
+    let finish = answer.stop_reason.map_or(FinishReason::Other, |CowStr(name)| finish_of(&name));
+    let report = answer.usage.get().map(AnthropicUsageFields::report);
     Ok((report.unwrap_or_default(), finish))
 }
 
@@ -24,15 +25,10 @@ struct AnswerFields<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    stop_reason: Option<Word<'a>>,
+    stop_reason: Option<CowStr<'a>>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<AnthropicUsageFields>,
 }
-
-/// A string that is borrowed if possible. The wrapper is needed because serde does not borrow a `Cow` inside an
-/// `Option`.
-#[derive(Deserialize)]
-pub(super) struct Word<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 const FINISH_NAMES: [(&str, FinishReason); 7] = [
     ("end_turn", FinishReason::EndTurn),

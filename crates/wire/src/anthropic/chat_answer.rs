@@ -1,12 +1,12 @@
 //! Parses a whole answer for conversion to another dialect.
 
-use super::answer::{Word, finish_of};
-use super::usage::UsageFields;
+use super::answer::finish_of;
+use super::usage::AnthropicUsageFields;
 use crate::answer_error::AnswerError;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage};
 use crate::fields::object_of;
-use crate::reported::Reported;
-use crate::request::DEEPEST_INPUT;
+use crate::lenient::Lenient;
+use crate::request::{CowStr, MAX_INPUT_DEPTH};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -27,8 +27,8 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
             .into_iter()
             .filter_map(|block| block.read().transpose())
             .collect::<Result<_, _>>()?,
-        finish: answer.stop_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name)),
-        usage: answer.usage.told().map(|usage| usage.over(Usage::default())).unwrap_or_default(),
+        finish: answer.stop_reason.map_or(FinishReason::Other, |CowStr(name)| finish_of(&name)),
+        usage: answer.usage.get().map(|usage| usage.merge_over(Usage::default())).unwrap_or_default(),
     })
 }
 
@@ -41,45 +41,46 @@ struct Body<'a> {
     #[serde(borrow)]
     model: Cow<'a, str>,
     #[serde(borrow)]
-    content: Vec<Block<'a>>,
+    content: Vec<AnswerBlock<'a>>,
     #[serde(borrow)]
-    stop_reason: Option<Word<'a>>,
+    stop_reason: Option<CowStr<'a>>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<AnthropicUsageFields>,
 }
 
 /// A content block of an answer: complete, or as a stream opens it.
 #[derive(Deserialize)]
-pub(super) struct Block<'a> {
+pub(super) struct AnswerBlock<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) text: Option<Word<'a>>,
+    pub(super) text: Option<CowStr<'a>>,
     #[serde(borrow)]
-    pub(super) id: Option<Word<'a>>,
+    pub(super) id: Option<CowStr<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Word<'a>>,
+    pub(super) name: Option<CowStr<'a>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
-impl Block<'_> {
+impl AnswerBlock<'_> {
     fn read(self) -> Result<Option<AnswerPart>, AnswerError> {
-        let needed = |word: Option<Word<'_>>, problem| match word {
-            Some(Word(word)) => Ok(word.into_owned()),
+        let needed = |word: Option<CowStr<'_>>, problem| match word {
+            Some(CowStr(word)) => Ok(word.into_owned()),
             None => Err(AnswerError::unreadable(problem)),
         };
         Ok(match &*self.kind {
             "text" => {
-                let text = needed(self.text, "a block of text has no text")?;
+                let text = needed(self.text, "a text block has no text")?;
                 (!text.is_empty()).then_some(AnswerPart::Text(text))
             }
             "tool_use" => Some(AnswerPart::ToolCall(ToolCall {
-                id: needed(self.id, "a call has no id")?,
-                name: needed(self.name, "a call has no name")?,
+                id: needed(self.id, "a tool call has no id")?,
+                name: needed(self.name, "a tool call has no name")?,
                 input: match self.input {
-                    Some(raw) => object_of(raw.get().to_owned(), DEEPEST_INPUT)
-                        .ok_or_else(|| AnswerError::unreadable("the input of a call is no object"))?,
+                    Some(raw) => object_of(raw.get().to_owned(), MAX_INPUT_DEPTH).ok_or_else(|| {
+                        AnswerError::unreadable("the input of a tool call is not an object")
+                    })?,
                     None => JsonText::empty_object(),
                 },
             })),

@@ -1,12 +1,13 @@
 //! Parses a stream for conversion to another dialect.
 
-use super::answer::{Word, finish_of};
-use super::chat_answer::Block;
+use super::answer::finish_of;
+use super::chat_answer::AnswerBlock;
 use super::error::read_error_body;
-use super::usage::UsageFields;
+use super::usage::AnthropicUsageFields;
 use crate::answer_error::StreamError;
 use crate::chat::{ChatEvent, FinishReason, Usage};
-use crate::reported::Reported;
+use crate::lenient::Lenient;
+use crate::request::CowStr;
 use crate::sse::{SseEvent, SseLimits, SseReader};
 use crate::stream::{feed_events, parse, unreadable};
 use serde::Deserialize;
@@ -18,11 +19,11 @@ use std::borrow::Cow;
 /// vendor has marked the answer as complete; anything after that, or after a failure, is ignored.
 ///
 /// ```
-/// use seawall_wire::anthropic::ChatReader;
+/// use seawall_wire::anthropic::AnthropicChatReader;
 /// use seawall_wire::chat::ChatEvent;
 /// use seawall_wire::sse::SseLimits;
 ///
-/// let mut reader = ChatReader::new(SseLimits::default());
+/// let mut reader = AnthropicChatReader::new(SseLimits::default());
 /// let mut events = Vec::new();
 /// let start = br#"{"message":{"id":"m","model":"haiku","usage":{"input_tokens":3}}}"#;
 /// for piece in [&b"event: message_start\ndata: "[..], start, b"\n\n"] {
@@ -33,7 +34,7 @@ use std::borrow::Cow;
 /// # Ok::<(), seawall_wire::StreamError>(())
 /// ```
 #[derive(Debug)]
-pub struct ChatReader {
+pub struct AnthropicChatReader {
     sse: SseReader,
     failed: Option<StreamError>,
     state: State,
@@ -57,11 +58,11 @@ enum Kind {
     Other,
 }
 
-impl ChatReader {
+impl AnthropicChatReader {
     /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
-        Self { sse: SseReader::new(limits).wanting_data_of(matters), failed: None, state: State::default() }
+        Self { sse: SseReader::new(limits).with_data_filter(matters), failed: None, state: State::default() }
     }
 
     /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
@@ -98,15 +99,15 @@ impl State {
         match event.name {
             b"message_start" => self.start(parse("message_start", event.data)?).map(Some),
             b"content_block_start" => self.start_block(parse("content_block_start", event.data)?),
-            b"content_block_delta" => self.piece(parse("content_block_delta", event.data)?),
+            b"content_block_delta" => self.read_delta(parse("content_block_delta", event.data)?),
             b"message_delta" => {
                 self.needs_start("message_delta")?;
                 let delta: MessageDelta<'_> = parse("message_delta", event.data)?;
-                if let Some(Word(name)) = delta.delta.stop_reason {
+                if let Some(CowStr(name)) = delta.delta.stop_reason {
                     self.finish = Some(finish_of(&name));
                 }
-                Ok(delta.usage.told().map(|usage| {
-                    self.usage = usage.over(self.usage);
+                Ok(delta.usage.get().map(|usage| {
+                    self.usage = usage.merge_over(self.usage);
                     ChatEvent::Usage(self.usage)
                 }))
             }
@@ -126,16 +127,16 @@ impl State {
     }
 
     fn needs_start(&self, event: &'static str) -> Result<(), StreamError> {
-        if self.has_begun { Ok(()) } else { Err(unreadable(event, "the message has not begun")) }
+        if self.has_begun { Ok(()) } else { Err(unreadable(event, "no message_start came before")) }
     }
 
     fn start(&mut self, start: MessageStart<'_>) -> Result<ChatEvent, StreamError> {
         if self.has_begun {
-            return Err(unreadable("message_start", "the message has begun already"));
+            return Err(unreadable("message_start", "message_start was sent twice"));
         }
         self.has_begun = true;
-        let usage = start.message.usage.told();
-        self.usage = usage.map(|usage| usage.over(Usage::default())).unwrap_or_default();
+        let usage = start.message.usage.get();
+        self.usage = usage.map(|usage| usage.merge_over(Usage::default())).unwrap_or_default();
         let (id, model) = (start.message.id.into_owned(), start.message.model.into_owned());
         Ok(ChatEvent::Started { id, model, usage: self.usage })
     }
@@ -145,16 +146,17 @@ impl State {
         let block = start.content_block;
         let (kind, event) = match (&*block.kind, block.id, block.name) {
             ("text", _, _) => {
-                let words = block.text.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
-                (Kind::Text, words.map(ChatEvent::Text))
+                let non_empty =
+                    block.text.map(|CowStr(text)| text.into_owned()).filter(|text| !text.is_empty());
+                (Kind::Text, non_empty.map(ChatEvent::Text))
             }
             ("thinking", _, _) => (Kind::Thinking, None),
-            ("tool_use", Some(Word(id)), Some(Word(name))) => {
+            ("tool_use", Some(CowStr(id)), Some(CowStr(name))) => {
                 let event = ChatEvent::ToolCallStarted { id: id.into_owned(), name: name.into_owned() };
                 (Kind::Call, Some(event))
             }
             ("tool_use", _, _) => {
-                return Err(unreadable("content_block_start", "a call has no id or no name"));
+                return Err(unreadable("content_block_start", "a tool call has no id or no name"));
             }
             _ => (Kind::Other, None),
         };
@@ -162,16 +164,17 @@ impl State {
         Ok(event)
     }
 
-    fn piece(&mut self, piece: BlockPiece<'_>) -> Result<Option<ChatEvent>, StreamError> {
+    fn read_delta(&mut self, piece: BlockDelta<'_>) -> Result<Option<ChatEvent>, StreamError> {
         let Some((_, kind)) = self.block.filter(|(index, _)| *index == piece.index) else {
-            return Err(unreadable("content_block_delta", "it belongs to no open block"));
+            return Err(unreadable("content_block_delta", "no content block with this index is open"));
         };
-        let words =
-            |word: Option<Word<'_>>| word.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
+        let non_empty = |word: Option<CowStr<'_>>| {
+            word.map(|CowStr(text)| text.into_owned()).filter(|text| !text.is_empty())
+        };
         Ok(match (kind, &*piece.delta.kind) {
-            (Kind::Text, "text_delta") => words(piece.delta.text).map(ChatEvent::Text),
-            (Kind::Thinking, "thinking_delta") => words(piece.delta.thinking).map(ChatEvent::Thinking),
-            (Kind::Call, "input_json_delta") => words(piece.delta.partial_json).map(ChatEvent::ToolInput),
+            (Kind::Text, "text_delta") => non_empty(piece.delta.text).map(ChatEvent::Text),
+            (Kind::Thinking, "thinking_delta") => non_empty(piece.delta.thinking).map(ChatEvent::Thinking),
+            (Kind::Call, "input_json_delta") => non_empty(piece.delta.partial_json).map(ChatEvent::ToolInput),
             _ => None,
         })
     }
@@ -190,33 +193,33 @@ struct Started<'a> {
     #[serde(borrow)]
     model: Cow<'a, str>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<AnthropicUsageFields>,
 }
 
 #[derive(Deserialize)]
 struct BlockStart<'a> {
     index: u64,
     #[serde(borrow)]
-    content_block: Block<'a>,
+    content_block: AnswerBlock<'a>,
 }
 
 #[derive(Deserialize)]
-struct BlockPiece<'a> {
+struct BlockDelta<'a> {
     index: u64,
     #[serde(borrow)]
-    delta: Piece<'a>,
+    delta: DeltaFields<'a>,
 }
 
 #[derive(Deserialize)]
-struct Piece<'a> {
+struct DeltaFields<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    text: Option<Word<'a>>,
+    text: Option<CowStr<'a>>,
     #[serde(borrow)]
-    thinking: Option<Word<'a>>,
+    thinking: Option<CowStr<'a>>,
     #[serde(borrow)]
-    partial_json: Option<Word<'a>>,
+    partial_json: Option<CowStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -224,11 +227,11 @@ struct MessageDelta<'a> {
     #[serde(borrow)]
     delta: Ending<'a>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<AnthropicUsageFields>,
 }
 
 #[derive(Deserialize)]
 struct Ending<'a> {
     #[serde(borrow)]
-    stop_reason: Option<Word<'a>>,
+    stop_reason: Option<CowStr<'a>>,
 }

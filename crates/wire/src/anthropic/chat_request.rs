@@ -1,7 +1,7 @@
 //! Parses a whole request for conversion to another dialect.
 
-use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolCall, ToolChoice, ToolDefinition};
-use crate::fields::{Fields, each, is_string, object_text, string_of};
+use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition};
+use crate::fields::{JsonFields, each, is_string, object_text, string_of};
 use crate::request::{RequestLimits, check_text, read_max_output_or_zero, read_model};
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 ///
 /// `stream_usage` is always set, because streams of this dialect always report usage.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
-    let fields = Fields::of_body(check_text(body, limits)?, limits)?;
+    let fields = JsonFields::of_body(check_text(body, limits)?, limits)?;
     let stream = fields.boolean("stream")?;
     let mut request = ChatRequest {
         model: read_model(fields.need("model")?)?,
@@ -42,22 +42,22 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
     for message in fields.each("messages", limits, |raw| read_message(raw, limits))? {
         match message {
             Message::Instructions(texts) => request.system.extend(texts),
-            Message::Turn(role, parts) => request.say(role, parts),
+            Message::Turn(role, parts) => request.push_parts(role, parts),
         }
     }
     if request.turns.is_empty() {
-        return Err(RequestError::wrong("messages", "must not be empty"));
+        return Err(RequestError::invalid("messages", "at least one message is required"));
     }
     Ok(request)
 }
 
-fn read_system(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
+fn read_system(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
     if fields.get("system").is_none() { Ok(Vec::new()) } else { read_texts(fields, "system", limits) }
 }
 
 /// A field that holds a string, or a list of text blocks only.
 fn read_texts(
-    fields: &Fields<'_>,
+    fields: &JsonFields<'_>,
     field: &'static str,
     limits: &RequestLimits,
 ) -> Result<Vec<String>, RequestError> {
@@ -65,10 +65,10 @@ fn read_texts(
         vec![fields.need_string(field)?]
     } else {
         fields.each(field, limits, |raw| {
-            let block = Fields::of_value(raw, limits)?;
+            let block = JsonFields::of_value(raw, limits)?;
             match block.need_string("type")?.as_str() {
                 "text" => block.need_string("text"),
-                _ => Err(RequestError::untranslatable("type", "is no text")),
+                _ => Err(RequestError::untranslatable("type", "content other than text")),
             }
         })?
     };
@@ -76,16 +76,16 @@ fn read_texts(
 }
 
 fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, RequestError> {
-    let tool = Fields::of_value(raw, limits)?;
+    let tool = JsonFields::of_value(raw, limits)?;
     if tool.string("type")?.is_some_and(|kind| kind != "custom") {
-        return Err(RequestError::untranslatable("type", "is a tool of the vendor"));
+        return Err(RequestError::untranslatable("type", "tools defined by the vendor"));
     }
     let schema =
         object_text(tool.need("input_schema")?, limits).map_err(|error| error.within("input_schema"))?;
     Ok(ToolDefinition { name: tool.need_string("name")?, description: tool.string("description")?, schema })
 }
 
-fn read_tool_choice(fields: &Fields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
+fn read_tool_choice(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
     let Some(choice) = fields.object("tool_choice", limits)? else { return Ok(ToolChoice::Auto) };
     let kind = choice.need_string("type").map_err(|error| error.within("tool_choice"))?;
     match kind.as_str() {
@@ -95,23 +95,25 @@ fn read_tool_choice(fields: &Fields<'_>, limits: &RequestLimits) -> Result<ToolC
         "tool" => {
             choice.need_string("name").map(ToolChoice::Named).map_err(|error| error.within("tool_choice"))
         }
-        _ => Err(RequestError::wrong("tool_choice.type", "must be auto, any, tool or none")),
+        _ => {
+            Err(RequestError::invalid("tool_choice.type", "Input should be 'auto', 'any', 'tool' or 'none'"))
+        }
     }
 }
 
 /// One entry of `messages`.
 enum Message {
     Instructions(Vec<String>),
-    Turn(Role, Vec<Part>),
+    Turn(Role, Vec<RequestPart>),
 }
 
 fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<Message, RequestError> {
-    let message = Fields::of_value(raw, limits)?;
+    let message = JsonFields::of_value(raw, limits)?;
     let role = match message.need_string("role")?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => return read_texts(&message, "content", limits).map(Message::Instructions),
-        _ => return Err(RequestError::wrong("role", "must be user, assistant or system")),
+        _ => return Err(RequestError::invalid("role", "Input should be 'user', 'assistant' or 'system'")),
     };
     let parts = read_parts(message.need("content")?, limits, |raw| read_block(role, raw, limits));
     Ok(Message::Turn(role, parts.map_err(|error| error.within("content"))?))
@@ -120,30 +122,34 @@ fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<Message, Reque
 fn read_parts<'a>(
     content: &'a RawValue,
     limits: &RequestLimits,
-    read: impl FnMut(&'a RawValue) -> Result<Option<Part>, RequestError>,
-) -> Result<Vec<Part>, RequestError> {
+    read: impl FnMut(&'a RawValue) -> Result<Option<RequestPart>, RequestError>,
+) -> Result<Vec<RequestPart>, RequestError> {
     let parts = if is_string(content) {
-        vec![Some(Part::Text(string_of(content)?))]
+        vec![Some(RequestPart::Text(string_of(content)?))]
     } else if content.get().starts_with('[') {
         each(content, limits, read)?
     } else {
-        return Err(RequestError::wrong("", "must be a string or a list of blocks"));
+        return Err(RequestError::invalid("", "Input should be a valid string or a list of content blocks"));
     };
-    let has_words = |part: &Part| !matches!(part, Part::Text(text) if text.is_empty());
+    let has_words = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());
     Ok(parts.into_iter().flatten().filter(has_words).collect())
 }
 
-fn read_block(role: Role, raw: &RawValue, limits: &RequestLimits) -> Result<Option<Part>, RequestError> {
-    let block = Fields::of_value(raw, limits)?;
+fn read_block(
+    role: Role,
+    raw: &RawValue,
+    limits: &RequestLimits,
+) -> Result<Option<RequestPart>, RequestError> {
+    let block = JsonFields::of_value(raw, limits)?;
     let kind = block.need_string("type")?;
     Ok(Some(match (role, kind.as_str()) {
-        (_, "text") => Part::Text(block.need_string("text")?),
-        (Role::User, "image") => Part::Image(read_image(&block, limits)?),
+        (_, "text") => RequestPart::Text(block.need_string("text")?),
+        (Role::User, "image") => RequestPart::Image(read_image(&block, limits)?),
         (Role::User, "tool_result") => read_result(&block, limits)?,
         (Role::User, _) => {
-            return Err(RequestError::untranslatable("type", "is a block of this vendor's own"));
+            return Err(RequestError::untranslatable("type", "vendor-specific content blocks"));
         }
-        (Role::Assistant, "tool_use") => Part::ToolCall(ToolCall {
+        (Role::Assistant, "tool_use") => RequestPart::ToolCall(ToolCall {
             id: block.need_string("id")?,
             name: block.need_string("name")?,
             input: block.get("input").map_or(Ok(JsonText::empty_object()), |raw| {
@@ -154,32 +160,32 @@ fn read_block(role: Role, raw: &RawValue, limits: &RequestLimits) -> Result<Opti
     }))
 }
 
-fn read_image(block: &Fields<'_>, limits: &RequestLimits) -> Result<Image, RequestError> {
+fn read_image(block: &JsonFields<'_>, limits: &RequestLimits) -> Result<Image, RequestError> {
     let source = block.need_object("source", limits)?;
     let read = || match source.need_string("type")?.as_str() {
-        "url" => Image::at(source.need_string("url")?),
+        "url" => Image::from_url(source.need_string("url")?),
         "base64" => Ok(Image::Base64 {
             media_type: source.need_string("media_type")?,
             content: source.need_string("data")?,
         }),
-        _ => Err(RequestError::untranslatable("type", "is a picture that lies with this vendor")),
+        _ => Err(RequestError::untranslatable("type", "images stored at the vendor")),
     };
     read().map_err(|error| error.within("source"))
 }
 
-fn read_result(block: &Fields<'_>, limits: &RequestLimits) -> Result<Part, RequestError> {
+fn read_result(block: &JsonFields<'_>, limits: &RequestLimits) -> Result<RequestPart, RequestError> {
     let call = block.need_string("tool_use_id")?;
     let is_error = block.boolean("is_error")?;
     let Some(content) = block.get("content") else {
-        return Ok(Part::ToolResult { call, parts: Vec::new(), is_error });
+        return Ok(RequestPart::ToolResult { call, parts: Vec::new(), is_error });
     };
     let parts = read_parts(content, limits, |raw| {
-        let block = Fields::of_value(raw, limits)?;
+        let block = JsonFields::of_value(raw, limits)?;
         Ok(Some(match block.need_string("type")?.as_str() {
-            "text" => Part::Text(block.need_string("text")?),
-            "image" => Part::Image(read_image(&block, limits)?),
-            _ => return Err(RequestError::untranslatable("type", "is a block of this vendor's own")),
+            "text" => RequestPart::Text(block.need_string("text")?),
+            "image" => RequestPart::Image(read_image(&block, limits)?),
+            _ => return Err(RequestError::untranslatable("type", "vendor-specific content blocks")),
         }))
     });
-    Ok(Part::ToolResult { call, parts: parts.map_err(|error| error.within("content"))?, is_error })
+    Ok(RequestPart::ToolResult { call, parts: parts.map_err(|error| error.within("content"))?, is_error })
 }

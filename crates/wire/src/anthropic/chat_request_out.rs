@@ -1,19 +1,19 @@
 //! Writes a request from the dialect-neutral form.
 
-use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefinition, Turn};
+use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
 use bytes::BytesMut;
 use serde::Serialize;
 
 /// The output limit written for a caller that set none, because the vendor requires one.
-pub const USUAL_MAX_OUTPUT: u32 = 4_096;
+pub const DEFAULT_MAX_OUTPUT: u32 = 4_096;
 /// The vendor's scale ends at 1; other vendors allow up to 2.
-const HIGHEST_TEMPERATURE: f64 = 1.0;
+const MAX_TEMPERATURE: f64 = 1.0;
 
 /// Appends a request in this dialect.
 ///
-/// - Without an output limit, it writes [`USUAL_MAX_OUTPUT`].
+/// - Without an output limit, it writes [`DEFAULT_MAX_OUTPUT`].
 /// - A temperature above 1 is clamped to 1, and a number that JSON cannot represent is dropped.
 /// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools.
 /// - Images in assistant turns, tool calls in user turns, and anything but text and images in a tool result are
@@ -38,12 +38,12 @@ pub fn write_chat_request_for(
         out,
         &Body {
             model,
-            max_tokens: request.max_output.unwrap_or(USUAL_MAX_OUTPUT),
+            max_tokens: request.max_output.unwrap_or(DEFAULT_MAX_OUTPUT),
             system: System::of(&request.system),
             messages,
             tools: request.tools.iter().map(Tool::of).collect(),
             tool_choice: if has_tools { Choice::of(&request.tool_choice) } else { None },
-            temperature: finite(request.temperature).map(|degree| degree.min(HIGHEST_TEMPERATURE)),
+            temperature: finite(request.temperature).map(|degree| degree.min(MAX_TEMPERATURE)),
             top_p: finite(request.top_p),
             stop_sequences: &request.stop,
             stream: request.stream,
@@ -139,14 +139,14 @@ impl<'a> Message<'a> {
             Role::User => "user",
             Role::Assistant => "assistant",
         };
-        let parts = turn.parts.iter().filter_map(|part| Block::of(part, Place::Turn(turn.role)));
+        let parts = turn.parts.iter().filter_map(|part| Block::of(part, PartPosition::Turn(turn.role)));
         Ok(Self { role, content: parts.collect::<Result<_, _>>()? })
     }
 }
 
 /// The context of a part, which decides what types it may have.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum PartPosition {
     Turn(Role),
     Result,
 }
@@ -176,22 +176,24 @@ enum Block<'a> {
 
 impl<'a> Block<'a> {
     /// `None` for an empty text.
-    fn of(part: &'a Part, place: Place) -> Option<Result<Self, &'static str>> {
-        Some(match (part, place) {
-            (Part::Text(text), _) if text.is_empty() => return None,
-            (Part::Text(text), _) => Ok(Self::Text { text }),
-            (Part::Image(_), Place::Turn(Role::Assistant)) => Err("has a picture from the model"),
-            (Part::Image(image), _) => Ok(Self::Image { source: Source::of(image) }),
-            (Part::ToolCall(call), Place::Turn(Role::Assistant)) => {
+    fn of(part: &'a RequestPart, position: PartPosition) -> Option<Result<Self, &'static str>> {
+        Some(match (part, position) {
+            (RequestPart::Text(text), _) if text.is_empty() => return None,
+            (RequestPart::Text(text), _) => Ok(Self::Text { text }),
+            (RequestPart::Image(_), PartPosition::Turn(Role::Assistant)) => {
+                Err("images in assistant messages")
+            }
+            (RequestPart::Image(image), _) => Ok(Self::Image { source: Source::of(image) }),
+            (RequestPart::ToolCall(call), PartPosition::Turn(Role::Assistant)) => {
                 Ok(Self::ToolUse { id: &call.id, name: &call.name, input: &call.input })
             }
-            (Part::ToolCall(_), _) => Err("has a call that is not the model's"),
-            (Part::ToolResult { call, parts, is_error }, Place::Turn(Role::User)) => {
-                let content = parts.iter().filter_map(|part| Self::of(part, Place::Result));
+            (RequestPart::ToolCall(_), _) => Err("tool calls outside of assistant messages"),
+            (RequestPart::ToolResult { call, parts, is_error }, PartPosition::Turn(Role::User)) => {
+                let content = parts.iter().filter_map(|part| Self::of(part, PartPosition::Result));
                 let content: Result<Vec<Self>, _> = content.collect();
                 content.map(|content| Self::ToolResult { tool_use_id: call, content, is_error: *is_error })
             }
-            (Part::ToolResult { .. }, _) => Err("has a result of a tool where none can be"),
+            (RequestPart::ToolResult { .. }, _) => Err("tool results outside of user messages"),
         })
     }
 }

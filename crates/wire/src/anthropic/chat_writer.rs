@@ -1,37 +1,37 @@
 //! Writes a stream from dialect-neutral events.
 
-use super::refusal::ErrorReply;
+use super::error_response::AnthropicErrorBody;
 use super::write::{
     AnswerStart, write_block_start, write_block_stop, write_error_event, write_input_delta,
     write_message_delta, write_message_start, write_message_stop, write_text_delta, write_thinking_delta,
     write_thinking_start, write_tool_start,
 };
-use crate::Dialect;
+use crate::Vendor;
+use crate::api_error_kind::{ApiErrorKind, client_message};
 use crate::chat::{ChatEvent, Usage};
-use crate::refusal::{Refusal, client_message};
 use bytes::BytesMut;
 
 /// Writes a stream in this dialect, event by event.
 ///
 /// Usage is written at the start and at the end, as the vendor does; reports in between are kept for the end. Empty
-/// deltas and tool input outside a tool call write nothing. A failure is written as the refusal that the caller
+/// deltas and tool input outside a tool call write nothing. A failure is written as the API error that the caller
 /// receives for it, so that an error of the gateway does not look like an error of the caller.
 #[derive(Debug, Default)]
-pub struct ChatWriter {
+pub struct AnthropicChatWriter {
     usage: Usage,
     /// The index of the next block.
     next: usize,
-    open: Option<Open>,
+    open: Option<OpenBlock>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Open {
+enum OpenBlock {
     Thinking,
     Text,
     Call,
 }
 
-impl ChatWriter {
+impl AnthropicChatWriter {
     /// Creates a writer at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
@@ -47,28 +47,28 @@ impl ChatWriter {
             }
             ChatEvent::Thinking(text) | ChatEvent::Text(text) if text.is_empty() => {}
             ChatEvent::Thinking(text) => {
-                if self.open != Some(Open::Thinking) {
+                if self.open != Some(OpenBlock::Thinking) {
                     self.close(out);
                     write_thinking_start(out, self.next);
-                    self.open(Open::Thinking);
+                    self.open(OpenBlock::Thinking);
                 }
                 write_thinking_delta(out, self.index(), text);
             }
             ChatEvent::Text(text) => {
-                if self.open != Some(Open::Text) {
+                if self.open != Some(OpenBlock::Text) {
                     self.close(out);
                     write_block_start(out, self.next);
-                    self.open(Open::Text);
+                    self.open(OpenBlock::Text);
                 }
                 write_text_delta(out, self.index(), text);
             }
             ChatEvent::ToolCallStarted { id, name } => {
                 self.close(out);
                 write_tool_start(out, self.next, id, name);
-                self.open(Open::Call);
+                self.open(OpenBlock::Call);
             }
             ChatEvent::ToolInput(piece) => {
-                if self.open == Some(Open::Call) && !piece.is_empty() {
+                if self.open == Some(OpenBlock::Call) && !piece.is_empty() {
                     write_input_delta(out, self.index(), piece);
                 }
             }
@@ -79,14 +79,14 @@ impl ChatWriter {
                 write_message_stop(out);
             }
             ChatEvent::Failed { failure, message } => {
-                let refusal = Refusal::of_failure(failure.kind);
-                let message = client_message(Dialect::Anthropic, refusal, message);
-                write_error_event(out, &ErrorReply::new(refusal, &message, None));
+                let error_kind = ApiErrorKind::of_failure(failure.kind);
+                let message = client_message(Vendor::Anthropic, error_kind, message);
+                write_error_event(out, &AnthropicErrorBody::new(error_kind, &message, None));
             }
         }
     }
 
-    const fn open(&mut self, kind: Open) {
+    const fn open(&mut self, kind: OpenBlock) {
         self.open = Some(kind);
         self.next += 1;
     }

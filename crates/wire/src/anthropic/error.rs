@@ -1,6 +1,6 @@
 //! Classifies the vendor's errors.
 
-use crate::headers::retry_hint;
+use crate::headers::read_retry_after;
 use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use serde_json::Value;
 #[must_use]
 pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, body: &[u8]) -> Failure {
     let (failure, _) = read_error_body(status, body);
-    match retry_hint(header) {
+    match read_retry_after(header) {
         Some(wait) => failure.with_retry_after(wait),
         None => failure,
     }

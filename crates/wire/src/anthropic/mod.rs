@@ -5,8 +5,8 @@
 //! and failure. The writers for the gateway's own responses and for the simulated models are here too.
 //!
 //! If the model speaks another dialect, requests and answers are parsed completely into [`chat`](crate::chat)
-//! ([`read_chat_request`], [`read_chat_answer`], [`ChatReader`]) and written from it ([`write_chat_request`],
-//! [`write_chat_answer`], [`ChatWriter`]). Each documents what is lost in the conversion.
+//! ([`read_chat_request`], [`read_chat_answer`], [`AnthropicChatReader`]) and written from it ([`write_chat_request`],
+//! [`write_chat_answer`], [`AnthropicChatWriter`]). Each documents what is lost in the conversion.
 //!
 //! It does not validate what the vendor validates (blocks, tools, alternating roles), so that it need not track each
 //! new field. Clients drop stream events without a name and pass unknown names on to their users, so every event
@@ -19,8 +19,8 @@ mod chat_request;
 mod chat_request_out;
 mod chat_writer;
 mod error;
+mod error_response;
 mod models;
-mod refusal;
 mod request;
 mod stream;
 mod text;
@@ -33,19 +33,21 @@ mod tests;
 
 pub use answer::read_answer;
 pub use chat_answer::read_chat_answer;
-pub use chat_reader::ChatReader;
+pub use chat_reader::AnthropicChatReader;
 pub use chat_request::read_chat_request;
-pub use chat_request_out::{USUAL_MAX_OUTPUT, write_chat_request, write_chat_request_for};
-pub use chat_writer::ChatWriter;
+pub use chat_request_out::{DEFAULT_MAX_OUTPUT, write_chat_request, write_chat_request_for};
+pub use chat_writer::AnthropicChatWriter;
 pub use error::{read_error, read_error_message};
-pub use models::{CountHead, ModelEntry, read_count_request, write_count_answer, write_model, write_models};
-pub use refusal::{ErrorReply, error_code_of, error_type_of, status_of};
-pub use request::{RequestHead, read_request, with_model};
+pub use error_response::{AnthropicErrorBody, error_code_of, error_type_of, status_of};
+pub use models::{
+    AnthropicModelEntry, CountHead, read_count_request, write_count_answer, write_model, write_models,
+};
+pub use request::{MessagesHead, read_request, with_model};
 pub use stream::AnthropicStream;
 pub(crate) use stream::EventAccount;
 pub use text::{RequestText, TurnText, read_text};
 pub use write::{
-    Answer, AnswerStart, write_answer, write_block_start, write_block_stop, write_chat_answer, write_error,
-    write_error_event, write_message_delta, write_message_start, write_message_stop, write_ping,
+    AnswerStart, TextAnswer, write_answer, write_block_start, write_block_stop, write_chat_answer,
+    write_error, write_error_event, write_message_delta, write_message_start, write_message_stop, write_ping,
     write_text_delta,
 };

@@ -1,6 +1,6 @@
 //! The other endpoints of this dialect: token counting and the model list.
 
-use crate::fields::{Fields, each};
+use crate::fields::{JsonFields, each};
 use crate::json_out::put_json;
 use crate::request::{RequestLimits, check_text, read_model, span_of};
 use crate::request_error::RequestError;
@@ -23,12 +23,12 @@ pub struct CountHead {
 /// the text to count.
 pub fn read_count_request(body: &[u8], limits: &RequestLimits) -> Result<CountHead, RequestError> {
     let text = check_text(body, limits)?;
-    let fields = Fields::of_body(text, limits)?;
+    let fields = JsonFields::of_body(text, limits)?;
     let model = fields.need("model")?;
-    let messages = each(fields.need("messages")?, limits, |raw| Fields::of_value(raw, limits).map(drop));
+    let messages = each(fields.need("messages")?, limits, |raw| JsonFields::of_value(raw, limits).map(drop));
     let turns = messages.map_err(|error| error.within("messages"))?.len();
     if turns == 0 {
-        return Err(RequestError::wrong("messages", "must not be empty"));
+        return Err(RequestError::invalid("messages", "at least one message is required"));
     }
     Ok(CountHead { model: read_model(model)?, turns, model_span: span_of(model.get(), text) })
 }
@@ -44,7 +44,7 @@ pub fn write_count_answer(out: &mut BytesMut, input_tokens: u64) {
 
 /// An entry of the model list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModelEntry<'a> {
+pub struct AnthropicModelEntry<'a> {
     /// The name to use in requests.
     pub id: &'a str,
     /// The name for display.
@@ -62,20 +62,20 @@ struct Model<'a> {
     created_at: &'a str,
 }
 
-impl<'a> From<&ModelEntry<'a>> for Model<'a> {
-    fn from(entry: &ModelEntry<'a>) -> Self {
-        let ModelEntry { id, display_name, created_at } = *entry;
+impl<'a> From<&AnthropicModelEntry<'a>> for Model<'a> {
+    fn from(entry: &AnthropicModelEntry<'a>) -> Self {
+        let AnthropicModelEntry { id, display_name, created_at } = *entry;
         Self { kind: "model", id, display_name, created_at }
     }
 }
 
 /// Appends one model.
-pub fn write_model(out: &mut BytesMut, model: &ModelEntry<'_>) {
+pub fn write_model(out: &mut BytesMut, model: &AnthropicModelEntry<'_>) {
     put_json(out, &Model::from(model));
 }
 
 /// Appends the model list as a single page.
-pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
+pub fn write_models(out: &mut BytesMut, models: &[AnthropicModelEntry<'_>]) {
     #[derive(Serialize)]
     struct Page<'a> {
         data: Vec<Model<'a>>,

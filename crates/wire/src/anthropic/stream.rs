@@ -1,13 +1,14 @@
 //! Observes a stream that passes through, for its usage and its end.
 
-use super::answer::{Word, finish_of};
+use super::answer::finish_of;
 use super::error::read_error_body;
-use super::usage::UsageFields;
+use super::usage::AnthropicUsageFields;
 use super::write::{write_block_stop, write_message_delta, write_message_stop};
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use crate::content;
-use crate::reported::Reported;
+use crate::lenient::Lenient;
+use crate::request::CowStr;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{parse, unreadable};
 use bytes::BytesMut;
@@ -56,7 +57,7 @@ impl AnthropicStream {
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self {
-            sse: SseReader::new(limits).wanting_data_of(carries_account),
+            sse: SseReader::new(limits).with_data_filter(carries_account),
             account: EventAccount::default(),
         }
     }
@@ -65,7 +66,7 @@ impl AnthropicStream {
     /// This inspects the first and last byte of each event and does not parse it.
     #[must_use]
     pub fn checking_content(mut self) -> Self {
-        self.sse = self.sse.wanting_data_of(carries_account_or_content);
+        self.sse = self.sse.with_data_filter(carries_account_or_content);
         self.account.checks_content = true;
         self
     }
@@ -193,15 +194,15 @@ impl EventAccount {
     pub(crate) fn read(&mut self, name: &[u8], data: &[u8]) -> Result<StreamEvent, StreamError> {
         Ok(match name {
             name if self.checks_content && is_content(name) && !looks_like_object(data) => {
-                return Err(unreadable("content", "it is no object"));
+                return Err(unreadable("content", "not a JSON object"));
             }
             b"content_block_delta" => {
-                self.meter.note_event();
+                self.meter.record_event();
                 content::add_delta(&mut self.meter, data)
             }
             b"content_block_start" => {
                 self.begun = self.begun.saturating_add(1);
-                content::note_block(&mut self.meter, data);
+                content::record_block(&mut self.meter, data);
                 StreamEvent::Other
             }
             b"content_block_stop" => {
@@ -210,20 +211,20 @@ impl EventAccount {
             }
             b"message_start" => {
                 let start: MessageStart = parse("message_start", data)?;
-                let usage = start.message.usage.told();
-                self.usage = usage.map(|usage| usage.over(Usage::default())).unwrap_or_default();
+                let usage = start.message.usage.get();
+                self.usage = usage.map(|usage| usage.merge_over(Usage::default())).unwrap_or_default();
                 StreamEvent::Started(self.usage)
             }
             b"message_delta" => {
                 let delta: MessageDelta<'_> = parse("message_delta", data)?;
-                if let Some(usage) = delta.usage.told() {
-                    self.usage = usage.over(self.usage);
+                if let Some(usage) = delta.usage.get() {
+                    self.usage = usage.merge_over(self.usage);
                     if usage.has_output() {
                         self.has_output = true;
-                        self.meter.note_counted(self.usage.output);
+                        self.meter.record_vendor_count(self.usage.output);
                     }
                 }
-                if let Some(Word(name)) = delta.delta.stop_reason {
+                if let Some(CowStr(name)) = delta.delta.stop_reason {
                     self.finish = Some(finish_of(&name));
                 }
                 StreamEvent::Progress { usage: self.usage, finish: self.finish }
@@ -250,7 +251,7 @@ struct MessageStart {
 #[derive(Deserialize)]
 struct StartedMessage {
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<AnthropicUsageFields>,
 }
 
 #[derive(Deserialize)]
@@ -258,11 +259,11 @@ struct MessageDelta<'a> {
     #[serde(borrow)]
     delta: Delta<'a>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<AnthropicUsageFields>,
 }
 
 #[derive(Deserialize)]
 struct Delta<'a> {
     #[serde(borrow)]
-    stop_reason: Option<Word<'a>>,
+    stop_reason: Option<CowStr<'a>>,
 }

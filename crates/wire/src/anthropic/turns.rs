@@ -1,6 +1,6 @@
 //! Validates and counts the turns of a conversation without building them.
 
-use crate::request::Name;
+use crate::request::CowStr;
 use crate::request_error::RequestError;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -9,49 +9,54 @@ use std::fmt;
 /// Counts the turns. Returns an error that names the first invalid turn.
 pub(super) fn count_turns(messages: &RawValue) -> Result<usize, RequestError> {
     if !messages.get().starts_with('[') {
-        return Err(RequestError::wrong("messages", "must be a list"));
+        return Err(RequestError::invalid("messages", "Input should be a valid list"));
     }
-    let mut turns = Turns::default();
+    let mut turns = TurnCounter::default();
     let mut deserializer = serde_json::Deserializer::from_str(messages.get());
     if deserializer.deserialize_seq(&mut turns).is_err() {
         // The JSON is known to be valid, so an error without a recorded problem means that the turn is not an object.
-        let way = turns.way("");
-        return Err(turns.problem.unwrap_or_else(|| RequestError::wrong(way, "must be an object")));
+        let path = turns.path("");
+        return Err(turns
+            .problem
+            .unwrap_or_else(|| RequestError::invalid(path, "Input should be an object")));
     }
     if turns.count == 0 {
-        return Err(RequestError::wrong("messages", "must not be empty"));
+        return Err(RequestError::invalid("messages", "at least one message is required"));
     }
     Ok(turns.count)
 }
 
 #[derive(Default)]
-struct Turns {
+struct TurnCounter {
     /// Number of turns read, which is also the index of the turn being read.
     count: usize,
     problem: Option<RequestError>,
 }
 
-impl Turns {
-    fn way(&self, field: &str) -> String {
+impl TurnCounter {
+    fn path(&self, field: &str) -> String {
         let dot = if field.is_empty() { "" } else { "." };
         format!("messages.{}{dot}{field}", self.count)
     }
 
     fn check_turn(&self, role: Option<&RawValue>, content: Option<&RawValue>) -> Result<(), RequestError> {
-        let role = role.ok_or_else(|| RequestError::missing(self.way("role")))?;
+        let role = role.ok_or_else(|| RequestError::missing(self.path("role")))?;
         // The vendor decides which roles exist: newer models accept more than two.
         if !role.get().starts_with('"') || role.get() == "\"\"" {
-            return Err(RequestError::wrong(self.way("role"), "must be the name of a role"));
+            return Err(RequestError::invalid(self.path("role"), "Input should be a non-empty string"));
         }
-        let content = content.ok_or_else(|| RequestError::missing(self.way("content")))?;
+        let content = content.ok_or_else(|| RequestError::missing(self.path("content")))?;
         if !content.get().starts_with(['"', '[']) {
-            return Err(RequestError::wrong(self.way("content"), "must be a string or a list of blocks"));
+            return Err(RequestError::invalid(
+                self.path("content"),
+                "Input should be a valid string or a list of content blocks",
+            ));
         }
         Ok(())
     }
 }
 
-impl<'de> Visitor<'de> for &mut Turns {
+impl<'de> Visitor<'de> for &mut TurnCounter {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,16 +64,16 @@ impl<'de> Visitor<'de> for &mut Turns {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Turn(&mut *self))?.is_some() {
+        while list.next_element_seed(TurnSeed(&mut *self))?.is_some() {
             self.count += 1;
         }
         Ok(())
     }
 }
 
-struct Turn<'t>(&'t mut Turns);
+struct TurnSeed<'t>(&'t mut TurnCounter);
 
-impl<'de> DeserializeSeed<'de> for Turn<'_> {
+impl<'de> DeserializeSeed<'de> for TurnSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -76,7 +81,7 @@ impl<'de> DeserializeSeed<'de> for Turn<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Turn<'_> {
+impl<'de> Visitor<'de> for TurnSeed<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,8 +91,8 @@ impl<'de> Visitor<'de> for Turn<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let (mut role, mut content) = (None, None);
         let mut problem = None;
-        while let Some(name) = map.next_key::<Name<'de>>()? {
-            let place = match &*name.0 {
+        while let Some(name) = map.next_key::<CowStr<'de>>()? {
+            let slot = match &*name.0 {
                 "role" => &mut role,
                 "content" => &mut content,
                 _ => {
@@ -95,8 +100,8 @@ impl<'de> Visitor<'de> for Turn<'_> {
                     continue;
                 }
             };
-            if place.replace(map.next_value::<&RawValue>()?).is_some() {
-                problem = Some(RequestError::Duplicate { field: self.0.way(&name.0) });
+            if slot.replace(map.next_value::<&RawValue>()?).is_some() {
+                problem = Some(RequestError::Duplicate { field: self.0.path(&name.0) });
             }
         }
         let problem = problem.or_else(|| self.0.check_turn(role, content).err());

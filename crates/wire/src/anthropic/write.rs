@@ -1,8 +1,8 @@
 //! Writes answers, streams and errors in the vendor's format.
 
 use super::answer::name_of;
-use super::refusal::ErrorReply;
-use super::usage::UsageFields;
+use super::error_response::AnthropicErrorBody;
+use super::usage::AnthropicUsageFields;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, Usage};
 use crate::json_out::put_json;
 use bytes::{BufMut, BytesMut};
@@ -21,7 +21,7 @@ pub struct AnswerStart<'a> {
 
 /// A whole answer with one text block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer<'a> {
+pub struct TextAnswer<'a> {
     /// Its id, its model and its total usage.
     pub start: AnswerStart<'a>,
     /// The text of the answer.
@@ -31,7 +31,7 @@ pub struct Answer<'a> {
 }
 
 /// Appends the body of a whole answer.
-pub fn write_answer(out: &mut BytesMut, answer: &Answer<'_>) {
+pub fn write_answer(out: &mut BytesMut, answer: &TextAnswer<'_>) {
     let content = [Block::Text { text: answer.text }];
     put_json(out, &Message::new(&answer.start, &content, Some(name_of(answer.finish))));
 }
@@ -112,12 +112,12 @@ pub fn write_ping(out: &mut BytesMut) {
 }
 
 /// Appends the body of an error response.
-pub fn write_error(out: &mut BytesMut, reply: &ErrorReply<'_>) {
+pub fn write_error(out: &mut BytesMut, reply: &AnthropicErrorBody<'_>) {
     put_json(out, &Event::from(reply));
 }
 
 /// Appends the error event that ends a stream that cannot be completed. It must be written at an event boundary.
-pub fn write_error_event(out: &mut BytesMut, reply: &ErrorReply<'_>) {
+pub fn write_error_event(out: &mut BytesMut, reply: &AnthropicErrorBody<'_>) {
     put_event(out, "error", &Event::from(reply));
 }
 
@@ -137,7 +137,7 @@ enum Event<'a> {
     ContentBlockStart { index: usize, content_block: Block<'a> },
     ContentBlockDelta { index: usize, delta: BlockDelta<'a> },
     ContentBlockStop { index: usize },
-    MessageDelta { delta: MessageEnd<'a>, usage: UsageFields },
+    MessageDelta { delta: MessageEnd<'a>, usage: AnthropicUsageFields },
     MessageStop,
     Ping,
     Error { error: ErrorFields<'a>, request_id: Option<&'a str> },
@@ -153,7 +153,7 @@ struct Message<'a> {
     content: &'a [Block<'a>],
     stop_reason: Option<&'a str>,
     stop_sequence: Option<&'a str>,
-    usage: UsageFields,
+    usage: AnthropicUsageFields,
 }
 
 impl<'a> Message<'a> {
@@ -210,8 +210,8 @@ struct Details<'a> {
     error_code: &'a str,
 }
 
-impl<'a> From<&ErrorReply<'a>> for Event<'a> {
-    fn from(reply: &ErrorReply<'a>) -> Self {
+impl<'a> From<&AnthropicErrorBody<'a>> for Event<'a> {
+    fn from(reply: &AnthropicErrorBody<'a>) -> Self {
         let details = reply.error_code.map(|error_code| Details { error_code });
         let error = ErrorFields { kind: reply.error_type, message: reply.message, details };
         Self::Error { error, request_id: reply.request_id }

@@ -13,6 +13,6 @@ pub(super) fn missing(field: impl Into<String>) -> RequestError {
     RequestError::Missing { field: field.into() }
 }
 
-pub(super) fn wrong(field: impl Into<String>, problem: &'static str) -> RequestError {
-    RequestError::Wrong { field: field.into(), problem }
+pub(super) fn invalid(field: impl Into<String>, problem: &'static str) -> RequestError {
+    RequestError::Invalid { field: field.into(), problem }
 }

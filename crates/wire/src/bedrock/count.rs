@@ -1,11 +1,11 @@
 //! The CountTokens operation.
 
-use super::body::{missing, read_object, wrong};
+use super::body::{invalid, missing, read_object};
 use super::converse::read_chat_request;
+use super::error_response::json;
 use super::path::BedrockCall;
-use super::refusal::json;
 use crate::chat::ChatRequest;
-use crate::fields::Fields;
+use crate::fields::JsonFields;
 use crate::{RequestError, RequestLimits};
 use base64_simd::STANDARD as BASE64;
 use bytes::Bytes;
@@ -46,17 +46,17 @@ pub enum CountInput<'a> {
 
 /// Extracts the request to count without parsing it.
 pub fn read_count_input<'a>(body: &'a [u8], limits: &RequestLimits) -> Result<CountInput<'a>, RequestError> {
-    let fields = Fields::read(body, limits)?;
+    let fields = JsonFields::read(body, limits)?;
     let raw = fields.get("input").ok_or_else(|| missing("input"))?;
-    let problem = "must hold invokeModel with a body, or converse";
+    let problem = "Input should contain invokeModel with a body, or converse";
     let input: Option<InputFields<'_>> = read_object(raw);
     match input {
         Some(InputFields { invoke_model: Some(invoke), .. }) => BASE64
             .decode_to_vec(invoke.body)
             .map(CountInput::Invoke)
-            .map_err(|_| wrong("input.invokeModel.body", "must be base64")),
+            .map_err(|_| invalid("input.invokeModel.body", "Input should be valid base64")),
         Some(InputFields { converse: Some(converse), .. }) => Ok(CountInput::Converse(converse.get())),
-        _ => Err(wrong("input", problem)),
+        _ => Err(invalid("input", problem)),
     }
 }
 

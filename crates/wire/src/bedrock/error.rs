@@ -1,6 +1,6 @@
 //! Classifies the service's errors.
 
-use crate::retry_hint;
+use crate::read_retry_after;
 use seawall_core::failure::{BEDROCK, Failure, FailureKind};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
     if failure.kind == FailureKind::BadRequest && is_too_long(&read_error_message(body)) {
         failure = Failure { not_executed: failure.not_executed, ..Failure::of(FailureKind::TooLong) };
     }
-    match retry_hint(header) {
+    match read_retry_after(header) {
         Some(wait) => failure.with_retry_after(wait),
         None => failure,
     }

@@ -16,35 +16,36 @@ mod body;
 mod converse;
 mod count;
 mod error;
+mod error_response;
 mod frame;
 mod invoke;
 mod path;
-mod refusal;
 mod stream;
 
 #[cfg(test)]
 mod tests;
 
 pub use converse::{
-    ChatReader, ChatWriter, ConverseHead, ConverseStream, converse_within, read_chat_answer,
-    read_chat_request, read_converse_request, read_converse_usage, write_chat_answer, write_chat_request,
+    ConverseChatReader, ConverseChatWriter, ConverseHead, ConverseStream, converse_with_limit,
+    read_chat_answer, read_chat_request, read_converse_request, read_converse_usage, write_chat_answer,
+    write_chat_request,
 };
 pub use count::{CountInput, CountRequest, read_count_input, read_count_request, write_count};
 pub use error::{read_error, read_error_message};
+pub use error_response::{
+    NOT_READY, StreamKind, UNKNOWN_OPERATION, error_headers, error_name, error_status, final_error,
+    write_error, write_failure_frame,
+};
 pub use frame::{
     Frame, FrameEnding, FrameError, FrameKind, FrameLimits, FrameReader, write_event_frame,
     write_exception_frame,
 };
 pub use invoke::{
-    HEADER_PREFIX, INVOKE_CONTENT_TYPE, InvocationMetrics, InvokeBody, InvokeEvent, InvokeHead, InvokeHeader,
-    InvokeReader, InvokeStream, InvokeToSse, OpaqueHead, OpaqueStream, PASSED_RESPONSE_HEADERS,
-    STREAM_CONTENT_TYPE, SseToInvoke, invoke_to_messages, messages_to_invoke, opaque_not_taken,
+    FORWARDED_RESPONSE_HEADERS, HEADER_PREFIX, INVOKE_CONTENT_TYPE, InvocationMetrics, InvokeBody,
+    InvokeEvent, InvokeHead, InvokeHeader, InvokeReader, InvokeStream, InvokeToSse, OpaqueHead, OpaqueStream,
+    STREAM_CONTENT_TYPE, SseToInvoke, invoke_to_messages, messages_to_invoke, opaque_unsupported,
     read_invoke_body, read_invoke_request, read_opaque_usage, read_service_headers, read_usage_headers,
     usage_headers, write_chunk,
 };
 pub use path::{BedrockCall, BedrockOperation, PathError, decode as decode_path, read_path, write_path};
-pub use refusal::{
-    NOT_READY, StreamKind, UNKNOWN_OPERATION, final_refusal, refusal_headers, refusal_name, refusal_status,
-    write_error, write_failure_frame,
-};
 pub use stream::{BedrockStreamError, StreamEnding};

@@ -1,9 +1,9 @@
 //! The service's URL paths, which contain the model name.
 
-use crate::Refusal;
+use crate::ApiErrorKind;
 
 /// The service's maximum length of a model name.
-const LONGEST_MODEL: usize = 2048;
+const MAX_MODEL_LENGTH: usize = 2048;
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The operations of the service.
@@ -58,7 +58,7 @@ pub struct BedrockCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The path is none of the service's operations.
-    #[error("there is no such path")]
+    #[error("Unknown path")]
     Unknown,
     /// The model name is invalid.
     #[error("model: {problem}")]
@@ -69,12 +69,12 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// The refusal to return for this error.
+    /// The kind of API error to return for it.
     #[must_use]
-    pub const fn refusal(&self) -> Refusal {
+    pub const fn api_error_kind(&self) -> ApiErrorKind {
         match self {
-            Self::Unknown => Refusal::UnknownPath,
-            Self::Model { .. } => Refusal::Malformed,
+            Self::Unknown => ApiErrorKind::UnknownPath,
+            Self::Model { .. } => ApiErrorKind::Malformed,
         }
     }
 }
@@ -125,24 +125,24 @@ pub fn write_path(operation: BedrockOperation, model: &str) -> String {
 }
 
 fn read_model(encoded: &str) -> Result<String, PathError> {
-    let wrong = |problem| PathError::Model { problem };
-    if encoded.len() > 3 * LONGEST_MODEL {
-        return Err(wrong("must not be longer than 2048 bytes"));
+    let invalid = |problem| PathError::Model { problem };
+    if encoded.len() > 3 * MAX_MODEL_LENGTH {
+        return Err(invalid("String should have at most 2048 bytes"));
     }
-    let model = decode(encoded).ok_or_else(|| wrong("has a percent sign without two hexadecimal digits"))?;
+    let model = decode(encoded).ok_or_else(|| invalid("Invalid percent-encoding"))?;
     if model.is_empty() {
-        return Err(wrong("must not be empty"));
+        return Err(invalid("String should have at least 1 character"));
     }
-    if model.len() > LONGEST_MODEL {
-        return Err(wrong("must not be longer than 2048 bytes"));
+    if model.len() > MAX_MODEL_LENGTH {
+        return Err(invalid("String should have at most 2048 bytes"));
     }
     if !model.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/".contains(byte)) {
-        return Err(wrong("may have letters, digits and _ - . : / only"));
+        return Err(invalid("String should contain only letters, digits and _ - . : /"));
     }
     if model.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b"..")) {
-        return Err(wrong("must not have an empty part, . or .. between slashes"));
+        return Err(invalid("Path segments should not be empty, . or .."));
     }
-    String::from_utf8(model).map_err(|_| wrong("must be text"))
+    String::from_utf8(model).map_err(|_| invalid("Input should be valid UTF-8"))
 }
 
 /// Percent-decodes a path segment once; `None` if a percent sign is not followed by two hex digits.

@@ -13,7 +13,7 @@ pub enum BedrockStreamError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The payload of an event that carries content, usage or the ending does not have the expected shape.
-    #[error("{event} cannot be read: {problem}")]
+    #[error("invalid {event} event: {problem}")]
     Unreadable {
         /// The event type.
         event: &'static str,
@@ -35,13 +35,13 @@ pub enum StreamEnding {
 pub(super) fn failure_of(frame: &Frame<'_>) -> Option<(Failure, String)> {
     match frame.kind {
         FrameKind::Event(_) => None,
-        FrameKind::Exception(name) => Some((failure_in_stream(name), words_of(frame.payload))),
+        FrameKind::Exception(name) => Some((failure_in_stream(name), message_of(frame.payload))),
         FrameKind::Error { code, message } => Some((failure_in_stream(code), message.to_owned())),
     }
 }
 
 /// The error message of the service, or of the model behind it.
-fn words_of(payload: &[u8]) -> String {
+fn message_of(payload: &[u8]) -> String {
     let message = read_error_message(payload);
     if !message.is_empty() {
         return message;

@@ -11,7 +11,7 @@ mod request;
 
 pub use answer::{AnswerPart, ChatAnswer, ChatEvent};
 pub use json_text::JsonText;
-pub use request::{ChatRequest, Image, Part, Role, ToolCall, ToolChoice, ToolDefinition, Turn};
+pub use request::{ChatRequest, Image, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition, Turn};
 pub use seawall_core::money::Usage;
 
 use seawall_core::failure::Failure;

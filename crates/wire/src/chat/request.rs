@@ -40,7 +40,7 @@ impl ChatRequest {
         match self.max_output {
             Some(0) => Err(RequestError::untranslatable(
                 "max_tokens",
-                "is 0, which only fills a cache of Anthropic's",
+                "0 output tokens, which only fills Anthropic's prompt cache",
             )),
             limit => Ok(limit),
         }
@@ -48,7 +48,7 @@ impl ChatRequest {
 
     /// Appends content of one role. It is merged into the last turn if that has the same role; an empty list of parts
     /// adds nothing.
-    pub(crate) fn say(&mut self, role: Role, mut parts: Vec<Part>) {
+    pub(crate) fn push_parts(&mut self, role: Role, mut parts: Vec<RequestPart>) {
         match self.turns.last_mut() {
             Some(turn) if turn.role == role => turn.parts.append(&mut parts),
             _ if parts.is_empty() => {}
@@ -63,12 +63,12 @@ pub struct Turn {
     /// The role that wrote the content.
     pub role: Role,
     /// The content blocks, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<RequestPart>,
 }
 
 /// One content block of a turn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum RequestPart {
     /// Plain text.
     Text(String),
     /// An image.
@@ -103,13 +103,13 @@ pub enum Image {
 impl Image {
     /// Reads an image URL, including `data:` URLs with inline content. A `data:` URL that is not base64 is refused,
     /// because no other dialect could carry it.
-    pub(crate) fn at(url: String) -> Result<Self, RequestError> {
+    pub(crate) fn from_url(url: String) -> Result<Self, RequestError> {
         let Some(data) = url.strip_prefix("data:") else { return Ok(Self::Url(url)) };
         match data.split_once(";base64,") {
             Some((media_type, content)) => {
                 Ok(Self::Base64 { media_type: media_type.to_owned(), content: content.to_owned() })
             }
-            None => Err(RequestError::untranslatable("url", "is a picture that is here and not in base64")),
+            None => Err(RequestError::untranslatable("url", "data URLs without base64")),
         }
     }
 }

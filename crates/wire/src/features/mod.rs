@@ -8,19 +8,19 @@
 //! a tool result or wherever else a vendor reads one. Values that are plain data to a vendor (schemas, tool arguments)
 //! are skipped. A body that cannot be walked counts as one that references a document.
 
+mod scalar;
 mod source;
-mod text;
 
-pub(crate) use text::{Served, Text, served_as};
+pub(crate) use scalar::{LenientScalar, ServiceOption, parse_service_option};
 
-use crate::fields::Fields;
-use crate::request::{READ_BEFORE, RequestLimits};
+use crate::fields::JsonFields;
+use crate::request::{ALREADY_CHECKED, RequestLimits};
 use crate::request_error::RequestError;
-use seawall_core::money::{AskedPricing, PriceDimension, Surcharge};
+use seawall_core::money::{PriceDimension, RequestedPricing, Surcharge};
 use seawall_core::untracked::{USUAL_TOOL_USES, UntrackedInput};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use source::Source;
+use source::MediaSource;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -30,11 +30,11 @@ pub struct RequestFeatures {
     /// Input whose token count is not bounded by the size of the body.
     pub untracked: UntrackedInput,
     /// Options that change the price.
-    pub pricing: AskedPricing,
+    pub pricing: RequestedPricing,
 }
 
 /// Whether a field of this name may be such a feature, at any position.
-fn stands_out(name: &[u8]) -> bool {
+fn may_be_feature(name: &[u8]) -> bool {
     matches!(
         name,
         b"source"
@@ -117,8 +117,8 @@ pub fn may_have_features(json: &[u8]) -> bool {
     while let Some(quote) = json.get(at..).and_then(|rest| memchr::memchr(b'"', rest)) {
         let Some((text, behind)) = string_at(json, at + quote + 1) else { return true };
         at = behind;
-        let Some(value) = value_behind(json, at) else { continue };
-        if stands_out(text) {
+        let Some(value) = value_offset(json, at) else { continue };
+        if may_be_feature(text) {
             return true;
         }
         if text == b"type" && json.get(value) == Some(&b'"') {
@@ -145,7 +145,7 @@ fn string_at(json: &[u8], start: usize) -> Option<(&[u8], usize)> {
 }
 
 /// The offset of a field's value, if the string that ends here is a field name.
-fn value_behind(json: &[u8], at: usize) -> Option<usize> {
+fn value_offset(json: &[u8], at: usize) -> Option<usize> {
     let skip = |at: usize| {
         let blank = json.get(at..)?.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         Some(at + blank)
@@ -160,16 +160,16 @@ fn value_behind(json: &[u8], at: usize) -> Option<usize> {
 /// Reads the cost features of a body of any dialect.
 pub fn read_features(body: &[u8], limits: &RequestLimits) -> Result<RequestFeatures, RequestError> {
     let mut features = RequestFeatures::default();
-    read_top(&Fields::read(body, limits)?, &mut features)?;
+    read_top(&JsonFields::read(body, limits)?, &mut features)?;
     Ok(features)
 }
 
-fn read_top(fields: &Fields<'_>, features: &mut RequestFeatures) -> Result<(), RequestError> {
+fn read_top(fields: &JsonFields<'_>, features: &mut RequestFeatures) -> Result<(), RequestError> {
     let RequestFeatures { untracked, pricing } = features;
     let has = |names: &[&str]| names.iter().any(|name| fields.has(name));
-    untracked.continues |= has(&["previous_response_id", "conversation", "thread"]);
+    untracked.continues_response |= has(&["previous_response_id", "conversation", "thread"]);
     // An object references a prompt stored at the vendor; a string is the prompt itself.
-    untracked.continues |= fields.get("prompt").is_some_and(|raw| raw.get().starts_with('{'));
+    untracked.continues_response |= fields.get("prompt").is_some_and(|raw| raw.get().starts_with('{'));
     untracked.cached_context |= has(&["cached_content", "cachedContent"]);
     for connector in
         ["mcp_servers", "container", "web_search_options", "search_parameters", "data_sources", "plugins"]
@@ -184,21 +184,21 @@ fn read_top(fields: &Fields<'_>, features: &mut RequestFeatures) -> Result<(), R
     }
     for field in [PriceDimension::Tier, PriceDimension::Speed, PriceDimension::Geography] {
         if let Some(value) = fields.string(field.name())? {
-            ask_for(pricing, field, &value);
+            request_option(pricing, field, &value);
         }
     }
     for (field, part, dimension) in [
         ("serviceTier", "type", PriceDimension::Tier),
         ("performanceConfig", "latency", PriceDimension::Latency),
     ] {
-        if let Some(value) = fields.object(field, &READ_BEFORE)? {
-            ask_for(pricing, dimension, &value.string(part)?.unwrap_or_default());
+        if let Some(value) = fields.object(field, &ALREADY_CHECKED)? {
+            request_option(pricing, dimension, &value.string(part)?.unwrap_or_default());
         }
     }
     for (name, raw) in fields.iter() {
         match name {
             "additionalModelRequestFields" | "extra_body" => {
-                let Ok(inner) = Fields::of_value(raw, &READ_BEFORE) else { continue };
+                let Ok(inner) = JsonFields::of_value(raw, &ALREADY_CHECKED) else { continue };
                 read_top(&inner, &mut *features)?;
             }
             _ if is_data(name) => {}
@@ -209,7 +209,7 @@ fn read_top(fields: &Fields<'_>, features: &mut RequestFeatures) -> Result<(), R
 }
 
 /// Records that the request asks for a service option that has its own price.
-pub(crate) fn ask_for(pricing: &mut AskedPricing, dimension: PriceDimension, value: &str) {
+pub(crate) fn request_option(pricing: &mut RequestedPricing, dimension: PriceDimension, value: &str) {
     match (is_base_price(value), Surcharge::parse(value)) {
         (true, _) => pricing.service = pricing.service.with(dimension, None),
         (false, Ok(surcharge)) => pricing.service = pricing.service.with(dimension, Some(surcharge)),
@@ -257,9 +257,9 @@ fn is_data(name: &str) -> bool {
 fn walk(raw: &RawValue, name: &str, features: &mut RequestFeatures) {
     let is_tool = name == "tools";
     let mut json = serde_json::Deserializer::from_str(raw.get());
-    let value = Value { name, is_tool, features: &mut *features };
+    let value = ValueWalker { name, is_tool, features: &mut *features };
     if value.deserialize(&mut json).is_err() {
-        features.untracked.named_documents = features.untracked.named_documents.saturating_add(1);
+        features.untracked.referenced_documents = features.untracked.referenced_documents.saturating_add(1);
     }
 }
 
@@ -268,13 +268,13 @@ fn add_uses(untracked: &mut UntrackedInput, uses: u64) {
 }
 
 /// Walks any value; carries the name of the field that holds it.
-struct Value<'f, 'n> {
+struct ValueWalker<'f, 'n> {
     name: &'n str,
     is_tool: bool,
     features: &'f mut RequestFeatures,
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
+impl<'de> DeserializeSeed<'de> for ValueWalker<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
@@ -282,7 +282,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_, '_> {
+impl<'de> Visitor<'de> for ValueWalker<'_, '_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -315,65 +315,65 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let Self { name, is_tool, features } = self;
-        while list.next_element_seed(Value { name, is_tool, features: &mut *features })?.is_some() {}
+        while list.next_element_seed(ValueWalker { name, is_tool, features: &mut *features })?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { name, is_tool, features } = self;
-        let mut thing = Thing { name, ..Thing::default() };
-        while let Some(key) = map.next_key::<Text<'de>>()? {
+        let mut object = FeatureObject { name, ..FeatureObject::default() };
+        while let Some(key) = map.next_key::<LenientScalar<'de>>()? {
             let key = key.text.unwrap_or_default();
             match &*key {
-                "type" => thing.kind = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
-                "format" => thing.format = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
+                "type" => object.kind = map.next_value::<LenientScalar<'de>>()?.text.unwrap_or_default(),
+                "format" => object.format = map.next_value::<LenientScalar<'de>>()?.text.unwrap_or_default(),
                 "ttl" => {
-                    let ttl = map.next_value::<Text<'de>>()?.text;
+                    let ttl = map.next_value::<LenientScalar<'de>>()?.text;
                     features.pricing.long_cache |= ttl.is_some_and(|ttl| ttl != "5m");
                 }
-                "max_uses" => thing.max_uses = map.next_value::<Text<'de>>()?.number,
-                "file_id" => thing.has_file_id = map.next_value::<Text<'de>>()?.text.is_some(),
+                "max_uses" => object.max_uses = map.next_value::<LenientScalar<'de>>()?.number,
+                "file_id" => object.has_file_id = map.next_value::<LenientScalar<'de>>()?.text.is_some(),
                 "systemTool" => {
                     map.next_value::<IgnoredAny>()?;
                     add_uses(&mut features.untracked, USUAL_TOOL_USES);
                 }
                 "source" | "image_url" | "file" => {
-                    let source = map.next_value::<Source<'de>>()?;
+                    let source = map.next_value::<MediaSource<'de>>()?;
                     let is_image = key == "image_url";
                     // In a search result, `source` is a string with the name of its page, not a reference.
                     if is_image || !source.is_text {
-                        thing.sources.push((is_image, source));
+                        object.sources.push((is_image, source));
                     }
                 }
                 "video_url" | "audio_url" | "file_url" => {
                     map.next_value::<IgnoredAny>()?;
-                    features.untracked.named_documents += 1;
+                    features.untracked.referenced_documents += 1;
                 }
                 key if is_data(key) => drop(map.next_value::<IgnoredAny>()?),
-                key => map.next_value_seed(Value {
+                key => map.next_value_seed(ValueWalker {
                     name: key,
                     is_tool: key == "tools",
                     features: &mut *features,
                 })?,
             }
         }
-        thing.count(is_tool, &mut features.untracked);
+        object.count(is_tool, &mut features.untracked);
         Ok(())
     }
 }
 
 /// An object that may be an image, a document or a tool.
 #[derive(Default)]
-struct Thing<'a, 'n> {
+struct FeatureObject<'a, 'n> {
     name: &'n str,
     kind: Cow<'a, str>,
     format: Cow<'a, str>,
     max_uses: Option<u64>,
     has_file_id: bool,
-    sources: Vec<(bool, Source<'a>)>,
+    sources: Vec<(bool, MediaSource<'a>)>,
 }
 
-impl Thing<'_, '_> {
+impl FeatureObject<'_, '_> {
     fn count(&self, is_tool: bool, untracked: &mut UntrackedInput) {
         if is_tool {
             return self.count_tool(untracked);
@@ -385,7 +385,7 @@ impl Thing<'_, '_> {
         let is_file =
             matches!(&*self.kind, "container_upload" | "input_file" | "file" | "input_image" | "image_file");
         if self.has_file_id && is_file {
-            untracked.named_documents = untracked.named_documents.saturating_add(1);
+            untracked.referenced_documents = untracked.referenced_documents.saturating_add(1);
         }
     }
 

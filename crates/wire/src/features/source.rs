@@ -1,6 +1,6 @@
 //! The sources of images and documents in a request, and the size that their bytes reveal.
 
-use super::text::Text;
+use super::scalar::LenientScalar;
 use base64_simd::STANDARD as BASE64;
 use seawall_core::media::ImageSize;
 use seawall_core::untracked::{MAX_PAGES, UntrackedInput};
@@ -11,17 +11,17 @@ use std::fmt;
 
 /// The source of an image or document.
 #[derive(Default)]
-pub(super) struct Source<'a> {
+pub(super) struct MediaSource<'a> {
     /// Inline content in base64.
     pub(super) data: Option<Cow<'a, str>>,
     pub(super) media_type: Cow<'a, str>,
     /// Whether the content is only referenced (URL, file id, S3 location), so that its size is unknown.
-    pub(super) is_named: bool,
+    pub(super) is_reference: bool,
     /// Whether the source is a string instead of an object.
     pub(super) is_text: bool,
 }
 
-impl<'de> Deserialize<'de> for Source<'de> {
+impl<'de> Deserialize<'de> for MediaSource<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
         json.deserialize_any(SourceVisitor)
     }
@@ -30,44 +30,46 @@ impl<'de> Deserialize<'de> for Source<'de> {
 struct SourceVisitor;
 
 impl<'de> Visitor<'de> for SourceVisitor {
-    type Value = Source<'de>;
+    type Value = MediaSource<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a source")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Source<'de>, E> {
-        Ok(Source { is_text: true, ..Source::of_url(Cow::Borrowed(text)) })
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<MediaSource<'de>, E> {
+        Ok(MediaSource { is_text: true, ..MediaSource::of_url(Cow::Borrowed(text)) })
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Source<'de>, E> {
-        Ok(Source { is_text: true, ..Source::of_url(Cow::Owned(text.to_owned())) })
+    fn visit_str<E>(self, text: &str) -> Result<MediaSource<'de>, E> {
+        Ok(MediaSource { is_text: true, ..MediaSource::of_url(Cow::Owned(text.to_owned())) })
     }
 
-    fn visit_unit<E>(self) -> Result<Source<'de>, E> {
-        Ok(Source::default())
+    fn visit_unit<E>(self) -> Result<MediaSource<'de>, E> {
+        Ok(MediaSource::default())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Source<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<MediaSource<'de>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Source::default())
+        Ok(MediaSource::default())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Source<'de>, A::Error> {
-        let mut source = Source::default();
-        while let Some(key) = map.next_key::<Text<'de>>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MediaSource<'de>, A::Error> {
+        let mut source = MediaSource::default();
+        while let Some(key) = map.next_key::<LenientScalar<'de>>()? {
             match &*key.text.unwrap_or_default() {
-                "data" | "bytes" => source.data = map.next_value::<Text<'de>>()?.text,
+                "data" | "bytes" => source.data = map.next_value::<LenientScalar<'de>>()?.text,
                 "url" | "file_data" => {
-                    let Some(url) = map.next_value::<Text<'de>>()?.text else { continue };
-                    let named = source.is_named;
-                    source = Source::of_url(url);
-                    source.is_named |= named;
+                    let Some(url) = map.next_value::<LenientScalar<'de>>()?.text else { continue };
+                    let named = source.is_reference;
+                    source = MediaSource::of_url(url);
+                    source.is_reference |= named;
                 }
-                "media_type" => source.media_type = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
+                "media_type" => {
+                    source.media_type = map.next_value::<LenientScalar<'de>>()?.text.unwrap_or_default()
+                }
                 "file_id" | "s3Location" | "uri" => {
                     map.next_value::<IgnoredAny>()?;
-                    source.is_named = true;
+                    source.is_reference = true;
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -76,10 +78,12 @@ impl<'de> Visitor<'de> for SourceVisitor {
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> MediaSource<'a> {
     /// Reads a URL: a `data:` URL is inline content, any other URL is a reference.
     pub(super) fn of_url(url: Cow<'a, str>) -> Self {
-        let Some(rest) = url.strip_prefix("data:") else { return Self { is_named: true, ..Self::default() } };
+        let Some(rest) = url.strip_prefix("data:") else {
+            return Self { is_reference: true, ..Self::default() };
+        };
         let comma = rest.find(',').map_or(url.len(), |comma| comma + "data:,".len());
         let media_type = rest.split([';', ',']).next().unwrap_or_default().to_owned().into();
         let data = match url {
@@ -91,8 +95,8 @@ impl<'a> Source<'a> {
 
     pub(super) fn count(&self, is_image: bool, format: &str, untracked: &mut UntrackedInput) {
         match (&self.data, is_image) {
-            _ if self.is_named && is_image => untracked.named_images += 1,
-            _ if self.is_named => untracked.named_documents += 1,
+            _ if self.is_reference && is_image => untracked.referenced_images += 1,
+            _ if self.is_reference => untracked.referenced_documents += 1,
             (None, _) => {}
             (Some(data), true) => {
                 untracked.images.push(image_size(data));

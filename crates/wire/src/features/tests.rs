@@ -1,9 +1,9 @@
-use super::{RequestFeatures, Text, may_have_features, read_features};
+use super::{LenientScalar, RequestFeatures, may_have_features, read_features};
 use crate::RequestLimits;
 use base64_simd::STANDARD as BASE64;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::media::ImageSize;
-use seawall_core::money::{AskedPricing, PriceDimension, ServiceLevel, Surcharge};
+use seawall_core::money::{PriceDimension, RequestedPricing, ServiceLevel, Surcharge};
 use seawall_core::untracked::{MAX_PAGES, UntrackedInput};
 use serde_json::{Value, json};
 
@@ -56,8 +56,8 @@ fn an_ordinary_request_is_looked_at_once_and_has_nothing() {
 
 #[test]
 fn what_is_only_named_is_found_in_every_dialect() {
-    let image = UntrackedInput { named_images: 1, ..UntrackedInput::default() };
-    let document = UntrackedInput { named_documents: 1, ..UntrackedInput::default() };
+    let image = UntrackedInput { referenced_images: 1, ..UntrackedInput::default() };
+    let document = UntrackedInput { referenced_documents: 1, ..UntrackedInput::default() };
     for (part, expected) in [
         (json!({"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}), &image),
         (json!({"type": "image", "source": {"type": "file", "file_id": "f"}}), &image),
@@ -154,7 +154,7 @@ fn tools_of_the_vendor_are_told_from_those_of_the_caller() {
     ] {
         assert_eq!(untracked(&body).tool_uses, Some(5), "{body}");
     }
-    assert!(untracked(&json!({"messages": [], "previous_response_id": "r"})).continues);
+    assert!(untracked(&json!({"messages": [], "previous_response_id": "r"})).continues_response);
     assert!(untracked(&json!({"messages": [], "cached_content": "c"})).cached_context);
 }
 
@@ -180,7 +180,11 @@ fn what_changes_the_price_is_read_by_its_dimension() {
             level(PriceDimension::Speed, Some(Surcharge::Fast)),
         ),
     ] {
-        assert_eq!(pricing(body.clone()), AskedPricing { service, ..AskedPricing::default() }, "{body}");
+        assert_eq!(
+            pricing(body.clone()),
+            RequestedPricing { service, ..RequestedPricing::default() },
+            "{body}"
+        );
     }
     assert_eq!(pricing(json!({"service_tier": "gold"})).unknown.as_deref(), Some("service_tier: gold"));
     let cached = |ttl: &str| {
@@ -198,7 +202,7 @@ proptest! {
         let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
         prop_assert!(!may_have_features(body.as_bytes()));
         let quoted = json!(text).to_string();
-        let read: Text<'_> = serde_json::from_str(&quoted).unwrap();
+        let read: LenientScalar<'_> = serde_json::from_str(&quoted).unwrap();
         prop_assert_eq!(read.text.as_deref(), Some(text.as_str()));
     }
 }

@@ -1,12 +1,12 @@
 //! Converts a whole answer to and from the dialect-neutral form.
 
-use super::answer::{UsageFields, Word, finish_of, name_of, refused};
+use super::answer::{OpenAiUsageFields, as_refusal, finish_of, name_of};
 use super::messages::input_of;
 use crate::answer_error::AnswerError;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, ToolCall};
 use crate::json_out::put_json;
-use crate::reported::Reported;
-use crate::request::DEEPEST_INPUT;
+use crate::lenient::Lenient;
+use crate::request::{CowStr, MAX_INPUT_DEPTH};
 use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -17,23 +17,24 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
     let answer: Body<'_> =
         serde_json::from_slice(body).map_err(|error| AnswerError::unreadable(&error.to_string()))?;
     let Some(choice) = answer.choices.into_iter().next() else {
-        return Err(AnswerError::unreadable("it has no choice"));
+        return Err(AnswerError::unreadable("there are no choices"));
     };
     let Message { content, refusal, tool_calls } = choice.message;
-    let mut finish = choice.finish_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name));
-    let words =
-        |word: Option<Word<'_>>| word.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
-    let refusal = words(refusal);
+    let mut finish = choice.finish_reason.map_or(FinishReason::Other, |CowStr(name)| finish_of(&name));
+    let non_empty =
+        |word: Option<CowStr<'_>>| word.map(|CowStr(text)| text.into_owned()).filter(|text| !text.is_empty());
+    let refusal = non_empty(refusal);
     if refusal.is_some() {
-        finish = refused(finish);
+        finish = as_refusal(finish);
     }
-    let mut parts: Vec<_> = words(content).into_iter().chain(refusal).map(AnswerPart::Text).collect();
+    let mut parts: Vec<_> = non_empty(content).into_iter().chain(refusal).map(AnswerPart::Text).collect();
     for Call { id, function } in tool_calls.unwrap_or_default() {
         let input = input_of(
-            function.arguments.map(|Word(text)| text.into_owned()).unwrap_or_default(),
-            DEEPEST_INPUT,
+            function.arguments.map(|CowStr(text)| text.into_owned()).unwrap_or_default(),
+            MAX_INPUT_DEPTH,
         );
-        let input = input.ok_or_else(|| AnswerError::unreadable("the arguments of a call are no object"))?;
+        let input =
+            input.ok_or_else(|| AnswerError::unreadable("the arguments of a tool call are not an object"))?;
         parts.push(AnswerPart::ToolCall(ToolCall {
             id: id.into_owned(),
             name: function.name.into_owned(),
@@ -41,7 +42,7 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
         }));
     }
     let (id, model) = (answer.id.into_owned(), answer.model.into_owned());
-    let usage = answer.usage.told().map(UsageFields::read).unwrap_or_default();
+    let usage = answer.usage.get().map(OpenAiUsageFields::read).unwrap_or_default();
     Ok(ChatAnswer { id, model, parts, finish, usage })
 }
 
@@ -86,7 +87,7 @@ struct Body<'a> {
     #[serde(borrow)]
     choices: Vec<Choice<'a>>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<OpenAiUsageFields>,
 }
 
 #[derive(Deserialize)]
@@ -94,15 +95,15 @@ struct Choice<'a> {
     #[serde(borrow)]
     message: Message<'a>,
     #[serde(borrow)]
-    finish_reason: Option<Word<'a>>,
+    finish_reason: Option<CowStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
-    content: Option<Word<'a>>,
+    content: Option<CowStr<'a>>,
     #[serde(borrow)]
-    refusal: Option<Word<'a>>,
+    refusal: Option<CowStr<'a>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<Call<'a>>>,
 }
@@ -120,7 +121,7 @@ struct Function<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
-    arguments: Option<Word<'a>>,
+    arguments: Option<CowStr<'a>>,
 }
 
 #[derive(Serialize)]
@@ -130,7 +131,7 @@ struct BodyOut<'a> {
     created: u64,
     model: &'a str,
     choices: [ChoiceOut<'a>; 1],
-    usage: UsageFields,
+    usage: OpenAiUsageFields,
 }
 
 #[derive(Serialize)]

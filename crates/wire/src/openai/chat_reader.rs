@@ -1,11 +1,12 @@
 //! Parses a stream for conversion to another dialect.
 
-use super::answer::{UsageFields, Word, finish_of, refused};
+use super::answer::{OpenAiUsageFields, as_refusal, finish_of};
 use super::error::failure_of;
 use super::stream::is_done;
 use crate::answer_error::StreamError;
 use crate::chat::{ChatEvent, FinishReason, Usage};
-use crate::reported::Reported;
+use crate::lenient::Lenient;
+use crate::request::CowStr;
 use crate::sse::{SseLimits, SseReader};
 use crate::stream::{feed_events, parse, unreadable};
 use serde::Deserialize;
@@ -20,7 +21,7 @@ use serde_json::Value;
 ///   call without an id gets one derived from its index.
 /// - `Finished` is emitted when the vendor sends `[DONE]`. Anything after that, or after a failure, is ignored.
 #[derive(Debug)]
-pub struct ChatReader {
+pub struct OpenAiChatReader {
     sse: SseReader,
     failed: Option<StreamError>,
     state: State,
@@ -38,7 +39,7 @@ struct State {
     call: Option<u64>,
 }
 
-impl ChatReader {
+impl OpenAiChatReader {
     /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
@@ -72,7 +73,7 @@ impl State {
         }
         if is_done(data) {
             if !self.has_begun {
-                return Err(unreadable("chunk", "the stream ends before it begins"));
+                return Err(unreadable("chunk", "[DONE] came before the first chunk"));
             }
             self.is_over = true;
             on_event(ChatEvent::Finished(self.finish()));
@@ -88,14 +89,15 @@ impl State {
         }
         if !self.has_begun && (!chunk.choices.is_empty() || !chunk.usage.is_absent()) {
             self.has_begun = true;
-            let owned = |word: Option<Word<'_>>| word.map(|Word(word)| word.into_owned()).unwrap_or_default();
+            let owned =
+                |word: Option<CowStr<'_>>| word.map(|CowStr(word)| word.into_owned()).unwrap_or_default();
             let (id, model) = (owned(chunk.id), owned(chunk.model));
             on_event(ChatEvent::Started { id, model, usage: Usage::default() });
         }
         if let Some(choice) = chunk.choices.into_iter().find(|choice| choice.index.unwrap_or(0) == 0) {
             self.read_choice(choice, on_event)?;
         }
-        if let Some(usage) = chunk.usage.told() {
+        if let Some(usage) = chunk.usage.get() {
             on_event(ChatEvent::Usage(usage.read()));
         }
         Ok(())
@@ -107,20 +109,20 @@ impl State {
         on_event: &mut impl FnMut(ChatEvent),
     ) -> Result<(), StreamError> {
         let delta = choice.delta.unwrap_or_default();
-        let refusal = words(delta.refusal);
+        let refusal = non_empty(delta.refusal);
         self.has_refused |= refusal.is_some();
-        if let Some(thought) = words(delta.reasoning_content).or_else(|| words(delta.reasoning)) {
+        if let Some(thought) = non_empty(delta.reasoning_content).or_else(|| non_empty(delta.reasoning)) {
             self.call = None;
             on_event(ChatEvent::Thinking(thought));
         }
-        for text in words(delta.content).into_iter().chain(refusal) {
+        for text in non_empty(delta.content).into_iter().chain(refusal) {
             self.call = None;
             on_event(ChatEvent::Text(text));
         }
         for piece in delta.tool_calls.unwrap_or_default() {
             self.read_call(piece, on_event)?;
         }
-        if let Some(Word(name)) = choice.finish_reason {
+        if let Some(CowStr(name)) = choice.finish_reason {
             self.finish = Some(finish_of(&name));
         }
         Ok(())
@@ -128,29 +130,29 @@ impl State {
 
     fn read_call(
         &mut self,
-        piece: CallPiece<'_>,
+        piece: ToolCallDelta<'_>,
         on_event: &mut impl FnMut(ChatEvent),
     ) -> Result<(), StreamError> {
         let function = piece.function.unwrap_or_default();
-        let id = words(piece.id);
+        let id = non_empty(piece.id);
         // Some servers omit the index; in that case a new id starts a call.
-        let place = match (piece.index, &id, self.call) {
-            (Some(place), _, _) | (None, None, Some(place)) => place,
+        let index = match (piece.index, &id, self.call) {
+            (Some(index), _, _) | (None, None, Some(index)) => index,
             (None, _, _) => self.calls,
         };
-        if self.call != Some(place) {
-            if place < self.calls {
-                return Err(unreadable("chunk", "a call goes on after something else has begun"));
+        if self.call != Some(index) {
+            if index < self.calls {
+                return Err(unreadable("chunk", "a tool call continues after other content has started"));
             }
-            let Some(name) = words(function.name) else {
-                return Err(unreadable("chunk", "a call begins without a name"));
+            let Some(name) = non_empty(function.name) else {
+                return Err(unreadable("chunk", "a tool call starts without a name"));
             };
-            let id = id.unwrap_or_else(|| format!("call_{place}"));
-            self.call = Some(place);
-            self.calls = place.saturating_add(1);
+            let id = id.unwrap_or_else(|| format!("call_{index}"));
+            self.call = Some(index);
+            self.calls = index.saturating_add(1);
             on_event(ChatEvent::ToolCallStarted { id, name });
         }
-        if let Some(input) = words(function.arguments) {
+        if let Some(input) = non_empty(function.arguments) {
             on_event(ChatEvent::ToolInput(input));
         }
         Ok(())
@@ -158,24 +160,24 @@ impl State {
 
     fn finish(&self) -> FinishReason {
         let finish = self.finish.unwrap_or(FinishReason::Other);
-        if self.has_refused { refused(finish) } else { finish }
+        if self.has_refused { as_refusal(finish) } else { finish }
     }
 }
 
-fn words(word: Option<Word<'_>>) -> Option<String> {
-    word.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty())
+fn non_empty(word: Option<CowStr<'_>>) -> Option<String> {
+    word.map(|CowStr(text)| text.into_owned()).filter(|text| !text.is_empty())
 }
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
-    id: Option<Word<'a>>,
+    id: Option<CowStr<'a>>,
     #[serde(borrow)]
-    model: Option<Word<'a>>,
+    model: Option<CowStr<'a>>,
     #[serde(borrow, default)]
     choices: Vec<Choice<'a>>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<OpenAiUsageFields>,
     error: Option<Value>,
 }
 
@@ -185,37 +187,37 @@ struct Choice<'a> {
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
-    finish_reason: Option<Word<'a>>,
+    finish_reason: Option<CowStr<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 struct Delta<'a> {
     #[serde(borrow)]
-    content: Option<Word<'a>>,
+    content: Option<CowStr<'a>>,
     #[serde(borrow)]
-    refusal: Option<Word<'a>>,
+    refusal: Option<CowStr<'a>>,
     #[serde(borrow)]
-    tool_calls: Option<Vec<CallPiece<'a>>>,
+    tool_calls: Option<Vec<ToolCallDelta<'a>>>,
     /// Reasoning text; vendors that show it use one of two field names.
     #[serde(borrow)]
-    reasoning_content: Option<Word<'a>>,
+    reasoning_content: Option<CowStr<'a>>,
     #[serde(borrow)]
-    reasoning: Option<Word<'a>>,
+    reasoning: Option<CowStr<'a>>,
 }
 
 #[derive(Deserialize)]
-struct CallPiece<'a> {
+struct ToolCallDelta<'a> {
     index: Option<u64>,
     #[serde(borrow)]
-    id: Option<Word<'a>>,
+    id: Option<CowStr<'a>>,
     #[serde(borrow)]
-    function: Option<FunctionPiece<'a>>,
+    function: Option<FunctionDelta<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-struct FunctionPiece<'a> {
+struct FunctionDelta<'a> {
     #[serde(borrow)]
-    name: Option<Word<'a>>,
+    name: Option<CowStr<'a>>,
     #[serde(borrow)]
-    arguments: Option<Word<'a>>,
+    arguments: Option<CowStr<'a>>,
 }

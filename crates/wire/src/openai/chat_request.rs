@@ -1,9 +1,9 @@
 //! Parses a whole request for conversion to another dialect.
 
-use super::messages::{Said, read_message};
+use super::messages::{ParsedMessage, read_message};
 use super::request::max_output;
 use crate::chat::{ChatRequest, JsonText, ToolChoice, ToolDefinition};
-use crate::fields::{Fields, is_string, object_text, string_of};
+use crate::fields::{JsonFields, is_string, object_text, string_of};
 use crate::request::{RequestLimits, check_text, read_model};
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 ///   texts are dropped. A `refusal` of the model is text of its turn.
 /// - A tool call without arguments gets `{}`; arguments that are not a JSON object are refused.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
-    let fields = Fields::of_body(check_text(body, limits)?, limits)?;
+    let fields = JsonFields::of_body(check_text(body, limits)?, limits)?;
     refuse_untranslatable(&fields, limits)?;
     let stream = fields.boolean("stream")?;
     let stream_usage = match fields.object("stream_options", limits)? {
@@ -44,39 +44,39 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
         stream_usage: stream && stream_usage,
     };
     fields.need("messages")?;
-    for said in fields.each("messages", limits, |raw| read_message(raw, limits))? {
-        match said {
-            Said::Before(mut texts) => request.system.append(&mut texts),
-            Said::Turn(role, parts) => request.say(role, parts),
+    for message in fields.each("messages", limits, |raw| read_message(raw, limits))? {
+        match message {
+            ParsedMessage::Instructions(mut texts) => request.system.append(&mut texts),
+            ParsedMessage::Turn(role, parts) => request.push_parts(role, parts),
         }
     }
     if request.turns.is_empty() {
-        return Err(RequestError::wrong("messages", "must not be empty"));
+        return Err(RequestError::invalid("messages", "at least one message is required"));
     }
     Ok(request)
 }
 
-fn refuse_untranslatable(fields: &Fields<'_>, limits: &RequestLimits) -> Result<(), RequestError> {
+fn refuse_untranslatable(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<(), RequestError> {
     if fields.get("n").is_some_and(|raw| raw.get() != "1") {
-        return Err(RequestError::untranslatable("n", "asks for another number of choices than one"));
+        return Err(RequestError::untranslatable("n", "a number of choices other than 1"));
     }
     if fields.boolean("logprobs")? {
-        return Err(RequestError::untranslatable("logprobs", "asks for the likelihood of tokens"));
+        return Err(RequestError::untranslatable("logprobs", "log probabilities"));
     }
     for field in ["functions", "function_call"] {
         if fields.get(field).is_some() {
-            return Err(RequestError::untranslatable(field, "is the older way to call functions"));
+            return Err(RequestError::untranslatable(field, "legacy function calling"));
         }
     }
     if fields.get("audio").is_some() {
-        return Err(RequestError::untranslatable("audio", "asks for sound"));
+        return Err(RequestError::untranslatable("audio", "audio output"));
     }
     if let Some(format) = fields.object("response_format", limits)? {
         let kind = format.need_string("type").map_err(|error| error.within("response_format"))?;
         if kind != "text" {
             return Err(RequestError::untranslatable(
                 "response_format.type",
-                "asks for something else than text",
+                "response formats other than text",
             ));
         }
     }
@@ -84,9 +84,9 @@ fn refuse_untranslatable(fields: &Fields<'_>, limits: &RequestLimits) -> Result<
 }
 
 fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, RequestError> {
-    let tool = Fields::of_value(raw, limits)?;
+    let tool = JsonFields::of_value(raw, limits)?;
     if tool.need_string("type")? != "function" {
-        return Err(RequestError::untranslatable("type", "is no function"));
+        return Err(RequestError::untranslatable("type", "tools other than functions"));
     }
     let function = tool.need_object("function", limits)?;
     let read = || {
@@ -105,25 +105,25 @@ fn no_parameters() -> JsonText {
     JsonText::new(r#"{"type":"object","properties":{}}"#.to_owned()).unwrap_or_else(JsonText::empty_object)
 }
 
-fn read_tool_choice(fields: &Fields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
+fn read_tool_choice(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
     let Some(raw) = fields.get("tool_choice") else { return Ok(ToolChoice::Auto) };
     if is_string(raw) {
         return match string_of(raw)?.as_str() {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
             "required" => Ok(ToolChoice::Any),
-            _ => Err(RequestError::wrong("", "must be auto, none, required or a function")),
+            _ => Err(RequestError::invalid("", "Input should be 'auto', 'none', 'required' or a function")),
         };
     }
-    let choice = Fields::of_value(raw, limits)?;
+    let choice = JsonFields::of_value(raw, limits)?;
     if choice.need_string("type")? != "function" {
-        return Err(RequestError::untranslatable("type", "is no single function"));
+        return Err(RequestError::untranslatable("type", "tool choices other than a single function"));
     }
     let function = choice.need_object("function", limits)?;
     function.need_string("name").map(ToolChoice::Named).map_err(|error| error.within("function"))
 }
 
-fn read_stop(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
+fn read_stop(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
     match fields.get("stop") {
         Some(raw) if is_string(raw) => Ok(vec![string_of(raw).map_err(|error| error.within("stop"))?]),
         _ => fields.each("stop", limits, string_of),

@@ -1,6 +1,6 @@
 //! Writes a request from the dialect-neutral form.
 
-use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefinition, Turn};
+use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
 use bytes::BytesMut;
@@ -31,16 +31,16 @@ pub fn write_chat_request_for(
     let max_output = request.positive_max_output()?;
     let limit = |field| max_output.filter(|_| field == limit_field);
     let mut messages = Vec::new();
-    let system: Vec<_> = request.system.iter().filter_map(|text| Piece::text(text)).collect();
+    let system: Vec<_> = request.system.iter().filter_map(|text| PartFields::text(text)).collect();
     if !system.is_empty() {
         messages.push(Message::new("system", Some(Content::of(system))));
     }
     for (at, turn) in request.turns.iter().enumerate() {
-        let said = match turn.role {
+        let outcome = match turn.role {
             Role::User => put_user(&mut messages, turn),
             Role::Assistant => put_assistant(&mut messages, turn),
         };
-        said.map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))?;
+        outcome.map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))?;
     }
     let has_tools = !request.tools.is_empty();
     let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
@@ -67,21 +67,21 @@ pub fn write_chat_request_for(
 /// Text and images become user messages, and each tool result becomes a message of its own, in order.
 fn put_user<'a>(messages: &mut Vec<Message<'a>>, turn: &'a Turn) -> Result<(), &'static str> {
     let mut pieces = Vec::new();
-    let say = |messages: &mut Vec<Message<'a>>, pieces: &mut Vec<Piece<'a>>| {
+    let flush = |messages: &mut Vec<Message<'a>>, pieces: &mut Vec<PartFields<'a>>| {
         if !pieces.is_empty() {
             messages.push(Message::new("user", Some(Content::of(std::mem::take(pieces)))));
         }
     };
     for part in &turn.parts {
         match part {
-            Part::Text(text) => pieces.extend(Piece::text(text)),
-            Part::Image(image) => pieces.push(Piece::image(image)),
-            Part::ToolCall(_) => return Err("has a call that is not the model's"),
-            Part::ToolResult { call, parts, is_error: _ } => {
-                say(messages, &mut pieces);
+            RequestPart::Text(text) => pieces.extend(PartFields::text(text)),
+            RequestPart::Image(image) => pieces.push(PartFields::image(image)),
+            RequestPart::ToolCall(_) => return Err("tool calls outside of assistant messages"),
+            RequestPart::ToolResult { call, parts, is_error: _ } => {
+                flush(messages, &mut pieces);
                 let texts = parts.iter().filter_map(|part| match part {
-                    Part::Text(text) => Piece::text(text).map(Ok),
-                    _ => Some(Err("has something else than text in the result of a tool")),
+                    RequestPart::Text(text) => PartFields::text(text).map(Ok),
+                    _ => Some(Err("tool results with content other than text")),
                 });
                 let content = Content::of(texts.collect::<Result<_, _>>()?);
                 let tool_call_id = Some(call.as_str());
@@ -89,7 +89,7 @@ fn put_user<'a>(messages: &mut Vec<Message<'a>>, turn: &'a Turn) -> Result<(), &
             }
         }
     }
-    say(messages, &mut pieces);
+    flush(messages, &mut pieces);
     Ok(())
 }
 
@@ -97,14 +97,14 @@ fn put_assistant<'a>(messages: &mut Vec<Message<'a>>, turn: &'a Turn) -> Result<
     let (mut pieces, mut tool_calls) = (Vec::new(), Vec::new());
     for part in &turn.parts {
         match part {
-            Part::Text(text) => pieces.extend(Piece::text(text)),
-            Part::ToolCall(call) => tool_calls.push(Call {
+            RequestPart::Text(text) => pieces.extend(PartFields::text(text)),
+            RequestPart::ToolCall(call) => tool_calls.push(Call {
                 id: &call.id,
                 kind: "function",
                 function: CalledFunction { name: &call.name, arguments: call.input.get() },
             }),
-            Part::Image(_) => return Err("has a picture from the model"),
-            Part::ToolResult { .. } => return Err("has a result of a tool from the model"),
+            RequestPart::Image(_) => return Err("images in assistant messages"),
+            RequestPart::ToolResult { .. } => return Err("tool results in assistant messages"),
         }
     }
     if !pieces.is_empty() || !tool_calls.is_empty() {
@@ -162,15 +162,15 @@ impl<'a> Message<'a> {
 #[serde(untagged)]
 enum Content<'a> {
     Text(&'a str),
-    Parts(Vec<Piece<'a>>),
+    Parts(Vec<PartFields<'a>>),
 }
 
 impl<'a> Content<'a> {
     /// A single text is written as a string, which every compatible server accepts.
-    fn of(pieces: Vec<Piece<'a>>) -> Self {
+    fn of(pieces: Vec<PartFields<'a>>) -> Self {
         match *pieces {
             [] => Self::Text(""),
-            [Piece::Text { text }] => Self::Text(text),
+            [PartFields::Text { text }] => Self::Text(text),
             _ => Self::Parts(pieces),
         }
     }
@@ -178,12 +178,12 @@ impl<'a> Content<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece<'a> {
+enum PartFields<'a> {
     Text { text: &'a str },
     ImageUrl { image_url: ImageUrl<'a> },
 }
 
-impl<'a> Piece<'a> {
+impl<'a> PartFields<'a> {
     /// `None` for an empty text.
     fn text(text: &'a str) -> Option<Self> {
         (!text.is_empty()).then_some(Self::Text { text })
@@ -242,7 +242,7 @@ impl<'a> Tool<'a> {
 }
 
 enum Choice<'a> {
-    Word(&'a str),
+    Name(&'a str),
     Function(&'a str),
 }
 
@@ -250,8 +250,8 @@ impl<'a> Choice<'a> {
     fn of(choice: &'a ToolChoice) -> Option<Self> {
         match choice {
             ToolChoice::Auto => None,
-            ToolChoice::None => Some(Self::Word("none")),
-            ToolChoice::Any => Some(Self::Word("required")),
+            ToolChoice::None => Some(Self::Name("none")),
+            ToolChoice::Any => Some(Self::Name("required")),
             ToolChoice::Named(name) => Some(Self::Function(name)),
         }
     }
@@ -270,7 +270,7 @@ impl Serialize for Choice<'_> {
             name: &'a str,
         }
         match *self {
-            Self::Word(word) => word.serialize(serializer),
+            Self::Name(word) => word.serialize(serializer),
             Self::Function(name) => {
                 Named { kind: "function", function: OnlyName { name } }.serialize(serializer)
             }

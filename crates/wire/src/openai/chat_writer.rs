@@ -1,11 +1,11 @@
 //! Writes a stream from dialect-neutral events.
 
-use super::answer::{UsageFields, name_of};
-use super::refusal::{ErrorReply, put_chunk, write_done, write_error_event};
-use super::stream::ChunkNames;
-use crate::Dialect;
+use super::answer::{OpenAiUsageFields, name_of};
+use super::error_response::{OpenAiErrorBody, put_chunk, write_done, write_error_event};
+use super::stream::ChunkIdentity;
+use crate::Vendor;
+use crate::api_error_kind::{ApiErrorKind, client_message};
 use crate::chat::{ChatEvent, FinishReason, Usage};
-use crate::refusal::{Refusal, client_message};
 use bytes::BytesMut;
 use serde::Serialize;
 
@@ -15,20 +15,20 @@ use serde::Serialize;
 /// - Empty deltas and tool input outside a tool call write nothing. A tool call that ends without input gets `{}`,
 ///   because clients parse the arguments as JSON.
 /// - Finish reasons are mapped to this dialect's smaller set, as in a whole answer.
-/// - A failure is written as the refusal that the caller receives for it, so that an error of the gateway does not look
+/// - A failure is written as the API error that the caller receives for it, so that an error of the gateway does not look
 ///   like an error of the caller.
 ///
 /// ```
 /// use bytes::BytesMut;
 /// use seawall_wire::chat::ChatEvent;
-/// use seawall_wire::openai::ChatWriter;
+/// use seawall_wire::openai::OpenAiChatWriter;
 ///
 /// let mut out = BytesMut::new();
-/// ChatWriter::new(1_700_000_000, false).write(&mut out, &ChatEvent::Text("hi".to_owned()));
+/// OpenAiChatWriter::new(1_700_000_000, false).write(&mut out, &ChatEvent::Text("hi".to_owned()));
 /// assert!(out.starts_with(b"data: {") && out.ends_with(b"\n\n"));
 /// ```
 #[derive(Debug)]
-pub struct ChatWriter {
+pub struct OpenAiChatWriter {
     created: u64,
     include_usage: bool,
     id: String,
@@ -40,7 +40,7 @@ pub struct ChatWriter {
     call_has_input: Option<bool>,
 }
 
-impl ChatWriter {
+impl OpenAiChatWriter {
     /// Creates a writer at the start of a stream; `created` is in seconds since 1970.
     #[must_use]
     pub const fn new(created: u64, include_usage: bool) -> Self {
@@ -97,9 +97,9 @@ impl ChatWriter {
                 write_done(out);
             }
             ChatEvent::Failed { failure, message } => {
-                let refusal = Refusal::of_failure(failure.kind);
-                let message = client_message(Dialect::OpenAi, refusal, message);
-                write_error_event(out, &ErrorReply::new(refusal, &message));
+                let error_kind = ApiErrorKind::of_failure(failure.kind);
+                let message = client_message(Vendor::OpenAi, error_kind, message);
+                write_error_event(out, &OpenAiErrorBody::new(error_kind, &message));
             }
         }
     }
@@ -121,7 +121,7 @@ impl ChatWriter {
         put_chunk(out, &self.chunk(&choices, self.include_usage.then_some(None)));
     }
 
-    fn chunk<'a>(&'a self, choices: &'a [Choice<'a>], usage: Option<Option<UsageFields>>) -> Chunk<'a> {
+    fn chunk<'a>(&'a self, choices: &'a [Choice<'a>], usage: Option<Option<OpenAiUsageFields>>) -> Chunk<'a> {
         let Self { id, model, created, .. } = self;
         Chunk { id, object: "chat.completion.chunk", created: *created, model, choices, usage }
     }
@@ -131,11 +131,11 @@ impl ChatWriter {
 /// requested.
 pub(super) fn write_end(
     out: &mut BytesMut,
-    names: ChunkNames<'_>,
+    names: ChunkIdentity<'_>,
     open: impl Iterator<Item = u32>,
     usage: Option<Usage>,
 ) {
-    let ChunkNames { id, model, created } = names;
+    let ChunkIdentity { id, model, created } = names;
     let object = "chat.completion.chunk";
     for index in open {
         let finish_reason = Some(name_of(FinishReason::MaxTokens));
@@ -157,7 +157,7 @@ struct Chunk<'a> {
     choices: &'a [Choice<'a>],
     /// If usage was requested, null in all chunks but the last; otherwise omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Option<UsageFields>>,
+    usage: Option<Option<OpenAiUsageFields>>,
 }
 
 #[derive(Serialize)]

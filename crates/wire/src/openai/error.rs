@@ -1,6 +1,6 @@
 //! Classifies the vendor's errors.
 
-use crate::headers::retry_hint;
+use crate::headers::read_retry_after;
 use seawall_core::failure::{Failure, OPENAI};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use serde_json::Value;
 pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, body: &[u8]) -> Failure {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let (failure, _) = failure_of(status, &body["error"]);
-    match retry_hint(header) {
+    match read_retry_after(header) {
         Some(wait) => failure.with_retry_after(wait),
         None => failure,
     }
@@ -41,14 +41,14 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
 #[must_use]
 pub fn read_error_message(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let places = [
+    let candidates = [
         &body["error"]["message"],
         &body["error"],
         &body["message"],
         &body["detail"],
         &body["detail"][0]["msg"],
     ];
-    places.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned()
+    candidates.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The classified failure and the vendor's message. Inside a stream the HTTP status was a success; there, a numeric

@@ -1,48 +1,51 @@
 //! Parses the messages of a conversation.
 
-use crate::chat::{Image, JsonText, Part, Role, ToolCall};
-use crate::fields::{Fields, each, is_string, object_of, string_of};
+use crate::chat::{Image, JsonText, RequestPart, Role, ToolCall};
+use crate::fields::{JsonFields, each, is_string, object_of, string_of};
 use crate::request::RequestLimits;
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
 
 /// A parsed message.
-pub(super) enum Said {
+pub(super) enum ParsedMessage {
     /// Text for the system prompt.
-    Before(Vec<String>),
+    Instructions(Vec<String>),
     /// Content of one role.
-    Turn(Role, Vec<Part>),
+    Turn(Role, Vec<RequestPart>),
 }
 
-pub(super) fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<Said, RequestError> {
-    let message = Fields::of_value(raw, limits)?;
+pub(super) fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<ParsedMessage, RequestError> {
+    let message = JsonFields::of_value(raw, limits)?;
     Ok(match message.need_string("role")?.as_str() {
-        "system" | "developer" => Said::Before(read_texts(&message, limits)?),
+        "system" | "developer" => ParsedMessage::Instructions(read_texts(&message, limits)?),
         "user" => {
             let content = message.need("content")?;
             let parts = read_parts(content, limits, |raw| read_user_part(raw, limits));
-            Said::Turn(Role::User, parts.map_err(|error| error.within("content"))?)
+            ParsedMessage::Turn(Role::User, parts.map_err(|error| error.within("content"))?)
         }
-        "assistant" => Said::Turn(Role::Assistant, read_assistant(&message, limits)?),
+        "assistant" => ParsedMessage::Turn(Role::Assistant, read_assistant(&message, limits)?),
         "tool" => {
             let call = message.need_string("tool_call_id")?;
-            let parts = read_texts(&message, limits)?.into_iter().map(Part::Text).collect();
-            Said::Turn(Role::User, vec![Part::ToolResult { call, parts, is_error: false }])
+            let parts = read_texts(&message, limits)?.into_iter().map(RequestPart::Text).collect();
+            ParsedMessage::Turn(Role::User, vec![RequestPart::ToolResult { call, parts, is_error: false }])
         }
-        "function" => return Err(RequestError::untranslatable("role", "is the older way to call functions")),
+        "function" => return Err(RequestError::untranslatable("role", "legacy function calling")),
         _ => {
-            return Err(RequestError::wrong("role", "must be system, developer, user, assistant or tool"));
+            return Err(RequestError::invalid(
+                "role",
+                "Input should be 'system', 'developer', 'user', 'assistant' or 'tool'",
+            ));
         }
     })
 }
 
 /// Content that may only be text.
-fn read_texts(message: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
+fn read_texts(message: &JsonFields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
     let read = |raw| {
-        let part = Fields::of_value(raw, limits)?;
+        let part = JsonFields::of_value(raw, limits)?;
         match part.need_string("type")?.as_str() {
             "text" => part.need_string("text"),
-            _ => Err(RequestError::untranslatable("type", "is no text")),
+            _ => Err(RequestError::untranslatable("type", "content other than text")),
         }
     };
     let content = message.need("content")?;
@@ -58,64 +61,68 @@ fn read_texts(message: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String
 fn read_parts<'a>(
     content: &'a RawValue,
     limits: &RequestLimits,
-    read: impl FnMut(&'a RawValue) -> Result<Part, RequestError>,
-) -> Result<Vec<Part>, RequestError> {
+    read: impl FnMut(&'a RawValue) -> Result<RequestPart, RequestError>,
+) -> Result<Vec<RequestPart>, RequestError> {
     let parts = if is_string(content) {
-        vec![Part::Text(string_of(content)?)]
+        vec![RequestPart::Text(string_of(content)?)]
     } else if content.get().starts_with('[') {
         each(content, limits, read)?
     } else {
-        return Err(RequestError::wrong("", "must be a string or a list of parts"));
+        return Err(RequestError::invalid("", "Input should be a valid string or a list of content parts"));
     };
-    Ok(parts.into_iter().filter(|part| !matches!(part, Part::Text(text) if text.is_empty())).collect())
+    Ok(parts.into_iter().filter(|part| !matches!(part, RequestPart::Text(text) if text.is_empty())).collect())
 }
 
-fn read_user_part(raw: &RawValue, limits: &RequestLimits) -> Result<Part, RequestError> {
-    let part = Fields::of_value(raw, limits)?;
+fn read_user_part(raw: &RawValue, limits: &RequestLimits) -> Result<RequestPart, RequestError> {
+    let part = JsonFields::of_value(raw, limits)?;
     match part.need_string("type")?.as_str() {
-        "text" => part.need_string("text").map(Part::Text),
+        "text" => part.need_string("text").map(RequestPart::Text),
         "image_url" => {
             let url = part.need_object("image_url", limits)?.need_string("url");
-            url.and_then(Image::at).map(Part::Image).map_err(|error| error.within("image_url"))
+            url.and_then(Image::from_url).map(RequestPart::Image).map_err(|error| error.within("image_url"))
         }
-        _ => Err(RequestError::untranslatable("type", "is neither text nor a picture")),
+        _ => Err(RequestError::untranslatable("type", "content parts other than text and images")),
     }
 }
 
-fn read_assistant(message: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<Part>, RequestError> {
+fn read_assistant(
+    message: &JsonFields<'_>,
+    limits: &RequestLimits,
+) -> Result<Vec<RequestPart>, RequestError> {
     if message.get("function_call").is_some() {
-        return Err(RequestError::untranslatable("function_call", "is the older way to call functions"));
+        return Err(RequestError::untranslatable("function_call", "legacy function calling"));
     }
     let mut parts = match message.get("content") {
         None => Vec::new(),
         Some(content) => read_parts(content, limits, |raw| {
-            let part = Fields::of_value(raw, limits)?;
+            let part = JsonFields::of_value(raw, limits)?;
             match part.need_string("type")?.as_str() {
-                "text" => part.need_string("text").map(Part::Text),
-                "refusal" => part.need_string("refusal").map(Part::Text),
-                _ => Err(RequestError::untranslatable("type", "is no text")),
+                "text" => part.need_string("text").map(RequestPart::Text),
+                "refusal" => part.need_string("refusal").map(RequestPart::Text),
+                _ => Err(RequestError::untranslatable("type", "content other than text")),
             }
         })
         .map_err(|error| error.within("content"))?,
     };
-    parts.extend(message.string("refusal")?.filter(|text| !text.is_empty()).map(Part::Text));
+    parts.extend(message.string("refusal")?.filter(|text| !text.is_empty()).map(RequestPart::Text));
     let calls = message.each("tool_calls", limits, |raw| read_call(raw, limits))?;
-    parts.extend(calls.into_iter().map(Part::ToolCall));
+    parts.extend(calls.into_iter().map(RequestPart::ToolCall));
     Ok(parts)
 }
 
 fn read_call(raw: &RawValue, limits: &RequestLimits) -> Result<ToolCall, RequestError> {
-    let call = Fields::of_value(raw, limits)?;
+    let call = JsonFields::of_value(raw, limits)?;
     if call.string("type")?.is_some_and(|kind| kind != "function") {
-        return Err(RequestError::untranslatable("type", "is no function"));
+        return Err(RequestError::untranslatable("type", "tools other than functions"));
     }
     let id = call.need_string("id")?;
     let function = call.need_object("function", limits)?;
     let read = || {
         let name = function.need_string("name")?;
-        let input = input_of(function.string("arguments")?.unwrap_or_default(), limits.depth);
-        let input =
-            input.ok_or_else(|| RequestError::wrong("arguments", "must be an object, as JSON in a string"));
+        let input = input_of(function.string("arguments")?.unwrap_or_default(), limits.max_depth);
+        let input = input.ok_or_else(|| {
+            RequestError::invalid("arguments", "Input should be a JSON object encoded as a string")
+        });
         Ok(ToolCall { id, name, input: input? })
     };
     read().map_err(|error: RequestError| error.within("function"))

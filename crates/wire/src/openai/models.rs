@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// An entry of the model list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModelEntry<'a> {
+pub struct OpenAiModelEntry<'a> {
     /// The name to use in requests.
     pub id: &'a str,
     /// The creation time, in seconds since 1970.
@@ -23,20 +23,20 @@ struct Model<'a> {
     owned_by: &'a str,
 }
 
-impl<'a> From<&ModelEntry<'a>> for Model<'a> {
-    fn from(entry: &ModelEntry<'a>) -> Self {
-        let ModelEntry { id, created, owned_by } = *entry;
+impl<'a> From<&OpenAiModelEntry<'a>> for Model<'a> {
+    fn from(entry: &OpenAiModelEntry<'a>) -> Self {
+        let OpenAiModelEntry { id, created, owned_by } = *entry;
         Self { id, object: "model", created, owned_by }
     }
 }
 
 /// Appends one model.
-pub fn write_model(out: &mut BytesMut, model: &ModelEntry<'_>) {
+pub fn write_model(out: &mut BytesMut, model: &OpenAiModelEntry<'_>) {
     put_json(out, &Model::from(model));
 }
 
 /// Appends the model list.
-pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
+pub fn write_models(out: &mut BytesMut, models: &[OpenAiModelEntry<'_>]) {
     #[derive(Serialize)]
     struct List<'a> {
         object: &'a str,

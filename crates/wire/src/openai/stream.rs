@@ -1,13 +1,14 @@
 //! Observes a stream that passes through, for its usage and its end.
 
-use super::answer::{UsageFields, Word, finish_of, is_something, refused};
+use super::answer::{OpenAiUsageFields, as_refusal, finish_of, is_non_empty};
 use super::chat_writer::write_end;
 use super::error::failure_of;
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use crate::content;
-use crate::features::Served;
-use crate::reported::Reported;
+use crate::features::ServiceOption;
+use crate::lenient::Lenient;
+use crate::request::CowStr;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{feed_events, parse};
 use bytes::BytesMut;
@@ -63,7 +64,7 @@ struct Account {
 
 /// The fields that all chunks of an answer repeat.
 #[derive(Clone, Copy, Debug)]
-pub struct ChunkNames<'a> {
+pub struct ChunkIdentity<'a> {
     /// The id of the answer.
     pub id: &'a str,
     /// The name of the model.
@@ -107,10 +108,10 @@ impl OpenAiStream {
     /// Appends the chunks that end the stream here, in the form that the vendor uses at the output limit, with usage if
     /// the caller requested it. Id, model and creation time are copied from the last complete chunk in `last`, the
     /// bytes that arrived last, or else taken from `names`.
-    pub fn write_end(&self, out: &mut BytesMut, last: &[u8], names: ChunkNames<'_>, usage: Option<Usage>) {
+    pub fn write_end(&self, out: &mut BytesMut, last: &[u8], names: ChunkIdentity<'_>, usage: Option<Usage>) {
         let head = ChunkHead::last_of(last);
         let head = head.as_ref();
-        let names = ChunkNames {
+        let names = ChunkIdentity {
             id: head.and_then(|head| head.id.as_deref()).unwrap_or(names.id),
             model: head.and_then(|head| head.model.as_deref()).unwrap_or(names.model),
             created: head.and_then(|head| head.created).unwrap_or(names.created),
@@ -123,7 +124,7 @@ impl OpenAiStream {
     #[must_use]
     pub const fn finish_reason(&self) -> Option<FinishReason> {
         match self.account.finish {
-            Some(finish) if self.account.has_refused => Some(refused(finish)),
+            Some(finish) if self.account.has_refused => Some(as_refusal(finish)),
             finish => finish,
         }
     }
@@ -163,42 +164,42 @@ impl Account {
             return Ok(());
         }
         let mut is_known = false;
-        let mut tell = |event| {
+        let mut emit = |event| {
             is_known = true;
             on_event(event);
         };
         if !self.has_begun && !chunk.choices.is_empty() {
             self.has_begun = true;
-            tell(StreamEvent::Started(Usage::default()));
+            emit(StreamEvent::Started(Usage::default()));
         }
         for choice in &chunk.choices {
-            let place = 1 << choice.index.unwrap_or(0).min(u64::from(u64::BITS) - 1);
-            self.begun |= place;
+            let bit = 1 << choice.index.unwrap_or(0).min(u64::from(u64::BITS) - 1);
+            self.begun |= bit;
             if choice.finish_reason.is_some() {
-                self.ended |= place;
+                self.ended |= bit;
             }
             self.has_refused |= choice.has_refused();
             choice.count(&mut self.meter);
         }
         if chunk.choices.iter().any(Choice::has_content) {
-            tell(StreamEvent::Content);
+            emit(StreamEvent::Content);
         } else if chunk.choices.iter().any(Choice::has_thought) {
-            tell(StreamEvent::Thinking);
+            emit(StreamEvent::Thinking);
         }
         let finish = chunk.choices.into_iter().find_map(|choice| choice.finish_reason);
-        let finish = finish.map(|Word(name)| finish_of(&name));
-        if finish.is_some() || chunk.usage.told().is_some() {
+        let finish = finish.map(|CowStr(name)| finish_of(&name));
+        if finish.is_some() || chunk.usage.get().is_some() {
             self.finish = finish.or(self.finish);
-            let service = chunk.service_tier.onto(self.usage.extras.service, PriceDimension::Tier);
-            if let Some(usage) = chunk.usage.told() {
+            let service = chunk.service_tier.apply_to(self.usage.extras.service, PriceDimension::Tier);
+            if let Some(usage) = chunk.usage.get() {
                 self.usage = usage.read();
                 self.has_output = usage.has_output();
                 if self.has_output {
-                    self.meter.note_counted(self.usage.output);
+                    self.meter.record_vendor_count(self.usage.output);
                 }
             }
             self.usage.extras.service = service;
-            tell(StreamEvent::Progress { usage: self.usage, finish: self.finish });
+            emit(StreamEvent::Progress { usage: self.usage, finish: self.finish });
         }
         if !is_known {
             on_event(StreamEvent::Other);
@@ -212,9 +213,9 @@ struct Chunk<'a> {
     #[serde(borrow, default)]
     choices: Vec<Choice<'a>>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<OpenAiUsageFields>,
     #[serde(default)]
-    service_tier: Served,
+    service_tier: ServiceOption,
     error: Option<Value>,
 }
 
@@ -224,7 +225,7 @@ struct Choice<'a> {
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
-    finish_reason: Option<Word<'a>>,
+    finish_reason: Option<CowStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -246,34 +247,34 @@ struct Delta<'a> {
 
 impl<'a> Delta<'a> {
     /// The reasoning text of a delta. Vendors that show it use one of two field names, or the same text under both.
-    fn thought(&self) -> Option<&'a RawValue> {
+    fn reasoning_text(&self) -> Option<&'a RawValue> {
         self.reasoning_content.or(self.reasoning)
     }
 }
 
 impl Choice<'_> {
     fn has_refused(&self) -> bool {
-        self.delta.as_ref().and_then(|delta| delta.refusal).is_some_and(is_something)
+        self.delta.as_ref().and_then(|delta| delta.refusal).is_some_and(is_non_empty)
     }
 
     fn has_content(&self) -> bool {
         let Some(delta) = &self.delta else { return false };
         let parts = [delta.content, delta.refusal, delta.tool_calls, delta.function_call];
-        parts.into_iter().flatten().any(is_something)
+        parts.into_iter().flatten().any(is_non_empty)
     }
 
     fn has_thought(&self) -> bool {
-        self.delta.as_ref().and_then(Delta::thought).is_some_and(is_something)
+        self.delta.as_ref().and_then(Delta::reasoning_text).is_some_and(is_non_empty)
     }
 
     /// Adds the output of this delta to the meter.
     fn count(&self, meter: &mut OutputMeter) {
         let Some(delta) = &self.delta else { return };
         let mut is_event = false;
-        for raw in [delta.content, delta.refusal, delta.thought()]
+        for raw in [delta.content, delta.refusal, delta.reasoning_text()]
             .into_iter()
             .flatten()
-            .filter(|raw| is_something(raw))
+            .filter(|raw| is_non_empty(raw))
         {
             is_event = true;
             let text = raw.get().as_bytes();
@@ -284,13 +285,13 @@ impl Choice<'_> {
             }
         }
         for raw in
-            [delta.tool_calls, delta.function_call].into_iter().flatten().filter(|raw| is_something(raw))
+            [delta.tool_calls, delta.function_call].into_iter().flatten().filter(|raw| is_non_empty(raw))
         {
             is_event = true;
             content::add_calls(meter, raw.get().as_bytes());
         }
         if is_event {
-            meter.note_event();
+            meter.record_event();
         }
     }
 }

@@ -7,12 +7,12 @@
 //!
 //! It does not decode text, ignores the `id` and `retry` fields, and does not reconnect.
 
+mod boundary;
 mod reader;
 #[cfg(test)]
 mod tests;
-mod whole;
 mod writer;
 
+pub use boundary::whole_length;
 pub use reader::{SseEnding, SseError, SseEvent, SseLimits, SseReader};
-pub use whole::whole_length;
 pub use writer::write_event;

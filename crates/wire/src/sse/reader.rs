@@ -10,15 +10,15 @@ const DATA_FIELD: &[u8] = b"data:";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
     /// Maximum line length in bytes, without its line ending.
-    pub line: usize,
+    pub max_line_bytes: usize,
     /// Maximum event size in bytes: its name and its joined data.
-    pub event: usize,
+    pub max_event_bytes: usize,
 }
 
 impl Default for SseLimits {
     /// 4 MiB per line, which holds a base64 image of 3 MiB, and as much per event.
     fn default() -> Self {
-        Self { line: 4 << 20, event: 4 << 20 }
+        Self { max_line_bytes: 4 << 20, max_event_bytes: 4 << 20 }
     }
 }
 
@@ -118,7 +118,7 @@ impl SseReader {
     /// Skips the data of events for whose name `wants_data` returns false. Such events are still reported, without
     /// data. If an event sets its name twice, data that arrived under an unwanted name stays lost.
     #[must_use]
-    pub const fn wanting_data_of(mut self, wants_data: fn(&[u8]) -> bool) -> Self {
+    pub const fn with_data_filter(mut self, wants_data: fn(&[u8]) -> bool) -> Self {
         self.wants_data = wants_data;
         self
     }
@@ -233,9 +233,9 @@ impl SseReader {
     fn end_carried_field(&mut self, field: &Field<'_>) -> Result<(), SseError> {
         let Field::Data(value) = field else { return self.take_name(field) };
         match self.take_data(value.len())? {
-            DataPlace::Nowhere => {}
-            DataPlace::First => self.data.extend_from_slice(value),
-            DataPlace::Joined => self.join(value),
+            DataLine::Skipped => {}
+            DataLine::First => self.data.extend_from_slice(value),
+            DataLine::Continued => self.join(value),
         }
         Ok(())
     }
@@ -249,9 +249,9 @@ impl SseReader {
         let field = Field::of(&bytes[line.clone()]);
         let Field::Data(value) = field else { return self.take_name(&field) };
         match self.take_data(value.len())? {
-            DataPlace::Nowhere => {}
-            DataPlace::First => *borrowed = Some(line.end - value.len()..line.end),
-            DataPlace::Joined => {
+            DataLine::Skipped => {}
+            DataLine::First => *borrowed = Some(line.end - value.len()..line.end),
+            DataLine::Continued => {
                 if let Some(range) = borrowed.take() {
                     self.data.extend_from_slice(&bytes[range]);
                 }
@@ -267,18 +267,18 @@ impl SseReader {
     }
 
     /// Adds a data line of this length to the event's size and returns how to store it.
-    fn take_data(&mut self, length: usize) -> Result<DataPlace, SseError> {
+    fn take_data(&mut self, length: usize) -> Result<DataLine, SseError> {
         self.has_data = true;
         if self.skips_data() {
-            return Ok(DataPlace::Nowhere);
+            return Ok(DataLine::Skipped);
         }
-        let (place, joined) = match self.data_length {
-            None => (DataPlace::First, length),
-            Some(before) => (DataPlace::Joined, before + 1 + length),
+        let (line, joined) = match self.data_length {
+            None => (DataLine::First, length),
+            Some(before) => (DataLine::Continued, before + 1 + length),
         };
         self.check_event(self.name.len() + joined)?;
         self.data_length = Some(joined);
-        Ok(place)
+        Ok(line)
     }
 
     fn take_name(&mut self, field: &Field<'_>) -> Result<(), SseError> {
@@ -307,24 +307,24 @@ impl SseReader {
     }
 
     fn check_line(&self, length: usize) -> Result<(), SseError> {
-        let limit = self.limits.line;
+        let limit = self.limits.max_line_bytes;
         if length > limit { Err(SseError::LineTooLong { limit }) } else { Ok(()) }
     }
 
     fn check_event(&self, size: usize) -> Result<(), SseError> {
-        let limit = self.limits.event;
+        let limit = self.limits.max_event_bytes;
         if size > limit { Err(SseError::EventTooLarge { limit }) } else { Ok(()) }
     }
 }
 
 /// How to store a data line.
-enum DataPlace {
+enum DataLine {
     /// Discarded: the data is not wanted.
-    Nowhere,
+    Skipped,
     /// The first data line of the event.
     First,
     /// Appended to earlier data lines after a line feed.
-    Joined,
+    Continued,
 }
 
 /// A parsed line.

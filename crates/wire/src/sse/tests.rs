@@ -5,7 +5,7 @@ use proptest::sample::select;
 
 type Owned = (Vec<u8>, Vec<u8>);
 
-const ROOMY: SseLimits = SseLimits { line: 1 << 16, event: 1 << 16 };
+const ROOMY: SseLimits = SseLimits { max_line_bytes: 1 << 16, max_event_bytes: 1 << 16 };
 
 fn wants_all(_: &[u8]) -> bool {
     true
@@ -26,7 +26,7 @@ fn read<'a>(
     wants: fn(&[u8]) -> bool,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Reading {
-    let mut reader = SseReader::new(limits).wanting_data_of(wants);
+    let mut reader = SseReader::new(limits).with_data_filter(wants);
     let mut events = Vec::new();
     let mut outcome = Ok(());
     for piece in pieces {
@@ -150,7 +150,7 @@ fn an_unfinished_event_is_noticed_and_a_comment_is_none() {
 
 #[test]
 fn limits_hold_to_the_byte_and_stay_broken() {
-    let limits = SseLimits { line: 8, event: 6 };
+    let limits = SseLimits { max_line_bytes: 8, max_event_bytes: 6 };
     let too_long = Err(SseError::LineTooLong { limit: 8 });
     let too_large = Err(SseError::EventTooLarge { limit: 6 });
     for (bytes, expected) in [
@@ -181,7 +181,7 @@ fn limits_hold_to_the_byte_and_stay_broken() {
 fn data_that_is_not_wanted_is_left_out_and_takes_no_room() {
     let bytes =
         b"event: a\ndata: 12345678\ndata: 12345678\n\ndata: early\nevent: a\n\nevent: b\ndata: kept\n\n";
-    let limits = SseLimits { line: 20, event: 8 };
+    let limits = SseLimits { max_line_bytes: 20, max_event_bytes: 8 };
     let expected = [event("a", ""), event("a", ""), event("b", "kept")];
     assert_eq!(read(limits, wants_b, [&bytes[..]]).events, expected);
     assert_eq!(read(limits, wants_b, bytes.chunks(1)).events, expected);
@@ -226,7 +226,7 @@ proptest! {
         line in 0_usize..16,
         event in 0_usize..16,
     ) {
-        let limits = SseLimits { line, event };
+        let limits = SseLimits { max_line_bytes: line, max_event_bytes: event };
         let whole = read(limits, wants_b, [&bytes[..]]);
         for reading in [read(limits, wants_b, cut(&bytes, &places)), read(limits, wants_b, bytes.chunks(1))] {
             prop_assert_eq!(&reading.events, &whole.events);

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::select;
 use seawall_wire::sse::SseLimits;
-use seawall_wire::{RequestLimits, anthropic, openai, retry_hint};
+use seawall_wire::{RequestLimits, anthropic, openai, read_retry_after};
 
 /// Fragments of JSON and of streams, valid and broken.
 #[rustfmt::skip]
@@ -75,7 +75,7 @@ proptest! {
         let _ = openai::read_chat_answer(&bytes);
         let _ = anthropic::read_error(status, |_| Some(&hint), &bytes);
         let _ = openai::read_error(status, |_| Some(&hint), &bytes);
-        let _ = retry_hint(|_| Some(&hint));
+        let _ = read_retry_after(|_| Some(&hint));
     }
 
     #[test]

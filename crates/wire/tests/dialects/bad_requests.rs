@@ -1,6 +1,6 @@
 //! Requests that no dialect accepts are refused with a message that names the field.
 
-use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, openai};
+use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, anthropic, openai};
 
 fn in_anthropic(body: &str) -> String {
     told(anthropic::read_chat_request(body.as_bytes(), &RequestLimits::default()))
@@ -29,48 +29,54 @@ fn saying(message: &str) -> String {
 fn json_that_readers_disagree_about_is_refused_alike() {
     for (body, problem) in [
         (with(""), ""),
-        (with(r#""model":"n""#), "model: is given twice"),
-        (with(r#""x":1,"\u0078":2"#), "x: is given twice"),
-        (saying(r#"{"role":"user","role":"user","content":"a"}"#), "messages.0.role: is given twice"),
-        (with(r#""temperature":NaN"#), "the body is not JSON: expected value at line 1 column 16"),
-        (with(r#""temperature":1e400"#), "temperature: must be a number"),
-        (with(r#""temperature":"1""#), "temperature: must be a number"),
-        (with(r#""top_p":[]"#), "top_p: must be a number"),
-        (with(r#""stream":1"#), "stream: must be true or false"),
+        (with(r#""model":"n""#), "model: Duplicate field"),
+        (with(r#""x":1,"\u0078":2"#), "x: Duplicate field"),
+        (saying(r#"{"role":"user","role":"user","content":"a"}"#), "messages.0.role: Duplicate field"),
+        (
+            with(r#""temperature":NaN"#),
+            "The request body is not valid JSON: expected value at line 1 column 16",
+        ),
+        (with(r#""temperature":1e400"#), "temperature: Input should be a valid number"),
+        (with(r#""temperature":"1""#), "temperature: Input should be a valid number"),
+        (with(r#""top_p":[]"#), "top_p: Input should be a valid number"),
+        (with(r#""stream":1"#), "stream: Input should be a valid boolean"),
         (with(r#""x":"\ud800""#), ""),
         (
             saying(r#"{"role":"user","content":"\ud800"}"#),
-            "messages.0.content: has a lone surrogate, such as \\ud800, which is no character",
+            "messages.0.content: String contains a lone surrogate such as \\ud800, which is not a valid character",
         ),
         (
             saying(r#"{"role":"user","content":[{"type":"text","text":"a\udc00b"}]}"#),
-            "messages.0.content.0.text: has a lone surrogate, such as \\ud800, which is no character",
+            "messages.0.content.0.text: String contains a lone surrogate such as \\ud800, which is not a valid character",
         ),
         (saying(r#"{"role":"user","content":"\ud83d\ude00"}"#), ""),
         (saying(r#"{"role":"user","content":7}"#), CONTENT),
         (saying(r#"{"role":"user","content":{}}"#), CONTENT),
-        (saying(r#"{"role":"user"}"#), "messages.0.content: is missing"),
-        (saying(r#"{"role":"user","content":[7]}"#), "messages.0.content.0: must be an object"),
-        (saying(r#"{"role":"user","content":[{}]}"#), "messages.0.content.0.type: is missing"),
-        (saying(r#"{"role":"user","content":[{"type":"text"}]}"#), "messages.0.content.0.text: is missing"),
+        (saying(r#"{"role":"user"}"#), "messages.0.content: Field required"),
+        (saying(r#"{"role":"user","content":[7]}"#), "messages.0.content.0: Input should be an object"),
+        (saying(r#"{"role":"user","content":[{}]}"#), "messages.0.content.0.type: Field required"),
+        (
+            saying(r#"{"role":"user","content":[{"type":"text"}]}"#),
+            "messages.0.content.0.text: Field required",
+        ),
         (
             saying(r#"{"role":"user","content":[{"type":"text","text":1}]}"#),
-            "messages.0.content.0.text: must be a string",
+            "messages.0.content.0.text: Input should be a valid string",
         ),
-        (saying(r#"{"content":"a"}"#), "messages.0.role: is missing"),
-        (saying("7"), "messages.0: must be an object"),
-        (saying(""), "messages: must not be empty"),
-        (saying(r#"{"role":"user","content":""}"#), "messages: must not be empty"),
-        (r#"{"model":"m","max_tokens":1}"#.into(), "messages: is missing"),
-        (r#"{"model":"m","max_tokens":1,"messages":7}"#.into(), "messages: must be a list"),
-        (r#"{"max_tokens":1,"messages":[]}"#.into(), "model: is missing"),
-        (with("") + "x", "the body is not JSON: trailing characters at line 1 column 73"),
-        ("[]".into(), "the body must be a JSON object"),
-        (String::new(), "the body is not JSON: EOF while parsing a value at line 1 column 0"),
-        ("\u{FEFF}{}".into(), "the body is not JSON: it begins with a byte order mark"),
+        (saying(r#"{"content":"a"}"#), "messages.0.role: Field required"),
+        (saying("7"), "messages.0: Input should be an object"),
+        (saying(""), "messages: at least one message is required"),
+        (saying(r#"{"role":"user","content":""}"#), "messages: at least one message is required"),
+        (r#"{"model":"m","max_tokens":1}"#.into(), "messages: Field required"),
+        (r#"{"model":"m","max_tokens":1,"messages":7}"#.into(), "messages: Input should be a valid list"),
+        (r#"{"max_tokens":1,"messages":[]}"#.into(), "model: Field required"),
+        (with("") + "x", "The request body is not valid JSON: trailing characters at line 1 column 73"),
+        ("[]".into(), "The request body must be a JSON object"),
+        (String::new(), "The request body is not valid JSON: EOF while parsing a value at line 1 column 0"),
+        ("\u{FEFF}{}".into(), "The request body is not valid JSON: it begins with a byte order mark"),
         (
             with(&format!(r#""x":{}{}"#, "[".repeat(64), "]".repeat(64))),
-            "the body nests deeper than 64 levels",
+            "The request body is nested too deeply: the limit is 64 levels",
         ),
         (with(&format!(r#""x":{}{}"#, "[".repeat(63), "]".repeat(63))), ""),
     ] {
@@ -79,23 +85,26 @@ fn json_that_readers_disagree_about_is_refused_alike() {
         assert_eq!(told, [problem, problem], "{body}");
     }
     let deep = "[".repeat(100_000);
-    assert_eq!(in_openai(&deep), "the body nests deeper than 64 levels");
+    assert_eq!(in_openai(&deep), "The request body is nested too deeply: the limit is 64 levels");
     let error = openai::read_chat_request(b"\xFF", &RequestLimits::default()).unwrap_err();
-    assert_eq!((error.clone(), error.refusal()), (RequestError::NotUtf8 { at: 0 }, Refusal::Malformed));
+    assert_eq!(
+        (error.clone(), error.api_error_kind()),
+        (RequestError::NotUtf8 { at: 0 }, ApiErrorKind::Malformed)
+    );
 }
 
-const CONTENT: &str = "messages.0.content: must be a string or a list of parts";
+const CONTENT: &str = "messages.0.content: Input should be a valid string or a list of content parts";
 
 #[test]
 fn a_limit_of_output_is_a_whole_number_of_tokens() {
     for wrong in ["-1", "0", "9223372036854775808", "\"1e9\"", "1e9", "1.5", "2147483649", "[]", "true"] {
         let body =
             format!(r#"{{"model":"m","max_tokens":{wrong},"messages":[{{"role":"user","content":"hi"}}]}}"#);
-        let problem = "max_tokens: must be a whole number from 1 to 2147483648";
+        let problem = "max_tokens: Input should be an integer between 1 and 2147483648";
         assert_eq!(in_openai(&body), problem, "{wrong}");
         // Anthropic accepts 0.
         if wrong != "0" {
-            let problem = "max_tokens: must be a whole number from 0 to 2147483648";
+            let problem = "max_tokens: Input should be an integer between 0 and 2147483648";
             assert_eq!(in_anthropic(&body), problem, "{wrong}");
         }
         let lean = openai::read_request(body.as_bytes(), &RequestLimits::default());
@@ -105,7 +114,7 @@ fn a_limit_of_output_is_a_whole_number_of_tokens() {
 
 #[test]
 fn members_and_fields_are_counted() {
-    let limits = RequestLimits { members: 2, fields: 5, ..RequestLimits::default() };
+    let limits = RequestLimits { max_items: 2, max_fields: 5, ..RequestLimits::default() };
     let message = r#"{"role":"user","content":"a"}"#;
     let three = format!("{message},{message},{message}");
     let too_many = |field: &str| RequestError::TooMany { field: field.into(), limit: 2 };
@@ -116,7 +125,7 @@ fn members_and_fields_are_counted() {
     assert!(anthropic::read_request(fits.as_bytes(), &limits).is_ok());
     let body = saying(&three);
     assert_eq!(anthropic::read_request(body.as_bytes(), &limits), Err(too_many("messages")));
-    assert_eq!(too_many("messages").refusal(), Refusal::TooLarge);
+    assert_eq!(too_many("messages").api_error_kind(), ApiErrorKind::TooLarge);
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages")));
     assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages")));
     assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(too_many("messages")));
@@ -141,14 +150,14 @@ fn members_and_fields_are_counted() {
     let error = RequestError::TooMany { field: "messages.0".into(), limit: 5 };
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(error.clone()));
     assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(error));
-    let limits = RequestLimits { body: 10, ..limits };
+    let limits = RequestLimits { max_body_size: 10, ..limits };
     let error = openai::read_request(body.as_bytes(), &limits).unwrap_err();
-    assert_eq!(error.refusal(), Refusal::TooLarge);
+    assert_eq!(error.api_error_kind(), ApiErrorKind::TooLarge);
 }
 
 #[test]
 fn what_anthropic_alone_can_say_is_refused_or_wrong() {
-    let own = "is a block of this vendor's own, which the model asked cannot be told";
+    let own = "Not supported by the target model: vendor-specific content blocks";
     for (body, problem) in [
         (saying(r#"{"role":"user","content":[{"type":"document"}]}"#), format!("messages.0.content.0.type: {own}")),
         (
@@ -157,33 +166,33 @@ fn what_anthropic_alone_can_say_is_refused_or_wrong() {
         ),
         (
             saying(r#"{"role":"user","content":[{"type":"image","source":{"type":"file"}}]}"#),
-            "messages.0.content.0.source.type: is a picture that lies with this vendor, which the model asked cannot be told".into(),
+            "messages.0.content.0.source.type: Not supported by the target model: images stored at the vendor".into(),
         ),
         (
             saying(r#"{"role":"user","content":[{"type":"image","source":{"type":"url","url":"data:image/png,x"}}]}"#),
-            "messages.0.content.0.source.url: is a picture that is here and not in base64, which the model asked cannot be told".into(),
+            "messages.0.content.0.source.url: Not supported by the target model: data URLs without base64".into(),
         ),
-        (saying(r#"{"role":"tool","content":"a"}"#), "messages.0.role: must be user, assistant or system".into()),
+        (saying(r#"{"role":"tool","content":"a"}"#), "messages.0.role: Input should be 'user', 'assistant' or 'system'".into()),
         (
             saying(r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":[]}]}"#),
-            "messages.0.content.0.input: must be an object".into(),
+            "messages.0.content.0.input: Input should be an object".into(),
         ),
         (
             with(r#""tools":[{"type":"web_search_20250305","name":"web_search"}]"#),
-            "tools.0.type: is a tool of the vendor, which the model asked cannot be told".into(),
+            "tools.0.type: Not supported by the target model: tools defined by the vendor".into(),
         ),
-        (with(r#""tools":[{"name":"f"}]"#), "tools.0.input_schema: is missing".into()),
-        (with(r#""tools":[{"name":"f","input_schema":1}]"#), "tools.0.input_schema: must be an object".into()),
-        (with(r#""tool_choice":"auto""#), "tool_choice: must be an object".into()),
-        (with(r#""tool_choice":{"type":"some"}"#), "tool_choice.type: must be auto, any, tool or none".into()),
-        (with(r#""tool_choice":{"type":"tool"}"#), "tool_choice.name: is missing".into()),
+        (with(r#""tools":[{"name":"f"}]"#), "tools.0.input_schema: Field required".into()),
+        (with(r#""tools":[{"name":"f","input_schema":1}]"#), "tools.0.input_schema: Input should be an object".into()),
+        (with(r#""tool_choice":"auto""#), "tool_choice: Input should be an object".into()),
+        (with(r#""tool_choice":{"type":"some"}"#), "tool_choice.type: Input should be 'auto', 'any', 'tool' or 'none'".into()),
+        (with(r#""tool_choice":{"type":"tool"}"#), "tool_choice.name: Field required".into()),
         (
             with(r#""system":"\ud800""#),
-            "system: has a lone surrogate, such as \\ud800, which is no character".into(),
+            "system: String contains a lone surrogate such as \\ud800, which is not a valid character".into(),
         ),
-        (with(r#""system":7"#), "system: must be a list".into()),
-        (with(r#""system":[{"type":"image"}]"#), "system.0.type: is no text, which the model asked cannot be told".into()),
-        (with(r#""stop_sequences":["a",1]"#), "stop_sequences.1: must be a string".into()),
+        (with(r#""system":7"#), "system: Input should be a valid list".into()),
+        (with(r#""system":[{"type":"image"}]"#), "system.0.type: Not supported by the target model: content other than text".into()),
+        (with(r#""stop_sequences":["a",1]"#), "stop_sequences.1: Input should be a valid string".into()),
     ] {
         assert_eq!(in_anthropic(&body), problem, "{body}");
     }
@@ -191,53 +200,54 @@ fn what_anthropic_alone_can_say_is_refused_or_wrong() {
 
 #[test]
 fn what_openai_alone_can_say_is_refused_or_wrong() {
-    let older = "is the older way to call functions, which the model asked cannot be told";
+    let older = "Not supported by the target model: legacy function calling";
     let call = |arguments: &str| {
         saying(&format!(
             r#"{{"role":"assistant","tool_calls":[{{"id":"a","type":"function","function":{{"name":"f","arguments":{arguments}}}}}]}}"#
         ))
     };
-    let arguments = "messages.0.tool_calls.0.function.arguments: must be an object, as JSON in a string";
+    let arguments =
+        "messages.0.tool_calls.0.function.arguments: Input should be a JSON object encoded as a string";
     for (body, problem) in [
-        (with(r#""n":2"#), "n: asks for another number of choices than one, which the model asked cannot be told".into()),
-        (with(r#""n":"1""#), "n: asks for another number of choices than one, which the model asked cannot be told".into()),
-        (with(r#""logprobs":true"#), "logprobs: asks for the likelihood of tokens, which the model asked cannot be told".into()),
-        (with(r#""audio":{}"#), "audio: asks for sound, which the model asked cannot be told".into()),
+        (with(r#""n":2"#), "n: Not supported by the target model: a number of choices other than 1".into()),
+        (with(r#""n":"1""#), "n: Not supported by the target model: a number of choices other than 1".into()),
+        (with(r#""logprobs":true"#), "logprobs: Not supported by the target model: log probabilities".into()),
+        (with(r#""audio":{}"#), "audio: Not supported by the target model: audio output".into()),
         (with(r#""functions":[]"#), format!("functions: {older}")),
         (with(r#""function_call":"auto""#), format!("function_call: {older}")),
         (saying(r#"{"role":"function","name":"f","content":"a"}"#), format!("messages.0.role: {older}")),
         (saying(r#"{"role":"assistant","function_call":{}}"#), format!("messages.0.function_call: {older}")),
         (
             with(r#""response_format":{"type":"json_object"}"#),
-            "response_format.type: asks for something else than text, which the model asked cannot be told".into(),
+            "response_format.type: Not supported by the target model: response formats other than text".into(),
         ),
-        (with(r#""response_format":{}"#), "response_format.type: is missing".into()),
-        (with(r#""tools":[{"type":"custom"}]"#), "tools.0.type: is no function, which the model asked cannot be told".into()),
-        (with(r#""tools":[{"type":"function","function":{}}]"#), "tools.0.function.name: is missing".into()),
-        (with(r#""tool_choice":"some""#), "tool_choice: must be auto, none, required or a function".into()),
+        (with(r#""response_format":{}"#), "response_format.type: Field required".into()),
+        (with(r#""tools":[{"type":"custom"}]"#), "tools.0.type: Not supported by the target model: tools other than functions".into()),
+        (with(r#""tools":[{"type":"function","function":{}}]"#), "tools.0.function.name: Field required".into()),
+        (with(r#""tool_choice":"some""#), "tool_choice: Input should be 'auto', 'none', 'required' or a function".into()),
         (
             with(r#""tool_choice":{"type":"allowed_tools"}"#),
-            "tool_choice.type: is no single function, which the model asked cannot be told".into(),
+            "tool_choice.type: Not supported by the target model: tool choices other than a single function".into(),
         ),
-        (with(r#""tool_choice":{"type":"function","function":{}}"#), "tool_choice.function.name: is missing".into()),
-        (with(r#""stream_options":{"include_usage":1}"#), "stream_options.include_usage: must be true or false".into()),
-        (with(r#""stop":[1]"#), "stop.0: must be a string".into()),
+        (with(r#""tool_choice":{"type":"function","function":{}}"#), "tool_choice.function.name: Field required".into()),
+        (with(r#""stream_options":{"include_usage":1}"#), "stream_options.include_usage: Input should be a valid boolean".into()),
+        (with(r#""stop":[1]"#), "stop.0: Input should be a valid string".into()),
         (call("\"{\""), arguments.into()),
         (call("\"[]\""), arguments.into()),
         (call(&format!("\"{}\"", r#"{\"a\":"#.repeat(64) + "{}" + &"}".repeat(64))), arguments.into()),
         (call(&format!("\"{}\"", r#"{\"a\":"#.repeat(63) + "{}" + &"}".repeat(63))), String::new()),
-        (call("{}"), "messages.0.tool_calls.0.function.arguments: must be a string".into()),
+        (call("{}"), "messages.0.tool_calls.0.function.arguments: Input should be a valid string".into()),
         (
             saying(r#"{"role":"user","content":[{"type":"input_audio"}]}"#),
-            "messages.0.content.0.type: is neither text nor a picture, which the model asked cannot be told".into(),
+            "messages.0.content.0.type: Not supported by the target model: content parts other than text and images".into(),
         ),
         (
             saying(r#"{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png,x"}}]}"#),
-            "messages.0.content.0.image_url.url: is a picture that is here and not in base64, which the model asked cannot be told".into(),
+            "messages.0.content.0.image_url.url: Not supported by the target model: data URLs without base64".into(),
         ),
-        (saying(r#"{"role":"tool","content":"a"}"#), "messages.0.tool_call_id: is missing".into()),
-        (saying(r#"{"role":"clown","content":"a"}"#), "messages.0.role: must be system, developer, user, assistant or tool".into()),
-        (saying(r#"{"role":"system","content":"a"}"#), "messages: must not be empty".into()),
+        (saying(r#"{"role":"tool","content":"a"}"#), "messages.0.tool_call_id: Field required".into()),
+        (saying(r#"{"role":"clown","content":"a"}"#), "messages.0.role: Input should be 'system', 'developer', 'user', 'assistant' or 'tool'".into()),
+        (saying(r#"{"role":"system","content":"a"}"#), "messages: at least one message is required".into()),
     ] {
         assert_eq!(in_openai(&body), problem, "{body}");
     }

@@ -6,10 +6,10 @@ use crate::streams::{read_anthropic, read_openai, write_anthropic, write_openai}
 use bytes::BytesMut;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Image, Part, Role, ToolCall, ToolChoice,
-    ToolDefinition, Turn, Usage,
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Image, RequestPart, Role, ToolCall,
+    ToolChoice, ToolDefinition, Turn, Usage,
 };
-use seawall_wire::{Refusal, RequestLimits, anthropic, openai};
+use seawall_wire::{ApiErrorKind, RequestLimits, anthropic, openai};
 use std::path::Path;
 
 fn compare(name: &str, written: &[u8]) {
@@ -26,23 +26,26 @@ fn compare(name: &str, written: &[u8]) {
 const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::NONE };
 
 fn request() -> ChatRequest {
-    let text = |text: &str| Part::Text(text.to_owned());
+    let text = |text: &str| RequestPart::Text(text.to_owned());
     let call = |id: &str, input| ToolCall { id: id.into(), name: "get_weather".into(), input: json(input) };
-    let result =
-        |call: &str, said| Part::ToolResult { call: call.into(), parts: vec![text(said)], is_error: false };
+    let result = |call: &str, said| RequestPart::ToolResult {
+        call: call.into(),
+        parts: vec![text(said)],
+        is_error: false,
+    };
     let picture = Image::Base64 { media_type: "image/png".into(), content: "iVBORw0KGgo=".into() };
     let turn = |role, parts| Turn { role, parts };
     ChatRequest {
         model: "haiku".into(),
         system: vec!["Be brief.".into(), "Speak 日本語.".into()],
         turns: vec![
-            turn(Role::User, vec![text("What is here?"), Part::Image(picture)]),
+            turn(Role::User, vec![text("What is here?"), RequestPart::Image(picture)]),
             turn(
                 Role::Assistant,
                 vec![
                     text("Let me look."),
-                    Part::ToolCall(call("call_1", r#"{"city": "Kyōto"}"#)),
-                    Part::ToolCall(call("call_2", "{}")),
+                    RequestPart::ToolCall(call("call_1", r#"{"city": "Kyōto"}"#)),
+                    RequestPart::ToolCall(call("call_2", "{}")),
                 ],
             ),
             turn(
@@ -51,7 +54,7 @@ fn request() -> ChatRequest {
                     result("call_1", "Rain"),
                     result("call_2", "Sun"),
                     text("So?"),
-                    Part::Image(Image::Url("https://example.com/a.png".into())),
+                    RequestPart::Image(Image::Url("https://example.com/a.png".into())),
                 ],
             ),
         ],
@@ -154,12 +157,12 @@ fn a_failed_stream_is_written_as_each_vendor_writes_it() {
 
 #[test]
 fn every_refusal_has_its_status_and_body() {
-    let line = |refusal: &Refusal| {
+    let line = |error_kind: &ApiErrorKind| {
         let mut body = BytesMut::new();
-        openai::write_error(&mut body, &openai::ErrorReply::new(*refusal, "no"));
-        format!("{} {}\n", openai::status_of(*refusal), str::from_utf8(&body).unwrap())
+        openai::write_error(&mut body, &openai::OpenAiErrorBody::new(*error_kind, "no"));
+        format!("{} {}\n", openai::status_of(*error_kind), str::from_utf8(&body).unwrap())
     };
-    let lines: String = Refusal::ALL.iter().map(line).collect();
+    let lines: String = ApiErrorKind::ALL.iter().map(line).collect();
     compare("openai/errors.txt", lines.as_bytes());
 }
 
@@ -167,14 +170,14 @@ fn every_refusal_has_its_status_and_body() {
 fn lists_of_models_and_counts_are_written_as_each_vendor_writes_them() {
     let mut out = BytesMut::new();
     let created_at = "2026-01-31T00:00:00Z";
-    let model = |id, display_name| anthropic::ModelEntry { id, display_name, created_at };
+    let model = |id, display_name| anthropic::AnthropicModelEntry { id, display_name, created_at };
     anthropic::write_models(&mut out, &[model("haiku", "Haiku"), model("sonnet", "Sonnet")]);
     compare("anthropic/models.json", &out);
     out.clear();
     anthropic::write_models(&mut out, &[]);
     assert_eq!(out, r#"{"data":[],"has_more":false,"first_id":null,"last_id":null}"#);
     out.clear();
-    let model = |id| openai::ModelEntry { id, created: 1_700_000_000, owned_by: "seawall" };
+    let model = |id| openai::OpenAiModelEntry { id, created: 1_700_000_000, owned_by: "seawall" };
     openai::write_models(&mut out, &[model("haiku"), model("sonnet")]);
     compare("openai/models.json", &out);
     out.clear();

@@ -5,7 +5,7 @@ use crate::streams::{read_anthropic, read_openai};
 use seawall_core::failure::FailureKind;
 use seawall_wire::chat::UsageReport;
 use seawall_wire::chat::{
-    AnswerPart, ChatEvent, ChatRequest, FinishReason, Image, Part, Role, ToolChoice, Turn, Usage,
+    AnswerPart, ChatEvent, ChatRequest, FinishReason, Image, RequestPart, Role, ToolChoice, Turn, Usage,
 };
 use seawall_wire::{AnswerError, RequestLimits, anthropic, openai};
 
@@ -17,11 +17,11 @@ fn in_openai(body: &str) -> ChatRequest {
     openai::read_chat_request(body.as_bytes(), &RequestLimits::default()).unwrap()
 }
 
-fn text(text: &str) -> Part {
-    Part::Text(text.to_owned())
+fn text(text: &str) -> RequestPart {
+    RequestPart::Text(text.to_owned())
 }
 
-fn turn(role: Role, parts: Vec<Part>) -> Turn {
+fn turn(role: Role, parts: Vec<RequestPart>) -> Turn {
     Turn { role, parts }
 }
 
@@ -36,8 +36,8 @@ fn the_model_s_own_blocks_are_left_out_of_an_anthropic_request_and_turns_are_joi
         {"type":"tool_result","tool_use_id":"u","content":"ok"}]},
         {"role":"assistant","content":[{"type":"text","text":"c"},{"type":"tool_use","id":"t","name":"f"}]}]}"#,
     );
-    let result = |call: &str, parts, is_error| Part::ToolResult { call: call.into(), parts, is_error };
-    let Part::ToolCall(call) = request.turns[1].parts[1].clone() else { panic!("{request:?}") };
+    let result = |call: &str, parts, is_error| RequestPart::ToolResult { call: call.into(), parts, is_error };
+    let RequestPart::ToolCall(call) = request.turns[1].parts[1].clone() else { panic!("{request:?}") };
     assert_eq!((call.id.as_str(), call.name.as_str(), call.input), ("t", "f", json("{}")));
     assert_eq!(
         request.turns[0],
@@ -65,11 +65,12 @@ fn an_openai_request_is_read_in_all_its_forms() {
         {"role":"user","content":"b"},{"role":"assistant","content":[{"type":"refusal","refusal":"never"}]}]}"#,
     );
     let picture = Image::Base64 { media_type: "image/png".into(), content: "AA==".into() };
-    let result = Part::ToolResult { call: "t".into(), parts: vec![text("x"), text("y")], is_error: false };
+    let result =
+        RequestPart::ToolResult { call: "t".into(), parts: vec![text("x"), text("y")], is_error: false };
     assert_eq!(request.system, ["S", "late"]);
-    assert_eq!(request.turns[0], turn(Role::User, vec![text("a"), Part::Image(picture)]));
+    assert_eq!(request.turns[0], turn(Role::User, vec![text("a"), RequestPart::Image(picture)]));
     assert_eq!(request.turns[1].parts[0], text("no"));
-    assert!(matches!(&request.turns[1].parts[1], Part::ToolCall(call) if call.input == json("{}")));
+    assert!(matches!(&request.turns[1].parts[1], RequestPart::ToolCall(call) if call.input == json("{}")));
     assert_eq!(request.turns[2], turn(Role::User, vec![result, text("b")]));
     assert_eq!(request.turns[3], turn(Role::Assistant, vec![text("never")]));
     assert_eq!(request.tools[0].schema, json(r#"{"type":"object","properties":{}}"#));
@@ -112,12 +113,12 @@ fn an_openai_answer_may_refuse_in_its_own_field() {
         );
     }
     let bad = r#"{"tool_calls":[{"id":"t","function":{"name":"f","arguments":"{"}}]}"#;
-    let problem = "the arguments of a call are no object".to_owned();
+    let problem = "the arguments of a tool call are not an object".to_owned();
     assert_eq!(read(bad, "null"), Err(AnswerError::Unreadable { problem }));
     let none = br#"{"id":"","model":"","choices":[],"usage":{}}"#;
     assert_eq!(
         openai::read_chat_answer(none),
-        Err(AnswerError::Unreadable { problem: "it has no choice".into() })
+        Err(AnswerError::Unreadable { problem: "there are no choices".into() })
     );
 }
 
@@ -148,10 +149,13 @@ fn other_blocks_of_an_anthropic_answer_are_left_out() {
     );
     assert_eq!(parts.unwrap().parts, [AnswerPart::Text("a".into())]);
     for (content, problem) in [
-        (r#"{"type":"text"}"#, "a block of text has no text"),
-        (r#"{"type":"tool_use","name":"f"}"#, "a call has no id"),
-        (r#"{"type":"tool_use","id":"f"}"#, "a call has no name"),
-        (r#"{"type":"tool_use","id":"f","name":"f","input":[]}"#, "the input of a call is no object"),
+        (r#"{"type":"text"}"#, "a text block has no text"),
+        (r#"{"type":"tool_use","name":"f"}"#, "a tool call has no id"),
+        (r#"{"type":"tool_use","id":"f"}"#, "a tool call has no name"),
+        (
+            r#"{"type":"tool_use","id":"f","name":"f","input":[]}"#,
+            "the input of a tool call is not an object",
+        ),
     ] {
         assert_eq!(read(content), Err(AnswerError::Unreadable { problem: problem.into() }));
     }
@@ -188,16 +192,22 @@ fn an_anthropic_stream_out_of_order_is_an_error() {
     let piece = "event: content_block_delta\ndata: {\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n";
     let nameless = "event: content_block_start\ndata: {\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"t\"}}\n\n";
     for (events, problem) in [
-        (vec![start, start], "message_start cannot be read: the message has begun already"),
-        (vec![block], "content_block_start cannot be read: the message has not begun"),
-        (vec![start, piece], "content_block_delta cannot be read: it belongs to no open block"),
-        (vec![start, block, piece], "content_block_delta cannot be read: it belongs to no open block"),
-        (vec![start, nameless], "content_block_start cannot be read: a call has no id or no name"),
+        (vec![start, start], "invalid message_start event: message_start was sent twice"),
+        (vec![block], "invalid content_block_start event: no message_start came before"),
+        (vec![start, piece], "invalid content_block_delta event: no content block with this index is open"),
+        (
+            vec![start, block, piece],
+            "invalid content_block_delta event: no content block with this index is open",
+        ),
+        (vec![start, nameless], "invalid content_block_start event: a tool call has no id or no name"),
         (
             vec!["event: message_delta\ndata: {\"delta\":{}}\n\n"],
-            "message_delta cannot be read: the message has not begun",
+            "invalid message_delta event: no message_start came before",
         ),
-        (vec!["event: message_stop\ndata: {}\n\n"], "message_stop cannot be read: the message has not begun"),
+        (
+            vec!["event: message_stop\ndata: {}\n\n"],
+            "invalid message_stop event: no message_start came before",
+        ),
     ] {
         let (_, outcome, is_over) = read_anthropic([events.concat().as_bytes()]);
         assert_eq!((outcome.unwrap_err().to_string().as_str(), is_over), (problem, false));
@@ -229,13 +239,16 @@ fn openai_streams_of_compatible_servers_are_read() {
     let more = calls(r#"{"function":{"arguments":"}"}}"#);
     let next = calls(r#"{"id":"b","function":{"name":"f"}}"#);
     assert_eq!(chunks(&[&first, &more, &next]), Ok(vec![started("a"), input("{"), input("}"), started("b")]));
-    let late = Err("chunk cannot be read: a call goes on after something else has begun".to_owned());
+    let late = Err("invalid chunk event: a tool call continues after other content has started".to_owned());
     let early = calls(r#"{"index":0,"function":{"arguments":"}"}}"#);
     assert_eq!(chunks(&[&both, &early]), late);
     let words = r#"{"choices":[{"delta":{"content":"so"}}]}"#;
     assert_eq!(chunks(&[&both, words, &second]), late);
     let nameless = calls(r#"{"index":0,"id":"a"}"#);
-    assert_eq!(chunks(&[&nameless]), Err("chunk cannot be read: a call begins without a name".to_owned()));
+    assert_eq!(
+        chunks(&[&nameless]),
+        Err("invalid chunk event: a tool call starts without a name".to_owned())
+    );
 }
 
 #[test]

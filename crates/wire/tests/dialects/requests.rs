@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use proptest::prelude::{prop_assert_eq, proptest};
 use seawall_wire::chat::UsageReport;
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatRequest, FinishReason, Image, Part, Role, ToolCall, ToolChoice, Turn,
+    AnswerPart, ChatAnswer, ChatRequest, FinishReason, Image, RequestPart, Role, ToolCall, ToolChoice, Turn,
 };
 use seawall_wire::{RequestError, RequestLimits, anthropic, openai};
 
@@ -28,9 +28,10 @@ fn in_openai(mut request: ChatRequest) -> ChatRequest {
     }
     for turn in &mut request.turns {
         // A stable sort: tool calls come last.
-        turn.parts.sort_by_key(|part| turn.role == Role::Assistant && matches!(part, Part::ToolCall(_)));
+        turn.parts
+            .sort_by_key(|part| turn.role == Role::Assistant && matches!(part, RequestPart::ToolCall(_)));
         for part in &mut turn.parts {
-            if let Part::ToolResult { is_error, .. } = part {
+            if let RequestPart::ToolResult { is_error, .. } = part {
                 *is_error = false;
             }
         }
@@ -99,7 +100,7 @@ proptest! {
         anthropic::write_chat_request(&mut out, &request).unwrap();
         let head = anthropic::read_request(&out, &RequestLimits::default()).unwrap();
         prop_assert_eq!((&head.model, head.turns, head.stream), (&request.model, request.turns.len(), request.stream));
-        prop_assert_eq!(head.max_output, request.max_output.unwrap_or(anthropic::USUAL_MAX_OUTPUT));
+        prop_assert_eq!(head.max_output, request.max_output.unwrap_or(anthropic::DEFAULT_MAX_OUTPUT));
         out.clear();
         openai::write_chat_request(&mut out, &request).unwrap();
         let head = openai::read_request(&out, &RequestLimits::default()).unwrap();
@@ -124,37 +125,37 @@ proptest! {
     }
 }
 
-fn asking(parts: Vec<Part>, role: Role) -> ChatRequest {
+fn asking(parts: Vec<RequestPart>, role: Role) -> ChatRequest {
     ChatRequest { model: "m".into(), turns: vec![Turn { role, parts }], ..ChatRequest::default() }
 }
 
 #[test]
-fn what_no_words_exist_for_is_refused_by_place() {
-    let image = || Part::Image(Image::Url("https://x/".into()));
-    let call = || Part::ToolCall(ToolCall { id: "c".into(), name: "f".into(), input: json("{}") });
-    let result = |parts| Part::ToolResult { call: "c".into(), parts, is_error: false };
-    let from_model = "messages.0: has a picture from the model, which the model asked cannot be told";
+fn untranslatable_content_is_refused_with_its_path() {
+    let image = || RequestPart::Image(Image::Url("https://x/".into()));
+    let call = || RequestPart::ToolCall(ToolCall { id: "c".into(), name: "f".into(), input: json("{}") });
+    let result = |parts| RequestPart::ToolResult { call: "c".into(), parts, is_error: false };
+    let from_model = "messages.0: Not supported by the target model: images in assistant messages";
     for (request, in_anthropic, in_openai) in [
         (asking(vec![image()], Role::Assistant), from_model, from_model),
         (
             asking(vec![call()], Role::User),
-            "messages.0: has a call that is not the model's, which the model asked cannot be told",
-            "messages.0: has a call that is not the model's, which the model asked cannot be told",
+            "messages.0: Not supported by the target model: tool calls outside of assistant messages",
+            "messages.0: Not supported by the target model: tool calls outside of assistant messages",
         ),
         (
             asking(vec![result(vec![])], Role::Assistant),
-            "messages.0: has a result of a tool where none can be, which the model asked cannot be told",
-            "messages.0: has a result of a tool from the model, which the model asked cannot be told",
+            "messages.0: Not supported by the target model: tool results outside of user messages",
+            "messages.0: Not supported by the target model: tool results in assistant messages",
         ),
         (
             asking(vec![result(vec![call()])], Role::User),
-            "messages.0: has a call that is not the model's, which the model asked cannot be told",
-            "messages.0: has something else than text in the result of a tool, which the model asked cannot be told",
+            "messages.0: Not supported by the target model: tool calls outside of assistant messages",
+            "messages.0: Not supported by the target model: tool results with content other than text",
         ),
         (
             asking(vec![result(vec![image()])], Role::User),
             "",
-            "messages.0: has something else than text in the result of a tool, which the model asked cannot be told",
+            "messages.0: Not supported by the target model: tool results with content other than text",
         ),
     ] {
         let told = |outcome: Result<ChatRequest, RequestError>| {
@@ -166,14 +167,15 @@ fn what_no_words_exist_for_is_refused_by_place() {
 }
 
 #[test]
-fn texts_without_words_and_numbers_without_value_are_left_out() {
-    let mut request = asking(vec![Part::Text("hi".into()), Part::Text(String::new())], Role::User);
-    request.turns.push(Turn { role: Role::Assistant, parts: vec![Part::Text(String::new())] });
+fn empty_texts_and_non_finite_numbers_are_dropped() {
+    let mut request =
+        asking(vec![RequestPart::Text("hi".into()), RequestPart::Text(String::new())], Role::User);
+    request.turns.push(Turn { role: Role::Assistant, parts: vec![RequestPart::Text(String::new())] });
     request.system = vec![String::new(), "be brief".into()];
     request.temperature = Some(f64::NAN);
     request.top_p = Some(f64::INFINITY);
     for read in [via_anthropic(&request).unwrap(), via_openai(&request).unwrap()] {
-        assert_eq!(read.turns, asking(vec![Part::Text("hi".into())], Role::User).turns);
+        assert_eq!(read.turns, asking(vec![RequestPart::Text("hi".into())], Role::User).turns);
         assert_eq!((read.system, read.temperature, read.top_p), (vec!["be brief".to_owned()], None, None));
     }
 }

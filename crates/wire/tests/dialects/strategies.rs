@@ -6,8 +6,8 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Image, JsonText, Part, Role, ToolCall,
-    ToolChoice, ToolDefinition, Turn, Usage,
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Image, JsonText, RequestPart, Role,
+    ToolCall, ToolChoice, ToolDefinition, Turn, Usage,
 };
 
 pub(crate) const FINISHES: [FinishReason; 8] = [
@@ -77,21 +77,21 @@ fn call() -> impl Strategy<Value = ToolCall> {
     (name(), name(), object()).prop_map(|(id, name, input)| ToolCall { id, name, input })
 }
 
-fn user_part() -> impl Strategy<Value = Part> {
-    let result = |(call, texts, is_error): (String, Vec<String>, bool)| Part::ToolResult {
+fn user_part() -> impl Strategy<Value = RequestPart> {
+    let result = |(call, texts, is_error): (String, Vec<String>, bool)| RequestPart::ToolResult {
         call,
-        parts: texts.into_iter().map(Part::Text).collect(),
+        parts: texts.into_iter().map(RequestPart::Text).collect(),
         is_error,
     };
     prop_oneof![
-        3 => words().prop_map(Part::Text),
-        1 => image().prop_map(Part::Image),
+        3 => words().prop_map(RequestPart::Text),
+        1 => image().prop_map(RequestPart::Image),
         2 => (name(), vec(words(), 0..3), any::<bool>()).prop_map(result),
     ]
 }
 
-fn assistant_part() -> impl Strategy<Value = Part> {
-    prop_oneof![words().prop_map(Part::Text), call().prop_map(Part::ToolCall)]
+fn assistant_part() -> impl Strategy<Value = RequestPart> {
+    prop_oneof![words().prop_map(RequestPart::Text), call().prop_map(RequestPart::ToolCall)]
 }
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {

@@ -9,16 +9,17 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
 use seawall_wire::openai::OpenAiStream;
 use seawall_wire::sse::SseLimits;
-use seawall_wire::{Dialect, Refusal, StreamError, anthropic, client_message, openai};
+use seawall_wire::{ApiErrorKind, StreamError, Vendor, anthropic, client_message, openai};
 
 pub(crate) fn write_anthropic(events: &[ChatEvent]) -> BytesMut {
-    let (mut out, mut writer) = (BytesMut::new(), anthropic::ChatWriter::new());
+    let (mut out, mut writer) = (BytesMut::new(), anthropic::AnthropicChatWriter::new());
     events.iter().for_each(|event| writer.write(&mut out, event));
     out
 }
 
 pub(crate) fn write_openai(events: &[ChatEvent], include_usage: bool) -> BytesMut {
-    let (mut out, mut writer) = (BytesMut::new(), openai::ChatWriter::new(1_700_000_000, include_usage));
+    let (mut out, mut writer) =
+        (BytesMut::new(), openai::OpenAiChatWriter::new(1_700_000_000, include_usage));
     events.iter().for_each(|event| writer.write(&mut out, event));
     out
 }
@@ -26,14 +27,14 @@ pub(crate) fn write_openai(events: &[ChatEvent], include_usage: bool) -> BytesMu
 pub(crate) type Reading = (Vec<ChatEvent>, Result<(), StreamError>, bool);
 
 pub(crate) fn read_anthropic<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Reading {
-    let mut reader = anthropic::ChatReader::new(SseLimits::default());
+    let mut reader = anthropic::AnthropicChatReader::new(SseLimits::default());
     let mut events = Vec::new();
     let outcome = pieces.into_iter().try_for_each(|piece| reader.feed(piece, |event| events.push(event)));
     (events, outcome, reader.is_over())
 }
 
 pub(crate) fn read_openai<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Reading {
-    let mut reader = openai::ChatReader::new(SseLimits::default());
+    let mut reader = openai::OpenAiChatReader::new(SseLimits::default());
     let mut events = Vec::new();
     let outcome = pieces.into_iter().try_for_each(|piece| reader.feed(piece, |event| events.push(event)));
     (events, outcome, reader.is_over())
@@ -58,7 +59,7 @@ fn failure_told(failure: &Failure) -> Failure {
 /// What both dialects make of a stream: usage only at the end, and no empty deltas.
 fn told(
     events: &[ChatEvent],
-    dialect: Dialect,
+    vendor: Vendor,
     finish: fn(FinishReason) -> FinishReason,
     tells_usage: bool,
 ) -> Vec<ChatEvent> {
@@ -75,7 +76,7 @@ fn told(
             }
             ChatEvent::Failed { failure, message } => {
                 let message =
-                    client_message(dialect, Refusal::of_failure(failure.kind), message).into_owned();
+                    client_message(vendor, ApiErrorKind::of_failure(failure.kind), message).into_owned();
                 told.push(ChatEvent::Failed { failure: failure_told(failure), message });
             }
             ChatEvent::Started { usage, .. } => {
@@ -90,13 +91,13 @@ fn told(
 
 fn in_anthropic(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let finish = |finish| if finish == FinishReason::Other { FinishReason::EndTurn } else { finish };
-    told(events, Dialect::Anthropic, finish, true)
+    told(events, Vendor::Anthropic, finish, true)
 }
 
 fn in_openai(events: &[ChatEvent], include_usage: bool) -> Vec<ChatEvent> {
     let mut filled = Vec::new();
     let mut is_open = false;
-    for event in told(events, Dialect::OpenAi, finish_in_openai, include_usage) {
+    for event in told(events, Vendor::OpenAi, finish_in_openai, include_usage) {
         let ends_call =
             !matches!(event, ChatEvent::ToolInput(_) | ChatEvent::Usage(_) | ChatEvent::Failed { .. });
         let before = filled.len() - usize::from(matches!(filled.last(), Some(ChatEvent::Usage(_))));

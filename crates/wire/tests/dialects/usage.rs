@@ -56,7 +56,7 @@ fn message_events(input: &str, output: &str) -> [(&'static str, String); 6] {
 
 fn messages_stream(input: &str, output: &str) -> Result<(UsageReport, Option<FinishReason>), String> {
     let mut stream = AnthropicStream::new(SseLimits::default()).checking_content();
-    let mut reader = anthropic::ChatReader::new(SseLimits::default());
+    let mut reader = anthropic::AnthropicChatReader::new(SseLimits::default());
     for (name, data) in message_events(input, output) {
         let event = format!("event: {name}\ndata: {data}\n\n");
         stream.feed(event.as_bytes(), |_| ()).map_err(|error| error.to_string())?;
@@ -94,7 +94,7 @@ fn completions(input: &str, output: &str) -> Result<(UsageReport, Option<FinishR
 
 fn completions_stream(input: &str, output: &str) -> Result<(UsageReport, Option<FinishReason>), String> {
     let mut stream = OpenAiStream::new(SseLimits::default());
-    let mut reader = openai::ChatReader::new(SseLimits::default());
+    let mut reader = openai::OpenAiChatReader::new(SseLimits::default());
     let usage =
         format!(r#"{{"choices":[],"usage":{{"prompt_tokens":{input},"completion_tokens":{output}}}}}"#);
     for data in [
@@ -124,7 +124,7 @@ fn converse(input: &str, output: &str) -> Result<(UsageReport, Option<FinishReas
 
 fn converse_stream(input: &str, output: &str) -> Result<(UsageReport, Option<FinishReason>), String> {
     let mut stream = ConverseStream::new(FrameLimits::default());
-    let mut reader = bedrock::ChatReader::new(FrameLimits::default(), "r", "m");
+    let mut reader = bedrock::ConverseChatReader::new(FrameLimits::default(), "r", "m");
     let metadata = format!(
         r#"{{"usage":{{"inputTokens":{input},"outputTokens":{output}}},"metrics":{{"latencyMs":1}}}}"#
     );

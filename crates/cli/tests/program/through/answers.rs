@@ -11,7 +11,7 @@ const fn finishes(client: Client) -> [&'static str; 3] {
 }
 
 #[test]
-fn every_client_reads_the_words_of_every_target_and_is_told_what_the_bill_says() -> anyhow::Result<()> {
+fn every_client_receives_the_text_and_usage_of_every_target() -> anyhow::Result<()> {
     let pair = Pair::start("through-answers", "instant", "", &[])?;
     for client in Client::ALL {
         // One process for all calls: starting a client takes longer than anything it does.

@@ -64,7 +64,7 @@ fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow
     assert!(others.is_empty(), "{}", others.join("\n"));
     let put_together = Client::ALL.into_iter().filter(|client| !is_amazons(*client)).count();
     let broken = faults().len() * Client::ALL.len() * ROUTES.len() + put_together;
-    assert_eq!(pair.gateway.counter("seawall_requests_total{verdict=\"interrupted\"}")?, broken as u64);
+    assert_eq!(pair.gateway.counter("seawall_requests_total{outcome=\"interrupted\"}")?, broken as u64);
     // The output of a broken call is not known to the token, but the posted amount covers the bill.
     let posted = pair.gateway.counter("seawall_budget_posted_nanodollars")?;
     assert!(posted >= pair.bill()?.nano_dollars, "{posted}: {:?}", pair.bill()?);

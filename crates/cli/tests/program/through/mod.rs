@@ -9,7 +9,7 @@ mod breaks;
 mod refusals;
 
 use crate::client::{Client, Session};
-use crate::running::{KEY, Running, folder, seawall, settings};
+use crate::running::{KEY, Running, scratch_dir, seawall, settings};
 use anyhow::ensure;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -35,13 +35,13 @@ impl Pair {
     /// the standard tier.
     fn start(test: &str, pace: &str, more: &str, strict: &[Client]) -> anyhow::Result<Self> {
         let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", pace])?;
-        let state = folder(&format!("{test}-state"))?;
+        let state = scratch_dir(&format!("{test}-state"))?;
         let signer = made(&state, "amazon", "prime", true)?;
         let strict = strict.iter().enumerate().map(|(number, client)| {
             made(&state, &format!("strict {number}"), "standard", is_amazons(*client))
         });
         let strict = strict.collect::<anyhow::Result<_>>()?;
-        let store = format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display());
+        let store = format!("store = {{ kind = \"embedded\", data_dir = '{}' }}", state.display());
         let usual = settings(&model.url, [MODEL, MODEL]).replace("store.kind = \"memory\"", &store);
         // Signatures are made with these; the model accepts any.
         let keys = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret")];
@@ -107,10 +107,10 @@ fn sees(session: &mut Session, proof: &Value, call: &Value) -> anyhow::Result<Va
     session.sees(&whole)
 }
 
-/// Creates a caller in the gateway's state directory and returns its credential: a signing key or an API key.
-fn made(folder: &Path, name: &str, tier: &str, signs: bool) -> anyhow::Result<Value> {
-    let folder = folder.to_string_lossy();
-    let mut command = seawall(&["key", "create", name, "--tier", tier, "--json", "--data-dir", &folder]);
+/// Creates a caller in the gateway's data directory and returns its credential: a signing key or an API key.
+fn made(directory: &Path, name: &str, tier: &str, signs: bool) -> anyhow::Result<Value> {
+    let directory = directory.to_string_lossy();
+    let mut command = seawall(&["key", "create", name, "--tier", tier, "--json", "--data-dir", &directory]);
     let output = command.args(signs.then_some("--aws")).output()?;
     ensure!(output.status.success(), "{output:?}");
     let made: Value = serde_json::from_slice(&output.stdout)?;
@@ -145,19 +145,19 @@ fn targets(url: &str) -> String {
         (ROUTES[2], "bedrock", url.to_owned(), "anthropic.claude-3-haiku-20240307-v1:0"),
         (ROUTES[3], "bedrock", url.to_owned(), MODEL),
     ] {
-        let key = if provider == "bedrock" { r#"region = "us-east-1""# } else { r#"key = "env:PATH""# };
+        let key = if provider == "bedrock" { r#"region = "us-east-1""# } else { r#"api_key = "env:PATH""# };
         if model != MODEL {
             text += &format!("models.\"{model}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\" }}\n");
         }
         text += &format!(
-            "targets.{route} = {{ provider = \"{provider}\", url = \"{url}\", model = \"{model}\", {key}, \
+            "targets.{route} = {{ provider = \"{provider}\", base_url = \"{url}\", model = \"{model}\", {key}, \
              grade = \"fast\", breaker = \"haiku\" }}\n\
-             routes.{route} = {{ targets = [\"{route}\"], {faces}, start_time = \"9s\" }}\n"
+             routes.{route} = {{ targets = [\"{route}\"], {faces}, start_timeout = \"9s\" }}\n"
         );
     }
     text + "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n\
             breakers.haiku.failure_threshold = 100_000\n\
             pressure.sustained_for = \"1h\"\n\
-            retry.base = \"1ms\"\n\
-            retry.cap = \"5ms\"\n"
+            retry.base_delay = \"1ms\"\n\
+            retry.max_delay = \"5ms\"\n"
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const RETRIES: u32 = 2;
 
 #[test]
-fn what_is_refused_raises_and_is_not_asked_again() -> anyhow::Result<()> {
+fn a_rejection_raises_and_is_not_retried() -> anyhow::Result<()> {
     let strict =
         "limits.tiers.standard = { minute = \"1/min\", burst = 0, hour = \"1/h\", day = \"1/day\" }\n";
     let pair = Pair::start("through-refusals", "instant", strict, &Client::ALL)?;

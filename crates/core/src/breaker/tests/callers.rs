@@ -1,11 +1,11 @@
 //! Which caller's failures open a breaker, and for which callers.
 
 use super::super::{
-    AcquireDecision, Breaker, BreakerPermit, BreakerPhase, CallerKey, RejectReason, TripReason,
+    Breaker, BreakerDecision, BreakerPermit, BreakerPhase, CallerKey, RejectReason, TripReason,
 };
 use super::{answered_after, at, bad, failed, good, phase, sonnet};
 use crate::deadline::Deadline;
-use crate::failure::{FailureKind, Outcome};
+use crate::failure::{AttemptOutcome, FailureKind};
 use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -21,12 +21,12 @@ fn ask(
     now: Timestamp,
 ) -> Result<BreakerPermit, RejectReason> {
     match breaker.acquire_for(caller, now, Deadline::after(now, Duration::from_secs(25))) {
-        AcquireDecision::Permitted(permit) => Ok(permit),
-        AcquireDecision::Rejected { reason, .. } => Err(reason),
+        BreakerDecision::Permitted(permit) => Ok(permit),
+        BreakerDecision::Rejected { reason, .. } => Err(reason),
     }
 }
 
-fn call(breaker: &mut Breaker, caller: Option<CallerKey>, outcome: &Outcome, now: Timestamp) {
+fn call(breaker: &mut Breaker, caller: Option<CallerKey>, outcome: &AttemptOutcome, now: Timestamp) {
     let permit = ask(breaker, caller, now).unwrap();
     breaker.report(permit, outcome, now);
 }
@@ -36,17 +36,17 @@ fn opened_by_one() -> Breaker {
     let mut breaker = sonnet();
     (0..5).for_each(|_| call(&mut breaker, HOSTILE, &bad(), at(0)));
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Open);
-    assert!(breaker.peek(at(0)).is_open_for_one);
+    assert!(breaker.peek(at(0)).is_open_for_one_caller);
     let reason = RejectReason::Open(TripReason::ConsecutiveFailures);
     assert_eq!(ask(&mut breaker, HOSTILE, at(1)), Err(reason));
     breaker
 }
 
 #[test]
-fn the_first_call_of_another_closes_it_for_the_others() {
+fn a_successful_probe_of_another_caller_closes_the_breaker_for_others() {
     let mut breaker = opened_by_one();
     let probe = ask(&mut breaker, HOLDER, at(1)).unwrap();
-    assert_eq!(ask(&mut breaker, THIRD, at(1)), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, THIRD, at(1)), Err(RejectReason::ProbesInFlight));
     breaker.report(probe, &good(), at(2));
     for now in [3, 59_999, 60_000, 120_000] {
         for caller in [HOLDER, THIRD, None] {
@@ -56,18 +56,18 @@ fn the_first_call_of_another_closes_it_for_the_others() {
     }
     // The quarantined caller has its own trial: one, three, ten probes.
     let probe = ask(&mut breaker, HOSTILE, at(120_000)).unwrap();
-    assert_eq!(ask(&mut breaker, HOSTILE, at(120_000)), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, HOSTILE, at(120_000)), Err(RejectReason::ProbesInFlight));
     breaker.report(probe, &good(), at(120_000));
     (0..13).for_each(|_| call(&mut breaker, HOSTILE, &good(), at(120_000)));
-    assert!(!breaker.peek(at(120_000)).is_open_for_one);
+    assert!(!breaker.peek(at(120_000)).is_open_for_one_caller);
 }
 
 #[test]
-fn the_first_call_of_another_that_fails_opens_it_for_all() {
+fn a_failed_probe_of_another_caller_opens_the_breaker_for_all() {
     let mut breaker = opened_by_one();
     call(&mut breaker, HOLDER, &bad(), at(1_000));
     let peek = breaker.peek(at(1_000));
-    assert_eq!((peek.phase, peek.is_open_for_one), (BreakerPhase::Open, false));
+    assert_eq!((peek.phase, peek.is_open_for_one_caller), (BreakerPhase::Open, false));
     for caller in [HOSTILE, HOLDER, THIRD] {
         assert!(ask(&mut breaker, caller, at(60_999)).is_err());
     }
@@ -75,7 +75,7 @@ fn the_first_call_of_another_that_fails_opens_it_for_all() {
 }
 
 #[test]
-fn a_probe_of_another_that_says_nothing_leaves_its_place_to_the_next() {
+fn a_probe_without_information_frees_its_slot() {
     let mut breaker = opened_by_one();
     let probe = ask(&mut breaker, HOLDER, at(1)).unwrap();
     breaker.abandon(probe);
@@ -91,7 +91,7 @@ fn a_probe_of_another_that_says_nothing_leaves_its_place_to_the_next() {
 }
 
 #[test]
-fn four_in_five_are_one_callers_doing_and_fewer_are_not() {
+fn a_caller_with_80_percent_of_failures_is_quarantined() {
     for (of_one, is_for_one) in [(8, true), (7, false)] {
         let mut breaker = super::by_rate(10, 50.0, 60);
         for number in 0..10 {
@@ -99,12 +99,16 @@ fn four_in_five_are_one_callers_doing_and_fewer_are_not() {
             call(&mut breaker, caller, &bad(), at(number));
         }
         let peek = breaker.peek(at(10));
-        assert_eq!((peek.phase, peek.is_open_for_one), (BreakerPhase::Open, is_for_one), "{of_one} of 10");
+        assert_eq!(
+            (peek.phase, peek.is_open_for_one_caller),
+            (BreakerPhase::Open, is_for_one),
+            "{of_one} of 10"
+        );
     }
 }
 
 #[test]
-fn slow_calls_of_one_caller_close_nothing_to_others() {
+fn slow_calls_of_one_caller_do_not_block_others() {
     let mut breaker = sonnet();
     for number in 0..20 {
         call(&mut breaker, HOLDER, &good(), at(number));
@@ -120,20 +124,20 @@ fn slow_calls_of_one_caller_close_nothing_to_others() {
 }
 
 #[test]
-fn others_who_fail_beside_the_one_to_blame_open_it_for_all() {
+fn failures_of_others_besides_the_quarantined_caller_open_it_for_all() {
     let mut breaker = opened_by_one();
     call(&mut breaker, HOLDER, &good(), at(1));
     for _ in 0..5 {
         call(&mut breaker, HOLDER, &bad(), at(2));
     }
     let peek = breaker.peek(at(2));
-    assert_eq!((peek.phase, peek.is_open_for_one), (BreakerPhase::Open, false));
+    assert_eq!((peek.phase, peek.is_open_for_one_caller), (BreakerPhase::Open, false));
 }
 
 proptest! {
     /// Attribution makes no difference while all calls come from one caller.
     #[test]
-    fn with_one_caller_it_is_the_breaker_it_was(steps in vec((0_usize..5, 0_u64..30_000, 0_usize..64), 1..200)) {
+    fn with_one_caller_the_breaker_behaves_as_without_quarantine(steps in vec((0_usize..5, 0_u64..30_000, 0_usize..64), 1..200)) {
         let (mut plain, mut named) = (sonnet(), sonnet());
         let mut held: Vec<(BreakerPermit, BreakerPermit)> = Vec::new();
         let outcomes = [good(), bad(), bad(), answered_after(9_000), failed(FailureKind::NotStarted)];
@@ -164,7 +168,7 @@ proptest! {
 
     /// However one caller fails, another that always succeeds is blocked only by a probe in flight.
     #[test]
-    fn who_always_succeeds_is_never_blocked_by_another(steps in vec((0_usize..3, 0_u64..5_000), 1..200)) {
+    fn a_caller_that_always_succeeds_is_never_blocked_by_another(steps in vec((0_usize..3, 0_u64..5_000), 1..200)) {
         let mut breaker = sonnet();
         let mut now = 0;
         for (step, wait) in steps {

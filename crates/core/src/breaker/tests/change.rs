@@ -18,7 +18,7 @@ fn sonnet_with(change: impl FnOnce(&mut BreakerOptions)) -> BreakerSettings {
 fn an_open_breaker_stays_open_until_the_moment_it_had() {
     for seconds in [5, 250] {
         let mut breaker = opened(at(1_000));
-        breaker.change(sonnet_with(|it| it.open_for = Duration::from_secs(seconds)), at(2_000));
+        breaker.apply_settings(sonnet_with(|it| it.open_for = Duration::from_secs(seconds)), at(2_000));
         assert_eq!(phase(&breaker, at(60_999)), BreakerPhase::Open);
         assert_eq!(phase(&breaker, at(61_000)), BreakerPhase::HalfOpen { stage: 0 });
         // The next opening lasts as long as the new settings require.
@@ -30,10 +30,10 @@ fn an_open_breaker_stays_open_until_the_moment_it_had() {
 }
 
 #[test]
-fn what_was_due_before_the_change_is_done_by_the_old_settings() {
+fn transitions_due_before_the_change_use_the_old_settings() {
     let mut breaker = opened(at(0));
     breaker.take_transitions();
-    breaker.change(sonnet_with(|it| it.open_for = Duration::from_secs(299)), at(70_000));
+    breaker.apply_settings(sonnet_with(|it| it.open_for = Duration::from_secs(299)), at(70_000));
     assert_eq!(phase(&breaker, at(70_000)), BreakerPhase::HalfOpen { stage: 0 });
     assert_eq!(breaker.take_transitions().iter().map(|it| it.at).collect::<Vec<_>>(), [at(60_000)]);
 }
@@ -44,7 +44,7 @@ fn failures_in_a_row_are_judged_by_the_new_threshold_at_the_next_outcome() {
     for _ in 0..4 {
         call(&mut breaker, &bad(), at(0));
     }
-    breaker.change(sonnet_with(|it| it.failure_threshold = 2), at(0));
+    breaker.apply_settings(sonnet_with(|it| it.failure_threshold = 2), at(0));
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Closed);
     call(&mut breaker, &bad(), at(0));
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Open);
@@ -53,7 +53,7 @@ fn failures_in_a_row_are_judged_by_the_new_threshold_at_the_next_outcome() {
     for _ in 0..4 {
         call(&mut breaker, &bad(), at(0));
     }
-    breaker.change(sonnet_with(|it| it.failure_threshold = 7), at(0));
+    breaker.apply_settings(sonnet_with(|it| it.failure_threshold = 7), at(0));
     call(&mut breaker, &bad(), at(0));
     call(&mut breaker, &bad(), at(0));
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Closed);
@@ -74,7 +74,7 @@ fn a_window_of_the_same_length_keeps_its_outcomes_and_another_begins_empty() {
             it.min_calls = Some(10);
             it.window = Duration::from_secs(seconds);
         });
-        breaker.change(other, at(0));
+        breaker.apply_settings(other, at(0));
         assert_eq!(phase(&breaker, at(0)), BreakerPhase::Closed);
         call(&mut breaker, &good(), at(0));
         assert_eq!(phase(&breaker, at(0)), ends, "{seconds}");
@@ -91,12 +91,12 @@ fn at_second_stage() -> (Breaker, super::BreakerPermit) {
 }
 
 #[test]
-fn a_trial_with_other_stages_begins_again_and_old_probes_say_nothing() {
+fn a_trial_with_other_stages_restarts_and_ignores_old_probes() {
     for stages in [vec![2], vec![1, 3], vec![1, 3, 10, 20]] {
         let (mut breaker, probe) = at_second_stage();
         breaker.take_transitions();
         let late = breaker.late_results();
-        breaker.change(sonnet_with(|it| it.stages = stages.clone()), at(61_000));
+        breaker.apply_settings(sonnet_with(|it| it.half_open_stages = stages.clone()), at(61_000));
         let again = Transition {
             at: at(61_000),
             from: BreakerPhase::HalfOpen { stage: 1 },
@@ -122,7 +122,7 @@ fn a_trial_with_other_stages_begins_again_and_old_probes_say_nothing() {
 fn a_trial_with_the_same_stages_goes_on() {
     let (mut breaker, probe) = at_second_stage();
     let count = breaker.transition_count();
-    breaker.change(sonnet_with(|it| it.slow_after = Duration::from_millis(1)), at(61_000));
+    breaker.apply_settings(sonnet_with(|it| it.slow_threshold = Duration::from_millis(1)), at(61_000));
     breaker.report(probe, &answered_after(2), at(61_000));
     assert_eq!(
         (phase(&breaker, at(61_000)), breaker.transition_count()),
@@ -135,10 +135,10 @@ fn a_trial_with_the_same_stages_goes_on() {
 }
 
 #[test]
-fn a_breaker_in_the_operators_hand_stays_in_it() {
+fn a_forced_breaker_stays_forced() {
     let (mut breaker, _probe) = at_second_stage();
     breaker.set_mode(BreakerMode::ForcedOpen, at(60_000));
-    breaker.change(sonnet_with(|it| it.stages = vec![1]), at(60_000));
+    breaker.apply_settings(sonnet_with(|it| it.half_open_stages = vec![1]), at(60_000));
     assert_eq!(ask(&mut breaker, at(60_000)), Err(RejectReason::ForcedOpen));
     breaker.set_mode(BreakerMode::Automatic, at(60_000));
     call(&mut breaker, &good(), at(60_000));
@@ -149,7 +149,7 @@ fn a_breaker_in_the_operators_hand_stays_in_it() {
 fn every_handle_of_a_shared_breaker_sees_the_change() {
     let shared = SharedBreaker::new(opened(at(0)));
     let other_handle = shared.clone();
-    other_handle.change(sonnet_with(|it| it.stages = vec![1]), at(0));
+    other_handle.apply_settings(sonnet_with(|it| it.half_open_stages = vec![1]), at(0));
     let deadline = crate::deadline::Deadline::after(at(60_000), Duration::from_secs(25));
     shared.acquire(at(60_000), deadline).unwrap().report(&good(), at(60_000));
     assert_eq!(other_handle.with(|breaker| phase(breaker, at(60_000))), BreakerPhase::Closed);

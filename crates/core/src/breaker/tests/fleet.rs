@@ -3,11 +3,11 @@
 use super::super::{
     Breaker, BreakerMode, BreakerOptions, BreakerPhase, BreakerProfile, ProbeLease, RejectReason, TripReason,
 };
-use super::super::{BreakerReport, CallCounts, FleetView, NodeId, ReportedPhase, probes_without_store};
+use super::super::{BreakerReport, CallCounts, FleetView, NodeId, ReportedPhase, should_probe_without_store};
 use super::{ask, at, bad, call, failed, good, opened, phase, sonnet};
-use crate::chance::Draw;
 use crate::failure::FailureKind;
-use crate::invariant::stand_never_goes_back;
+use crate::invariant::phase_never_regresses;
+use crate::random::Draw;
 use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
@@ -24,13 +24,13 @@ fn exchange(nodes: &mut [Breaker], sequence: u64, millis: u64) {
                 view.insert(NodeId(peer as u64), *report, now);
             }
         }
-        node.fold(&view, now);
+        node.merge_fleet(&view, now);
     }
 }
 
 fn lease(node: &mut Breaker, probes: u32) {
-    let wanted = node.wants_probes().unwrap();
-    node.lease_probes(ProbeLease { probes, ..wanted });
+    let wanted = node.needed_probes().unwrap();
+    node.set_probe_lease(ProbeLease { probes, ..wanted });
 }
 
 fn says(episode: u64, phase: ReportedPhase) -> BreakerReport {
@@ -41,11 +41,11 @@ fn says(episode: u64, phase: ReportedPhase) -> BreakerReport {
 fn hear(node: &mut Breaker, report: BreakerReport, now: Timestamp) {
     let mut view = FleetView::default();
     view.insert(NodeId(1), report, now);
-    node.fold(&view, now);
+    node.merge_fleet(&view, now);
 }
 
 #[test]
-fn two_nodes_do_not_keep_each_other_open_however_long_news_travels() {
+fn two_nodes_do_not_keep_each_other_open_despite_report_delay() {
     for delay in [1, 200, 500, 900] {
         let mut nodes = [opened(at(0)), sonnet()];
         let mut views = [FleetView::default(), FleetView::default()];
@@ -56,7 +56,7 @@ fn two_nodes_do_not_keep_each_other_open_however_long_news_travels() {
                 if let Some(report) = nodes[own].report_to_fleet(second + 1, told) {
                     views[1 - own].insert(NodeId(own as u64), report, heard);
                 }
-                nodes[own].fold(&views[own], told);
+                nodes[own].merge_fleet(&views[own], told);
             }
             let phases = [0, 1].map(|node| phase(&nodes[node], at(second * 1_000 + 999)));
             let trial = BreakerPhase::HalfOpen { stage: 0 };
@@ -66,7 +66,7 @@ fn two_nodes_do_not_keep_each_other_open_however_long_news_travels() {
 }
 
 #[test]
-fn a_breaker_in_the_operators_hand_says_nothing_to_the_others() {
+fn a_forced_breaker_sends_no_report() {
     let mut nodes = [opened(at(0)), sonnet()];
     exchange(&mut nodes, 1, 1_000);
     nodes[0].set_mode(BreakerMode::ForcedClosed, at(2_000));
@@ -81,7 +81,7 @@ fn a_breaker_in_the_operators_hand_says_nothing_to_the_others() {
 
 #[test]
 fn a_node_with_fewer_stages_joins_the_trial_at_its_last_one() {
-    let options = BreakerOptions { stages: vec![1], ..BreakerProfile::Sonnet.options() };
+    let options = BreakerOptions { half_open_stages: vec![1], ..BreakerProfile::Sonnet.options() };
     let mut newcomer = Breaker::new(options.check().unwrap());
     let trial = says(3, ReportedPhase::HalfOpen { stage: 1, successes: 0 });
     hear(&mut newcomer, trial, at(0));
@@ -89,7 +89,7 @@ fn a_node_with_fewer_stages_joins_the_trial_at_its_last_one() {
     // The same report again does not restart the trial.
     let _probe = ask(&mut newcomer, at(0)).unwrap();
     hear(&mut newcomer, trial, at(1));
-    assert_eq!(ask(&mut newcomer, at(1)), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut newcomer, at(1)), Err(RejectReason::ProbesInFlight));
     let mut peer = opened(at(0));
     hear(&mut peer, trial, at(0));
     let report = newcomer.report_to_fleet(1, at(1)).unwrap();
@@ -98,31 +98,31 @@ fn a_node_with_fewer_stages_joins_the_trial_at_its_last_one() {
 }
 
 #[test]
-fn a_lease_comes_back_for_what_brought_no_success_and_only_to_its_own_stage() {
+fn a_probe_without_success_returns_to_the_lease_of_its_stage() {
     let mut node = opened(at(0));
     hear(&mut node, says(1, ReportedPhase::HalfOpen { stage: 1, successes: 0 }), at(1_000));
-    assert_eq!(node.wants_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 3 }));
+    assert_eq!(node.needed_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 3 }));
     lease(&mut node, 3);
     for outcome in [failed(FailureKind::NotStarted), good(), good()] {
         call(&mut node, &outcome, at(1_000));
     }
-    assert_eq!(node.wants_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 1 }));
+    assert_eq!(node.needed_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 1 }));
     call(&mut node, &good(), at(1_000));
     assert_eq!(phase(&node, at(1_000)), BreakerPhase::HalfOpen { stage: 2 });
 
     let mut node = opened(at(0));
     lease(&mut node, 1);
     let probe = ask(&mut node, at(60_000)).unwrap();
-    node.lease_probes(ProbeLease { episode: 1, stage: 1, probes: 1 });
+    node.set_probe_lease(ProbeLease { episode: 1, stage: 1, probes: 1 });
     node.abandon(probe);
     hear(&mut node, says(1, ReportedPhase::HalfOpen { stage: 1, successes: 0 }), at(60_000));
     let _only = ask(&mut node, at(60_000)).unwrap();
-    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
-    assert_eq!(node.wants_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 2 }));
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesInFlight));
+    assert_eq!(node.needed_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 2 }));
 }
 
 #[test]
-fn a_restarted_node_is_heard_again() {
+fn reports_of_a_restarted_node_count_again() {
     let closed = ReportedPhase::Closed { counts: CallCounts::default() };
     let mut view = FleetView::default();
     view.insert(NodeId(1), BreakerReport { sequence: 900, episode: 1, phase: closed }, at(0));
@@ -130,10 +130,10 @@ fn a_restarted_node_is_heard_again() {
     let restarted = BreakerReport { sequence: 1, episode: 2, phase: open };
     view.insert(NodeId(1), restarted, at(10_000));
     let mut node = sonnet();
-    node.fold(&view, at(10_000));
+    node.merge_fleet(&view, at(10_000));
     assert_eq!(phase(&node, at(10_000)), BreakerPhase::Closed);
     view.insert(NodeId(1), restarted, at(10_001));
-    node.fold(&view, at(10_001));
+    node.merge_fleet(&view, at(10_001));
     assert_eq!(phase(&node, at(10_001)), BreakerPhase::Open);
 }
 
@@ -169,7 +169,7 @@ fn the_fleet_sends_one_then_three_then_ten_probes_together() {
     }
     for node in &nodes {
         assert_eq!(phase(node, at(70_000)), BreakerPhase::Closed);
-        assert_eq!(node.wants_probes(), None);
+        assert_eq!(node.needed_probes(), None);
     }
 }
 
@@ -177,7 +177,7 @@ fn the_fleet_sends_one_then_three_then_ten_probes_together() {
 fn one_failed_probe_opens_every_node_again() {
     let mut nodes = [opened(at(0)), sonnet()];
     exchange(&mut nodes, 1, 1_000);
-    assert_eq!(nodes[0].wants_probes(), Some(ProbeLease { episode: 1, stage: 0, probes: 1 }));
+    assert_eq!(nodes[0].needed_probes(), Some(ProbeLease { episode: 1, stage: 0, probes: 1 }));
 
     let probe = ask(&mut nodes[0], at(60_000)).unwrap();
     nodes[0].report(probe, &bad(), at(60_000));
@@ -185,11 +185,11 @@ fn one_failed_probe_opens_every_node_again() {
     assert_eq!(phase(&nodes[1], at(61_000)), BreakerPhase::Open);
     assert_eq!(phase(&nodes[1], at(119_999)), BreakerPhase::Open);
     assert_eq!(phase(&nodes[1], at(120_000)), BreakerPhase::HalfOpen { stage: 0 });
-    assert_eq!(nodes[1].wants_probes(), Some(ProbeLease { episode: 2, stage: 0, probes: 1 }));
+    assert_eq!(nodes[1].needed_probes(), Some(ProbeLease { episode: 2, stage: 0, probes: 1 }));
 }
 
 #[test]
-fn failures_that_only_together_are_too_many_open_the_fleet() {
+fn failures_summed_over_nodes_open_the_fleet() {
     let mut nodes = [sonnet(), sonnet(), sonnet()];
     for node in &mut nodes {
         for outcome in [bad(), bad(), good(), good()] {
@@ -204,7 +204,7 @@ fn failures_that_only_together_are_too_many_open_the_fleet() {
 }
 
 #[test]
-fn a_healthy_fleet_stays_closed_and_old_news_is_no_news() {
+fn a_healthy_fleet_stays_closed_and_expired_reports_are_ignored() {
     let mut nodes = [sonnet(), sonnet()];
     for node in &mut nodes {
         for outcome in [bad(), good(), good(), good(), good()] {
@@ -221,19 +221,19 @@ fn a_healthy_fleet_stays_closed_and_old_news_is_no_news() {
     };
     let mut view = FleetView::default();
     view.insert(NodeId(7), report, at(0));
-    nodes[0].fold(&view, at(10_001));
+    nodes[0].merge_fleet(&view, at(10_001));
     assert_eq!(phase(&nodes[0], at(10_001)), BreakerPhase::Closed);
-    view.forget_silent(at(10_001));
+    view.remove_expired(at(10_001));
     assert_eq!(view, FleetView::default());
     view.insert(NodeId(7), report, at(0));
-    view.forget_silent(at(10_000));
+    view.remove_expired(at(10_000));
     assert_ne!(view, FleetView::default());
-    nodes[0].fold(&view, at(10_000));
+    nodes[0].merge_fleet(&view, at(10_000));
     assert_eq!(phase(&nodes[0], at(10_000)), BreakerPhase::Open);
 }
 
 #[test]
-fn a_peer_gone_wrong_cannot_shut_us_for_longer_than_our_cap() {
+fn a_faulty_peer_cannot_keep_us_open_beyond_max_open_for() {
     let forever = ReportedPhase::Open { remaining: Duration::MAX };
     let mut node = sonnet();
     hear(&mut node, says(1 << 32, forever), at(0));
@@ -255,32 +255,32 @@ fn a_peer_gone_wrong_cannot_shut_us_for_longer_than_our_cap() {
 }
 
 #[test]
-fn without_a_lease_for_this_stage_no_probe_goes_and_an_unused_one_comes_back() {
+fn without_a_lease_no_probe_is_sent_and_an_unused_one_is_returned() {
     let mut node = opened(at(0));
-    node.lease_probes(ProbeLease { episode: 7, stage: 0, probes: 5 });
-    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
-    node.lease_probes(ProbeLease { episode: 1, stage: 1, probes: 5 });
-    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+    node.set_probe_lease(ProbeLease { episode: 7, stage: 0, probes: 5 });
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesInFlight));
+    node.set_probe_lease(ProbeLease { episode: 1, stage: 1, probes: 5 });
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesInFlight));
     lease(&mut node, 1);
     for _ in 0..3 {
         let permit = ask(&mut node, at(60_000)).unwrap();
-        assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+        assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesInFlight));
         node.abandon(permit);
     }
     let permit = ask(&mut node, at(60_000)).unwrap();
-    node.report(permit, &crate::failure::Outcome::Abandoned, at(60_000));
+    node.report(permit, &crate::failure::AttemptOutcome::Abandoned, at(60_000));
     let permit = ask(&mut node, at(60_000)).unwrap();
     node.report(permit, &good(), at(60_000));
     assert_eq!(phase(&node, at(60_000)), BreakerPhase::HalfOpen { stage: 1 });
-    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
-    node.forget_fleet();
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesInFlight));
+    node.clear_probe_lease();
     let permits: Vec<_> = (0..3).map(|_| ask(&mut node, at(60_000)).unwrap()).collect();
-    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesInFlight));
     drop(permits);
 }
 
 #[test]
-fn a_forced_breaker_follows_nobody() {
+fn a_forced_breaker_ignores_peers() {
     for mode in [BreakerMode::ForcedClosed, BreakerMode::ForcedOpen] {
         let mut nodes = [opened(at(0)), sonnet()];
         nodes[1].set_mode(mode, at(0));
@@ -290,12 +290,13 @@ fn a_forced_breaker_follows_nobody() {
 }
 
 #[test]
-fn without_the_store_one_node_in_so_many_probes() {
-    assert!(probes_without_store(0, Draw::HIGHEST));
-    assert!(probes_without_store(1, Draw::HIGHEST));
-    assert!(probes_without_store(4, Draw::LOWEST));
-    assert!(!probes_without_store(4, Draw::MIDDLE));
-    let lucky = (0..4_000_u64).filter(|n| probes_without_store(4, Draw::from_bits(n * (u64::MAX / 4_000))));
+fn without_the_store_one_node_in_fleet_size_probes() {
+    assert!(should_probe_without_store(0, Draw::HIGHEST));
+    assert!(should_probe_without_store(1, Draw::HIGHEST));
+    assert!(should_probe_without_store(4, Draw::LOWEST));
+    assert!(!should_probe_without_store(4, Draw::MIDDLE));
+    let lucky =
+        (0..4_000_u64).filter(|n| should_probe_without_store(4, Draw::from_bits(n * (u64::MAX / 4_000))));
     assert_eq!(lucky.count(), 1_001);
 }
 
@@ -347,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn folding_never_goes_back_to_an_earlier_stand(
+    fn merging_never_regresses_to_an_earlier_phase(
         reports in vec((0_u64..4, report()), 0..12),
         failures in 0_usize..8,
     ) {
@@ -371,11 +372,11 @@ proptest! {
             let now = at(step as u64 * 700);
             view.insert(NodeId(peer), report, now);
             let before = rank(&mut node, now);
-            node.fold(&view, now);
-            prop_assert_eq!(stand_never_goes_back(&before, &rank(&mut node, now)), Ok(()));
+            node.merge_fleet(&view, now);
+            prop_assert_eq!(phase_never_regresses(&before, &rank(&mut node, now)), Ok(()));
             // Folding the same view again changes nothing.
             let after = node.report_to_fleet(0, now);
-            node.fold(&view, now);
+            node.merge_fleet(&view, now);
             prop_assert_eq!(node.report_to_fleet(0, now), after);
         }
     }

@@ -1,7 +1,7 @@
 //! Which calls pass when there is no other target.
 
 use super::super::{
-    AcquireDecision, Breaker, BreakerMode, BreakerPermit, BreakerPhase, LastResort, RejectReason, TripReason,
+    Breaker, BreakerDecision, BreakerMode, BreakerPermit, BreakerPhase, LastResort, RejectReason, TripReason,
 };
 use super::{answered_after, at, bad, call, failed, good, opened, phase, sonnet};
 use crate::deadline::Deadline;
@@ -12,8 +12,8 @@ use std::time::Duration;
 fn last(breaker: &mut Breaker, now: Timestamp, panic: bool) -> Result<BreakerPermit, RejectReason> {
     let allowed = LastResort { single_probe: true, panic };
     match breaker.acquire_last_resort(None, now, Deadline::after(now, Duration::from_secs(25)), allowed) {
-        AcquireDecision::Permitted(permit) => Ok(permit),
-        AcquireDecision::Rejected { reason, .. } => Err(reason),
+        BreakerDecision::Permitted(permit) => Ok(permit),
+        BreakerDecision::Rejected { reason, .. } => Err(reason),
     }
 }
 
@@ -44,7 +44,7 @@ fn one_probe_passes_every_five_seconds_and_its_success_begins_the_trial() {
 }
 
 #[test]
-fn a_single_probe_that_is_dropped_or_lost_frees_its_place() {
+fn a_single_probe_that_is_dropped_or_lost_frees_its_slot() {
     let mut breaker = opened(at(0));
     let dropped = last(&mut breaker, at(5_000), false).unwrap();
     breaker.abandon(dropped);
@@ -56,7 +56,7 @@ fn a_single_probe_that_is_dropped_or_lost_frees_its_place() {
 }
 
 #[test]
-fn a_target_that_is_only_slow_is_asked_by_who_would_rather_wait() {
+fn a_panic_call_passes_to_a_target_that_is_only_slow() {
     let mut breaker = slow();
     assert!(last(&mut breaker, at(1), false).is_err());
     for _ in 0..100 {
@@ -73,7 +73,7 @@ fn a_target_that_is_only_slow_is_asked_by_who_would_rather_wait() {
 }
 
 #[test]
-fn a_slow_target_that_fails_is_asked_no_more() {
+fn failing_panic_calls_block_further_ones() {
     let mut breaker = slow();
     for _ in 0..5 {
         let permit = last(&mut breaker, at(1), true).unwrap();
@@ -89,7 +89,7 @@ fn a_slow_target_that_fails_is_asked_no_more() {
 }
 
 #[test]
-fn neither_failures_nor_attempts_that_we_cut_nor_an_operator_are_passed() {
+fn no_panic_call_passes_failures_start_timeouts_or_forced_open() {
     let mut breaker = opened(at(0));
     assert!(last(&mut breaker, at(1), true).is_err());
     let mut cut = sonnet();

@@ -12,10 +12,10 @@ mod trial;
 mod trip;
 
 use super::{
-    AcquireDecision, Breaker, BreakerOptions, BreakerPermit, BreakerPhase, BreakerProfile, RejectReason,
+    Breaker, BreakerDecision, BreakerOptions, BreakerPermit, BreakerPhase, BreakerProfile, RejectReason,
 };
 use crate::deadline::Deadline;
-use crate::failure::{Failure, FailureKind, Outcome};
+use crate::failure::{AttemptOutcome, Failure, FailureKind};
 use crate::time::Timestamp;
 use std::time::Duration;
 
@@ -23,20 +23,20 @@ pub(super) fn at(millis: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_millis(millis)
 }
 
-pub(super) fn good() -> Outcome {
+pub(super) fn good() -> AttemptOutcome {
     answered_after(0)
 }
 
-pub(super) fn answered_after(millis: u64) -> Outcome {
-    Outcome::Succeeded { first_content_after: Duration::from_millis(millis) }
+pub(super) fn answered_after(millis: u64) -> AttemptOutcome {
+    AttemptOutcome::Succeeded { time_to_first_content: Duration::from_millis(millis) }
 }
 
-pub(super) fn bad() -> Outcome {
+pub(super) fn bad() -> AttemptOutcome {
     failed(FailureKind::Overloaded)
 }
 
-pub(super) fn failed(kind: FailureKind) -> Outcome {
-    Outcome::Failed(Failure::of(kind))
+pub(super) fn failed(kind: FailureKind) -> AttemptOutcome {
+    AttemptOutcome::Failed(Failure::of(kind))
 }
 
 pub(super) fn sonnet() -> Breaker {
@@ -57,12 +57,12 @@ pub(super) fn by_rate(min_calls: u32, percent: f64, window_secs: u64) -> Breaker
 
 pub(super) fn ask(breaker: &mut Breaker, now: Timestamp) -> Result<BreakerPermit, RejectReason> {
     match breaker.acquire(now, Deadline::after(now, Duration::from_secs(25))) {
-        AcquireDecision::Permitted(permit) => Ok(permit),
-        AcquireDecision::Rejected { reason, .. } => Err(reason),
+        BreakerDecision::Permitted(permit) => Ok(permit),
+        BreakerDecision::Rejected { reason, .. } => Err(reason),
     }
 }
 
-pub(super) fn call(breaker: &mut Breaker, outcome: &Outcome, now: Timestamp) {
+pub(super) fn call(breaker: &mut Breaker, outcome: &AttemptOutcome, now: Timestamp) {
     let permit = ask(breaker, now).unwrap();
     breaker.report(permit, outcome, now);
 }

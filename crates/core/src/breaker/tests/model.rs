@@ -2,8 +2,8 @@
 
 use super::super::{BreakerPermit, BreakerPhase};
 use super::{answered_after, ask, at, bad, failed, good, phase, sonnet};
-use crate::failure::{FailureKind, Health, Outcome};
-use crate::invariant::{nothing_passes_while_open, probes_within_stage};
+use crate::failure::{AttemptOutcome, FailureKind, Health};
+use crate::invariant::{no_call_while_open, probes_within_stage};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn outcomes() -> [Outcome; 9] {
+fn outcomes() -> [AttemptOutcome; 9] {
     [
         good(),
         answered_after(9_000),
@@ -42,9 +42,9 @@ fn outcomes() -> [Outcome; 9] {
     ]
 }
 
-fn whole(took: u64, usual: Option<u64>) -> Outcome {
+fn whole(took: u64, usual: Option<u64>) -> AttemptOutcome {
     let usual = usual.map(Duration::from_millis);
-    Outcome::AnsweredWhole { took: Duration::from_millis(took), usual }
+    AttemptOutcome::SucceededUnstreamed { duration: Duration::from_millis(took), expected: usual }
 }
 
 /// The reference model's state.
@@ -54,7 +54,7 @@ struct Model {
     entered: u64,
     open_until: Option<u64>,
     stage: Option<usize>,
-    verdicts: Vec<(u64, Health, bool)>,
+    results: Vec<(u64, Health, bool)>,
     /// Probes in flight: name and expiry.
     probes: Vec<(u64, u64)>,
 }
@@ -78,7 +78,7 @@ impl Model {
     }
 
     fn successes(&self) -> usize {
-        self.verdicts.iter().filter(|(_, health, _)| matches!(health, Health::Good | Health::Slow)).count()
+        self.results.iter().filter(|(_, health, _)| matches!(health, Health::Good | Health::Slow)).count()
     }
 
     fn may_pass(&self) -> bool {
@@ -89,20 +89,20 @@ impl Model {
         }
     }
 
-    fn verdict(&mut self, name: u64, generation: u64, outcome: &Outcome, now: u64) {
-        let (health, is_whole) = (outcome.health(Duration::from_millis(3_800)), outcome.is_whole());
+    fn record(&mut self, name: u64, generation: u64, outcome: &AttemptOutcome, now: u64) {
+        let (health, is_unstreamed) = (outcome.health(Duration::from_millis(3_800)), outcome.is_unstreamed());
         self.probes.retain(|(probe, _)| *probe != name);
         if generation != self.entered || health == Health::Unknown {
             return;
         }
-        self.verdicts.push((now, health, is_whole));
-        let count = |verdicts: &[(u64, Health, bool)], wanted: &[Health]| {
-            verdicts.iter().filter(|(_, health, _)| wanted.contains(health)).count()
+        self.results.push((now, health, is_unstreamed));
+        let count = |results: &[(u64, Health, bool)], wanted: &[Health]| {
+            results.iter().filter(|(_, health, _)| wanted.contains(health)).count()
         };
-        let slow = [Health::Slow, Health::Cut];
+        let slow = [Health::Slow, Health::TimedOut];
         if let Some(stage) = self.stage {
-            let all = self.verdicts.len();
-            let too_slow = all >= STAGES[stage] && 2 * count(&self.verdicts, &slow) >= all;
+            let all = self.results.len();
+            let too_slow = all >= STAGES[stage] && 2 * count(&self.results, &slow) >= all;
             if health == Health::Bad || too_slow {
                 self.enter(Some(now + 60_000), None);
             } else if self.successes() >= STAGES[stage] {
@@ -110,16 +110,21 @@ impl Model {
             }
             return;
         }
-        let row =
-            self.verdicts.iter().rev().map(|(_, health, _)| *health).filter(|health| *health != Health::Cut);
+        let row = self
+            .results
+            .iter()
+            .rev()
+            .map(|(_, health, _)| *health)
+            .filter(|health| *health != Health::TimedOut);
         let row = row.take_while(|health| *health == Health::Bad).count();
         let recent: Vec<_> =
-            self.verdicts.iter().filter(|(when, ..)| when / 6_000 + 10 > now / 6_000).copied().collect();
+            self.results.iter().filter(|(when, ..)| when / 6_000 + 10 > now / 6_000).copied().collect();
         let reaches = |calls: &[(u64, Health, bool)], wanted: &[Health]| {
             calls.len() >= 10 && 2 * count(calls, wanted) >= calls.len()
         };
         // Whole answers and streams are slow each by their own share.
-        let (whole, streams): (Vec<_>, Vec<_>) = recent.iter().copied().partition(|(.., is_whole)| *is_whole);
+        let (whole, streams): (Vec<_>, Vec<_>) =
+            recent.iter().copied().partition(|(.., is_unstreamed)| *is_unstreamed);
         let rate = reaches(&recent, &[Health::Bad]) || reaches(&whole, &slow) || reaches(&streams, &slow);
         if row >= 5 || rate {
             self.enter(Some(now + 60_000), None);
@@ -137,7 +142,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_breaker_does_what_the_model_says(steps in vec(step(), 1..200)) {
+    fn the_breaker_matches_the_reference_model(steps in vec(step(), 1..200)) {
         let mut breaker = sonnet();
         let mut model = Model::default();
         let mut held: Vec<(BreakerPermit, u64, u64)> = Vec::new();
@@ -156,7 +161,7 @@ proptest! {
                     prop_assert_eq!(asked.is_ok(), model.may_pass());
                     if let Ok(permit) = asked {
                         name += 1;
-                        prop_assert_eq!(nothing_passes_while_open(at(now), model.open_until.map(at)), Ok(()));
+                        prop_assert_eq!(no_call_while_open(at(now), model.open_until.map(at)), Ok(()));
                         if let Some(stage) = model.stage {
                             model.probes.push((name, now + 26_000));
                             let [under_way, succeeded, size] = [model.probes.len(), model.successes(), STAGES[stage]]
@@ -170,7 +175,7 @@ proptest! {
                     let (permit, name, generation) = held.swap_remove(which % held.len());
                     let outcome = outcomes()[outcome];
                     model.pass_time(now);
-                    model.verdict(name, generation, &outcome, now);
+                    model.record(name, generation, &outcome, now);
                     breaker.report(permit, &outcome, at(now));
                 }
                 Step::Drop { which } if !held.is_empty() => {

@@ -22,7 +22,7 @@ fn forced_open_blocks_and_never_begins_a_trial() {
     breaker.set_mode(BreakerMode::Automatic, now);
     assert_eq!(phase(&breaker, now), BreakerPhase::HalfOpen { stage: 0 });
     let probe = ask(&mut breaker, now).unwrap();
-    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesInFlight));
     breaker.report(probe, &good(), now);
     assert_eq!(phase(&breaker, now), BreakerPhase::HalfOpen { stage: 1 });
 }
@@ -66,7 +66,7 @@ fn setting_the_same_mode_again_changes_nothing() {
 }
 
 #[test]
-fn observing_says_what_it_would_have_done_and_does_it_not() {
+fn observing_reports_the_rejection_without_enforcing_it() {
     let mut breaker = sonnet();
     breaker.set_mode(BreakerMode::Observing, at(0));
     for _ in 0..5 {
@@ -81,7 +81,7 @@ fn observing_says_what_it_would_have_done_and_does_it_not() {
     assert_eq!(phase(&breaker, at(59_999)), BreakerPhase::Open);
     let probe = ask(&mut breaker, at(60_000)).unwrap();
     let beside = ask(&mut breaker, at(60_000)).unwrap();
-    assert_eq!((probe.would_reject(), beside.would_reject()), (None, Some(RejectReason::ProbesTaken)));
+    assert_eq!((probe.would_reject(), beside.would_reject()), (None, Some(RejectReason::ProbesInFlight)));
     breaker.report(beside, &bad(), at(60_000));
     assert_eq!(phase(&breaker, at(60_000)), BreakerPhase::HalfOpen { stage: 0 });
     let beside = ask(&mut breaker, at(60_000)).unwrap();
@@ -91,7 +91,7 @@ fn observing_says_what_it_would_have_done_and_does_it_not() {
     // From here on it enforces, and rejects what it only recorded before.
     breaker.set_mode(BreakerMode::Automatic, at(60_000));
     let permits: Vec<_> = (0..3).map(|_| ask(&mut breaker, at(60_000)).unwrap()).collect();
-    assert_eq!(ask(&mut breaker, at(60_000)), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, at(60_000)), Err(RejectReason::ProbesInFlight));
     drop(permits);
     let later = at(60_000) + Duration::from_secs(26);
     assert_eq!(phase(&breaker, later), BreakerPhase::Open);

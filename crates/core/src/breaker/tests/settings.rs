@@ -29,7 +29,7 @@ fn profiles_carry_the_numbers_of_each_dependency() {
         ]
     );
     for profile in BreakerProfile::ALL {
-        assert_eq!(profile.options().check().unwrap().stages(), [1, 3, 10]);
+        assert_eq!(profile.options().check().unwrap().half_open_stages(), [1, 3, 10]);
     }
 }
 
@@ -44,24 +44,30 @@ fn settings_that_make_no_sense_cannot_be_built() {
         (refused(|o| o.failure_threshold = 0), "failure_threshold: must be at least 1"),
         (refused(|o| o.failure_percent = 0.0), "failure_percent: 0% must be more than 0%"),
         (refused(|o| o.failure_percent = 101.0), "failure_percent: 101% is more than 100%"),
-        (refused(|o| o.slow_percent = f64::NAN), "slow_percent: NaN% is not a share"),
-        (refused(|o| o.slow_after = Duration::ZERO), "slow_after: must be longer than 0s"),
+        (refused(|o| o.slow_percent = f64::NAN), "slow_percent: NaN% is not a percentage"),
+        (refused(|o| o.slow_threshold = Duration::ZERO), "slow_threshold: must be longer than 0s"),
         (refused(|o| o.min_calls = Some(0)), "min_calls: must be at least 1"),
         (refused(|o| o.window = Duration::from_micros(9_999)), "window: 9.999ms is shorter than 10ms"),
         (refused(|o| o.open_for = Duration::ZERO), "open_for: must be longer than 0s"),
-        (refused(|o| o.open_for = SECOND * 301), "open_for: 301s is longer than open_cap (300s)"),
-        (refused(|o| o.open_growth = 0.5), "open_growth: 0.5 would shorten each opening"),
-        (refused(|o| o.open_growth = -1.0), "open_growth: -1 is not between 0.001 and 1000"),
-        (refused(|o| o.stages = vec![]), "stages: must have at least one stage"),
-        (refused(|o| o.stages = vec![1, 0]), "stages: 0 probes is not between 1 and 64"),
-        (refused(|o| o.stages = vec![65]), "stages: 65 probes is not between 1 and 64"),
-        (refused(|o| o.stages = vec![1; 9]), "stages: 9 are more than 8"),
+        (refused(|o| o.open_for = SECOND * 301), "open_for: 301s is longer than max_open_for (300s)"),
+        (
+            refused(|o| o.open_multiplier = 0.5),
+            "open_multiplier: 0.5 is less than 1 and would shorten each opening",
+        ),
+        (refused(|o| o.open_multiplier = -1.0), "open_multiplier: -1 is not between 0.001 and 1000"),
+        (refused(|o| o.half_open_stages = vec![]), "half_open_stages: must have at least one stage"),
+        (refused(|o| o.half_open_stages = vec![1, 0]), "half_open_stages: 0 probes is not between 1 and 64"),
+        (refused(|o| o.half_open_stages = vec![65]), "half_open_stages: 65 probes is not between 1 and 64"),
+        (
+            refused(|o| o.half_open_stages = vec![1; 9]),
+            "half_open_stages: 9 stages are more than the maximum of 8",
+        ),
     ] {
         assert_eq!(error, expected);
     }
     let edge = BreakerOptions {
         window: Duration::from_millis(10),
-        stages: vec![64; 8],
+        half_open_stages: vec![64; 8],
         min_calls: Some(1),
         ..BreakerProfile::Sonnet.options()
     };
@@ -72,8 +78,8 @@ fn settings_that_make_no_sense_cannot_be_built() {
 fn openings_in_a_row_grow_up_to_the_cap() {
     let options = BreakerOptions {
         open_for: SECOND * 5,
-        open_growth: 1.5,
-        open_cap: SECOND * 10,
+        open_multiplier: 1.5,
+        max_open_for: SECOND * 10,
         ..BreakerProfile::Sonnet.options()
     };
     let settings = options.check().unwrap();

@@ -7,12 +7,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
-fn a_dropped_permit_frees_its_place_even_in_a_panic() {
+fn a_dropped_permit_frees_its_slot_even_in_a_panic() {
     let breaker = SharedBreaker::new(opened(at(0)));
     let now = at(60_000);
     let permit = breaker.acquire(now, Deadline::NEVER).unwrap();
     assert_eq!(permit.would_reject(), None);
-    assert_eq!(breaker.acquire(now, Deadline::NEVER).unwrap_err(), (RejectReason::ProbesTaken, None));
+    assert_eq!(breaker.acquire(now, Deadline::NEVER).unwrap_err(), (RejectReason::ProbesInFlight, None));
     drop(permit);
     let thrown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _permit = breaker.acquire(now, Deadline::NEVER).unwrap();

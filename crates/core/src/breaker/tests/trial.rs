@@ -2,13 +2,13 @@
 
 use super::super::{BreakerOptions, BreakerPhase, BreakerProfile, RejectReason, TripReason};
 use super::{answered_after, ask, at, bad, call, failed, good, opened, phase, sonnet};
-use crate::breaker::{AcquireDecision, Breaker};
+use crate::breaker::{Breaker, BreakerDecision};
 use crate::deadline::Deadline;
-use crate::failure::{FailureKind, Outcome};
+use crate::failure::{AttemptOutcome, FailureKind};
 use std::time::Duration;
 
-fn with_stages(stages: Vec<u32>) -> Breaker {
-    let options = BreakerOptions { stages, ..BreakerProfile::Sonnet.options() };
+fn with_stages(half_open_stages: Vec<u32>) -> Breaker {
+    let options = BreakerOptions { half_open_stages, ..BreakerProfile::Sonnet.options() };
     let mut breaker = Breaker::new(options.check().unwrap());
     for _ in 0..5 {
         call(&mut breaker, &bad(), at(0));
@@ -38,7 +38,7 @@ fn one_then_three_then_ten_probes_pass_and_fourteen_successes_close_it() {
         assert_eq!(phase(&breaker, now), BreakerPhase::HalfOpen { stage });
         let permits: Vec<_> = (0..size).map(|_| ask(&mut breaker, now).unwrap()).collect();
         for _ in 0..200 {
-            assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
+            assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesInFlight));
         }
         for permit in permits {
             breaker.report(permit, &good(), now);
@@ -65,7 +65,7 @@ fn a_stage_sends_no_more_probes_than_it_needs() {
     let first = ask(&mut breaker, now).unwrap();
     breaker.report(first, &good(), now);
     let permits: Vec<_> = (0..3).map(|_| ask(&mut breaker, now).unwrap()).collect();
-    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesInFlight));
     drop(permits);
 }
 
@@ -87,24 +87,24 @@ fn a_failed_probe_opens_again_with_a_fresh_timer() {
 }
 
 #[test]
-fn four_places_are_given_back_one_by_one() {
+fn abandoned_probes_free_their_slots_one_by_one() {
     let mut breaker = with_stages(vec![4]);
     let now = at(60_000);
     let mut permits: Vec<_> = (0..4).map(|_| ask(&mut breaker, now).unwrap()).collect();
-    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
-    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesInFlight));
+    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesInFlight));
     breaker.abandon(permits.pop().unwrap());
     permits.push(ask(&mut breaker, now).unwrap());
-    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesInFlight));
     // An outcome that says nothing about health frees its slot as well.
     breaker.report(permits.pop().unwrap(), &failed(FailureKind::BadRequest), now);
     permits.push(ask(&mut breaker, now).unwrap());
-    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesInFlight));
     // Opened and half-open again, it has four probe slots again.
     breaker.report(permits.pop().unwrap(), &bad(), now);
     let later = at(120_000);
     let again: Vec<_> = (0..4).map(|_| ask(&mut breaker, later).unwrap()).collect();
-    assert_eq!(ask(&mut breaker, later), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, later), Err(RejectReason::ProbesInFlight));
     drop(again);
 }
 
@@ -121,7 +121,7 @@ fn slow_probes_open_it_although_none_failed() {
 }
 
 #[test]
-fn a_cut_probe_is_no_success_and_another_may_go() {
+fn a_timed_out_probe_is_no_success_and_another_may_pass() {
     let mut breaker = with_stages(vec![4]);
     let now = at(60_000);
     for outcome in [failed(FailureKind::NotStarted), good(), good(), good()] {
@@ -136,7 +136,7 @@ fn a_cut_probe_is_no_success_and_another_may_go() {
 fn a_lost_probe_counts_as_failed_when_its_permit_expires() {
     let mut breaker = opened(at(0));
     let attempt = Deadline::at(at(85_000));
-    let AcquireDecision::Permitted(lost) = breaker.acquire(at(60_000), attempt) else { panic!("no probe") };
+    let BreakerDecision::Permitted(lost) = breaker.acquire(at(60_000), attempt) else { panic!("no probe") };
     assert_eq!(phase(&breaker, at(85_999)), BreakerPhase::HalfOpen { stage: 0 });
     // It opened when the probe expired, however late the state is read.
     assert_eq!(breaker.peek(at(86_000)).rejects, Some(RejectReason::Open(TripReason::ProbeExpired)));
@@ -151,7 +151,7 @@ fn a_lost_probe_counts_as_failed_when_its_permit_expires() {
 #[test]
 fn a_lost_probe_without_deadline_does_not_block_for_ever() {
     let mut breaker = opened(at(0));
-    assert!(matches!(breaker.acquire(at(60_000), Deadline::NEVER), AcquireDecision::Permitted(_)));
+    assert!(matches!(breaker.acquire(at(60_000), Deadline::NEVER), BreakerDecision::Permitted(_)));
     assert_eq!(phase(&breaker, at(360_999)), BreakerPhase::HalfOpen { stage: 0 });
     assert_eq!(phase(&breaker, at(361_000)), BreakerPhase::Open);
 }
@@ -161,7 +161,7 @@ fn the_earliest_of_several_lost_probes_decides() {
     let mut breaker = with_stages(vec![2]);
     for deadline in [90_000, 70_000] {
         let decision = breaker.acquire(at(60_000), Deadline::at(at(deadline)));
-        assert!(matches!(decision, AcquireDecision::Permitted(_)));
+        assert!(matches!(decision, BreakerDecision::Permitted(_)));
     }
     assert_eq!(phase(&breaker, at(70_999)), BreakerPhase::HalfOpen { stage: 0 });
     assert_eq!(phase(&breaker, at(71_000)), BreakerPhase::Open);
@@ -169,14 +169,14 @@ fn the_earliest_of_several_lost_probes_decides() {
 }
 
 #[test]
-fn looking_takes_no_probe() {
+fn peeking_uses_no_probe() {
     let mut breaker = opened(at(0));
     for _ in 0..1_000 {
         assert_eq!(phase(&breaker, at(60_000)), BreakerPhase::HalfOpen { stage: 0 });
         assert_eq!(breaker.peek(at(60_000)).rejects, None);
     }
     let permit = ask(&mut breaker, at(60_000)).unwrap();
-    assert_eq!(breaker.peek(at(60_000)).rejects, Some(RejectReason::ProbesTaken));
+    assert_eq!(breaker.peek(at(60_000)).rejects, Some(RejectReason::ProbesInFlight));
     assert_eq!(breaker.peek(at(60_000)).retry_after, None);
     breaker.abandon(permit);
     assert_eq!(breaker.peek(at(60_000)).rejects, None);
@@ -205,7 +205,7 @@ fn late_results_change_nothing() {
 }
 
 #[test]
-fn an_abandoned_permit_of_an_earlier_generation_frees_no_place() {
+fn an_abandoned_permit_of_an_earlier_generation_frees_no_slot() {
     let mut breaker = sonnet();
     let early = ask(&mut breaker, at(0)).unwrap();
     for _ in 0..5 {
@@ -213,7 +213,7 @@ fn an_abandoned_permit_of_an_earlier_generation_frees_no_place() {
     }
     let probe = ask(&mut breaker, at(60_000)).unwrap();
     breaker.abandon(early);
-    assert_eq!(ask(&mut breaker, at(60_000)), Err(RejectReason::ProbesTaken));
+    assert_eq!(ask(&mut breaker, at(60_000)), Err(RejectReason::ProbesInFlight));
     breaker.abandon(probe);
 }
 
@@ -223,7 +223,7 @@ fn a_timeout_a_cancelled_call_and_a_broken_one_each_count_once() {
         (failed(FailureKind::Unreachable), BreakerPhase::Open),
         (failed(FailureKind::TimedOut), BreakerPhase::Open),
         (failed(FailureKind::BrokeMidStream), BreakerPhase::Open),
-        (Outcome::Abandoned, BreakerPhase::HalfOpen { stage: 0 }),
+        (AttemptOutcome::Abandoned, BreakerPhase::HalfOpen { stage: 0 }),
     ] {
         let mut breaker = opened(at(0));
         call(&mut breaker, &outcome, at(60_000));
@@ -254,8 +254,8 @@ fn the_first_good_probe_after_an_outage_does_not_open_it_again() {
 fn openings_in_a_row_last_longer_where_that_is_wanted() {
     let options = BreakerOptions {
         open_for: Duration::from_secs(5),
-        open_growth: 1.5,
-        stages: vec![1],
+        open_multiplier: 1.5,
+        half_open_stages: vec![1],
         ..BreakerProfile::Sonnet.options()
     };
     let mut breaker = Breaker::new(options.check().unwrap());

@@ -2,7 +2,7 @@
 
 use super::super::{BreakerPhase, RejectReason, TripReason};
 use super::{answered_after, ask, at, bad, by_rate, call, failed, good, opened, phase, sonnet};
-use crate::failure::{FailureKind, Outcome};
+use crate::failure::{AttemptOutcome, FailureKind};
 
 #[test]
 fn the_first_failure_ever_does_not_open() {
@@ -41,7 +41,7 @@ fn a_million_successes_do_not_delay_opening() {
 }
 
 #[test]
-fn a_success_resets_the_row_but_a_cut_or_a_callers_mistake_does_not_touch_it() {
+fn a_success_resets_the_streak_but_a_timeout_or_a_bad_request_does_not() {
     let mut breaker = sonnet();
     for _ in 0..4 {
         call(&mut breaker, &bad(), at(0));
@@ -58,7 +58,7 @@ fn a_success_resets_the_row_but_a_cut_or_a_callers_mistake_does_not_touch_it() {
         call(&mut breaker, &bad(), at(0));
         call(&mut breaker, &failed(FailureKind::NotStarted), at(0));
         call(&mut breaker, &failed(FailureKind::BadRequest), at(0));
-        call(&mut breaker, &Outcome::Abandoned, at(0));
+        call(&mut breaker, &AttemptOutcome::Abandoned, at(0));
     }
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Closed);
     call(&mut breaker, &bad(), at(0));
@@ -169,7 +169,7 @@ fn slow_calls_open_it_although_none_failed() {
 }
 
 #[test]
-fn an_outside_reason_opens_only_a_closed_one() {
+fn an_external_reason_opens_only_a_closed_breaker() {
     let mut breaker = sonnet();
     breaker.trip(TripReason::SustainedPressure, at(10));
     assert_eq!(breaker.peek(at(10)).rejects, Some(RejectReason::Open(TripReason::SustainedPressure)));

@@ -1,6 +1,6 @@
-use super::{DAY, ask, at, dollars, nanos, on, small_book};
+use super::{DAY, ask, at, dollars, nanos, on, small_ledger};
 use crate::budget::{
-    CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings, Entry,
+    BudgetEntry, CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings,
 };
 use crate::money::{Money, Usage};
 use crate::vocabulary::{CostState, Tier};
@@ -22,7 +22,7 @@ fn machine() -> CostMachine {
 /// With a cap of $5,000.
 fn reading(posted: u64, projected: u64) -> CostReading {
     let (posted, projected) = (dollars(posted), dollars(projected));
-    CostReading { posted, cap: dollars(5_000), projected, least: Money::ZERO }
+    CostReading { posted, cap: dollars(5_000), projected, min_request_cost: Money::ZERO }
 }
 
 fn change(from: CostState, to: CostState, cause: CostCause) -> Option<CostChange> {
@@ -34,7 +34,7 @@ fn the_warning_begins_at_four_fifths_of_the_cap() {
     let mut machine = machine();
     assert_eq!(machine.tick(&reading(3_999, 9_000), at(0)).state, Normal);
     let at_share = machine.tick(&reading(4_000, 4_100), at(60));
-    assert_eq!(at_share.change, change(Normal, Warning, CostCause::ShareReached));
+    assert_eq!(at_share.change, change(Normal, Warning, CostCause::WarningReached));
     assert_eq!((machine.state(), machine.since()), (Warning, at(60).monotonic));
     assert_eq!(
         machine.tick(&reading(4_001, 4_800), at(61)),
@@ -43,7 +43,7 @@ fn the_warning_begins_at_four_fifths_of_the_cap() {
 }
 
 #[test]
-fn a_calm_pace_ends_the_warning_after_ten_minutes_and_only_a_high_one_brings_it_back() {
+fn a_recovered_projection_ends_the_warning_after_ten_minutes() {
     let mut machine = machine();
     let evening = 22 * HOUR;
     let _ = machine.tick(&reading(4_200, 4_320), at(evening));
@@ -51,17 +51,17 @@ fn a_calm_pace_ends_the_warning_after_ten_minutes_and_only_a_high_one_brings_it_
     assert_eq!(machine.tick(&reading(4_200, 4_320), at(evening + 1)).state, Warning);
     assert_eq!(machine.tick(&reading(4_205, 4_750), at(evening + 600)).state, Warning);
     let calm = machine.tick(&reading(4_210, 4_320), at(evening + 601));
-    assert_eq!(calm.change, change(Warning, Normal, CostCause::PaceIsCalm));
+    assert_eq!(calm.change, change(Warning, Normal, CostCause::ProjectionRecovered));
     assert_eq!(machine.tick(&reading(4_400, 5_000), at(evening + 700)).state, Normal);
     let high = machine.tick(&reading(4_400, 5_001), at(evening + 701));
-    assert_eq!(high.change, change(Normal, Warning, CostCause::PaceIsHigh));
+    assert_eq!(high.change, change(Normal, Warning, CostCause::ProjectionAboveCap));
     // The second warning ends in the same way.
     let _ = machine.tick(&reading(4_400, 4_750), at(evening + 800));
     assert_eq!(machine.tick(&reading(4_400, 4_750), at(evening + 1_400)).state, Normal);
 }
 
 #[test]
-fn a_pace_that_is_not_calm_for_a_moment_begins_its_ten_minutes_anew() {
+fn a_projection_above_the_threshold_restarts_the_ten_minutes() {
     let mut machine = machine();
     let _ = machine.tick(&reading(4_200, 4_900), at(0));
     let _ = machine.tick(&reading(4_200, 4_750), at(10));
@@ -101,29 +101,37 @@ fn a_day_on_which_nothing_fits_any_more_is_spent() {
     let mut machine = machine();
     let worst = nanos(27_360_000);
     let posted = dollars(5_000).saturating_sub(worst);
-    let just_fits = CostReading { posted, least: worst, ..reading(0, 5_000) };
+    let just_fits = CostReading { posted, min_request_cost: worst, ..reading(0, 5_000) };
     assert_eq!(machine.tick(&just_fits, at(0)).state, Warning);
     // Unknown minimum cost: only the cap itself counts.
-    let unknown =
-        CostReading { least: Money::ZERO, posted: dollars(5_000).saturating_sub(nanos(1)), ..just_fits };
+    let unknown = CostReading {
+        min_request_cost: Money::ZERO,
+        posted: dollars(5_000).saturating_sub(nanos(1)),
+        ..just_fits
+    };
     assert_eq!(machine.tick(&unknown, at(1)).state, Warning);
     let too_little = CostReading { posted: posted.saturating_add(nanos(1)), ..just_fits };
     assert_eq!(machine.tick(&too_little, at(2)).change, change(Warning, Spent, CostCause::CapReached));
-    let huge = CostReading { posted: Money::MAX, cap: Money::MAX, projected: Money::MAX, least: Money::MAX };
+    let huge = CostReading {
+        posted: Money::MAX,
+        cap: Money::MAX,
+        projected: Money::MAX,
+        min_request_cost: Money::MAX,
+    };
     assert_eq!(CostMachine::new(settings(), at(0)).tick(&huge, at(0)).state, Spent);
 }
 
 #[test]
-fn a_book_that_refuses_everything_makes_the_machine_say_so() {
-    let mut book = small_book();
+fn a_book_that_refuses_everything_is_reported_as_spent() {
+    let mut ledger = small_ledger();
     let (worst, mut callers) = (27, 0);
-    while let Ok(id) = book.reserve(&ask(callers, Tier::Standard, worst), at(0)) {
-        let _ = book.apply(&Entry::Posted { id, usage: Usage::default(), cost: nanos(7) });
+    while let Ok(id) = ledger.reserve(&ask(callers, Tier::Standard, worst), at(0)) {
+        let _ = ledger.apply(&BudgetEntry::Posted { id, usage: Usage::default(), cost: nanos(7) });
         callers += 1;
     }
-    let (posted, cap) = (book.tier(0, Tier::Standard).posted, book.tier_cap(0, Tier::Standard));
+    let (posted, cap) = (ledger.tier(0, Tier::Standard).posted, ledger.tier_cap(0, Tier::Standard));
     assert!(posted < cap);
-    let reading = CostReading { posted, cap, projected: posted, least: nanos(worst) };
+    let reading = CostReading { posted, cap, projected: posted, min_request_cost: nanos(worst) };
     assert_eq!(machine().tick(&reading, at(1)).state, Spent);
 }
 
@@ -136,17 +144,21 @@ fn another_cap_ends_only_a_spent_day() {
     // A raised cap does not end a warning early, however large it is.
     let ample = CostReading { cap: dollars(10_000), ..raised };
     assert_eq!(machine.tick(&ample, at(2)).change, None);
-    assert_eq!(machine.tick(&ample, at(602)).change, change(Warning, Normal, CostCause::PaceIsCalm));
+    assert_eq!(machine.tick(&ample, at(602)).change, change(Warning, Normal, CostCause::ProjectionRecovered));
     let low = CostReading { cap: dollars(4_000), ..raised };
     assert_eq!(machine.tick(&low, at(603)).change, change(Normal, Spent, CostCause::CapReached));
     assert_eq!(machine.tick(&CostReading { cap: dollars(4_001), ..raised }, at(604)).change, None);
-    let nothing =
-        CostReading { posted: Money::ZERO, cap: Money::ZERO, projected: Money::ZERO, least: Money::ZERO };
+    let nothing = CostReading {
+        posted: Money::ZERO,
+        cap: Money::ZERO,
+        projected: Money::ZERO,
+        min_request_cost: Money::ZERO,
+    };
     assert_eq!(machine.tick(&nothing, at(605)).state, Spent);
 }
 
 #[test]
-fn a_cap_that_moves_a_little_brings_no_warning_back_and_delays_no_calm() {
+fn a_small_cap_change_neither_restores_a_warning_nor_delays_recovery() {
     let mut machine = machine();
     let with_cap = |cap| CostReading { cap: dollars(cap), ..reading(4_200, 4_320) };
     let _ = machine.tick(&with_cap(5_000), at(0));
@@ -154,12 +166,12 @@ fn a_cap_that_moves_a_little_brings_no_warning_back_and_delays_no_calm() {
     let _ = machine.tick(&with_cap(5_005), at(300));
     assert_eq!(
         machine.tick(&with_cap(5_010), at(601)).change,
-        change(Warning, Normal, CostCause::PaceIsCalm)
+        change(Warning, Normal, CostCause::ProjectionRecovered)
     );
     assert_eq!(machine.tick(&with_cap(5_015), at(660)).state, Normal);
     assert_eq!(
         machine.tick(&with_cap(4_300), at(720)).change,
-        change(Normal, Warning, CostCause::PaceIsHigh)
+        change(Normal, Warning, CostCause::ProjectionAboveCap)
     );
 }
 
@@ -184,7 +196,7 @@ fn a_new_day_that_is_spent_at_once_has_its_own_alarm() {
 }
 
 #[test]
-fn a_pace_that_calmed_yesterday_says_nothing_of_today() {
+fn recovery_of_yesterday_does_not_apply_today() {
     let mut machine = machine();
     let _ = machine.tick(&reading(4_200, 4_300), at(0));
     let _ = machine.tick(&reading(4_200, 4_300), at(1));
@@ -194,7 +206,7 @@ fn a_pace_that_calmed_yesterday_says_nothing_of_today() {
 }
 
 #[test]
-fn an_operator_ends_a_warning_and_the_books_may_bring_it_back() {
+fn an_operator_ends_a_warning_and_the_figures_may_restore_it() {
     let mut machine = machine();
     let _ = machine.tick(&reading(4_200, 4_900), at(0));
     let reset = machine.reset(at(1));
@@ -208,7 +220,7 @@ fn an_operator_ends_a_warning_and_the_books_may_bring_it_back() {
 }
 
 #[test]
-fn a_day_spent_for_four_hours_is_told_once_and_anew_the_next_day() {
+fn a_stuck_budget_is_reported_once_per_day() {
     let mut machine = machine();
     let _ = machine.tick(&reading(5_000, 5_000), at(100));
     assert!(!machine.tick(&reading(5_000, 5_000), at(4 * HOUR + 99)).is_stuck);
@@ -224,17 +236,17 @@ fn a_day_spent_for_four_hours_is_told_once_and_anew_the_next_day() {
 }
 
 #[test]
-fn an_hour_at_more_than_one_and_a_half_times_the_usual_is_rushing() {
+fn an_hour_above_150_percent_of_the_baseline_exceeds_the_velocity() {
     let settings = settings();
-    assert!(!settings.is_rushing(dollars(150), Some(dollars(100))));
-    assert!(settings.is_rushing(dollars(150).saturating_add(nanos(1)), Some(dollars(100))));
-    assert!(!settings.is_rushing(dollars(150), None));
-    assert!(!settings.is_rushing(dollars(150), Some(Money::ZERO)));
-    assert_eq!(settings.usual_days(), 3);
+    assert!(!settings.exceeds_velocity(dollars(150), Some(dollars(100))));
+    assert!(settings.exceeds_velocity(dollars(150).saturating_add(nanos(1)), Some(dollars(100))));
+    assert!(!settings.exceeds_velocity(dollars(150), None));
+    assert!(!settings.exceeds_velocity(dollars(150), Some(Money::ZERO)));
+    assert_eq!(settings.min_baseline_days(), 3);
 }
 
 #[test]
-fn old_news_is_not_good_news() {
+fn stale_states_are_tightened() {
     let settings = settings();
     let [five, fifteen] = [300, 900].map(Duration::from_secs);
     let later = |age: Duration| age + Duration::from_nanos(1);
@@ -247,7 +259,7 @@ fn old_news_is_not_good_news() {
         (Tier::Prime, later(fifteen), [Warning, Warning, Spent]),
     ] {
         assert_eq!(
-            CostState::ALL.map(|state| settings.believed(state, tier, age)),
+            CostState::ALL.map(|state| settings.effective_state(state, tier, age)),
             believed,
             "{tier} {age:?}"
         );
@@ -259,17 +271,17 @@ fn settings_that_make_no_sense_are_refused() {
     let options = CostOptions::default();
     let problem = |options: CostOptions| options.check().unwrap_err().setting();
     assert_eq!(problem(CostOptions { warning: 101.0, ..options }), "warning");
-    assert_eq!(problem(CostOptions { calm: f64::NAN, ..options }), "calm");
+    assert_eq!(problem(CostOptions { recovery_threshold: f64::NAN, ..options }), "recovery_threshold");
     assert_eq!(problem(CostOptions { velocity: -1.0, ..options }), "velocity");
-    assert_eq!(problem(CostOptions { stuck_after: Duration::ZERO, ..options }), "stuck_after");
-    assert_eq!(problem(CostOptions { blind_after: Duration::ZERO, ..options }), "doubtful_after");
+    assert_eq!(problem(CostOptions { renotify_after: Duration::ZERO, ..options }), "renotify_after");
+    assert_eq!(problem(CostOptions { expired_after: Duration::ZERO, ..options }), "stale_after");
 }
 
 proptest! {
     /// Invariants: every transition has a cause, a spent day stays spent, and the warning does not flap: a warning
     /// that ended returns only with a projection above the cap.
     #[test]
-    fn the_state_never_flickers(steps in vec((1..400_u64, 0..60_u64, 3_000..6_000_u64), 1..80)) {
+    fn the_state_does_not_flap(steps in vec((1..400_u64, 0..60_u64, 3_000..6_000_u64), 1..80)) {
         let mut machine = machine();
         let (mut now, mut posted) = (0, 3_900);
         let mut warned_before = false;

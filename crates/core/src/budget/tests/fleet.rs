@@ -2,8 +2,8 @@
 
 use super::{DAY, ask, nanos, small};
 use crate::budget::{
-    ApplyDecision, Ask, BudgetBook, Entry, Lease, LeaseBook, LeaseId, LeaseReport, LeaseState, Recall,
-    ReservationId,
+    ApplyDecision, BudgetEntry, BudgetLease, BudgetLedger, LeaseId, LeaseLedger, LeaseRecall, LeaseReport,
+    LeaseState, ReservationId, ReservationRequest,
 };
 use crate::invariant::spend_within_cap;
 use crate::money::{Money, Usage};
@@ -78,44 +78,45 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Clone, Copy, Debug)]
 enum Message {
     Question { lease: LeaseId, total: Money, asked: Timestamp },
-    Answer { lease: Lease, asked: Timestamp },
+    Answer { lease: BudgetLease, asked: Timestamp },
     Report(LeaseReport),
-    Recall(Recall),
+    Recall(LeaseRecall),
 }
 
 struct Node {
     number: u64,
     /// How far its clock is ahead of the authority's.
     ahead: Duration,
-    book: BudgetBook,
-    journal: Vec<Entry>,
+    ledger: BudgetLedger,
+    journal: Vec<BudgetEntry>,
 }
 
 impl Node {
     fn new(number: u64) -> Self {
         let ahead = Duration::from_secs(number % 3 * 1_000);
-        Self { number, ahead, book: BudgetBook::on_leases(small(), number), journal: Vec::new() }
+        Self { number, ahead, ledger: BudgetLedger::with_leases(small(), number), journal: Vec::new() }
     }
 
-    fn apply(&mut self, entry: Entry) -> ApplyDecision {
+    fn apply(&mut self, entry: BudgetEntry) -> ApplyDecision {
         self.journal.push(entry);
-        self.book.apply(&entry)
+        self.ledger.apply(&entry)
     }
 
     fn come_back(&mut self) {
         let journal = std::mem::take(&mut self.journal);
-        let (old, mut new) = (&self.book, BudgetBook::on_leases(small(), self.number));
+        let (old, mut new) = (&self.ledger, BudgetLedger::with_leases(small(), self.number));
         for entry in &journal {
             let _ = new.apply(entry);
         }
         for (day, tier) in [0, 1].into_iter().flat_map(|day| Tier::ALL.map(|tier| (day, tier))) {
-            let figures =
-                |book: &BudgetBook| (book.tier(day, tier), book.tier_cap(day, tier), book.lease_reports(day));
+            let figures = |ledger: &BudgetLedger| {
+                (ledger.tier(day, tier), ledger.tier_cap(day, tier), ledger.lease_reports(day))
+            };
             assert_eq!(figures(&new), figures(old));
         }
-        (self.book, self.journal) = (new, journal);
-        let given_up = self.book.recover();
-        self.journal.extend(given_up.into_iter().map(|(entry, _)| entry));
+        (self.ledger, self.journal) = (new, journal);
+        let expired = self.ledger.recover();
+        self.journal.extend(expired.into_iter().map(|(entry, _)| entry));
     }
 }
 
@@ -126,7 +127,7 @@ struct Call {
 }
 
 struct World {
-    authority: LeaseBook,
+    authority: LeaseLedger,
     nodes: Vec<Node>,
     numbers: u64,
     wire: Vec<Message>,
@@ -140,7 +141,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            authority: LeaseBook::new(small()),
+            authority: LeaseLedger::new(small()),
             nodes: (0..3).map(Node::new).collect(),
             numbers: 3,
             wire: Vec::new(),
@@ -162,12 +163,12 @@ impl World {
             Step::End(which) if !self.calls.is_empty() => {
                 let Call { node, id, actual } = self.calls.swap_remove(which.index(self.calls.len()));
                 if let Some(node) = self.nodes.iter_mut().find(|one| one.number == node) {
-                    let _ = node.apply(Entry::Posted { id, usage: Usage::default(), cost: actual });
+                    let _ = node.apply(BudgetEntry::Posted { id, usage: Usage::default(), cost: actual });
                 }
             }
             Step::Report(node) => self.report(node),
             Step::Drain { node, tier } => {
-                let back = self.nodes[node].book.decide_return(self.day, Tier::ALL[tier], Money::MAX);
+                let back = self.nodes[node].ledger.decide_return(self.day, Tier::ALL[tier], Money::MAX);
                 if let Some(entry) = back {
                     let _ = self.nodes[node].apply(entry);
                 }
@@ -189,8 +190,8 @@ impl World {
                 self.now = self.now + Duration::from_secs(seconds);
                 self.authority.expire(self.now);
                 for node in &mut self.nodes {
-                    let given_up = node.book.expire(self.now + node.ahead);
-                    node.journal.extend(given_up.into_iter().map(|(entry, _)| entry));
+                    let expired = node.ledger.expire(self.now + node.ahead);
+                    node.journal.extend(expired.into_iter().map(|(entry, _)| entry));
                 }
             }
             Step::SetDay(day) => self.day = day,
@@ -200,7 +201,7 @@ impl World {
                 self.numbers += 1;
             }
             Step::Reconcile(which) => {
-                let is_lost = |lease: &&Lease| lease.state == LeaseState::WrittenOff;
+                let is_lost = |lease: &&BudgetLease| lease.state == LeaseState::WrittenOff;
                 let lost: Vec<_> = self.leases().filter(is_lost).map(|lease| lease.id).collect();
                 if !lost.is_empty() {
                     let id = lost[which.index(lost.len())];
@@ -215,22 +216,23 @@ impl World {
         }
     }
 
-    fn leases(&self) -> impl Iterator<Item = &Lease> {
+    fn leases(&self) -> impl Iterator<Item = &BudgetLease> {
         [0, 1].into_iter().flat_map(|day| self.authority.of_day(day))
     }
 
     fn request(&mut self, node: usize, tier: Tier, worst: u64, actual: u64) {
         let now = self.clock(node);
         let expires = now.monotonic + Duration::from_secs(20);
-        let asked = Ask { expires, ..ask(self.nodes[node].number * 10 + worst % 10, tier, worst) };
+        let asked =
+            ReservationRequest { expires, ..ask(self.nodes[node].number * 10 + worst % 10, tier, worst) };
         let one = &mut self.nodes[node];
-        let lease = one.book.held_lease(self.day, tier).unwrap();
-        let Ok(entry) = one.book.decide(&asked, now) else {
+        let lease = one.ledger.held_lease(self.day, tier).unwrap();
+        let Ok(entry) = one.ledger.decide(&asked, now) else {
             let total = lease.granted.saturating_add(nanos(worst * 2));
             self.wire.push(Message::Question { lease: lease.id, total, asked: now.monotonic });
             return;
         };
-        let Entry::Reserved(reservation) = entry else { panic!("{entry:?}") };
+        let BudgetEntry::Reserved(reservation) = entry else { panic!("{entry:?}") };
         let _ = one.apply(entry);
         self.calls.push(Call { node: one.number, id: reservation.id, actual: nanos(actual) });
         let billed = self.billed.entry(lease.id).or_default();
@@ -238,8 +240,8 @@ impl World {
     }
 
     fn report(&mut self, node: usize) {
-        let book = &self.nodes[node].book;
-        self.wire.extend([0, 1].into_iter().flat_map(|day| book.lease_reports(day)).map(Message::Report));
+        let ledger = &self.nodes[node].ledger;
+        self.wire.extend([0, 1].into_iter().flat_map(|day| ledger.lease_reports(day)).map(Message::Report));
     }
 
     fn deliver(&mut self, message: Message) {
@@ -250,17 +252,17 @@ impl World {
             }
             Message::Answer { lease, asked } => {
                 if let Some(node) = self.nodes.iter_mut().find(|one| one.number == lease.id.node) {
-                    node.journal.extend(node.book.set_lease(&lease, asked, MARGIN));
+                    node.journal.extend(node.ledger.set_lease(&lease, asked, MARGIN));
                 }
             }
             Message::Report(report) => {
                 self.authority.report(&report);
             }
-            Message::Recall(Recall { lease, returned }) => {
+            Message::Recall(LeaseRecall { lease, returned }) => {
                 if let Some(node) = self.nodes.iter_mut().find(|one| one.number == lease.node) {
-                    let is_present = node.book.held_lease(lease.day, lease.tier).unwrap().id == lease;
+                    let is_present = node.ledger.held_lease(lease.day, lease.tier).unwrap().id == lease;
                     if let Some(entry) =
-                        node.book.decide_return(lease.day, lease.tier, returned).filter(|_| is_present)
+                        node.ledger.decide_return(lease.day, lease.tier, returned).filter(|_| is_present)
                     {
                         let _ = node.apply(entry);
                     }
@@ -275,15 +277,15 @@ impl World {
             let is_here = |id: &LeaseId| id.day == day && id.tier == tier;
             let billed: Money = self.billed.iter().filter(|(id, _)| is_here(id)).map(|(_, cost)| *cost).sum();
             prop_assert!(billed <= cap, "{} was billed on day {} for {}, of {}", billed, day, tier, cap);
-            let books = self.authority.tier(day, tier);
-            prop_assert!(billed <= books.committed(), "{} was billed, and {:?} is known", billed, books);
-            // After a lease is closed, its node may still report a worst-case charge above the reconciled spend.
+            let totals = self.authority.tier(day, tier);
+            prop_assert!(billed <= totals.committed(), "{} was billed, and {:?} is known", billed, totals);
+            // After a lease is closed, its node may still report a maximum charge above the reconciled spend.
             let truth = |id: LeaseId| self.billed.get(&id).copied().unwrap_or_default();
-            let closed = |lease: &&Lease| is_here(&lease.id) && lease.state == LeaseState::Closed;
+            let closed = |lease: &&BudgetLease| is_here(&lease.id) && lease.state == LeaseState::Closed;
             let feared =
                 self.leases().filter(closed).map(|lease| lease.posted.saturating_sub(truth(lease.id))).sum();
-            let held = books.lent.saturating_add(books.written_off);
-            prop_assert_eq!(spend_within_cap(books.posted, held, feared, cap), Ok(()));
+            let held = totals.leased.saturating_add(totals.written_off);
+            prop_assert_eq!(spend_within_cap(totals.posted, held, feared, cap), Ok(()));
         }
         Ok(())
     }

@@ -1,17 +1,19 @@
-//! Tests of whole books; small parts are tested next to their code.
+//! Tests of whole ledgers; small parts are tested next to their code.
 
-mod book;
 mod cost;
+mod eviction;
 mod fleet;
-mod forgetting;
 mod lease;
+mod ledger;
 mod model;
 mod node;
 mod pace;
 mod snapshot;
 mod snapshot_model;
 
-use super::{Account, Ask, BudgetBook, BudgetLimits, BudgetOptions, Entry, ReservationId};
+use super::{
+    BudgetAccount, BudgetEntry, BudgetLedger, BudgetLimits, BudgetOptions, ReservationId, ReservationRequest,
+};
 use crate::history::TokenLimits;
 use crate::money::{Money, Usage};
 use crate::time::{Now, Timestamp, UtcTime};
@@ -46,29 +48,29 @@ fn small() -> BudgetLimits {
     options.check().unwrap()
 }
 
-fn ask(caller: u64, tier: Tier, worst: u64) -> Ask {
-    Ask {
+fn ask(caller: u64, tier: Tier, worst: u64) -> ReservationRequest {
+    ReservationRequest {
         caller,
         tier,
         session: None,
         limits: TokenLimits::default(),
         input: 10,
         output: 10,
-        worst: nanos(worst),
+        max_cost: nanos(worst),
         expires: Timestamp::NEVER,
     }
 }
 
-fn small_book() -> BudgetBook {
-    BudgetBook::new(small())
+fn small_ledger() -> BudgetLedger {
+    BudgetLedger::new(small())
 }
 
-fn post(id: ReservationId, cost: u64) -> Entry {
-    Entry::Posted { id, usage: Usage { input: 7, output: 3, ..Usage::default() }, cost: nanos(cost) }
+fn post(id: ReservationId, cost: u64) -> BudgetEntry {
+    BudgetEntry::Posted { id, usage: Usage { input: 7, output: 3, ..Usage::default() }, cost: nanos(cost) }
 }
 
-fn account(posted: u64, held: u64) -> Account {
-    Account { posted: nanos(posted), held: nanos(held) }
+fn account(posted: u64, held: u64) -> BudgetAccount {
+    BudgetAccount { posted: nanos(posted), held: nanos(held) }
 }
 
 /// `day` on the wall clock, with this many seconds on the monotonic clock.

@@ -1,7 +1,10 @@
-//! Model test of the book against a naive reference: a list of all reservations, with sums recomputed each time.
+//! Model test of the ledger against a naive reference: a list of all reservations, with sums recomputed each time.
 
-use super::{DAY, ask, at, nanos, small, small_book};
-use crate::budget::{Account, ApplyDecision, Ask, BudgetBook, Correction, Entry, Reservation, SessionTokens};
+use super::{DAY, ask, at, nanos, small, small_ledger};
+use crate::budget::{
+    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLedger, BudgetReservation, Correction,
+    ReservationRequest, SessionTokens,
+};
 use crate::invariant::{money_is_conserved, spend_within_cap};
 use crate::money::{Money, Usage};
 use crate::time::{Now, Timestamp};
@@ -40,7 +43,7 @@ enum Step {
     Wait(u64),
     /// The wall clock is set to another day, forward or back.
     SetDay(u64),
-    /// The process crashes and the book is rebuilt from its journal.
+    /// The process crashes and the ledger is rebuilt from its journal.
     Crash,
 }
 
@@ -75,13 +78,13 @@ struct Ended {
     input: u64,
     output: u64,
     cost: Money,
-    /// The outcome was unknown and the worst case was charged.
+    /// The outcome was unknown and the maximum cost was charged.
     is_guess: bool,
 }
 
 #[derive(Default)]
 struct Model {
-    all: Vec<(Reservation, Option<Ended>)>,
+    all: Vec<(BudgetReservation, Option<Ended>)>,
 }
 
 fn tier_of(caller: u64) -> Tier {
@@ -89,11 +92,11 @@ fn tier_of(caller: u64) -> Tier {
 }
 
 impl Model {
-    fn account(&self, of: impl Fn(&Reservation) -> bool) -> Account {
-        let mut account = Account::default();
+    fn account(&self, of: impl Fn(&BudgetReservation) -> bool) -> BudgetAccount {
+        let mut account = BudgetAccount::default();
         for (reservation, ended) in self.all.iter().filter(|(reservation, _)| of(reservation)) {
             match ended {
-                None => account.held = account.held.saturating_add(reservation.worst),
+                None => account.held = account.held.saturating_add(reservation.max_cost),
                 Some(ended) => account.posted = account.posted.saturating_add(ended.cost),
             }
         }
@@ -118,10 +121,10 @@ impl Model {
         sums
     }
 
-    fn fits(&self, ask: &Ask, day: u64) -> bool {
+    fn fits(&self, ask: &ReservationRequest, day: u64) -> bool {
         // A request of zero cost fits even into a debt.
-        let room = |account: Account, cap: u64| {
-            ask.worst == Money::ZERO || account.committed().saturating_add(ask.worst) <= nanos(cap)
+        let room = |account: BudgetAccount, cap: u64| {
+            ask.max_cost == Money::ZERO || account.committed().saturating_add(ask.max_cost) <= nanos(cap)
         };
         let enough = |used: u64, wanted: u64, limit: u64| wanted == 0 || used + wanted <= limit;
         let in_session = |session| {
@@ -145,22 +148,22 @@ impl Model {
         is_news
     }
 
-    fn charge_worst(&mut self, of: impl Fn(&Reservation) -> bool) {
+    fn charge_worst(&mut self, of: impl Fn(&BudgetReservation) -> bool) {
         for (reservation, ended) in self.all.iter_mut().filter(|(one, _)| of(one)) {
             ended.get_or_insert(Ended {
                 input: reservation.input,
                 output: reservation.output,
-                cost: reservation.worst,
+                cost: reservation.max_cost,
                 is_guess: true,
             });
         }
     }
 }
 
-/// The book, its journal and the reference model.
+/// The ledger, its journal and the reference model.
 struct Trial {
-    book: BudgetBook,
-    journal: Vec<Entry>,
+    ledger: BudgetLedger,
+    journal: Vec<BudgetEntry>,
     model: Model,
     is_corrected: bool,
     now: Now,
@@ -169,7 +172,7 @@ struct Trial {
 impl Trial {
     fn new() -> Self {
         Self {
-            book: small_book(),
+            ledger: small_ledger(),
             journal: Vec::new(),
             model: Model::default(),
             is_corrected: false,
@@ -177,9 +180,9 @@ impl Trial {
         }
     }
 
-    fn apply(&mut self, entry: Entry) -> ApplyDecision {
+    fn apply(&mut self, entry: BudgetEntry) -> ApplyDecision {
         self.journal.push(entry);
-        self.book.apply(&entry)
+        self.ledger.apply(&entry)
     }
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -187,10 +190,16 @@ impl Trial {
         match *step {
             Step::Reserve { caller, session, input, output, worst, lasts } => {
                 let expires = self.now.monotonic + Duration::from_secs(lasts);
-                let ask = Ask { session, input, output, expires, ..ask(caller, tier_of(caller), worst) };
-                let decided = self.book.decide(&ask, self.now);
+                let ask = ReservationRequest {
+                    session,
+                    input,
+                    output,
+                    expires,
+                    ..ask(caller, tier_of(caller), worst)
+                };
+                let decided = self.ledger.decide(&ask, self.now);
                 prop_assert_eq!(decided.is_ok(), self.model.fits(&ask, day), "{:?}", decided);
-                if let Ok(entry @ Entry::Reserved(reservation)) = decided {
+                if let Ok(entry @ BudgetEntry::Reserved(reservation)) = decided {
                     self.model.all.push((reservation, None));
                     prop_assert_eq!(self.apply(entry), ApplyDecision::Applied);
                 }
@@ -199,26 +208,26 @@ impl Trial {
                 let place = which.index(self.model.all.len());
                 let id = self.model.all[place].0.id;
                 let usage = Usage { input, output, ..Usage::default() };
-                let done = self.apply(Entry::Posted { id, usage, cost: nanos(cost) });
+                let done = self.apply(BudgetEntry::Posted { id, usage, cost: nanos(cost) });
                 let truth = Ended { input, output, cost: nanos(cost), is_guess: false };
-                prop_assert_eq!(done != ApplyDecision::Known, self.model.end(place, truth));
+                prop_assert_eq!(done != ApplyDecision::Unchanged, self.model.end(place, truth));
             }
             Step::Void(which) if !self.model.all.is_empty() => {
                 let place = which.index(self.model.all.len());
-                let done = self.apply(Entry::Voided(self.model.all[place].0.id));
+                let done = self.apply(BudgetEntry::Voided(self.model.all[place].0.id));
                 let truth = Ended { input: 0, output: 0, cost: Money::ZERO, is_guess: false };
-                prop_assert_eq!(done != ApplyDecision::Known, self.model.end(place, truth));
+                prop_assert_eq!(done != ApplyDecision::Unchanged, self.model.end(place, truth));
             }
             Step::Correct { which, cost } if !self.model.all.is_empty() => {
                 let place = which.index(self.model.all.len());
                 let (one, ended) = self.model.all[place];
                 if let Some(known) = ended.filter(|ended| !ended.is_guess) {
                     let cost = nanos(cost);
-                    let Reservation { day, caller, tier, .. } = one;
+                    let BudgetReservation { day, caller, tier, .. } = one;
                     let correction = Correction { day, caller, tier, charged: known.cost, cost };
-                    let decided = self.book.decide_correction(&correction);
+                    let decided = self.ledger.decide_correction(&correction);
                     prop_assert_eq!(self.apply(decided.unwrap()), ApplyDecision::Applied);
-                    prop_assert_eq!(self.apply(decided.unwrap()), ApplyDecision::Known);
+                    prop_assert_eq!(self.apply(decided.unwrap()), ApplyDecision::Unchanged);
                     self.model.all[place].1 = Some(Ended { cost, ..known });
                     self.is_corrected = true;
                 }
@@ -226,7 +235,7 @@ impl Trial {
             Step::Post { .. } | Step::Void(_) | Step::Correct { .. } => {}
             Step::Expire => {
                 let now = self.now.monotonic;
-                self.journal.extend(self.book.expire(now).into_iter().map(|(entry, _)| entry));
+                self.journal.extend(self.ledger.expire(now).into_iter().map(|(entry, _)| entry));
                 self.model.charge_worst(|one| one.expires <= now);
             }
             Step::Wait(seconds) => {
@@ -240,8 +249,8 @@ impl Trial {
                 self.now = Now::new(self.now.monotonic, at(day * DAY).utc);
             }
             Step::Crash => {
-                self.book = replayed(&self.journal);
-                self.journal.extend(self.book.recover().into_iter().map(|(entry, _)| entry));
+                self.ledger = replayed(&self.journal);
+                self.journal.extend(self.ledger.recover().into_iter().map(|(entry, _)| entry));
                 self.model.charge_worst(|_| true);
             }
         }
@@ -251,51 +260,52 @@ impl Trial {
     fn compare(&self) -> Result<(), TestCaseError> {
         for day in 0..=DAYS + 2 {
             let all = self.model.account(|one| one.day == day);
-            prop_assert_eq!(self.book.all(day), all);
+            prop_assert_eq!(self.ledger.all(day), all);
             for tier in Tier::ALL {
                 let of_tier = self.model.account(|one| one.day == day && one.tier == tier);
-                prop_assert_eq!(self.book.tier(day, tier), of_tier);
+                prop_assert_eq!(self.ledger.tier(day, tier), of_tier);
             }
             for caller in 0..6 {
                 let of_caller = self.model.account(|one| one.day == day && one.caller == caller);
-                prop_assert_eq!(self.book.caller(day, caller), of_caller);
+                prop_assert_eq!(self.ledger.caller(day, caller), of_caller);
             }
             let reserved =
-                self.model.all.iter().filter(|(one, _)| one.day == day).map(|(one, _)| one.worst).sum();
-            let ended = |(one, ended): &&(Reservation, Option<Ended>)| one.day == day && ended.is_some();
-            let released = self.model.all.iter().filter(ended).map(|(one, _)| one.worst).sum();
-            prop_assert_eq!(money_is_conserved(reserved, released, self.book.all(day).held), Ok(()));
-            // Cost above the worst case is billed by the vendor and cannot be refused.
+                self.model.all.iter().filter(|(one, _)| one.day == day).map(|(one, _)| one.max_cost).sum();
+            let ended =
+                |(one, ended): &&(BudgetReservation, Option<Ended>)| one.day == day && ended.is_some();
+            let released = self.model.all.iter().filter(ended).map(|(one, _)| one.max_cost).sum();
+            prop_assert_eq!(money_is_conserved(reserved, released, self.ledger.all(day).held), Ok(()));
+            // Cost above the maximum cost is billed by the vendor and cannot be refused.
             let overrun = self
                 .model
                 .all
                 .iter()
                 .filter(ended)
-                .filter_map(|(one, ended)| ended.map(|it| it.cost.saturating_sub(one.worst)))
+                .filter_map(|(one, ended)| ended.map(|it| it.cost.saturating_sub(one.max_cost)))
                 .sum();
-            let told = Tier::ALL.into_iter().map(|tier| self.book.overrun(day, tier)).sum();
+            let told = Tier::ALL.into_iter().map(|tier| self.ledger.overrun(day, tier)).sum();
             if !self.is_corrected {
                 prop_assert_eq!(told, overrun);
             }
-            let books = self.book.all(day);
-            prop_assert_eq!(spend_within_cap(books.posted, books.held, told, small().day_cap(day)), Ok(()));
+            let totals = self.ledger.all(day);
+            prop_assert_eq!(spend_within_cap(totals.posted, totals.held, told, small().day_cap(day)), Ok(()));
         }
         for session in 0..3 {
-            let SessionTokens { input, output, input_held, output_held } = self.book.session(session);
+            let SessionTokens { input, output, input_held, output_held } = self.ledger.session(session);
             prop_assert_eq!([input, output, input_held, output_held], self.model.session(session));
         }
         let open = self.model.all.iter().filter(|(_, ended)| ended.is_none()).count();
-        prop_assert_eq!(self.book.open(), open);
+        prop_assert_eq!(self.ledger.open(), open);
         Ok(())
     }
 }
 
-fn replayed(journal: &[Entry]) -> BudgetBook {
-    let mut book = small_book();
+fn replayed(journal: &[BudgetEntry]) -> BudgetLedger {
+    let mut ledger = small_ledger();
     for entry in journal {
-        let _ = book.apply(entry);
+        let _ = ledger.apply(entry);
     }
-    book
+    ledger
 }
 
 proptest! {
@@ -309,24 +319,24 @@ proptest! {
     }
 
     #[test]
-    fn a_journal_that_lost_its_end_never_books_less_than_was_spent_on_what_it_knows(steps in steps(), cut in any::<Index>()) {
+    fn a_truncated_journal_never_books_less_than_was_spent(steps in steps(), cut in any::<Index>()) {
         let mut trial = Trial::new();
         // A lost correction is assumed to be entered again by the operator.
         for step in steps.iter().filter(|step| !matches!(step, Step::Correct { .. })) {
             trial.take(step)?;
         }
         let kept = &trial.journal[..cut.index(trial.journal.len() + 1)];
-        let mut book = replayed(kept);
-        book.recover();
-        let known = |one: &Reservation| kept.contains(&Entry::Reserved(*one));
-        // Bills above the worst case cannot be foreseen and are excluded.
+        let mut ledger = replayed(kept);
+        ledger.recover();
+        let known = |one: &BudgetReservation| kept.contains(&BudgetEntry::Reserved(*one));
+        // Bills above the maximum cost cannot be foreseen and are excluded.
         let billed: Money = trial.model.all.iter()
             .filter(|(one, _)| known(one))
-            .filter_map(|(one, ended)| ended.map(|it| it.cost.min(one.worst)))
+            .filter_map(|(one, ended)| ended.map(|it| it.cost.min(one.max_cost)))
             .sum();
-        let days = || (0..=DAYS + 2).map(|day| book.all(day));
+        let days = || (0..=DAYS + 2).map(|day| ledger.all(day));
         prop_assert!(days().map(|all| all.posted).sum::<Money>() >= billed);
-        prop_assert_eq!((days().map(|all| all.held).sum::<Money>(), book.open()), (Money::ZERO, 0));
+        prop_assert_eq!((days().map(|all| all.held).sum::<Money>(), ledger.open()), (Money::ZERO, 0));
     }
 
     #[test]
@@ -336,9 +346,9 @@ proptest! {
             trial.take(step)?;
         }
         for entry in &trial.journal {
-            prop_assert_eq!(trial.book.apply(entry), ApplyDecision::Known);
+            prop_assert_eq!(trial.ledger.apply(entry), ApplyDecision::Unchanged);
         }
         trial.compare()?;
-        prop_assert!(trial.book.expire(Timestamp::NEVER).len() == trial.model.all.iter().filter(|(_, ended)| ended.is_none()).count());
+        prop_assert!(trial.ledger.expire(Timestamp::NEVER).len() == trial.model.all.iter().filter(|(_, ended)| ended.is_none()).count());
     }
 }

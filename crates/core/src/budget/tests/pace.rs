@@ -14,7 +14,7 @@ fn pace(from: u64) -> SpendPace {
 }
 
 #[test]
-fn an_hour_is_sixty_minutes_and_what_is_older_falls_out_by_degrees() {
+fn the_last_hour_drops_older_spend_gradually() {
     let mut pace = pace(0);
     pace.record(nanos(60), at(0));
     pace.record(nanos(7), at(59 * MINUTE));
@@ -48,7 +48,7 @@ fn ahead(seconds: u64, ahead: u64) -> Now {
 }
 
 #[test]
-fn a_pace_sees_what_is_spent_after_its_clock_was_set_back() {
+fn spend_after_the_clock_was_set_back_counts() {
     let mut pace = pace(0);
     pace.record(Money::ZERO, ahead(HOUR, 3 * HOUR));
     for minute in 0..60 {
@@ -60,7 +60,7 @@ fn a_pace_sees_what_is_spent_after_its_clock_was_set_back() {
 }
 
 #[test]
-fn hours_at_either_end_of_a_step_of_the_calendar_are_not_compared_with() {
+fn hours_at_either_end_of_a_clock_step_are_excluded() {
     let steady = |hours: std::ops::Range<u64>, pace: &mut SpendPace, set: u64| {
         for hour in hours {
             pace.record(dollars(10), ahead(hour * HOUR + HOUR / 2, set));
@@ -106,7 +106,7 @@ fn hours_at_either_end_of_a_step_of_the_calendar_are_not_compared_with() {
 }
 
 #[test]
-fn hours_in_which_nobody_looked_cost_nothing() {
+fn hours_without_a_record_cost_nothing() {
     let mut pace = pace(0);
     pace.record(dollars(8), at(HOUR / 2));
     pace.record(Money::ZERO, at(30 * HOUR));
@@ -118,7 +118,7 @@ fn hours_in_which_nobody_looked_cost_nothing() {
 }
 
 #[test]
-fn a_short_start_is_stretched_to_an_hour_but_not_from_less_than_five_minutes() {
+fn a_short_start_is_extrapolated_from_at_least_five_minutes() {
     let mut pace = pace(0);
     pace.record(nanos(100), at(0));
     assert_eq!(pace.hourly_rate(at(3).monotonic), nanos(1_200));
@@ -128,7 +128,7 @@ fn a_short_start_is_stretched_to_an_hour_but_not_from_less_than_five_minutes() {
 }
 
 #[test]
-fn the_day_ends_where_the_last_hour_leads() {
+fn the_projection_follows_the_last_hour() {
     let mut pace = pace(0);
     for minute in 0..(22 * 60) {
         pace.record(dollars(1), at(minute * MINUTE));
@@ -142,7 +142,7 @@ fn the_day_ends_where_the_last_hour_leads() {
 }
 
 #[test]
-fn hours_that_are_usually_dear_are_expected_to_be() {
+fn the_projection_includes_usually_expensive_hours() {
     let mut pace = pace(0);
     // Three days: $10 in each hour, and $100 in the hour from 20:00.
     for hour in 0..72 {
@@ -157,7 +157,7 @@ fn hours_that_are_usually_dear_are_expected_to_be() {
 }
 
 #[test]
-fn what_an_hour_usually_costs_needs_days_that_were_seen_whole() {
+fn the_usual_cost_needs_fully_observed_days() {
     let mut pace = pace(HOUR / 2);
     for hour in 1..(3 * 24 + 13) {
         pace.record(dollars(hour / 24 + 1), at(hour * HOUR));

@@ -1,9 +1,9 @@
-//! Model test: a restored book behaves like one that never stopped.
+//! Model test: a restored ledger behaves like one that never stopped.
 
-use super::{ask, at, nanos, small, small_book};
+use super::{ask, at, nanos, small, small_ledger};
 use crate::budget::{
-    ApplyDecision, Ask, BudgetBook, BudgetRefusal, BudgetSource, Entry, Lease, LeaseBook, LeaseId,
-    LeaseReport, LeaseState, ReservationId,
+    ApplyDecision, BudgetEntry, BudgetLease, BudgetLedger, BudgetRefusal, BudgetSource, LeaseId, LeaseLedger,
+    LeaseReport, LeaseState, ReservationId, ReservationRequest,
 };
 use crate::money::{Money, Usage};
 use crate::setting::Factor;
@@ -65,42 +65,47 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..60)
 }
 
-/// Result of a step, which must be equal in both books.
+/// Result of a step, which must be equal in both ledgers.
 #[derive(Debug, PartialEq)]
 enum Answer {
-    Decided(Result<Entry, BudgetRefusal>, Option<ApplyDecision>),
+    Decided(Result<BudgetEntry, BudgetRefusal>, Option<ApplyDecision>),
     Applied(ApplyDecision),
-    Expired(Vec<(Entry, ApplyDecision)>),
-    Leased(Option<Entry>),
+    Expired(Vec<(BudgetEntry, ApplyDecision)>),
+    Leased(Option<BudgetEntry>),
     Returned(Money),
     Nothing,
 }
 
-fn take(book: &mut BudgetBook, step: &Step, ids: u64, now: Now) -> Answer {
+fn take(ledger: &mut BudgetLedger, step: &Step, ids: u64, now: Now) -> Answer {
     let id = |which: &Index| ReservationId(which.index(usize::try_from(ids).unwrap() + 1) as u64);
     match step {
         Step::Reserve { caller, session, input, worst, lasts } => {
             let tier = Tier::ALL[usize::try_from(caller % 3).unwrap()];
             let expires = now.monotonic + Duration::from_secs(*lasts);
-            let ask = Ask { session: *session, input: *input, expires, ..ask(*caller, tier, *worst) };
-            let decided = book.decide(&ask, now);
-            let applied = decided.as_ref().ok().map(|entry| book.apply(entry));
+            let ask = ReservationRequest {
+                session: *session,
+                input: *input,
+                expires,
+                ..ask(*caller, tier, *worst)
+            };
+            let decided = ledger.decide(&ask, now);
+            let applied = decided.as_ref().ok().map(|entry| ledger.apply(entry));
             Answer::Decided(decided, applied)
         }
         Step::Post { which, cost } => {
             let usage = Usage { input: 5, output: *cost / 10, ..Usage::default() };
-            Answer::Applied(book.apply(&Entry::Posted { id: id(which), usage, cost: nanos(*cost) }))
+            Answer::Applied(ledger.apply(&BudgetEntry::Posted { id: id(which), usage, cost: nanos(*cost) }))
         }
-        Step::Void(which) => Answer::Applied(book.apply(&Entry::Voided(id(which)))),
-        Step::Expire => Answer::Expired(book.expire(now.monotonic)),
+        Step::Void(which) => Answer::Applied(ledger.apply(&BudgetEntry::Voided(id(which)))),
+        Step::Expire => Answer::Expired(ledger.expire(now.monotonic)),
         Step::Lease { tier, generation, total } => {
-            Answer::Leased(lend(book, *tier, *generation, *total, now))
+            Answer::Leased(lend(ledger, *tier, *generation, *total, now))
         }
         Step::Return { tier, total } => {
-            Answer::Returned(book.give_back(now.utc.day(), Tier::ALL[*tier], nanos(*total)))
+            Answer::Returned(ledger.give_back(now.utc.day(), Tier::ALL[*tier], nanos(*total)))
         }
         Step::SetCaps(percent) => {
-            book.set_limits(small().scaled(Factor::new("caps", f64::from(*percent) / 100.0).unwrap()));
+            ledger.set_limits(small().scaled(Factor::new("caps", f64::from(*percent) / 100.0).unwrap()));
             Answer::Nothing
         }
         Step::Wait(_) => Answer::Nothing,
@@ -108,19 +113,20 @@ fn take(book: &mut BudgetBook, step: &Step, ids: u64, now: Now) -> Answer {
 }
 
 pub(super) fn lend(
-    book: &mut BudgetBook,
+    ledger: &mut BudgetLedger,
     tier: usize,
     generation: u64,
     total: u64,
     now: Now,
-) -> Option<Entry> {
+) -> Option<BudgetEntry> {
     let id = LeaseId { day: now.utc.day(), tier: Tier::ALL[tier], node: 7, generation };
-    let lease = Lease { granted: nanos(total), lasts: Duration::from_secs(100_000), ..Lease::new(id) };
-    book.set_lease(&lease, now.monotonic, Duration::from_secs(1))
+    let lease =
+        BudgetLease { granted: nanos(total), term: Duration::from_secs(100_000), ..BudgetLease::new(id) };
+    ledger.set_lease(&lease, now.monotonic, Duration::from_secs(1))
 }
 
-/// Compares all observable state of two books.
-fn compare(one: &BudgetBook, other: &BudgetBook, now: Now) -> Result<(), TestCaseError> {
+/// Compares all observable state of two ledgers.
+fn compare(one: &BudgetLedger, other: &BudgetLedger, now: Now) -> Result<(), TestCaseError> {
     for day in 0..=now.utc.day() + 1 {
         prop_assert_eq!(one.all(day), other.all(day));
         prop_assert_eq!(one.top_spenders(day, 9), other.top_spenders(day, 9));
@@ -139,7 +145,7 @@ fn compare(one: &BudgetBook, other: &BudgetBook, now: Now) -> Result<(), TestCas
     }
     prop_assert_eq!((one.open(), one.next_expiry()), (other.open(), other.next_expiry()));
     for (caller, worst) in (0..6_u64).zip([0, 1, 20, 50, 90, 149]) {
-        let ask = Ask {
+        let ask = ReservationRequest {
             session: Some(caller % 3),
             ..ask(caller, Tier::ALL[usize::try_from(caller % 3).unwrap()], worst)
         };
@@ -149,19 +155,19 @@ fn compare(one: &BudgetBook, other: &BudgetBook, now: Now) -> Result<(), TestCas
     Ok(())
 }
 
-pub(super) fn empty(source: BudgetSource) -> BudgetBook {
+pub(super) fn empty(source: BudgetSource) -> BudgetLedger {
     match source {
-        BudgetSource::Caps => small_book(),
-        BudgetSource::Leases { node } => BudgetBook::on_leases(small(), node),
+        BudgetSource::Caps => small_ledger(),
+        BudgetSource::Leases { node } => BudgetLedger::with_leases(small(), node),
     }
 }
 
 proptest! {
     #[test]
-    fn a_book_that_was_read_back_goes_on_as_if_it_had_never_stopped(
-        before in steps(), after in steps(), on_leases in any::<bool>(), crashes in any::<bool>(),
+    fn a_restored_book_continues_as_if_never_stopped(
+        before in steps(), after in steps(), with_leases in any::<bool>(), crashes in any::<bool>(),
     ) {
-        let source = if on_leases { NODE } else { BudgetSource::Caps };
+        let source = if with_leases { NODE } else { BudgetSource::Caps };
         let (mut never_stopped, mut now, mut limits) = (empty(source), at(0), small());
         let mut ids = 0;
         for step in &before {
@@ -173,18 +179,18 @@ proptest! {
         }
         never_stopped.expire(now.monotonic);
         let snapshot = never_stopped.snapshot();
-        let mut read_back = BudgetBook::from_snapshot(limits, source, &snapshot).unwrap();
+        let mut read_back = BudgetLedger::from_snapshot(limits, source, &snapshot).unwrap();
         prop_assert_eq!(&read_back.snapshot(), &snapshot);
-        // Both books see the time, and leases are renewed, as after a restart.
-        for book in [&mut never_stopped, &mut read_back] {
-            book.expire(now.monotonic);
+        // Both ledgers see the time, and leases are renewed, as after a restart.
+        for ledger in [&mut never_stopped, &mut read_back] {
+            ledger.expire(now.monotonic);
         }
         for day in 0..=now.utc.day() {
             for tier in Tier::ALL {
-                for book in [&mut never_stopped, &mut read_back] {
-                    let Some(held) = book.held_lease(day, tier) else { continue };
-                    let lease = Lease { granted: held.granted, returned: held.returned, lasts: Duration::from_secs(200_000), ..Lease::new(held.id) };
-                    book.set_lease(&lease, now.monotonic, Duration::ZERO);
+                for ledger in [&mut never_stopped, &mut read_back] {
+                    let Some(held) = ledger.held_lease(day, tier) else { continue };
+                    let lease = BudgetLease { granted: held.granted, returned: held.returned, term: Duration::from_secs(200_000), ..BudgetLease::new(held.id) };
+                    ledger.set_lease(&lease, now.monotonic, Duration::ZERO);
                 }
             }
         }
@@ -203,36 +209,36 @@ proptest! {
     }
 
     #[test]
-    fn an_authority_that_was_read_back_lends_as_if_it_had_never_stopped(
+    fn a_restored_authority_lends_as_if_never_stopped(
         steps in vec((0..5_u8, 0..2_u64, 0..3_usize, 0..300_u64, 1..90_u64), 1..60), cut in any::<Index>(),
     ) {
-        let mut never_stopped = LeaseBook::new(small());
+        let mut never_stopped = LeaseLedger::new(small());
         never_stopped.expire(at(0).monotonic);
-        let mut read_back: Option<LeaseBook> = None;
+        let mut read_back: Option<LeaseLedger> = None;
         let (cut, mut now) = (cut.index(steps.len()), at(0).monotonic);
         for (place, (what, node, tier, amount, lasts)) in steps.into_iter().enumerate() {
             let id = LeaseId { day: u64::from(what == 4), tier: Tier::ALL[tier], node, generation: amount % 2 };
             let lasts = Duration::from_secs(lasts);
             if place == cut {
                 let snapshot = never_stopped.snapshot();
-                let restored = LeaseBook::from_snapshot(small(), &snapshot, now).unwrap();
+                let restored = LeaseLedger::from_snapshot(small(), &snapshot, now).unwrap();
                 for lease in snapshot.days.iter().flat_map(|day| &day.leases) {
                     let fresh = restored.lease(lease.id).unwrap();
                     if lease.state == LeaseState::Running {
-                        prop_assert!(fresh.expires >= lease.expires && fresh.expires >= now + lease.lasts);
+                        prop_assert!(fresh.expires >= lease.expires && fresh.expires >= now + lease.term);
                     }
                 }
                 read_back = Some(restored);
             }
-            for book in [Some(&mut never_stopped), read_back.as_mut()].into_iter().flatten() {
+            for ledger in [Some(&mut never_stopped), read_back.as_mut()].into_iter().flatten() {
                 match what {
-                    0 | 4 => { let _ = book.grant(id, nanos(amount), lasts, now); }
-                    1 => { book.report(&LeaseReport { lease: id, posted: nanos(amount), returned: nanos(amount / 3) }); }
-                    2 => { let _ = book.reconcile(id, nanos(amount / 2)); }
-                    // Terms differ after a restore, so that only leases ended in both books may be expired from then
+                    0 | 4 => { let _ = ledger.grant(id, nanos(amount), lasts, now); }
+                    1 => { ledger.report(&LeaseReport { lease: id, posted: nanos(amount), returned: nanos(amount / 3) }); }
+                    2 => { let _ = ledger.reconcile(id, nanos(amount / 2)); }
+                    // Terms differ after a restore, so that only leases ended in both ledgers may be expired from then
                     // on.
-                    _ if place < cut => { book.expire(now); }
-                    _ => { book.expire(now + Duration::from_secs(1_000)); }
+                    _ if place < cut => { ledger.expire(now); }
+                    _ => { ledger.expire(now + Duration::from_secs(1_000)); }
                 }
             }
             if place < cut { now = now + lasts / 3 }
@@ -243,7 +249,7 @@ proptest! {
                         prop_assert_eq!(never_stopped.tier(day, tier), read_back.tier(day, tier));
                         for (node, generation) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
                             let id = LeaseId { day, tier, node, generation };
-                            let but_for_its_end = |book: &LeaseBook| book.lease(id).map(|lease| Lease { expires: Timestamp::ZERO, ..*lease });
+                            let but_for_its_end = |ledger: &LeaseLedger| ledger.lease(id).map(|lease| BudgetLease { expires: Timestamp::ZERO, ..*lease });
                             prop_assert_eq!(but_for_its_end(&never_stopped), but_for_its_end(read_back));
                         }
                     }

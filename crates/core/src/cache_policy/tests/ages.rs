@@ -1,6 +1,6 @@
 use super::super::{
-    AnswerEnd, CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence, KeptAnswer,
-    NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule,
+    AnswerEnd, CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, CacheStoreDecision,
+    CacheStoreOptions, CacheStoreRefusal, CacheStoreRule, CachedAnswer, Confidence, NewAnswer,
 };
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Grade};
@@ -13,16 +13,16 @@ fn ages() -> CacheAges {
 }
 
 /// An answer of the strong model, stored at this time.
-fn strong(nanos: u64) -> KeptAnswer {
-    KeptAnswer { grade: Grade::Strong, stored_at: at(nanos) }
+fn strong(nanos: u64) -> CachedAnswer {
+    CachedAnswer { grade: Grade::Strong, stored_at: at(nanos) }
 }
 
-fn before_models(may_ask: Ceiling) -> CacheSituation {
-    CacheSituation::BeforeModels { may_ask }
+fn before_models(ceiling: Ceiling) -> CacheSituation {
+    CacheSituation::BeforeModels { ceiling }
 }
 
-fn rule() -> StoreRule {
-    StoreOptions::default().check(ages()).unwrap()
+fn rule() -> CacheStoreRule {
+    CacheStoreOptions::default().check(ages()).unwrap()
 }
 
 /// A moment this many nanoseconds into the week.
@@ -32,27 +32,27 @@ fn at(nanos: u64) -> UtcTime {
 
 #[test]
 fn an_answer_is_fresh_for_an_hour_stale_for_a_day_and_then_gone() {
-    use CacheAgeDecision::{Fresh, Gone, StaleIfModelsFail, StaleWhileRefreshing};
+    use CacheAgeDecision::{Expired, Fresh, StaleIfModelsFail, StaleWhileRefreshing};
     for (age, expected, models_failed) in [
         (0, Fresh, Fresh),
         (HOUR - 1, Fresh, Fresh),
         (HOUR, StaleWhileRefreshing, StaleIfModelsFail),
         (HOUR / 60 * 61, StaleWhileRefreshing, StaleIfModelsFail),
         (24 * HOUR - 1, StaleWhileRefreshing, StaleIfModelsFail),
-        (24 * HOUR, Gone, Gone),
-        (25 * HOUR, Gone, Gone),
+        (24 * HOUR, Expired, Expired),
+        (25 * HOUR, Expired, Expired),
     ] {
         let decide = |situation| ages().decide(&strong(0), at(age), situation);
         assert_eq!(decide(before_models(Ceiling::Strong)), expected, "{age}");
         assert_eq!(decide(CacheSituation::ModelsFailed), models_failed, "{age}");
-        assert_eq!(ages().is_alive(&strong(0), at(age)), models_failed != Gone);
+        assert_eq!(ages().is_servable(&strong(0), at(age)), models_failed != Expired);
     }
 }
 
 #[test]
 fn an_answer_is_refreshed_only_by_a_model_as_strong_as_the_one_that_gave_it() {
     use CacheAgeDecision::{StaleWhileRefreshing, StaleWithoutRefresh};
-    for (grade, may_ask, decision) in [
+    for (grade, ceiling, decision) in [
         (Grade::Strong, Ceiling::Strong, StaleWhileRefreshing),
         (Grade::Strong, Ceiling::Fast, StaleWithoutRefresh),
         (Grade::Strong, Ceiling::None, StaleWithoutRefresh),
@@ -60,12 +60,12 @@ fn an_answer_is_refreshed_only_by_a_model_as_strong_as_the_one_that_gave_it() {
         (Grade::Fast, Ceiling::Fast, StaleWhileRefreshing),
         (Grade::Fast, Ceiling::None, StaleWithoutRefresh),
     ] {
-        let kept = KeptAnswer { grade, ..strong(0) };
-        assert_eq!(ages().decide(&kept, at(HOUR), before_models(may_ask)), decision, "{grade} {may_ask}");
+        let kept = CachedAnswer { grade, ..strong(0) };
+        assert_eq!(ages().decide(&kept, at(HOUR), before_models(ceiling)), decision, "{grade} {ceiling}");
         // An answer obtained by a refresh is always stored.
-        let of_grade = if may_ask == Ceiling::Strong { Grade::Strong } else { Grade::Fast };
+        let of_grade = if ceiling == Ceiling::Strong { Grade::Strong } else { Grade::Fast };
         let answer = NewAnswer { text: "Two days.", end: AnswerEnd::Finished, grade: of_grade };
-        let stored = rule().decide(&answer, Some(&kept), at(HOUR)) == StoreDecision::Store;
+        let stored = rule().decide(&answer, Some(&kept), at(HOUR)) == CacheStoreDecision::Store;
         assert!(decision == StaleWithoutRefresh || stored);
     }
 }
@@ -81,23 +81,23 @@ fn while_only_fast_models_are_allowed_a_strong_answer_is_not_refreshed_for_ever(
 }
 
 #[test]
-fn an_answer_of_the_future_is_believed_within_five_minutes() {
+fn an_answer_from_the_future_is_served_within_the_clock_skew() {
     let five_minutes = HOUR / 12;
     for (ahead, alive) in [(1, true), (five_minutes, true), (five_minutes + 1, false), (30 * HOUR, false)] {
-        assert_eq!(ages().is_alive(&strong(ahead), at(0)), alive, "{ahead}");
+        assert_eq!(ages().is_servable(&strong(ahead), at(0)), alive, "{ahead}");
     }
     let decision = ages().decide(&strong(1), at(0), before_models(Ceiling::Strong));
     assert_eq!(decision, CacheAgeDecision::Fresh);
 }
 
 #[test]
-fn what_is_served_stale_says_so_and_is_less_sure() {
+fn stale_answers_are_marked_and_have_lower_confidence() {
     for (decision, stale, confidence) in [
         (CacheAgeDecision::Fresh, false, Some(500)),
         (CacheAgeDecision::StaleWhileRefreshing, true, Some(400)),
         (CacheAgeDecision::StaleWithoutRefresh, true, Some(400)),
         (CacheAgeDecision::StaleIfModelsFail, true, Some(400)),
-        (CacheAgeDecision::Gone, false, None),
+        (CacheAgeDecision::Expired, false, None),
     ] {
         assert_eq!(decision.is_stale(), stale);
         assert_eq!(decision.confidence().map(Confidence::thousandths), confidence);
@@ -112,13 +112,13 @@ fn what_is_served_stale_says_so_and_is_less_sure() {
 #[test]
 fn ages_and_sizes_that_make_no_sense_are_refused_by_name() {
     let options = CacheAgeOptions::default();
-    let none = CacheAgeOptions { fresh_for: Duration::ZERO, ..options };
-    assert_eq!(none.check().unwrap_err().to_string(), "fresh_for: must be longer than 0s");
-    let short = CacheAgeOptions { keep_for: Duration::from_secs(3_599), ..options };
-    assert_eq!(short.check().unwrap_err().to_string(), "fresh_for: 3600s is longer than keep_for (3599s)");
-    assert!(CacheAgeOptions { keep_for: options.fresh_for, ..options }.check().is_ok());
-    let nothing = StoreOptions { largest_text: 0 }.check(ages()).unwrap_err();
-    assert_eq!(nothing.to_string(), "largest_text: must be at least 1");
+    let none = CacheAgeOptions { max_age: Duration::ZERO, ..options };
+    assert_eq!(none.check().unwrap_err().to_string(), "max_age: must be longer than 0s");
+    let short = CacheAgeOptions { max_stale_age: Duration::from_secs(3_599), ..options };
+    assert_eq!(short.check().unwrap_err().to_string(), "max_age: 3600s is longer than max_stale_age (3599s)");
+    assert!(CacheAgeOptions { max_stale_age: options.max_age, ..options }.check().is_ok());
+    let nothing = CacheStoreOptions { max_answer_size: 0 }.check(ages()).unwrap_err();
+    assert_eq!(nothing.to_string(), "max_answer_size: must be at least 1");
 }
 
 #[test]
@@ -126,25 +126,25 @@ fn only_what_ended_cleanly_is_kept() {
     let decide = |text, end| rule().decide(&NewAnswer { text, end, grade: Grade::Strong }, None, at(0));
     for end in AnswerEnd::ALL {
         let expected = if end == AnswerEnd::Finished {
-            StoreDecision::Store
+            CacheStoreDecision::Store
         } else {
-            StoreDecision::Refuse(StoreRefusal::NotFinished(end))
+            CacheStoreDecision::Refuse(CacheStoreRefusal::NotFinished(end))
         };
         assert_eq!(decide("Two days.", end), expected);
     }
     for empty in ["", " \n", "　"] {
-        assert_eq!(decide(empty, AnswerEnd::Finished), StoreDecision::Refuse(StoreRefusal::Empty));
+        assert_eq!(decide(empty, AnswerEnd::Finished), CacheStoreDecision::Refuse(CacheStoreRefusal::Empty));
     }
     let (largest, longer) = ("a".repeat(16_384), "a".repeat(16_385));
-    assert_eq!(decide(&largest, AnswerEnd::Finished), StoreDecision::Store);
+    assert_eq!(decide(&largest, AnswerEnd::Finished), CacheStoreDecision::Store);
     assert_eq!(
         decide(&longer, AnswerEnd::Finished),
-        StoreDecision::Refuse(StoreRefusal::TooLong { largest: 16_384 })
+        CacheStoreDecision::Refuse(CacheStoreRefusal::TooLong { max: 16_384 })
     );
 }
 
 #[test]
-fn a_weaker_answer_never_replaces_a_stronger_one_that_lives() {
+fn a_weaker_answer_never_replaces_a_servable_stronger_one() {
     for (new, kept, age, stored) in [
         (Grade::Fast, Grade::Strong, 0, false),
         (Grade::Fast, Grade::Strong, 2 * HOUR, false),
@@ -155,9 +155,12 @@ fn a_weaker_answer_never_replaces_a_stronger_one_that_lives() {
         (Grade::Strong, Grade::Fast, 0, true),
     ] {
         let answer = NewAnswer { text: "Two days.", end: AnswerEnd::Finished, grade: new };
-        let there = KeptAnswer { grade: kept, stored_at: at(0) };
-        let expected =
-            if stored { StoreDecision::Store } else { StoreDecision::Refuse(StoreRefusal::StrongerLives) };
+        let there = CachedAnswer { grade: kept, stored_at: at(0) };
+        let expected = if stored {
+            CacheStoreDecision::Store
+        } else {
+            CacheStoreDecision::Refuse(CacheStoreRefusal::StrongerCached)
+        };
         assert_eq!(rule().decide(&answer, Some(&there), at(age)), expected, "{new} {kept} {age}");
     }
 }

@@ -43,7 +43,7 @@ fn texts_that_mean_the_same_are_spelled_the_same() {
 }
 
 #[test]
-fn only_what_everybody_asks_without_a_past_is_public() {
+fn only_caller_independent_questions_without_history_are_public() {
     let private = |reason| ScopeDecision::Private(reason);
     for intent in Intent::ALL {
         let expected = match intent {
@@ -68,7 +68,7 @@ fn only_what_everybody_asks_without_a_past_is_public() {
 }
 
 #[test]
-fn nobody_sees_the_answer_to_anothers_order() {
+fn no_caller_sees_the_answer_to_anothers_order() {
     let order = Question { intent: Intent::Order, text: "where is my order", ..SHIPPING };
     let answer = "Order 250-1234567-1234567 arrives tomorrow.";
     let kept = CacheKey::for_answer(&order, answer, "ann", &PARTS).unwrap();
@@ -82,7 +82,7 @@ fn nobody_sees_the_answer_to_anothers_order() {
 }
 
 #[test]
-fn who_has_no_name_has_no_private_place() {
+fn an_anonymous_caller_has_no_private_key() {
     let order = Question { intent: Intent::Order, ..SHIPPING };
     assert_eq!(CacheKey::of(&order, "", &PARTS), None);
     assert_eq!(CacheKey::for_answer(&SHIPPING, "a@b.jp", "", &PARTS), None);

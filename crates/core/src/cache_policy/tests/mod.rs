@@ -1,4 +1,4 @@
 mod ages;
-mod flights;
 mod keys;
 mod personal;
+mod single_flight;

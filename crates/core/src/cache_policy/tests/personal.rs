@@ -2,7 +2,7 @@ use super::super::{PersonalData, personal_data};
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
 #[test]
-fn what_looks_personal_is_found_in_any_width() {
+fn personal_data_is_found_in_any_width() {
     for (text, data) in [
         ("write to taro.yamada@example.jp please", PersonalData::Email),
         ("ｔａｒｏ＠ｅｘａｍｐｌｅ．ｊｐ", PersonalData::Email),
@@ -88,7 +88,7 @@ fn what_looks_personal_is_found_in_any_width() {
 }
 
 #[test]
-fn what_a_shop_says_to_everybody_is_not_personal() {
+fn answers_for_all_customers_are_not_personal() {
     for text in [
         "",
         "配送はいつ届きますか",
@@ -111,7 +111,7 @@ fn what_a_shop_says_to_everybody_is_not_personal() {
 }
 
 #[test]
-fn what_people_ask_a_shop_is_public() {
+fn common_questions_are_public() {
     for text in [
         "営業時間は？",
         "営業時間は10:00~19:00です",
@@ -232,7 +232,7 @@ fn a_greeting_and_a_name_stand_close_together() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what it measures is time")]
-fn a_long_text_is_not_read_anew_from_each_place() {
+fn detection_is_linear_in_the_text_length() {
     for piece in ["12 本 ", "注文 1本", "皆様", "皆さん", "Hi ", " -san", "・・・1,", "の ", "1,"]
     {
         let text = piece.repeat(50_000);

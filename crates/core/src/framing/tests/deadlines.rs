@@ -2,7 +2,8 @@
 
 use super::{Client, Seen, at, framer, framer_with};
 use crate::framing::{
-    Ending, FinishReason, Interruption, InterruptionCode, PollDecision, PushDecision, StreamState,
+    FramerPollDecision, FramingEnding, FramingFinishReason, Interruption, InterruptionCode, PushDecision,
+    StreamState,
 };
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -21,7 +22,7 @@ fn a_model_that_has_begun_may_be_silent_for_ten_seconds() {
     let interruption = Interruption { code: SILENT, retryable: true, partial: true };
     assert_eq!(
         client.seen.last(),
-        Some(&(at(11_050), Seen::Ending(Ending::Interrupted(interruption), Some(1))))
+        Some(&(at(11_050), Seen::Ending(FramingEnding::Interrupted(interruption), Some(1))))
     );
     assert_eq!((framer.state(), SILENT.name()), (StreamState::Error, "upstream_silent"));
 }
@@ -35,12 +36,12 @@ fn a_model_that_has_not_begun_is_waited_for_with_heartbeats_until_the_end() {
     assert_eq!(framer.state(), StreamState::Initializing);
     client.drain_until(&mut framer, at(119_999), at(400_000));
     assert_eq!(client.seen.len(), 24);
-    assert_eq!(client.ending(), Some((Ending::Finished(FinishReason::Timeout), None)));
+    assert_eq!(client.ending(), Some((FramingEnding::Finished(FramingFinishReason::Timeout), None)));
     assert_eq!(client.seen[23].0, at(120_000));
 }
 
 #[test]
-fn a_sign_of_life_before_any_text_does_not_start_the_clock_of_silence() {
+fn an_empty_delta_before_any_text_does_not_start_the_idle_timeout() {
     let (mut framer, mut client) = (framer(), Client::default());
     framer.push("", at(0));
     framer.push_bytes(b"", at(1_000));
@@ -52,7 +53,7 @@ fn a_sign_of_life_before_any_text_does_not_start_the_clock_of_silence() {
     assert_eq!(framer.ending(), None);
     client.drain_until(&mut framer, at(21_999), at(22_000));
     let interruption = Interruption { code: SILENT, retryable: true, partial: true };
-    assert_eq!(framer.ending(), Some(Ending::Interrupted(interruption)));
+    assert_eq!(framer.ending(), Some(FramingEnding::Interrupted(interruption)));
     // After text, a sign of life restarts it.
     let mut alive = super::framer();
     alive.push("a", at(0));
@@ -70,21 +71,23 @@ fn a_heartbeat_that_is_due_with_the_interruption_goes_out_before_it() {
         let (mut framer, mut client) = (framer(), Client::default());
         framer.push("a", at(0));
         client.drain(&mut framer, at(0));
-        let (receipt, seen) = client.take(&mut framer, at(5_000)).unwrap();
+        let (send_id, seen) = client.take(&mut framer, at(5_000)).unwrap();
         assert_eq!(seen, Seen::Heartbeat);
-        assert!(framer.sent(receipt, at(5_000 + took)));
+        assert!(framer.report_sent(send_id, at(5_000 + took)));
         client.keep(seen, at(5_000 + took));
         client.drain_until(&mut framer, at(5_000 + took), at(20_000));
         let heartbeats = client.times(|seen| *seen == Seen::Heartbeat);
         assert_eq!(heartbeats, [at(5_000 + took), at(10_000)][..beats]);
         let last = client.seen.last().unwrap();
-        assert!(last.0 == at(10_000) && matches!(last.1, Seen::Ending(Ending::Interrupted(_), Some(0))));
+        assert!(
+            last.0 == at(10_000) && matches!(last.1, Seen::Ending(FramingEnding::Interrupted(_), Some(0)))
+        );
         assert_eq!(framer.stats().heartbeats, beats as u64);
     }
 }
 
 #[test]
-fn a_heartbeat_before_the_interruption_is_offered_once_and_only_to_who_is_there() {
+fn a_heartbeat_before_the_interruption_is_sent_once_to_an_attached_client() {
     let silent = || {
         let (mut framer, mut client) = (framer(), Client::default());
         framer.push("a", at(0));
@@ -92,9 +95,9 @@ fn a_heartbeat_before_the_interruption_is_offered_once_and_only_to_who_is_there(
         (framer, client)
     };
     let (mut framer, mut client) = silent();
-    let (receipt, seen) = client.take(&mut framer, at(10_000)).unwrap();
+    let (send_id, seen) = client.take(&mut framer, at(10_000)).unwrap();
     assert_eq!(seen, Seen::Heartbeat);
-    framer.send_failed(receipt, at(10_000));
+    framer.report_send_failure(send_id, at(10_000));
     assert!(matches!(client.take(&mut framer, at(10_500)).unwrap().1, Seen::Ending(..)));
     // A client that resumes receives the ending at once.
     let (mut framer, _) = silent();
@@ -116,10 +119,10 @@ fn a_late_look_finds_what_came_first() {
     for (last_delta, silent) in [(109_999, true), (110_000, false), (115_000, false)] {
         let mut framer = framer();
         for delta in (0..=last_delta).rev().step_by(9_000).collect::<Vec<_>>().into_iter().rev() {
-            assert_eq!(framer.push("x", at(delta)), PushDecision::Taken);
+            assert_eq!(framer.push("x", at(delta)), PushDecision::Accepted);
         }
         framer.poll(at(500_000));
-        let was_silent = matches!(framer.ending(), Some(Ending::Interrupted(_)));
+        let was_silent = matches!(framer.ending(), Some(FramingEnding::Interrupted(_)));
         assert_eq!(was_silent, silent, "{last_delta}");
     }
 }
@@ -130,20 +133,20 @@ fn a_push_that_comes_too_late_is_not_taken() {
     framer.push("a", at(0));
     assert_eq!(framer.push("b", at(10_000)), PushDecision::Ended);
     assert_eq!(framer.pending_bytes(), 1);
-    assert!(matches!(framer.ending(), Some(Ending::Interrupted(_))));
-    assert!(!framer.finish(FinishReason::Stop, at(10_000)));
+    assert!(matches!(framer.ending(), Some(FramingEnding::Interrupted(_))));
+    assert!(!framer.finish(FramingFinishReason::Stop, at(10_000)));
 }
 
 #[test]
 fn frames_are_forgotten_two_minutes_after_the_end() {
     let (mut framer, mut client) = (framer(), Client::default());
     framer.push("a", at(0));
-    framer.finish(FinishReason::Stop, at(1_000));
+    framer.finish(FramingFinishReason::Stop, at(1_000));
     client.drain(&mut framer, at(2_000));
     assert_eq!(framer.next_deadline(), Some(at(121_000)));
-    assert_eq!(framer.poll(at(120_999)), PollDecision::Finished { kept_until: at(121_000) });
+    assert_eq!(framer.poll(at(120_999)), FramerPollDecision::Finished { replay_until: at(121_000) });
     assert!(framer.memory() > 0);
-    assert_eq!(framer.poll(at(121_000)), PollDecision::Expired);
+    assert_eq!(framer.poll(at(121_000)), FramerPollDecision::Expired);
     assert_eq!((framer.memory(), framer.pending_bytes()), (0, 0));
     assert_eq!((framer.next_deadline(), framer.state()), (None, StreamState::Completed));
     assert!(framer.has_begun());
@@ -151,26 +154,26 @@ fn frames_are_forgotten_two_minutes_after_the_end() {
 
 #[test]
 fn a_client_that_is_being_served_keeps_its_frames_over_the_time() {
-    let mut framer = framer_with(|options| options.keep_for = Duration::from_millis(10));
+    let mut framer = framer_with(|options| options.replay_for = Duration::from_millis(10));
     let mut client = Client::default();
     framer.push("a", at(0));
-    let (receipt, seen) = client.take(&mut framer, at(0)).unwrap();
+    let (send_id, seen) = client.take(&mut framer, at(0)).unwrap();
     client.keep(seen, at(0));
     framer.push("b", at(1));
-    framer.finish(FinishReason::Stop, at(2));
-    assert_eq!(framer.poll(at(50)), PollDecision::Wait { until: None });
+    framer.finish(FramingFinishReason::Stop, at(2));
+    assert_eq!(framer.poll(at(50)), FramerPollDecision::Wait { until: None });
     assert_eq!(framer.next_deadline(), None);
-    assert!(framer.sent(receipt, at(50)));
-    assert_eq!(framer.poll(at(50)), PollDecision::Send);
+    assert!(framer.report_sent(send_id, at(50)));
+    assert_eq!(framer.poll(at(50)), FramerPollDecision::Send);
     client.drain(&mut framer, at(50));
     assert_eq!((client.text(), client.ended), ("ab".to_owned(), true));
     // Once the client is served, the frames are dropped at once.
-    assert_eq!((framer.memory(), framer.poll(at(50))), (0, PollDecision::Expired));
+    assert_eq!((framer.memory(), framer.poll(at(50))), (0, FramerPollDecision::Expired));
 
     for leave in [crate::framing::Framer::cancel, crate::framing::Framer::detach] {
-        let mut framer = framer_with(|options| options.keep_for = Duration::from_millis(10));
+        let mut framer = framer_with(|options| options.replay_for = Duration::from_millis(10));
         framer.push("a", at(0));
-        framer.finish(FinishReason::Stop, at(0));
+        framer.finish(FramingFinishReason::Stop, at(0));
         framer.poll(at(11));
         assert!(framer.memory() > 0);
         leave(&mut framer, at(12));
@@ -179,16 +182,16 @@ fn a_client_that_is_being_served_keeps_its_frames_over_the_time() {
 }
 
 #[test]
-fn nothing_is_sent_to_nobody() {
+fn nothing_is_sent_to_a_detached_client() {
     let mut framer = framer();
     framer.push("a", at(0));
     framer.detach(at(1));
     assert_eq!(framer.next_frame(at(6_000)), None);
-    assert_eq!(framer.poll(at(6_000)), PollDecision::Wait { until: Some(at(10_000)) });
+    assert_eq!(framer.poll(at(6_000)), FramerPollDecision::Wait { until: Some(at(10_000)) });
     assert_eq!((framer.state(), framer.wants_input()), (StreamState::Streaming, true));
     framer.push(&"x".repeat(32_768), at(6_000));
     assert_eq!(framer.state(), StreamState::Paused);
-    assert_eq!(framer.poll(at(50_000)), PollDecision::Wait { until: Some(at(120_000)) });
-    assert_eq!(framer.poll(at(120_000)), PollDecision::Finished { kept_until: at(240_000) });
+    assert_eq!(framer.poll(at(50_000)), FramerPollDecision::Wait { until: Some(at(120_000)) });
+    assert_eq!(framer.poll(at(120_000)), FramerPollDecision::Finished { replay_until: at(240_000) });
     assert_eq!(framer.state(), StreamState::Cancelled);
 }

@@ -3,13 +3,13 @@
 use super::{Client, Seen, at, framer, framer_with};
 use crate::failure::{Failure, FailureKind};
 use crate::framing::{
-    Ending, FinishReason, FramingStats, Interruption, InterruptionCode, PollDecision, PushDecision,
-    SendFailureDecision, StreamState, UpstreamDecision,
+    FramerPollDecision, FramingEnding, FramingFinishReason, FramingStats, Interruption, InterruptionCode,
+    PushDecision, SendFailureDecision, StreamState, UpstreamDecision,
 };
 use std::time::Duration;
 
 #[test]
-fn text_waits_for_company_a_tenth_of_a_second_or_four_kibibytes() {
+fn text_is_batched_for_100_ms_or_4_kib() {
     let (mut framer, mut client) = (framer(), Client::default());
     framer.push("first", at(0));
     client.drain(&mut framer, at(0));
@@ -28,43 +28,43 @@ fn text_waits_for_company_a_tenth_of_a_second_or_four_kibibytes() {
 }
 
 #[test]
-fn one_frame_is_in_the_air_and_the_next_takes_what_gathered() {
+fn one_frame_is_in_flight_and_the_next_takes_the_buffered_text() {
     let (mut framer, mut client) = (framer(), Client::default());
     framer.push("a", at(0));
-    let (receipt, seen) = client.take(&mut framer, at(0)).unwrap();
+    let (send_id, seen) = client.take(&mut framer, at(0)).unwrap();
     client.keep(seen, at(0));
     framer.push("b", at(0));
     framer.push("c", at(500));
     assert_eq!(framer.next_frame(at(500)), None);
-    assert_eq!(framer.poll(at(500)), PollDecision::Wait { until: Some(at(10_500)) });
-    assert!(framer.sent(receipt, at(600)));
-    assert_eq!(framer.poll(at(600)), PollDecision::Send);
+    assert_eq!(framer.poll(at(500)), FramerPollDecision::Wait { until: Some(at(10_500)) });
+    assert!(framer.report_sent(send_id, at(600)));
+    assert_eq!(framer.poll(at(600)), FramerPollDecision::Send);
     client.drain(&mut framer, at(600));
     assert_eq!(client.seen[1], (at(600), Seen::Text(1, "bc".to_owned())));
 }
 
 #[test]
-fn a_report_with_an_old_receipt_changes_nothing() {
+fn a_report_with_an_old_send_id_changes_nothing() {
     let (mut framer, mut client) = (framer(), Client::default());
     framer.push("a", at(0));
     let (old, seen) = client.take(&mut framer, at(0)).unwrap();
     client.keep(seen, at(0));
-    assert!(framer.sent(old, at(0)));
-    assert!(!framer.sent(old, at(0)));
+    assert!(framer.report_sent(old, at(0)));
+    assert!(!framer.report_sent(old, at(0)));
     framer.push("b", at(0));
     let (new, _) = client.take(&mut framer, at(100)).unwrap();
-    assert!(!framer.sent(old, at(100)));
-    assert_eq!(framer.send_failed(old, at(100)), SendFailureDecision::Ignored);
+    assert!(!framer.report_sent(old, at(100)));
+    assert_eq!(framer.report_send_failure(old, at(100)), SendFailureDecision::Ignored);
     assert_eq!(framer.stats().failed_sends, 0);
-    assert!(framer.sent(new, at(100)));
+    assert!(framer.report_sent(new, at(100)));
 }
 
 #[test]
 fn a_heartbeat_that_fails_counts_and_gives_way_to_text() {
     let (mut framer, mut client) = (framer(), Client::default());
-    let (receipt, seen) = client.take(&mut framer, at(5_000)).unwrap();
+    let (send_id, seen) = client.take(&mut framer, at(5_000)).unwrap();
     assert_eq!(seen, Seen::Heartbeat);
-    assert!(matches!(framer.send_failed(receipt, at(5_000)), SendFailureDecision::Again { .. }));
+    assert!(matches!(framer.report_send_failure(send_id, at(5_000)), SendFailureDecision::Retry { .. }));
     assert_eq!(framer.next_deadline(), Some(at(5_500)));
     framer.push("text", at(5_100));
     client.drain(&mut framer, at(5_499));
@@ -78,36 +78,36 @@ fn a_heartbeat_that_fails_counts_and_gives_way_to_text() {
 
 #[test]
 fn a_stream_without_failures_allowed_is_cancelled_by_the_first() {
-    let mut framer = framer_with(|options| options.send_failures = 0);
+    let mut framer = framer_with(|options| options.max_send_failures = 0);
     framer.push("a", at(0));
-    let receipt = framer.next_frame(at(0)).unwrap().receipt;
-    assert_eq!(framer.send_failed(receipt, at(0)), SendFailureDecision::Cancelled);
+    let send_id = framer.next_frame(at(0)).unwrap().send_id;
+    assert_eq!(framer.report_send_failure(send_id, at(0)), SendFailureDecision::Cancelled);
 }
 
 #[test]
-fn every_reason_is_told_once_after_the_text() {
-    for reason in FinishReason::ALL {
+fn every_finish_reason_is_sent_once_after_the_text() {
+    for reason in FramingFinishReason::ALL {
         let (mut framer, mut client) = (framer(), Client::default());
         framer.push("a", at(0));
         client.drain(&mut framer, at(0));
         framer.push("b", at(1));
         assert!(framer.finish(reason, at(2)));
-        let cancelled = reason == FinishReason::Cancelled;
+        let cancelled = reason == FramingFinishReason::Cancelled;
         let (now, then) = if cancelled {
             (StreamState::Cancelled, StreamState::Cancelled)
         } else {
             (StreamState::Completing, StreamState::Completed)
         };
         assert_eq!(framer.state(), now);
-        for other in FinishReason::ALL {
+        for other in FramingFinishReason::ALL {
             assert!(!framer.finish(other, at(3)));
         }
         assert_eq!(framer.push("c", at(3)), PushDecision::Ended);
         assert_eq!(framer.push_bytes(b"c", at(3)), PushDecision::Ended);
         client.drain(&mut framer, at(3));
         assert_eq!((client.text(), framer.state()), ("ab".to_owned(), then));
-        assert_eq!(client.ending(), Some((Ending::Finished(reason), Some(1))));
-        assert_eq!(framer.poll(at(4)), PollDecision::Finished { kept_until: at(120_002) });
+        assert_eq!(client.ending(), Some((FramingEnding::Finished(reason), Some(1))));
+        assert_eq!(framer.poll(at(4)), FramerPollDecision::Finished { replay_until: at(120_002) });
         assert_eq!(framer.stats().deltas_in, 2);
     }
 }
@@ -118,12 +118,12 @@ fn an_interruption_without_text_is_not_partial() {
     framer.push("", at(0));
     assert_eq!((framer.state(), framer.has_begun()), (StreamState::Initializing, false));
     let mut failure = Failure::of(FailureKind::Throttled);
-    failure.retryability = crate::failure::Retryability::Nowhere;
+    failure.retryability = crate::failure::Retryability::Never;
     assert!(framer.interrupt(&failure, at(1)));
     client.drain(&mut framer, at(1));
     let code = InterruptionCode::UpstreamFailed(FailureKind::Throttled);
     let interruption = Interruption { code, retryable: false, partial: false };
-    assert_eq!(client.ending(), Some((Ending::Interrupted(interruption), None)));
+    assert_eq!(client.ending(), Some((FramingEnding::Interrupted(interruption), None)));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn an_interruption_after_half_a_character_is_partial() {
     framer.push_bytes(&[0xE6], at(0));
     framer.interrupt(&Failure::of(FailureKind::Unauthorized), at(1));
     client.drain(&mut framer, at(1));
-    let Some((Ending::Interrupted(interruption), Some(0))) = client.ending() else { panic!() };
+    let Some((FramingEnding::Interrupted(interruption), Some(0))) = client.ending() else { panic!() };
     assert!(interruption.partial && interruption.retryable);
 }
 
@@ -143,7 +143,7 @@ fn another_model_may_answer_until_the_first_frame_is_taken() {
     framer.push_bytes(&[0xE6], at(0));
     framer.count_tokens(1_000, at(0));
     assert_eq!(framer.state(), StreamState::Streaming);
-    assert!(framer.start_over(at(1)));
+    assert!(framer.restart(at(1)));
     assert_eq!((framer.state(), framer.pending_bytes()), (StreamState::Initializing, 0));
     // The silence of the first model does not count against the second.
     assert_eq!(framer.next_deadline(), Some(at(5_000)));
@@ -152,22 +152,22 @@ fn another_model_may_answer_until_the_first_frame_is_taken() {
     framer.push("seen", at(11_000));
     framer.count_tokens(1_000, at(11_000));
     client.drain(&mut framer, at(11_000));
-    assert!(!framer.start_over(at(11_000)));
+    assert!(!framer.restart(at(11_000)));
     assert!(client.text() == "seen" && framer.has_begun() && framer.ending().is_none());
-    framer.finish(FinishReason::Stop, at(11_001));
-    assert!(!framer.start_over(at(11_002)));
+    framer.finish(FramingFinishReason::Stop, at(11_001));
+    assert!(!framer.restart(at(11_002)));
 }
 
 #[test]
 fn starting_over_ends_a_pause_and_not_an_ended_stream() {
     let mut framer = framer();
     framer.push(&"x".repeat(40_000), at(0));
-    assert_eq!(framer.upstream(), UpstreamDecision::Hold);
-    assert!(framer.start_over(at(7)));
+    assert_eq!(framer.upstream(), UpstreamDecision::Pause);
+    assert!(framer.restart(at(7)));
     assert_eq!(framer.upstream(), UpstreamDecision::Read);
     assert_eq!(framer.stats().pause_time, Duration::from_millis(7));
-    framer.finish(FinishReason::Shutdown, at(8));
-    assert!(!framer.start_over(at(8)));
+    framer.finish(FramingFinishReason::Shutdown, at(8));
+    assert!(!framer.restart(at(8)));
 }
 
 #[test]
@@ -178,14 +178,14 @@ fn a_client_that_is_gone_cancels_at_once() {
     framer.push("b", at(1));
     framer.cancel(at(2));
     assert_eq!((framer.state(), framer.upstream()), (StreamState::Cancelled, UpstreamDecision::Close));
-    assert_eq!(framer.poll(at(200)), PollDecision::Finished { kept_until: at(120_002) });
+    assert_eq!(framer.poll(at(200)), FramerPollDecision::Finished { replay_until: at(120_002) });
     assert_eq!(framer.next_deadline(), Some(at(120_002)));
     // The one ending stands, even if it was never delivered.
     let (mut framer, _) = (super::framer(), ());
     framer.push("a", at(0));
-    framer.finish(FinishReason::Stop, at(1));
+    framer.finish(FramingFinishReason::Stop, at(1));
     framer.cancel(at(2));
-    assert_eq!(framer.ending(), Some(Ending::Finished(FinishReason::Stop)));
+    assert_eq!(framer.ending(), Some(FramingEnding::Finished(FramingFinishReason::Stop)));
     assert_eq!(framer.state(), StreamState::Cancelled);
 }
 
@@ -193,8 +193,8 @@ fn a_client_that_is_gone_cancels_at_once() {
 fn buffers_do_not_grow_once_the_stream_is_under_way() {
     let (mut framer, mut client) = (
         framer_with(|options| {
-            options.output_tokens = u64::MAX;
-            options.total = Duration::from_secs(100_000);
+            options.max_output_tokens = u64::MAX;
+            options.max_duration = Duration::from_secs(100_000);
         }),
         Client::default(),
     );
@@ -228,7 +228,7 @@ fn figures_are_what_happened() {
     }
     client.drain(&mut framer, at(700));
     framer.count_tokens(90, at(700));
-    framer.finish(FinishReason::Stop, at(1_000));
+    framer.finish(FramingFinishReason::Stop, at(1_000));
     client.drain(&mut framer, at(9_000));
     let stats = framer.stats();
     let expected = FramingStats {

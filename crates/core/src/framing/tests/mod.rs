@@ -3,17 +3,17 @@
 mod deadlines;
 mod delivery;
 mod escape;
-mod lossy;
 mod model;
 mod numbers;
 mod resume;
 mod settings;
+mod utf8;
 
 use super::{
-    Content, Ending, FinishReason, Framer, FramingOptions, FramingSettings, PushDecision, Receipt,
-    StreamState,
+    FrameContent, Framer, FramingEnding, FramingFinishReason, FramingOptions, FramingSettings, PushDecision,
+    SendId, StreamState,
 };
-use crate::invariant::{frame_fits_transport, frames_follow_each_other, units_within_capacity};
+use crate::invariant::{frame_fits_transport, frames_are_consecutive, units_within_capacity};
 use crate::time::Timestamp;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn framer_with(change: impl FnOnce(&mut FramingOptions)) -> Framer {
 enum Seen {
     Text(u64, String),
     Heartbeat,
-    Ending(Ending, Option<u64>),
+    Ending(FramingEnding, Option<u64>),
 }
 
 /// A client that records everything and checks the invariants on the way.
@@ -49,26 +49,26 @@ struct Client {
 
 impl Client {
     /// Takes one frame and records it, without reporting the send.
-    fn take(&mut self, framer: &mut Framer, now: Timestamp) -> Option<(Receipt, Seen)> {
-        let limit = framer.settings().options().frame_bytes;
+    fn take(&mut self, framer: &mut Framer, now: Timestamp) -> Option<(SendId, Seen)> {
+        let limit = framer.settings().options().max_frame_bytes;
         let envelope = framer.settings().options().envelope_bytes;
         let frame = framer.next_frame(now)?;
         let seen = match frame.content {
-            Content::Text { index, text } => {
+            FrameContent::Text { index, text } => {
                 assert!(!text.is_empty());
-                frames_follow_each_other(index, self.last, self.ended).unwrap();
+                frames_are_consecutive(index, self.last, self.ended).unwrap();
                 let encoded = serde_json::to_string(text).unwrap().len();
                 frame_fits_transport(encoded + envelope, limit).unwrap();
                 Seen::Text(index, text.to_owned())
             }
-            Content::Heartbeat => Seen::Heartbeat,
-            Content::Ending { ending, last_index } => {
+            FrameContent::Heartbeat => Seen::Heartbeat,
+            FrameContent::Ending { ending, last_index } => {
                 assert_eq!(last_index, self.last);
                 Seen::Ending(ending, last_index)
             }
         };
         assert!(!self.ended, "{seen:?} after the ending");
-        Some((frame.receipt, seen))
+        Some((frame.send_id, seen))
     }
 
     fn keep(&mut self, seen: Seen, now: Timestamp) {
@@ -82,9 +82,9 @@ impl Client {
 
     /// Takes and acknowledges everything available now.
     fn drain(&mut self, framer: &mut Framer, now: Timestamp) {
-        while let Some((receipt, seen)) = self.take(framer, now) {
+        while let Some((send_id, seen)) = self.take(framer, now) {
             self.keep(seen, now);
-            assert!(framer.sent(receipt, now));
+            assert!(framer.report_sent(send_id, now));
         }
         check_memory(framer);
     }
@@ -111,7 +111,7 @@ impl Client {
         self.seen.iter().filter(|(_, seen)| wanted(seen)).map(|(when, _)| *when).collect()
     }
 
-    fn ending(&self) -> Option<(Ending, Option<u64>)> {
+    fn ending(&self) -> Option<(FramingEnding, Option<u64>)> {
         self.seen.iter().find_map(|(_, seen)| match seen {
             Seen::Ending(ending, last) => Some((*ending, *last)),
             _ => None,
@@ -120,7 +120,7 @@ impl Client {
 }
 
 fn check_memory(framer: &Framer) {
-    let (memory, most) = (framer.memory() as u64, framer.settings().most_memory() as u64);
+    let (memory, most) = (framer.memory() as u64, framer.settings().max_memory() as u64);
     units_within_capacity(memory, most).unwrap();
     units_within_capacity(most, 256 * 1_024).unwrap();
 }
@@ -129,8 +129,8 @@ fn check_memory(framer: &Framer) {
 fn push_all(framer: &mut Framer, client: &mut Client, mut text: &str, now: Timestamp) -> usize {
     for pushes in 1.. {
         match framer.push(text, now) {
-            PushDecision::Taken => return pushes,
-            PushDecision::TakenInPart { bytes } => text = &text[bytes..],
+            PushDecision::Accepted => return pushes,
+            PushDecision::PartiallyAccepted { bytes } => text = &text[bytes..],
             PushDecision::Ended => panic!("ended"),
         }
         check_memory(framer);
@@ -152,6 +152,6 @@ fn states_and_reasons_have_names_of_their_own() {
         names,
         ["initializing", "streaming", "paused", "completing", "completed", "cancelled", "error"]
     );
-    let names: Vec<&str> = FinishReason::ALL.iter().map(|reason| reason.name()).collect();
+    let names: Vec<&str> = FramingFinishReason::ALL.iter().map(|reason| reason.name()).collect();
     assert_eq!(names, ["stop", "max_tokens", "timeout", "budget", "upstream_ended", "cancelled", "shutdown"]);
 }

@@ -4,8 +4,8 @@ use super::escape::awkward_text;
 use super::{Client, Seen, at, check_memory};
 use crate::failure::{Failure, FailureKind};
 use crate::framing::{
-    FinishReason, Framer, FramingOptions, PollDecision, PushDecision, Receipt, ResumeDecision, StreamState,
-    UpstreamDecision,
+    Framer, FramerPollDecision, FramingFinishReason, FramingOptions, PushDecision, ResumeDecision, SendId,
+    StreamState, UpstreamDecision,
 };
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -19,21 +19,21 @@ fn millis(millis: u64) -> Duration {
 /// Small numbers, so that every limit is reached often.
 fn small() -> FramingOptions {
     FramingOptions {
-        flush_after: millis(7),
+        flush_interval: millis(7),
         flush_bytes: 40,
-        frame_bytes: 70 + 64 + 2,
+        max_frame_bytes: 70 + 64 + 2,
         envelope_bytes: 70,
-        heartbeat_every: millis(11),
-        total: millis(400),
-        upstream_gap: millis(60),
-        output_tokens: 500,
-        send_again_after: millis(5),
-        send_failures: 3,
-        pause_above: 150,
-        resume_at: 60,
-        pending_bytes: 260,
-        keep_bytes: 600,
-        keep_for: millis(120),
+        heartbeat_interval: millis(11),
+        max_duration: millis(400),
+        idle_timeout: millis(60),
+        max_output_tokens: 500,
+        send_retry_delay: millis(5),
+        max_send_failures: 3,
+        high_watermark: 150,
+        low_watermark: 60,
+        max_pending_bytes: 260,
+        replay_bytes: 600,
+        replay_for: millis(120),
     }
 }
 
@@ -49,7 +49,7 @@ enum Step {
     /// Resumes after losing this many of the last frames.
     Resume(u64),
     Tokens(u64),
-    Finish(FinishReason),
+    Finish(FramingFinishReason),
     Interrupt,
 }
 
@@ -70,8 +70,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn last_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        Just(Step::Finish(FinishReason::Stop)),
-        Just(Step::Finish(FinishReason::UpstreamEnded)),
+        Just(Step::Finish(FramingFinishReason::Stop)),
+        Just(Step::Finish(FramingFinishReason::UpstreamEnded)),
         Just(Step::Interrupt),
         Just(Step::Cancel),
         Just(Step::Tokens(1_000)),
@@ -87,7 +87,7 @@ struct World {
     /// Everything that ever reached the client, in order of index.
     frames: Vec<String>,
     on_this_connection: Client,
-    in_air: Option<(Receipt, Seen)>,
+    in_flight: Option<(SendId, Seen)>,
     endings: usize,
 }
 
@@ -99,21 +99,21 @@ impl World {
             given: String::new(),
             frames: Vec::new(),
             on_this_connection: Client::default(),
-            in_air: None,
+            in_flight: None,
             endings: 0,
         }
     }
 
     fn take(&mut self) {
         if let Some(taken) = self.on_this_connection.take(&mut self.framer, at(self.now)) {
-            assert!(self.in_air.is_none(), "two in the air");
-            self.in_air = Some(taken);
+            assert!(self.in_flight.is_none(), "two frames in flight");
+            self.in_flight = Some(taken);
         }
     }
 
     fn deliver(&mut self) {
-        let Some((receipt, seen)) = self.in_air.take() else { return };
-        assert!(self.framer.sent(receipt, at(self.now)));
+        let Some((send_id, seen)) = self.in_flight.take() else { return };
+        assert!(self.framer.report_sent(send_id, at(self.now)));
         match &seen {
             // An index always has the same text, whichever connection it is sent on.
             Seen::Text(index, text) => match self.frames.get(usize::try_from(*index).unwrap()) {
@@ -132,7 +132,7 @@ impl World {
             ResumeDecision::Resumed { frames } => {
                 let known = self.frames.len() as u64 - last.map_or(0, |last| last + 1);
                 assert!(frames == known || frames == known + 1);
-                self.in_air = None;
+                self.in_flight = None;
                 self.on_this_connection = Client { last, ..Client::default() };
                 self.endings = 0;
             }
@@ -140,7 +140,7 @@ impl World {
                 assert!(last.is_none_or(|last| last + 1 < first));
             }
             ResumeDecision::Gone { first_kept: None } => assert!(self.framer.ending().is_some()),
-            ResumeDecision::TooFar { .. } => panic!("{last:?} was sent"),
+            ResumeDecision::NotSentYet { .. } => panic!("{last:?} was sent"),
         }
     }
 
@@ -149,23 +149,23 @@ impl World {
         match step {
             Step::Pass(time) => self.now += time,
             Step::Push(text) => match self.framer.push(text, now) {
-                PushDecision::Taken => self.given.push_str(text),
-                PushDecision::TakenInPart { bytes } => self.given.push_str(&text[..bytes]),
+                PushDecision::Accepted => self.given.push_str(text),
+                PushDecision::PartiallyAccepted { bytes } => self.given.push_str(&text[..bytes]),
                 PushDecision::Ended => assert_eq!(self.framer.upstream(), UpstreamDecision::Close),
             },
             Step::Take => self.take(),
             Step::Deliver => self.deliver(),
             Step::Fail => {
-                if let Some((receipt, _)) = self.in_air.take() {
-                    self.framer.send_failed(receipt, now);
+                if let Some((send_id, _)) = self.in_flight.take() {
+                    self.framer.report_send_failure(send_id, now);
                 }
             }
             Step::Detach => {
-                self.in_air = None;
+                self.in_flight = None;
                 self.framer.detach(now);
             }
             Step::Cancel => {
-                self.in_air = None;
+                self.in_flight = None;
                 self.framer.cancel(now);
             }
             Step::Resume(lost) => self.resume(*lost),
@@ -182,11 +182,11 @@ impl World {
     fn check(&self) {
         let options = self.framer.settings().options();
         check_memory(&self.framer);
-        assert!(self.framer.pending_bytes() <= options.pending_bytes);
+        assert!(self.framer.pending_bytes() <= options.max_pending_bytes);
         assert!(self.given.starts_with(&self.frames.concat()));
         assert!(self.endings <= 1);
         let paused = self.framer.state() == StreamState::Paused;
-        assert!(!paused || self.framer.pending_bytes() > options.resume_at);
+        assert!(!paused || self.framer.pending_bytes() > options.low_watermark);
         assert!(self.framer.wants_input() || paused || self.framer.ending().is_some());
         let delivered: usize = self.frames.iter().map(String::len).sum();
         if self.framer.memory() > 0 {
@@ -206,7 +206,7 @@ proptest! {
             let decision = world.framer.poll(at(world.now));
             let deadline = world.framer.next_deadline();
             prop_assert!(deadline.is_none_or(|deadline| deadline > at(world.now)));
-            if let PollDecision::Wait { until } = decision {
+            if let FramerPollDecision::Wait { until } = decision {
                 prop_assert_eq!(until, deadline);
             }
             world.check();
@@ -215,14 +215,14 @@ proptest! {
         world.framer.poll(at(world.now));
         prop_assert!(world.framer.ending().is_some());
         let told = world.framer.ending();
-        if world.framer.poll(at(world.now)) != PollDecision::Expired {
+        if world.framer.poll(at(world.now)) != FramerPollDecision::Expired {
             // Refused if the resume window has closed while the client is still being served: then it continues as it
             // was.
             world.resume(0);
             for _ in 0..1_000 {
                 world.deliver();
                 world.take();
-                world.now += u64::from(world.in_air.is_none());
+                world.now += u64::from(world.in_flight.is_none());
             }
             world.check();
             prop_assert_eq!(&world.frames.concat(), &world.given);
@@ -230,7 +230,7 @@ proptest! {
             prop_assert_eq!(world.on_this_connection.ending().map(|(ending, _)| ending), told);
         }
         world.framer.poll(at(world.now + 120));
-        prop_assert_eq!(world.framer.poll(at(world.now + 120)), PollDecision::Expired);
+        prop_assert_eq!(world.framer.poll(at(world.now + 120)), FramerPollDecision::Expired);
         prop_assert_eq!(world.framer.memory(), 0);
     }
 
@@ -270,12 +270,12 @@ proptest! {
                     }
                 }
                 if now == end {
-                    world.apply(&Step::Finish(FinishReason::Stop));
+                    world.apply(&Step::Finish(FramingFinishReason::Stop));
                 }
                 world.framer.poll(at(now));
-                while world.in_air.is_none() {
+                while world.in_flight.is_none() {
                     world.take();
-                    let Some((_, seen)) = &world.in_air else { break };
+                    let Some((_, seen)) = &world.in_flight else { break };
                     log.push((now, seen.clone()));
                     if delay == 0 {
                         world.apply(if *fails.next().unwrap() { &Step::Fail } else { &Step::Deliver });
@@ -303,8 +303,8 @@ proptest! {
     /// times.
     #[test]
     fn frames_are_those_of_a_list_of_deltas(deltas in vec((0_u64..20, 1_usize..30), 1..60)) {
-        let options = FramingOptions { total: millis(10_000), frame_bytes: 1_000, ..small() };
-        let (flush_after, flush_bytes) = (7, options.flush_bytes);
+        let options = FramingOptions { max_duration: millis(10_000), max_frame_bytes: 1_000, ..small() };
+        let (flush_interval, flush_bytes) = (7, options.flush_bytes);
         let mut framer = Framer::new(options.check().unwrap(), at(0));
         let mut client = Client::default();
         let (mut now, mut list) = (0, Vec::new());
@@ -312,7 +312,7 @@ proptest! {
             client.drain_until(&mut framer, at(now), at(now + wait));
             now += wait;
             let text = char::from(b'a' + u8::try_from(number % 26).unwrap()).to_string().repeat(*length);
-            prop_assert_eq!(framer.push(&text, at(now)), PushDecision::Taken);
+            prop_assert_eq!(framer.push(&text, at(now)), PushDecision::Accepted);
             client.drain(&mut framer, at(now));
             list.push((now, text));
         }
@@ -324,7 +324,7 @@ proptest! {
             // Waiting text is sent before text that arrives at the same moment.
             let due = |waiting: &[(u64, String)], begun: bool| {
                 let bytes: usize = waiting.iter().map(|(_, text)| text.len()).sum();
-                waiting.first().is_some_and(|(oldest, _)| !begun || moment - oldest >= flush_after || bytes >= flush_bytes)
+                waiting.first().is_some_and(|(oldest, _)| !begun || moment - oldest >= flush_interval || bytes >= flush_bytes)
             };
             let send = |waiting: &mut Vec<(u64, String)>, expected: &mut Vec<(u64, String)>| {
                 if due(waiting, !expected.is_empty()) {

@@ -18,11 +18,11 @@ fn usual() -> SlotShares {
 }
 
 const fn caller(caller: u64) -> SlotHolder {
-    SlotHolder { caller, guest_from: None }
+    SlotHolder { caller, guest_network: None }
 }
 
 const fn guest(caller: u64, from: u64) -> SlotHolder {
-    SlotHolder { caller, guest_from: Some(from) }
+    SlotHolder { caller, guest_network: Some(from) }
 }
 
 /// Acquires as many slots as this holder can get.
@@ -55,7 +55,7 @@ fn guests_together_have_half_and_one_address_a_quarter() {
 }
 
 #[test]
-fn few_slots_are_shared_by_whoever_comes() {
+fn few_slots_are_first_come_first_served() {
     for limit in 1..4 {
         let slots = SlotLimit::new(limit, usual()).unwrap();
         assert_eq!(all(&slots, caller(1)).len(), limit as usize);
@@ -70,11 +70,11 @@ fn few_slots_are_shared_by_whoever_comes() {
 fn other_shares_hold_for_the_next_and_a_limit_of_nothing_is_refused() {
     let slots = SlotLimit::new(20, usual()).unwrap();
     let held = all(&slots, caller(1));
-    slots.change(10, shares(50.0, 25.0, 50.0, 10.0)).unwrap();
+    slots.set_limits(10, shares(50.0, 25.0, 50.0, 10.0)).unwrap();
     assert_eq!((slots.limit(), slots.try_acquire(caller(2)).err()), (10, Some(SlotRefusal::Full)));
     drop(held);
     assert_eq!(all(&slots, caller(1)).len(), 5);
-    assert!(slots.change(0, usual()).is_err() && SlotLimit::new(0, usual()).is_err());
+    assert!(slots.set_limits(0, usual()).is_err() && SlotLimit::new(0, usual()).is_err());
     assert_eq!(slots.limit(), 10);
 }
 
@@ -83,12 +83,12 @@ fn naive(limit: u32, shares: (u64, u64, u64, u64), held: &[SlotHolder], wants: S
     let count = |is: &dyn Fn(&SlotHolder) -> bool| held.iter().filter(|one| is(one)).count() as u64;
     let of = |percent: u64| (u64::from(limit) * percent / 100).max(1);
     let (mine, whole) = (count(&|one| one.caller == wants.caller), held.len() as u64);
-    let near = count(&|one| one.guest_from == wants.guest_from);
-    let is_guest = wants.guest_from.is_some();
+    let near = count(&|one| one.guest_network == wants.guest_network);
+    let is_guest = wants.guest_network.is_some();
     let reserved = if limit < 4 || shares.3 == 0 { 0 } else { of(shares.3).min(u64::from(limit) - 1) };
     let own = if is_guest { near } else { mine };
     whole < u64::from(limit)
-        && (!is_guest || count(&|one| one.guest_from.is_some()) < of(shares.2))
+        && (!is_guest || count(&|one| one.guest_network.is_some()) < of(shares.2))
         && (!is_guest || near < of(shares.1))
         && mine < of(shares.0)
         && (own == 0 || whole < u64::from(limit) - reserved)
@@ -101,7 +101,7 @@ fn holders() -> impl Strategy<Value = SlotHolder> {
 
 proptest! {
     #[test]
-    fn slots_are_given_as_by_one_who_counts_anew(
+    fn slots_match_a_reference_that_recounts(
         limit in 1_u32..30,
         percents in (1_u64..=100, 1_u64..=100, 1_u64..=100, 0_u64..=100),
         steps in vec((any::<bool>(), holders(), any::<usize>()), 0..120),

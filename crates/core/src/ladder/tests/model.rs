@@ -62,7 +62,7 @@ fn vote(signal: usize, value: f64) -> usize {
     }
 }
 
-fn is_calm(signal: usize, value: f64, level: usize) -> bool {
+fn is_recovered(signal: usize, value: f64, level: usize) -> bool {
     let edge = match (signal, level) {
         (0, 1) => 1_600.0,
         (0, 2) => 2_400.0,
@@ -77,7 +77,7 @@ fn is_calm(signal: usize, value: f64, level: usize) -> bool {
     value < edge
 }
 
-fn wanted(live: &[(usize, f64)]) -> Option<usize> {
+fn voted(live: &[(usize, f64)]) -> Option<usize> {
     let mut votes: Vec<usize> = live.iter().map(|(signal, value)| vote(*signal, *value)).collect();
     votes.sort_unstable();
     votes.iter().rev().nth(1).copied()
@@ -99,12 +99,12 @@ impl Diary {
             .filter(|reading| now - reading.0 <= 30_000)
             .map(|reading| (reading.1, reading.2))
             .collect();
-        let asks = wanted(&live);
+        let asks = voted(&live);
         self.looks.push(Entry { when: now, live, level });
         let after = match asks {
             None => level,
             Some(asks) if asks > level => self.before(now).map_or(level, |before| asks.min(before)),
-            Some(_) if self.calm_for(level) >= 60_000 && level > 0 => level - 1,
+            Some(_) if self.recovery_for(level) >= 60_000 && level > 0 => level - 1,
             Some(_) => level,
         };
         self.looks.last_mut().unwrap().level = after;
@@ -115,16 +115,16 @@ impl Diary {
     fn before(&self, now: u64) -> Option<usize> {
         let before = &self.looks[..self.looks.len() - 1];
         let last = before.last().filter(|last| now - last.when <= 30_000)?;
-        wanted(&last.live).filter(|asks| *asks > last.level)
+        voted(&last.live).filter(|asks| *asks > last.level)
     }
 
     /// How long every evaluation has been calm for this level, back to the last change.
-    fn calm_for(&self, level: usize) -> u64 {
+    fn recovery_for(&self, level: usize) -> u64 {
         let newest = self.looks.last().unwrap().when;
         let mut since = None;
         for look in self.looks.iter().rev() {
             let calm = look.live.len() > 1
-                && look.live.iter().all(|(signal, value)| is_calm(*signal, *value, level));
+                && look.live.iter().all(|(signal, value)| is_recovered(*signal, *value, level));
             let gap = since.map_or(0, |since: u64| since - look.when);
             if !calm || gap > 30_000 || look.level != level {
                 break;
@@ -151,7 +151,7 @@ impl Diary {
 
 proptest! {
     #[test]
-    fn the_ladder_equals_a_diary_of_all_looks(steps in vec(step(), 1..60)) {
+    fn the_ladder_matches_the_reference_model(steps in vec(step(), 1..60)) {
         let (mut ladder, mut diary, mut now) = (ladder(), Diary::default(), 0);
         for step in steps {
             match step {
@@ -184,8 +184,8 @@ proptest! {
         let (mut ladder, mut now) = (ladder(), 0);
         for (pause, share, others_speak) in values {
             now += pause;
-            let most = if signal == 0 { 6_000.0 } else { 1.0 };
-            ladder.record(LadderSignal::ALL[signal], share * most, at(now)).unwrap();
+            let max = if signal == 0 { 6_000.0 } else { 1.0 };
+            ladder.record(LadderSignal::ALL[signal], share * max, at(now)).unwrap();
             for other in (0..4).filter(|other| *other != signal && others_speak) {
                 ladder.record(LadderSignal::ALL[other], EDGES[other][0], at(now)).unwrap();
             }

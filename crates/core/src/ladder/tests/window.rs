@@ -1,7 +1,7 @@
 //! Tests of the computation of signals from outcomes.
 
 use super::{at, ladder};
-use crate::failure::{Failure, FailureKind, Outcome};
+use crate::failure::{AttemptOutcome, Failure, FailureKind};
 use crate::ladder::{
     Ladder, LadderOptions, LadderSignal, SignalState, SignalValues, SignalWindow, SignalWindowOptions,
 };
@@ -18,15 +18,15 @@ fn window_for(options: &SignalWindowOptions, ladder: LadderOptions) -> SignalWin
     SignalWindow::new(options, &ladder.check().unwrap()).unwrap()
 }
 
-fn failed(kind: FailureKind) -> Outcome {
-    Outcome::Failed(Failure::of(kind))
+fn failed(kind: FailureKind) -> AttemptOutcome {
+    AttemptOutcome::Failed(Failure::of(kind))
 }
 
-fn after(millis: u64) -> Outcome {
-    Outcome::Succeeded { first_content_after: Duration::from_millis(millis) }
+fn after(millis: u64) -> AttemptOutcome {
+    AttemptOutcome::Succeeded { time_to_first_content: Duration::from_millis(millis) }
 }
 
-fn values_of(outcomes: &[Outcome]) -> SignalValues {
+fn values_of(outcomes: &[AttemptOutcome]) -> SignalValues {
     let mut window = window();
     for outcome in outcomes {
         window.record(outcome, at(0));
@@ -56,7 +56,7 @@ fn each_kind_of_end_counts_for_its_own_signal_only() {
         assert!(close(values.error_percent, errors), "{}", kind.label());
         assert!(close(values.throttle_percent, throttles), "{}", kind.label());
     }
-    assert_eq!(values_of(&[Outcome::Abandoned]).calls, 0);
+    assert_eq!(values_of(&[AttemptOutcome::Abandoned]).calls, 0);
     assert_eq!(values_of(&[after(120)]).first_text, Some(Duration::from_millis(150)));
 }
 
@@ -98,7 +98,7 @@ fn a_first_text_at_a_threshold_is_not_read_as_above_it() {
 #[test]
 fn attempts_that_we_cut_vote_for_the_most_that_slow_ones_can() {
     let millis = Duration::from_millis;
-    for (cut_counts_as, highest, read) in [
+    for (timed_out_counts_as, highest, read) in [
         (millis(5_000), millis(5_000), millis(5_050)),
         (millis(5_000), millis(4_000), millis(5_050)),
         (millis(1_000), millis(5_000), millis(5_050)),
@@ -109,7 +109,7 @@ fn attempts_that_we_cut_vote_for_the_most_that_slow_ones_can() {
         let options =
             LadderOptions { first_text: [millis(2_000), millis(3_000), highest], ..LadderOptions::default() };
         let mut window = window_for(
-            &SignalWindowOptions { cut_counts_as, ..SignalWindowOptions::default() },
+            &SignalWindowOptions { timed_out_counts_as, ..SignalWindowOptions::default() },
             options.clone(),
         );
         window.record(&failed(FailureKind::NotStarted), at(0));
@@ -146,7 +146,7 @@ fn with_no_call_let_through_an_emergency_still_ends() {
 }
 
 #[test]
-fn what_is_half_a_minute_old_is_forgotten() {
+fn outcomes_expire_after_half_a_minute() {
     let mut window = window();
     window.record(&failed(FailureKind::ServerFault), at(1_000));
     assert_eq!(window.values(at(29_999)).calls, 1);
@@ -163,7 +163,7 @@ fn what_is_half_a_minute_old_is_forgotten() {
 proptest! {
     #[test]
     fn the_percentile_is_that_of_the_sorted_list(millis in vec(0_u64..12_000, 1..400)) {
-        let outcomes: Vec<Outcome> = millis.iter().map(|millis| after(*millis)).collect();
+        let outcomes: Vec<AttemptOutcome> = millis.iter().map(|millis| after(*millis)).collect();
         let mut sorted: Vec<u64> = millis.iter().map(|millis| (millis.div_ceil(50) * 50).min(10_000)).collect();
         sorted.sort_unstable();
         let exact = sorted[(sorted.len() * 99).div_ceil(100) - 1];

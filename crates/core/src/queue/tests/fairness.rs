@@ -1,7 +1,7 @@
 //! Sessions share a class evenly, whatever one of them does.
 
 use super::{at, enter, of, queue};
-use crate::queue::{EnterDecision, Queue, QueueOptions, QueueRequest};
+use crate::queue::{AdmissionQueue, EnterDecision, QueueOptions, QueueRequest};
 use crate::vocabulary::{Grade, Priority};
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -14,8 +14,10 @@ fn jain(shares: &[f64]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-fn large(quantum: u64) -> Queue {
-    Queue::new(QueueOptions { capacity: 1_000_000, quantum, ..QueueOptions::default() }.check().unwrap())
+fn large(quantum: u64) -> AdmissionQueue {
+    AdmissionQueue::new(
+        QueueOptions { capacity: 1_000_000, quantum, ..QueueOptions::default() }.check().unwrap(),
+    )
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn whatever_a_request_costs_the_others_have_sixty_four_turns_at_most_before_the_
 }
 
 #[test]
-fn who_finds_the_class_empty_owes_nothing() {
+fn a_session_that_finds_the_class_empty_owes_nothing() {
     let mut queue = large(1);
     enter(&mut queue, &QueueRequest { cost: 50, ..of(Priority::Normal, 1) }, 0);
     let _served = queue.next(Grade::Fast, at(0)).unwrap();

@@ -1,9 +1,9 @@
 //! Property test of the queue against a reference model: a list of entries that recomputes everything.
 
-use super::check_laws;
+use super::check_invariants;
 use crate::queue::{
-    Departure, DepartureReason, EnterDecision, Queue, QueueHolder, QueueOptions, QueueRequest, QueueTicket,
-    RefusalReason, Wants,
+    AcceptedGrades, AdmissionQueue, Departure, DepartureReason, EnterDecision, QueueHolder, QueueOptions,
+    QueueRefusal, QueueRequest, QueueTicket,
 };
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
@@ -24,7 +24,7 @@ enum Step {
     Enter {
         priority: usize,
         session: u64,
-        wants: usize,
+        grades: usize,
         cost: u64,
         patience: u64,
     },
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_u64..60).prop_map(Step::Pass),
         1 => (60_u64..500).prop_map(Step::Pass),
         8 => (0_usize..5, 0_u64..6, 0_usize..3, 0_u64..9, prop_oneof![0_u64..100, Just(200), Just(100_000)]).prop_map(
-            |(priority, session, wants, cost, patience)| Step::Enter { priority, session, wants, cost, patience }
+            |(priority, session, grades, cost, patience)| Step::Enter { priority, session, grades, cost, patience }
         ),
         5 => prop_oneof![Just(Grade::Fast), Just(Grade::Strong)].prop_map(Step::Next),
         1 => any::<usize>().prop_map(Step::Cancel),
@@ -182,7 +182,8 @@ impl Naive {
     }
 
     fn ahead(&self, request: &QueueRequest, grade: Grade) -> u64 {
-        let usable: Vec<_> = self.waiting.iter().filter(|entry| entry.request.wants.takes(grade)).collect();
+        let usable: Vec<_> =
+            self.waiting.iter().filter(|entry| entry.request.grades.accepts(grade)).collect();
         let class = request.priority.index();
         let above = usable.iter().filter(|entry| entry.class < class).count();
         let (own, others): (Vec<&Waiting>, Vec<&Waiting>) = usable
@@ -196,7 +197,7 @@ impl Naive {
     }
 
     fn expected_wait(&self, request: &QueueRequest) -> Option<u64> {
-        let grades = Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade));
+        let grades = Grade::ALL.into_iter().filter(|grade| request.grades.accepts(*grade));
         let waits: Option<Vec<(bool, u64)>> =
             grades.map(|grade| self.wait(grade, self.ahead(request, grade))).collect();
         soonest(&waits?)
@@ -208,9 +209,9 @@ impl Naive {
         let expires = request.deadline.as_nanos().min(self.now + TIME_TO_LIVE);
         let wait = expected.unwrap_or(0);
         if self.now + wait >= expires {
-            return refused(RefusalReason::TooLate, wait);
+            return refused(QueueRefusal::TooLate, wait);
         }
-        let mut pushed_out = None;
+        let mut evicted = None;
         if self.waiting.len() >= self.capacity {
             let lowest = self.waiting.iter().map(|entry| entry.class).max().unwrap();
             let newest =
@@ -218,22 +219,22 @@ impl Naive {
             let loser = newest.filter(|_| lowest > request.priority.index());
             let Some(loser) = loser.or_else(|| self.above_its_share(request)) else {
                 let expiry = self.waiting.iter().map(|entry| entry.expires - self.now);
-                let grades = Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade));
+                let grades = Grade::ALL.into_iter().filter(|grade| request.grades.accepts(*grade));
                 let place = soonest(&grades.filter_map(|grade| self.wait(grade, 1)).collect::<Vec<_>>());
                 let room = expiry.chain(place).min().unwrap();
-                return refused(RefusalReason::Full, room);
+                return refused(QueueRefusal::Full, room);
             };
-            pushed_out = self.leave(loser, DepartureReason::PushedOut);
+            evicted = self.leave(loser, DepartureReason::Evicted);
         }
         let (ticket, class) = (self.tickets, request.priority.index());
         self.tickets += 1;
         self.waiting.push(Waiting { ticket, request: *request, class, entered: self.now, expires });
         self.join(class, request.session, 1);
-        for grade in Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade)) {
+        for grade in Grade::ALL.into_iter().filter(|grade| request.grades.accepts(*grade)) {
             self.events.push((grade, self.now, Event::Arrived));
         }
         let expected_wait = expected.map(Duration::from_nanos);
-        EnterDecision::Queued { ticket: QueueTicket(ticket), expected_wait, pushed_out }
+        EnterDecision::Queued { ticket: QueueTicket(ticket), expected_wait, evicted }
     }
 
     /// The latest waiter of the largest holder among those of one priority, the lowest priority first.
@@ -260,7 +261,7 @@ impl Naive {
 
     fn next(&mut self, grade: Grade, now: u64) -> Option<Departure> {
         self.advance(now);
-        let usable = self.waiting.iter().filter(|entry| entry.request.wants.takes(grade));
+        let usable = self.waiting.iter().filter(|entry| entry.request.grades.accepts(grade));
         let turn_of = |entry: &Waiting| {
             let turn = |turn: &&Turn| turn.class == entry.class && turn.session == entry.request.session;
             let turn = self.turns.iter().find(turn).unwrap();
@@ -301,7 +302,7 @@ impl Naive {
         let place = self.waiting.iter().position(|entry| entry.ticket == ticket)?;
         let entry = self.waiting.remove(place);
         self.forget_if_empty();
-        for grade in Grade::ALL.into_iter().filter(|grade| entry.request.wants.takes(*grade)) {
+        for grade in Grade::ALL.into_iter().filter(|grade| entry.request.grades.accepts(*grade)) {
             let event = if place_of == Some(grade) { Event::Served } else { Event::Left };
             self.events.push((grade, self.now, event));
         }
@@ -329,7 +330,7 @@ fn soonest(waits: &[(bool, u64)]) -> Option<u64> {
     measured.or(waits.iter().map(|(_, wait)| *wait).min().filter(|wait| *wait > 0))
 }
 
-fn refused(reason: RefusalReason, retry_after: u64) -> EnterDecision {
+fn refused(reason: QueueRefusal, retry_after: u64) -> EnterDecision {
     EnterDecision::Refused { reason, retry_after: Duration::from_nanos(retry_after) }
 }
 
@@ -343,10 +344,10 @@ proptest! {
         let options = QueueOptions {
             capacity,
             quantum,
-            time_to_live: Duration::from_nanos(TIME_TO_LIVE),
+            ttl: Duration::from_nanos(TIME_TO_LIVE),
             ..QueueOptions::default()
         };
-        let (mut queue, mut naive) = (Queue::new(options.check().unwrap()), Naive::new(capacity, quantum));
+        let (mut queue, mut naive) = (AdmissionQueue::new(options.check().unwrap()), Naive::new(capacity, quantum));
         let mut now = 0;
         for step in steps {
             match step {
@@ -357,13 +358,13 @@ proptest! {
                     let expected = if naive.expired.is_empty() { None } else { Some(naive.expired.remove(0)) };
                     prop_assert_eq!(queue.pop_expired(at(behind)), expected);
                 }
-                Step::Enter { priority, session, wants, cost, patience } => {
+                Step::Enter { priority, session, grades, cost, patience } => {
                     let request = QueueRequest {
                         priority: Priority::ALL[priority],
                         session,
                         // Two sessions per caller, and guests with two sessions.
                         holder: if session < 2 { QueueHolder::Guests } else { QueueHolder::Caller(session / 2) },
-                        wants: [Wants::Fast, Wants::Strong, Wants::Either][wants],
+                        grades: [AcceptedGrades::Fast, AcceptedGrades::Strong, AcceptedGrades::Either][grades],
                         cost,
                         deadline: at(now + patience),
                     };
@@ -382,7 +383,7 @@ proptest! {
                     prop_assert_eq!(queue.pop_expired(at(now)), expected);
                 }
             }
-            check_laws(&queue, at(now));
+            check_invariants(&queue, at(now));
             prop_assert_eq!(queue.next_deadline(), naive.next_deadline().map(at));
             let oldest = naive.waiting.iter().map(|entry| now.max(naive.now) - entry.entered).max();
             let stats = queue.stats(at(now));

@@ -1,8 +1,8 @@
 //! One caller cannot fill a queue for all others.
 
-use super::{at, check_laws, enter, of, small};
+use super::{at, check_invariants, enter, of, small};
 use crate::queue::{
-    DepartureReason, EnterDecision, Queue, QueueHolder, QueueRequest, QueueShares, QueueTicket,
+    AdmissionQueue, DepartureReason, EnterDecision, QueueHolder, QueueRequest, QueueShares, QueueTicket,
 };
 use crate::vocabulary::Priority;
 use proptest::collection::vec;
@@ -14,11 +14,11 @@ fn guest(session: u64) -> QueueRequest {
 }
 
 /// The entry evicted by a request that was admitted; `None` if the request was refused.
-fn push(queue: &mut Queue, request: &QueueRequest, millis: u64) -> Option<Option<QueueTicket>> {
+fn push(queue: &mut AdmissionQueue, request: &QueueRequest, millis: u64) -> Option<Option<QueueTicket>> {
     match queue.enter(request, at(millis)) {
-        EnterDecision::Queued { pushed_out, .. } => {
-            assert!(pushed_out.is_none_or(|left| left.reason == DepartureReason::PushedOut));
-            Some(pushed_out.map(|left| left.ticket))
+        EnterDecision::Queued { evicted, .. } => {
+            assert!(evicted.is_none_or(|left| left.reason == DepartureReason::Evicted));
+            Some(evicted.map(|left| left.ticket))
         }
         EnterDecision::Refused { .. } => None,
     }
@@ -36,7 +36,7 @@ fn a_queue_that_one_caller_fills_has_room_for_others() {
     assert_eq!(push(&mut queue, &of(Priority::Normal, 2), 3), None, "three each is even");
     assert_eq!(push(&mut queue, &of(Priority::Normal, 1), 3), None);
     assert!(push(&mut queue, &of(Priority::Normal, 3), 4).is_some());
-    check_laws(&queue, at(4));
+    check_invariants(&queue, at(4));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn all_guests_together_are_one_holder() {
 }
 
 #[test]
-fn many_callers_with_one_request_each_are_not_pushed_out() {
+fn many_callers_with_one_request_each_are_not_evicted() {
     let mut queue = small(5);
     for session in 0..5 {
         enter(&mut queue, &of(Priority::Normal, session), 0);
@@ -99,7 +99,7 @@ proptest! {
                 let largest = lists.iter().max_by_key(|(holder, list)| (list.len(), **holder));
                 let expected = largest.filter(|(_, list)| list.len() >= own + 2);
                 let expected = expected.and_then(|(holder, list)| Some((*holder, *list.iter().max()?)));
-                prop_assert_eq!(shares.loser_to(newcomer), expected);
+                prop_assert_eq!(shares.eviction_candidate(newcomer), expected);
             }
         }
     }
@@ -115,10 +115,10 @@ proptest! {
         // Whatever came before: in the end each of four callers has requested the whole capacity.
         let crowd = arrivals.into_iter().chain((0..4).flat_map(|caller| vec![caller; capacity]));
         for caller in crowd {
-            if let EnterDecision::Queued { ticket, pushed_out, .. } = queue.enter(&of(Priority::Normal, caller), at(0)) {
+            if let EnterDecision::Queued { ticket, evicted, .. } = queue.enter(&of(Priority::Normal, caller), at(0)) {
                 session_of.insert(ticket, caller);
                 *held.entry(caller).or_insert(0_usize) += 1;
-                if let Some(left) = pushed_out {
+                if let Some(left) = evicted {
                     *held.entry(session_of[&left.ticket]).or_insert(0) -= 1;
                 }
             }

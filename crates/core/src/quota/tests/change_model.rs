@@ -1,7 +1,8 @@
-//! Property test of a book whose limits change, against a reference model that keeps every event.
+//! Property test of a limiter whose limits change, against a reference model that keeps every event.
 
 use super::super::{
-    CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, QuotaGroup, Reservation, ScopeError, Unit,
+    CalendarPeriod, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaReservation, QuotaUnit, RateLimiter,
+    ScopeError,
 };
 use super::{MINUTE, at, group, remaining, scope, sliding};
 use proptest::collection::vec;
@@ -54,7 +55,7 @@ struct Window {
     name: &'static str,
     kind: Kind,
     capacity: u32,
-    unit: Unit,
+    unit: QuotaUnit,
     events: Vec<Event>,
 }
 
@@ -116,10 +117,10 @@ impl Window {
         }
     }
 
-    fn units(&self, cost: Cost) -> u32 {
+    fn units(&self, cost: QuotaCost) -> u32 {
         match self.unit {
-            Unit::Request => cost.requests,
-            Unit::Token => cost.tokens,
+            QuotaUnit::Request => cost.requests,
+            QuotaUnit::Token => cost.tokens,
         }
     }
 
@@ -216,24 +217,28 @@ fn choices(name: usize) -> Vec<Option<(Quota, Window)>> {
     let rate = |unit, per| Kind::Rate { unit, per };
     match name {
         0 => vec![
-            limit("first", minute(1_000), 8, Unit::Request),
-            limit("first", minute(1_000), 5, Unit::Request),
-            limit("first", minute(2_000), 9, Unit::Request),
-            limit("first", Kind::Day, 20, Unit::Request),
-            limit("first", rate(16_384, 65_536), 6, Unit::Request),
-            limit("first", rate(4_096, 65_536), 9, Unit::Request),
-            limit("first", rate(8_192, 32_768), 9, Unit::Request),
+            limit("first", minute(1_000), 8, QuotaUnit::Request),
+            limit("first", minute(1_000), 5, QuotaUnit::Request),
+            limit("first", minute(2_000), 9, QuotaUnit::Request),
+            limit("first", Kind::Day, 20, QuotaUnit::Request),
+            limit("first", rate(16_384, 65_536), 6, QuotaUnit::Request),
+            limit("first", rate(4_096, 65_536), 9, QuotaUnit::Request),
+            limit("first", rate(8_192, 32_768), 9, QuotaUnit::Request),
             None,
         ],
         1 => vec![
-            limit("tokens", minute(60_000), 200, Unit::Token),
-            limit("tokens", minute(60_000), 100, Unit::Token),
-            limit("tokens", Kind::Day, 300, Unit::Token),
-            limit("tokens", rate(1_024, 65_536), 150, Unit::Token),
-            limit("tokens", rate(4_096, 65_536), 100, Unit::Token),
+            limit("tokens", minute(60_000), 200, QuotaUnit::Token),
+            limit("tokens", minute(60_000), 100, QuotaUnit::Token),
+            limit("tokens", Kind::Day, 300, QuotaUnit::Token),
+            limit("tokens", rate(1_024, 65_536), 150, QuotaUnit::Token),
+            limit("tokens", rate(4_096, 65_536), 100, QuotaUnit::Token),
         ],
         _ => {
-            vec![limit("day", Kind::Day, 30, Unit::Request), limit("day", Kind::Day, 40, Unit::Request), None]
+            vec![
+                limit("day", Kind::Day, 30, QuotaUnit::Request),
+                limit("day", Kind::Day, 40, QuotaUnit::Request),
+                None,
+            ]
         }
     }
 }
@@ -264,15 +269,15 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// An unsettled reservation: the request that made it, and what it charged.
 struct Held {
-    reservation: Reservation,
+    reservation: QuotaReservation,
     serial: u64,
     key: u64,
-    cost: Cost,
+    cost: QuotaCost,
     with_second: bool,
 }
 
 struct Trial {
-    book: QuotaBook,
+    limiter: RateLimiter,
     windows: Vec<Window>,
     /// The global group, which is removed and added again.
     second: Option<Window>,
@@ -286,7 +291,7 @@ fn all_of(limit: u32) -> (QuotaGroup, Window) {
         name: "all",
         kind: Kind::Sliding { slice: 1_000 },
         capacity: limit,
-        unit: Unit::Request,
+        unit: QuotaUnit::Request,
         events: vec![],
     };
     (group("second", vec![sliding("all", limit, MINUTE, 0)]), window)
@@ -296,11 +301,11 @@ impl Trial {
     fn new() -> Self {
         let (quotas, windows) = chosen([0, 0, 0], false);
         let (all, second) = all_of(14);
-        let book = QuotaBook::new(vec![group("caller", quotas), all], 5).unwrap();
-        Self { book, windows, second: Some(second), held: Vec::new(), now: 0, serial: 0 }
+        let limiter = RateLimiter::new(vec![group("caller", quotas), all], 5).unwrap();
+        Self { limiter, windows, second: Some(second), held: Vec::new(), now: 0, serial: 0 }
     }
 
-    fn change(&mut self, picks: [usize; 3], turned: bool, with_second: bool) {
+    fn change_limits(&mut self, picks: [usize; 3], turned: bool, with_second: bool) {
         let (quotas, windows) = chosen(picks, turned);
         let mut groups = vec![group("caller", quotas)];
         let before = std::mem::take(&mut self.windows);
@@ -315,13 +320,13 @@ impl Trial {
             groups.insert(0, all);
             self.second.as_ref().map_or(window.clone(), |before| before.become_other(&window, self.now))
         });
-        self.book.change(groups, at(self.now)).unwrap();
+        self.limiter.change_limits(groups, at(self.now)).unwrap();
     }
 
-    fn reserve(&mut self, key: u64, cost: Cost) -> Result<(), TestCaseError> {
-        let mut scopes = vec![scope(&self.book, "caller", key)];
+    fn reserve(&mut self, key: u64, cost: QuotaCost) -> Result<(), TestCaseError> {
+        let mut scopes = vec![scope(&self.limiter, "caller", key)];
         if self.second.is_some() {
-            scopes.push(scope(&self.book, "second", 0));
+            scopes.push(scope(&self.limiter, "second", 0));
         }
         let now = self.now;
         let own = self.windows.iter().map(|window| (window, key));
@@ -338,7 +343,7 @@ impl Trial {
                 Kind::Sliding { .. } | Kind::Day => window.used(key, now) + units <= window.capacity,
             }
         });
-        let decision = self.book.reserve(&scopes, cost, at(now)).unwrap();
+        let decision = self.limiter.reserve(&scopes, cost, at(now)).unwrap();
         prop_assert_eq!(matches!(decision, QuotaDecision::Granted { .. }), fits, "{:?}", decision);
         if let QuotaDecision::Granted { reservation, .. } = decision {
             let serial = self.serial;
@@ -354,10 +359,10 @@ impl Trial {
         Ok(())
     }
 
-    fn settle(&mut self, which: usize, actual: Cost) {
+    fn settle(&mut self, which: usize, actual: QuotaCost) {
         let Held { reservation, serial, key, cost, with_second } =
             self.held.swap_remove(which % self.held.len());
-        self.book.settle(reservation, actual, at(self.now));
+        self.limiter.settle(reservation, actual, at(self.now));
         for window in &mut self.windows {
             window.settle(serial, key, (window.units(cost), window.units(actual)), self.now);
         }
@@ -371,16 +376,16 @@ impl Trial {
         for key in 0..KEYS {
             let expected: Vec<u32> = self.windows.iter().map(|window| left(window, key)).collect();
             prop_assert_eq!(
-                remaining(&self.book, &[scope(&self.book, "caller", key)], at(self.now)),
+                remaining(&self.limiter, &[scope(&self.limiter, "caller", key)], at(self.now)),
                 expected
             );
         }
         match &self.second {
             Some(window) => {
-                let scopes = [scope(&self.book, "second", 0)];
-                prop_assert_eq!(remaining(&self.book, &scopes, at(self.now)), [left(window, 0)]);
+                let scopes = [scope(&self.limiter, "second", 0)];
+                prop_assert_eq!(remaining(&self.limiter, &scopes, at(self.now)), [left(window, 0)]);
             }
-            None => prop_assert_eq!(self.book.group("second"), None),
+            None => prop_assert_eq!(self.limiter.group("second"), None),
         }
         Ok(())
     }
@@ -397,28 +402,28 @@ fn chosen(picks: [usize; 3], turned: bool) -> (Vec<Quota>, Vec<Window>) {
 
 proptest! {
     #[test]
-    fn a_book_whose_limits_change_does_what_the_lists_say(steps in vec(step(), 1..150)) {
+    fn a_limiter_whose_limits_change_matches_the_reference_model(steps in vec(step(), 1..150)) {
         let mut trial = Trial::new();
-        let second = trial.book.group("second").unwrap();
+        let second = trial.limiter.group("second").unwrap();
         for step in steps {
             match step {
                 Step::Wait(millis) => trial.now += millis,
                 Step::Sweep => {
                     for shard in 0..64 {
-                        trial.book.sweep(shard, at(trial.now));
+                        trial.limiter.sweep(shard, at(trial.now));
                     }
                 }
-                Step::Change { picks, turned, second } => trial.change(picks, turned, second),
-                Step::Reserve { key, requests, tokens } => trial.reserve(key, Cost { requests, tokens })?,
+                Step::Change { picks, turned, second } => trial.change_limits(picks, turned, second),
+                Step::Reserve { key, requests, tokens } => trial.reserve(key, QuotaCost { requests, tokens })?,
                 Step::Settle { which, requests, tokens } if !trial.held.is_empty() => {
-                    trial.settle(which, Cost { requests, tokens });
+                    trial.settle(which, QuotaCost { requests, tokens });
                 }
                 Step::Settle { .. } => {}
             }
             trial.compare()?;
             if trial.second.is_none() {
-                let gone = super::Scope { group: second, key: super::QuotaKey(0) };
-                let refused = trial.book.reserve(&[gone], Cost::REQUEST, at(trial.now));
+                let gone = super::QuotaScope { group: second, key: super::QuotaKey(0) };
+                let refused = trial.limiter.reserve(&[gone], QuotaCost::REQUEST, at(trial.now));
                 prop_assert_eq!(refused, Err(ScopeError::Unknown(second)));
             }
         }

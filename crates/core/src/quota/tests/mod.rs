@@ -1,20 +1,23 @@
 //! Tests of quotas, by what they show.
 
-mod book;
 mod calendar;
 mod change;
 mod change_model;
-mod hint;
+mod limiter;
 mod limits;
 mod model;
 mod rate;
+mod retry_after;
 mod saving;
 mod settings;
 mod settle;
 mod sliding;
 mod threads;
 
-use super::{Cost, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Refusal, Reservation, Scope, Unit};
+use super::{
+    Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaRefusal, QuotaReservation, QuotaScope,
+    QuotaUnit, RateLimiter,
+};
 use crate::time::{Now, Timestamp, UtcTime};
 use std::time::Duration;
 
@@ -28,24 +31,24 @@ pub(super) fn at(millis: u64) -> Now {
 }
 
 pub(super) fn sliding(name: &str, limit: u32, per: Duration, burst: u32) -> Quota {
-    Quota::sliding(name, Unit::Request, limit, per, burst).unwrap()
+    Quota::sliding(name, QuotaUnit::Request, limit, per, burst).unwrap()
 }
 
 pub(super) fn rate(limit: u32, per: Duration, burst: u32) -> Quota {
-    Quota::rate("rate", Unit::Request, limit, per, burst).unwrap()
+    Quota::rate("rate", QuotaUnit::Request, limit, per, burst).unwrap()
 }
 
 pub(super) fn group(name: &str, quotas: Vec<Quota>) -> QuotaGroup {
     QuotaGroup::new(name, quotas).unwrap()
 }
 
-/// A book with one group of these limits.
-pub(super) fn book(quotas: Vec<Quota>) -> QuotaBook {
-    QuotaBook::new(vec![group("caller", quotas)], 1).unwrap()
+/// A limiter with one group of these limits.
+pub(super) fn limiter(quotas: Vec<Quota>) -> RateLimiter {
+    RateLimiter::new(vec![group("caller", quotas)], 1).unwrap()
 }
 
-/// The book of a manga shop: three tiers and a global limit.
-pub(super) fn shop() -> QuotaBook {
+/// The limiter of a manga shop: three tiers and a global limit.
+pub(super) fn shop() -> RateLimiter {
     let tier = |name: &str, minute, burst, hour| {
         group(name, vec![sliding("minute", minute, MINUTE, burst), sliding("hour", hour, HOUR, 0)])
     };
@@ -55,20 +58,25 @@ pub(super) fn shop() -> QuotaBook {
         tier("guest", 10, 2, 50),
         group("global", vec![sliding("minute", 50_000, MINUTE, 0)]),
     ];
-    QuotaBook::new(groups, 1).unwrap()
+    RateLimiter::new(groups, 1).unwrap()
 }
 
-pub(super) fn scope(book: &QuotaBook, group: &str, key: u64) -> Scope {
-    Scope { group: book.group(group).unwrap(), key: QuotaKey(key) }
+pub(super) fn scope(limiter: &RateLimiter, group: &str, key: u64) -> QuotaScope {
+    QuotaScope { group: limiter.group(group).unwrap(), key: QuotaKey(key) }
 }
 
 /// The scopes of a caller of the shop: its tier and the global limit.
-pub(super) fn caller(book: &QuotaBook, tier: &str, key: u64) -> [Scope; 2] {
-    [scope(book, tier, key), scope(book, "global", 0)]
+pub(super) fn caller(limiter: &RateLimiter, tier: &str, key: u64) -> [QuotaScope; 2] {
+    [scope(limiter, tier, key), scope(limiter, "global", 0)]
 }
 
-pub(super) fn take(book: &QuotaBook, scopes: &[Scope], cost: Cost, now: Now) -> Result<Reservation, Refusal> {
-    match book.reserve(scopes, cost, now).unwrap() {
+pub(super) fn take(
+    limiter: &RateLimiter,
+    scopes: &[QuotaScope],
+    cost: QuotaCost,
+    now: Now,
+) -> Result<QuotaReservation, QuotaRefusal> {
+    match limiter.reserve(scopes, cost, now).unwrap() {
         QuotaDecision::Granted { reservation, .. } => Ok(reservation),
         QuotaDecision::RetryAfter(refusal) => Err(refusal),
         QuotaDecision::TooLarge { .. } => panic!("larger than the limit"),
@@ -76,11 +84,11 @@ pub(super) fn take(book: &QuotaBook, scopes: &[Scope], cost: Cost, now: Now) -> 
 }
 
 /// How many of `times` requests at this time are admitted.
-pub(super) fn admitted(book: &QuotaBook, scopes: &[Scope], times: usize, now: Now) -> usize {
-    (0..times).filter(|_| take(book, scopes, Cost::REQUEST, now).is_ok()).count()
+pub(super) fn admitted(limiter: &RateLimiter, scopes: &[QuotaScope], times: usize, now: Now) -> usize {
+    (0..times).filter(|_| take(limiter, scopes, QuotaCost::REQUEST, now).is_ok()).count()
 }
 
 /// What remains of each limit of these scopes.
-pub(super) fn remaining(book: &QuotaBook, scopes: &[Scope], now: Now) -> Vec<u32> {
-    book.view(scopes, now).unwrap().iter().map(|view| view.remaining).collect()
+pub(super) fn remaining(limiter: &RateLimiter, scopes: &[QuotaScope], now: Now) -> Vec<u32> {
+    limiter.view(scopes, now).unwrap().iter().map(|view| view.remaining).collect()
 }

@@ -1,8 +1,10 @@
-//! Property test of the book against a reference model that keeps every event.
+//! Property test of the limiter against a reference model that keeps every event.
 
-use super::super::{CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, Reservation, Unit};
+use super::super::{
+    CalendarPeriod, Quota, QuotaCost, QuotaDecision, QuotaReservation, QuotaUnit, RateLimiter,
+};
 use super::{HOUR, MINUTE, at, group, remaining, scope, sliding};
-use crate::invariant::refusal_leaves_no_trace;
+use crate::invariant::refusal_changes_nothing;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
@@ -10,7 +12,7 @@ use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, propt
 struct Window {
     slice: u64,
     limit: u32,
-    unit: Unit,
+    unit: QuotaUnit,
     /// Time, key and units of everything admitted.
     taken: Vec<(u64, u64, u32)>,
 }
@@ -26,10 +28,10 @@ impl Window {
         own.map(|(_, _, units)| units).sum()
     }
 
-    fn units(&self, cost: Cost) -> u32 {
+    fn units(&self, cost: QuotaCost) -> u32 {
         match self.unit {
-            Unit::Request => cost.requests,
-            Unit::Token => cost.tokens,
+            QuotaUnit::Request => cost.requests,
+            QuotaUnit::Token => cost.tokens,
         }
     }
 }
@@ -53,52 +55,52 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn build() -> (QuotaBook, [Window; 4]) {
+fn build() -> (RateLimiter, [Window; 4]) {
     let groups = vec![
         group(
             "caller",
             vec![
                 sliding("minute", 6, MINUTE, 2),
-                Quota::sliding("tokens", Unit::Token, 200, HOUR, 0).unwrap(),
-                Quota::calendar("day", Unit::Request, 30, CalendarPeriod::Day).unwrap(),
+                Quota::sliding("tokens", QuotaUnit::Token, 200, HOUR, 0).unwrap(),
+                Quota::calendar("day", QuotaUnit::Request, 30, CalendarPeriod::Day).unwrap(),
             ],
         ),
         group("global", vec![sliding("minute", 12, MINUTE, 0)]),
     ];
     let window = |slice, limit, unit| Window { slice, limit, unit, taken: Vec::new() };
     let windows = [
-        window(1_000, 8, Unit::Request),
-        window(60_000, 200, Unit::Token),
-        window(86_400_000, 30, Unit::Request),
-        window(1_000, 12, Unit::Request),
+        window(1_000, 8, QuotaUnit::Request),
+        window(60_000, 200, QuotaUnit::Token),
+        window(86_400_000, 30, QuotaUnit::Request),
+        window(1_000, 12, QuotaUnit::Request),
     ];
-    (QuotaBook::new(groups, 5).unwrap(), windows)
+    (RateLimiter::new(groups, 5).unwrap(), windows)
 }
 
 proptest! {
     #[test]
-    fn the_book_does_what_the_lists_say(steps in vec(step(), 1..120)) {
-        let (book, mut windows) = build();
-        let scopes = |key| [scope(&book, "caller", key), scope(&book, "global", 0)];
-        let mut held: Vec<(Reservation, u64, u64, Cost)> = Vec::new();
+    fn the_limiter_matches_the_reference_model(steps in vec(step(), 1..120)) {
+        let (limiter, mut windows) = build();
+        let scopes = |key| [scope(&limiter, "caller", key), scope(&limiter, "global", 0)];
+        let mut held: Vec<(QuotaReservation, u64, u64, QuotaCost)> = Vec::new();
         let mut now = 0;
         for step in steps {
             match step {
                 Step::Wait(millis) => now += millis,
                 Step::Sweep => {
                     for shard in 0..64 {
-                        book.sweep(shard, at(now));
+                        limiter.sweep(shard, at(now));
                     }
                 }
                 Step::Reserve { key, requests, tokens } => {
-                    let cost = Cost { requests, tokens };
+                    let cost = QuotaCost { requests, tokens };
                     let whose = [key, key, key, 0];
                     let fits = windows.iter().zip(whose).all(|(window, key)| {
                         let units = window.units(cost);
                         units == 0 || window.used(key, now) + units <= window.limit
                     });
-                    let before = remaining(&book, &scopes(key), at(now));
-                    let decision = book.reserve(&scopes(key), cost, at(now)).unwrap();
+                    let before = remaining(&limiter, &scopes(key), at(now));
+                    let decision = limiter.reserve(&scopes(key), cost, at(now)).unwrap();
                     match decision {
                         QuotaDecision::Granted { reservation, .. } => {
                             prop_assert!(fits);
@@ -109,13 +111,13 @@ proptest! {
                         }
                         QuotaDecision::RetryAfter(refusal) => {
                             prop_assert!(!fits);
-                            let after = remaining(&book, &scopes(key), at(now));
-                            prop_assert_eq!(refusal_leaves_no_trace(&before, &after), Ok(()));
+                            let after = remaining(&limiter, &scopes(key), at(now));
+                            prop_assert_eq!(refusal_changes_nothing(&before, &after), Ok(()));
                             // The wait is exact: one nanosecond sooner it does not fit, then it does.
                             let later = at(now) + refusal.wait;
                             let sooner = at(now) + (refusal.wait - std::time::Duration::from_nanos(1));
                             let granted = |moment| matches!(
-                                book.reserve(&scopes(key), cost, moment).unwrap(),
+                                limiter.reserve(&scopes(key), cost, moment).unwrap(),
                                 QuotaDecision::Granted { .. }
                             );
                             prop_assert!(!granted(sooner));
@@ -134,8 +136,8 @@ proptest! {
                 }
                 Step::Settle { which, tokens } if !held.is_empty() => {
                     let (reservation, when, key, cost) = held.swap_remove(which % held.len());
-                    let actual = Cost { tokens, ..cost };
-                    book.settle(reservation, actual, at(now));
+                    let actual = QuotaCost { tokens, ..cost };
+                    limiter.settle(reservation, actual, at(now));
                     let taken = &mut windows[1].taken;
                     if tokens <= cost.tokens {
                         let entry = taken.iter_mut()
@@ -150,7 +152,7 @@ proptest! {
             for key in 0..3 {
                 let expected: Vec<u32> = windows.iter().zip([key, key, key, 0])
                     .map(|(window, key)| window.limit.saturating_sub(window.used(key, now))).collect();
-                prop_assert_eq!(remaining(&book, &scopes(key), at(now)), expected);
+                prop_assert_eq!(remaining(&limiter, &scopes(key), at(now)), expected);
             }
         }
     }

@@ -1,8 +1,8 @@
-use super::super::{Cost, QuotaDecision, Unit};
-use super::{admitted, at, book, rate, remaining, scope, take};
+use super::super::{QuotaCost, QuotaDecision, QuotaUnit};
+use super::{admitted, at, limiter, rate, remaining, scope, take};
 use crate::invariant::rate_within_burst;
 use crate::quota::rate::{Backlog, RateRule};
-use crate::quota::rule::Check;
+use crate::quota::rule::LimitCheck;
 use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -12,11 +12,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn the_published_table_of_one_a_second_with_a_burst_of_five() {
-    let book = book(vec![rate(1, SECOND, 5)]);
-    let scopes = [scope(&book, "caller", 1)];
-    let units = |units| Cost { requests: units, tokens: 0 };
+    let limiter = limiter(vec![rate(1, SECOND, 5)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    let units = |units| QuotaCost { requests: units, tokens: 0 };
     assert!(matches!(
-        book.reserve(&scopes, units(6), at(0)),
+        limiter.reserve(&scopes, units(6), at(0)),
         Ok(QuotaDecision::TooLarge { capacity: 5, .. })
     ));
     // (time, units, remaining or the wait)
@@ -36,7 +36,7 @@ fn the_published_table_of_one_a_second_with_a_burst_of_five() {
         (9_500, 2, Ok(2)),
         (9_500, 5, Err(3_000)),
     ] {
-        let answer = match book.reserve(&scopes, units(asked), at(millis)).unwrap() {
+        let answer = match limiter.reserve(&scopes, units(asked), at(millis)).unwrap() {
             QuotaDecision::Granted { tightest, .. } => Ok(tightest.remaining),
             QuotaDecision::RetryAfter(refusal) => Err(refusal.wait.as_millis()),
             QuotaDecision::TooLarge { .. } => panic!("not larger than five"),
@@ -47,21 +47,21 @@ fn the_published_table_of_one_a_second_with_a_burst_of_five() {
 
 #[test]
 fn a_refusal_says_what_is_left_and_the_wait_is_exact() {
-    let book = book(vec![rate(5, SECOND, 10)]);
-    let scopes = [scope(&book, "caller", 1)];
-    assert_eq!(admitted(&book, &scopes, 8, at(0)), 8);
-    let refusal = take(&book, &scopes, Cost { requests: 3, tokens: 0 }, at(0)).unwrap_err();
+    let limiter = limiter(vec![rate(5, SECOND, 10)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    assert_eq!(admitted(&limiter, &scopes, 8, at(0)), 8);
+    let refusal = take(&limiter, &scopes, QuotaCost { requests: 3, tokens: 0 }, at(0)).unwrap_err();
     assert_eq!((refusal.binding.remaining, refusal.binding.capacity), (2, 10));
     assert_eq!(refusal.wait, Duration::from_millis(200));
-    assert!(take(&book, &scopes, Cost { requests: 3, tokens: 0 }, at(199)).is_err());
-    assert!(take(&book, &scopes, Cost { requests: 3, tokens: 0 }, at(200)).is_ok());
+    assert!(take(&limiter, &scopes, QuotaCost { requests: 3, tokens: 0 }, at(199)).is_err());
+    assert!(take(&limiter, &scopes, QuotaCost { requests: 3, tokens: 0 }, at(200)).is_ok());
 }
 
 #[test]
 fn a_thousand_connections_at_once_and_five_hundred_in_the_second_after() {
-    let book = book(vec![rate(500, SECOND, 1_000)]);
-    let scopes = [scope(&book, "caller", 1)];
-    let passed: usize = (0..1_600_u64).map(|n| admitted(&book, &scopes, 1, at(n * 1_000 / 1_600))).sum();
+    let limiter = limiter(vec![rate(500, SECOND, 1_000)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    let passed: usize = (0..1_600_u64).map(|n| admitted(&limiter, &scopes, 1, at(n * 1_000 / 1_600))).sum();
     assert!((1_499..=1_501).contains(&passed), "{passed}");
 }
 
@@ -71,49 +71,49 @@ fn a_rate_that_does_not_divide_is_never_exceeded() {
     let mut backlog = Backlog::default();
     rule.take(&mut backlog, Timestamp::ZERO, 1);
     let wait = |now| rule.check(backlog, Timestamp::from_nanos(now), 1);
-    assert_eq!(wait(142_857_142), Check::Wait { wait: Duration::from_nanos(1), remaining: 0 });
-    assert_eq!(wait(142_857_143), Check::Fits { remaining: 0 });
+    assert_eq!(wait(142_857_142), LimitCheck::Wait { wait: Duration::from_nanos(1), remaining: 0 });
+    assert_eq!(wait(142_857_143), LimitCheck::Fits { remaining: 0 });
 }
 
 #[test]
 fn a_refund_right_away_gives_everything_back_and_a_late_one_nothing_twice() {
-    let book = book(vec![rate(1, SECOND, 10)]);
-    let scopes = [scope(&book, "caller", 1)];
-    let five = Cost { requests: 5, tokens: 0 };
-    let [first, second] = [0, 1].map(|_| take(&book, &scopes, five, at(0)).unwrap());
-    book.refund(first, at(0));
-    assert_eq!(remaining(&book, &scopes, at(0)), [5]);
-    assert!(take(&book, &scopes, five, at(6_000)).is_ok());
-    book.refund(second, at(6_000));
-    assert_eq!(remaining(&book, &scopes, at(6_000)), [5]);
-    let held = take(&book, &scopes, five, at(20_000)).unwrap();
-    book.refund(held, at(22_000));
-    assert_eq!(remaining(&book, &scopes, at(22_000)), [10]);
+    let limiter = limiter(vec![rate(1, SECOND, 10)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    let five = QuotaCost { requests: 5, tokens: 0 };
+    let [first, second] = [0, 1].map(|_| take(&limiter, &scopes, five, at(0)).unwrap());
+    limiter.refund(first, at(0));
+    assert_eq!(remaining(&limiter, &scopes, at(0)), [5]);
+    assert!(take(&limiter, &scopes, five, at(6_000)).is_ok());
+    limiter.refund(second, at(6_000));
+    assert_eq!(remaining(&limiter, &scopes, at(6_000)), [5]);
+    let held = take(&limiter, &scopes, five, at(20_000)).unwrap();
+    limiter.refund(held, at(22_000));
+    assert_eq!(remaining(&limiter, &scopes, at(22_000)), [10]);
 }
 
 #[test]
 fn looking_is_free_even_in_debt() {
-    let book = book(vec![rate(1, SECOND, 2)]);
-    let scopes = [scope(&book, "caller", 1)];
-    let held = take(&book, &scopes, Cost::REQUEST, at(0)).unwrap();
-    book.settle(held, Cost { requests: 5, tokens: 0 }, at(0));
-    assert!(take(&book, &scopes, Cost::NOTHING, at(0)).is_ok());
-    assert_eq!(remaining(&book, &scopes, at(0)), [0]);
+    let limiter = limiter(vec![rate(1, SECOND, 2)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    let held = take(&limiter, &scopes, QuotaCost::REQUEST, at(0)).unwrap();
+    limiter.settle(held, QuotaCost { requests: 5, tokens: 0 }, at(0));
+    assert!(take(&limiter, &scopes, QuotaCost::NOTHING, at(0)).is_ok());
+    assert_eq!(remaining(&limiter, &scopes, at(0)), [0]);
     // Five of two: three in debt, so the fourth second brings the first unit.
-    let refusal = take(&book, &scopes, Cost::REQUEST, at(0)).unwrap_err();
+    let refusal = take(&limiter, &scopes, QuotaCost::REQUEST, at(0)).unwrap_err();
     assert_eq!((refusal.wait, refusal.binding.remaining), (SECOND * 4, 0));
 }
 
 #[test]
 fn the_unit_decides_what_is_counted() {
-    let tokens = super::Quota::rate("tokens", Unit::Token, 100, SECOND, 100).unwrap();
-    assert_eq!((tokens.name(), tokens.unit(), tokens.capacity()), ("tokens", Unit::Token, 100));
-    let book = book(vec![rate(1, SECOND, 10), tokens]);
-    let scopes = [scope(&book, "caller", 1)];
-    assert!(take(&book, &scopes, Cost::tokens(60), at(0)).is_ok());
-    assert_eq!(remaining(&book, &scopes, at(0)), [9, 40]);
-    let refusal = take(&book, &scopes, Cost::tokens(60), at(0)).unwrap_err();
-    assert_eq!(book.quota(refusal.binding.limit).unwrap().name(), "tokens");
+    let tokens = super::Quota::rate("tokens", QuotaUnit::Token, 100, SECOND, 100).unwrap();
+    assert_eq!((tokens.name(), tokens.unit(), tokens.capacity()), ("tokens", QuotaUnit::Token, 100));
+    let limiter = limiter(vec![rate(1, SECOND, 10), tokens]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    assert!(take(&limiter, &scopes, QuotaCost::tokens(60), at(0)).is_ok());
+    assert_eq!(remaining(&limiter, &scopes, at(0)), [9, 40]);
+    let refusal = take(&limiter, &scopes, QuotaCost::tokens(60), at(0)).unwrap_err();
+    assert_eq!(limiter.quota(refusal.binding.limit).unwrap().name(), "tokens");
 }
 
 proptest! {
@@ -134,23 +134,23 @@ proptest! {
             level = (level + wait).min(full);
             let need = unit * u64::from(units);
             let expected = if units > burst {
-                Check::Never { capacity: burst }
+                LimitCheck::Never { capacity: burst }
             } else if need > level {
                 let remaining = u32::try_from(level / unit).unwrap();
-                Check::Wait { wait: Duration::from_nanos(need - level), remaining }
+                LimitCheck::Wait { wait: Duration::from_nanos(need - level), remaining }
             } else {
-                Check::Fits { remaining: u32::try_from((level - need) / unit).unwrap() }
+                LimitCheck::Fits { remaining: u32::try_from((level - need) / unit).unwrap() }
             };
             let moment = Timestamp::from_nanos(now);
             prop_assert_eq!(rule.check(backlog, moment, units), expected);
-            if let Check::Wait { wait, .. } = expected {
-                let fits_then = matches!(rule.check(backlog, moment + wait, units), Check::Fits { .. });
+            if let LimitCheck::Wait { wait, .. } = expected {
+                let fits_then = matches!(rule.check(backlog, moment + wait, units), LimitCheck::Fits { .. });
                 prop_assert!(fits_then);
                 let too_soon = moment + (wait - Duration::from_nanos(1));
-                let is_refused = matches!(rule.check(backlog, too_soon, units), Check::Wait { .. });
+                let is_refused = matches!(rule.check(backlog, too_soon, units), LimitCheck::Wait { .. });
                 prop_assert!(is_refused);
             }
-            if matches!(expected, Check::Fits { .. }) {
+            if matches!(expected, LimitCheck::Fits { .. }) {
                 rule.take(&mut backlog, moment, units);
                 level -= need;
                 admitted.push((moment, u64::from(units)));
@@ -182,7 +182,7 @@ proptest! {
                 taken.push((now, units, false));
             } else if !open.is_empty() {
                 let (index, mark) = open.swap_remove(which % open.len());
-                rule.give_back(&mut backlog, mark, taken[index].1, moment);
+                rule.refund(&mut backlog, mark, taken[index].1, moment);
                 taken[index].2 = true;
             }
             let mut without = Backlog::default();
@@ -192,8 +192,8 @@ proptest! {
                 }
             }
             let left = |backlog| match rule.check(backlog, moment, 0) {
-                Check::Fits { remaining } => remaining,
-                Check::Wait { .. } | Check::Never { .. } => 0,
+                LimitCheck::Fits { remaining } => remaining,
+                LimitCheck::Wait { .. } | LimitCheck::Never { .. } => 0,
             };
             prop_assert!(left(backlog) <= left(without));
         }

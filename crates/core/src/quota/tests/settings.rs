@@ -1,4 +1,6 @@
-use super::super::{CalendarPeriod, Cost, Quota, QuotaBook, QuotaGroup, QuotaKey, Scope, ScopeError, Unit};
+use super::super::{
+    CalendarPeriod, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, RateLimiter, ScopeError,
+};
 use super::{MINUTE, at, group, rate, scope, shop, sliding};
 use std::time::Duration;
 
@@ -7,29 +9,30 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn limits_that_make_no_sense_cannot_be_built() {
     let rate =
-        |limit, per, burst| Quota::rate("r", Unit::Request, limit, per, burst).unwrap_err().to_string();
+        |limit, per, burst| Quota::rate("r", QuotaUnit::Request, limit, per, burst).unwrap_err().to_string();
     assert_eq!(rate(0, SECOND, 1), "limit: must be at least 1");
     assert_eq!(rate(1, SECOND, 0), "burst: must be at least 1");
     assert_eq!(rate(1, Duration::ZERO, 1), "per: must be longer than 0s");
-    assert_eq!(rate(11, Duration::from_nanos(10), 1), "limit: 11 in 10ns is more than one a nanosecond");
-    assert!(Quota::rate("r", Unit::Request, 10, Duration::from_nanos(10), 1).is_ok());
+    assert_eq!(rate(11, Duration::from_nanos(10), 1), "limit: 11 in 10ns is more than one per nanosecond");
+    assert!(Quota::rate("r", QuotaUnit::Request, 10, Duration::from_nanos(10), 1).is_ok());
     let century = SECOND * 60 * 60 * 24 * 36_500;
-    assert_eq!(rate(1, century, 100), "burst: 100 would last longer than can be counted");
+    assert_eq!(rate(1, century, 100), "burst: 100 units would take longer than 584 years to drain");
 
-    let sliding =
-        |limit, per, burst| Quota::sliding("s", Unit::Request, limit, per, burst).unwrap_err().to_string();
+    let sliding = |limit, per, burst| {
+        Quota::sliding("s", QuotaUnit::Request, limit, per, burst).unwrap_err().to_string()
+    };
     assert_eq!(sliding(0, MINUTE, 1), "limit: must be at least 1");
     assert_eq!(sliding(1, SECOND / 2, 1), "per: 500ms is shorter than 1s");
-    assert_eq!(sliding(u32::MAX, MINUTE, 1), "burst: 4294967295 + 1 is more than can be counted");
+    assert_eq!(sliding(u32::MAX, MINUTE, 1), "burst: 4294967295 + 1 is more than 4294967295");
 
     let ages = Duration::from_nanos(u64::MAX);
-    assert_eq!(sliding(1, ages, 0), format!("per: {ages:?} is longer than can be counted"));
-    let none = Quota::calendar("c", Unit::Request, 0, CalendarPeriod::Day).unwrap_err();
+    assert_eq!(sliding(1, ages, 0), format!("per: {ages:?} is longer than 584 years"));
+    let none = Quota::calendar("c", QuotaUnit::Request, 0, CalendarPeriod::Day).unwrap_err();
     assert_eq!(none.to_string(), "limit: must be at least 1");
 }
 
 #[test]
-fn groups_and_books_that_make_no_sense_cannot_be_built() {
+fn invalid_groups_and_limiters_are_rejected() {
     let refused = |quotas| QuotaGroup::new("guest", quotas).unwrap_err().to_string();
     assert_eq!(refused(vec![]), "quotas: group guest has no limit");
     assert_eq!(refused(vec![rate(1, SECOND, 1); 2]), "quotas: group guest has two limits named rate");
@@ -38,35 +41,35 @@ fn groups_and_books_that_make_no_sense_cannot_be_built() {
     let full = group("guest", many(8));
     assert_eq!((full.name(), full.quotas().len()), ("guest", 8));
 
-    assert_eq!(QuotaBook::new(vec![], 0).unwrap_err().to_string(), "groups: 0 is not between 1 and 65535");
+    assert_eq!(RateLimiter::new(vec![], 0).unwrap_err().to_string(), "groups: 0 is not between 1 and 65535");
     let twice = vec![full.clone(), full];
-    assert_eq!(QuotaBook::new(twice, 0).unwrap_err().to_string(), "groups: two groups are named guest");
+    assert_eq!(RateLimiter::new(twice, 0).unwrap_err().to_string(), "groups: two groups are named guest");
 }
 
 #[test]
 fn a_question_that_cannot_be_decided_is_refused() {
-    let book = shop();
-    let guest = scope(&book, "guest", 1);
-    let ask = |scopes: &[Scope]| book.reserve(scopes, Cost::REQUEST, at(0)).unwrap_err();
+    let limiter = shop();
+    let guest = scope(&limiter, "guest", 1);
+    let ask = |scopes: &[QuotaScope]| limiter.reserve(scopes, QuotaCost::REQUEST, at(0)).unwrap_err();
     assert_eq!(ask(&[]), ScopeError::None);
     assert_eq!(ask(&[guest; 5]), ScopeError::TooMany);
-    let other = Scope { key: QuotaKey(2), ..guest };
-    assert_eq!(ask(&[guest, scope(&book, "global", 0), other]), ScopeError::Repeated(guest.group));
+    let other = QuotaScope { key: QuotaKey(2), ..guest };
+    assert_eq!(ask(&[guest, scope(&limiter, "global", 0), other]), ScopeError::Repeated(guest.group));
     let bigger =
-        super::QuotaBook::new((0..9).map(|n| group(&n.to_string(), vec![rate(1, SECOND, 1)])).collect(), 0);
+        super::RateLimiter::new((0..9).map(|n| group(&n.to_string(), vec![rate(1, SECOND, 1)])).collect(), 0);
     let foreign = scope(&bigger.unwrap(), "8", 1);
     assert_eq!(ask(&[guest, foreign]), ScopeError::Unknown(foreign.group));
-    assert_eq!(book.view(&[foreign], at(0)), Err(ScopeError::Unknown(foreign.group)));
+    assert_eq!(limiter.view(&[foreign], at(0)), Err(ScopeError::Unknown(foreign.group)));
     let many = |name: &str, count: u32| {
         group(name, (0..count).map(|n| sliding(&n.to_string(), 1, MINUTE, 0)).collect())
     };
-    let wide = QuotaBook::new(vec![many("one", 8), many("two", 8), many("three", 1)], 0).unwrap();
+    let wide = RateLimiter::new(vec![many("one", 8), many("two", 8), many("three", 1)], 0).unwrap();
     let scopes = ["one", "two", "three"].map(|name| scope(&wide, name, 1));
-    assert!(wide.reserve(&scopes[..2], Cost::REQUEST, at(0)).is_ok());
-    assert_eq!(wide.reserve(&scopes, Cost::REQUEST, at(0)).unwrap_err(), ScopeError::TooMany);
-    assert_eq!(book.memory().callers, 0);
+    assert!(wide.reserve(&scopes[..2], QuotaCost::REQUEST, at(0)).is_ok());
+    assert_eq!(wide.reserve(&scopes, QuotaCost::REQUEST, at(0)).unwrap_err(), ScopeError::TooMany);
+    assert_eq!(limiter.memory().callers, 0);
     assert_eq!(
-        (book.group("none"), book.quota(super::super::LimitId { group: foreign.group, quota: 0 })),
+        (limiter.group("none"), limiter.quota(super::super::LimitId { group: foreign.group, quota: 0 })),
         (None, None)
     );
 }
@@ -74,10 +77,10 @@ fn a_question_that_cannot_be_decided_is_refused() {
 #[test]
 fn a_limit_tells_its_kind_and_the_numbers_that_another_book_needs() {
     use super::super::QuotaKind;
-    let rate = Quota::rate("r", Unit::Request, 5, SECOND, 10).unwrap();
+    let rate = Quota::rate("r", QuotaUnit::Request, 5, SECOND, 10).unwrap();
     assert_eq!(rate.kind(), QuotaKind::Rate { unit: SECOND / 5, burst: 10 });
-    let minute = Quota::sliding("m", Unit::Request, 60, SECOND * 60, 10).unwrap();
+    let minute = Quota::sliding("m", QuotaUnit::Request, 60, SECOND * 60, 10).unwrap();
     assert_eq!(minute.kind(), QuotaKind::Sliding { slice: SECOND, limit: 70 });
-    let day = Quota::calendar("d", Unit::Token, 7, CalendarPeriod::Day).unwrap();
+    let day = Quota::calendar("d", QuotaUnit::Token, 7, CalendarPeriod::Day).unwrap();
     assert_eq!(day.kind(), QuotaKind::Calendar { period: CalendarPeriod::Day, limit: 7 });
 }

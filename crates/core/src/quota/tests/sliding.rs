@@ -1,10 +1,10 @@
-use super::super::Cost;
-use super::{MINUTE, admitted, at, book, scope, sliding, take};
+use super::super::QuotaCost;
+use super::{MINUTE, admitted, at, limiter, scope, sliding, take};
 use crate::invariant::window_within_limit;
 use crate::quota::packed::WORDS;
-use crate::quota::pool::Pool;
 use crate::quota::ring::SliceRing;
-use crate::quota::rule::Check;
+use crate::quota::rule::LimitCheck;
+use crate::quota::slab::Slab;
 use crate::quota::sliding::SlidingRule;
 
 use crate::time::Timestamp;
@@ -26,23 +26,23 @@ fn try_take(ring: &mut SliceRing, rule: &SlidingRule, now: Timestamp, units: u32
 
 #[test]
 fn a_batch_before_and_one_after_the_full_minute_share_one_limit() {
-    let book = book(vec![sliding("minute", 30, MINUTE, 5)]);
-    let scopes = [scope(&book, "caller", 1)];
-    assert_eq!(admitted(&book, &scopes, 35, at(59_900)), 35);
-    assert_eq!(admitted(&book, &scopes, 35, at(60_100)), 0);
-    assert_eq!(admitted(&book, &scopes, 35, at(119_999)), 0);
-    assert_eq!(admitted(&book, &scopes, 70, at(120_000)), 35);
+    let limiter = limiter(vec![sliding("minute", 30, MINUTE, 5)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    assert_eq!(admitted(&limiter, &scopes, 35, at(59_900)), 35);
+    assert_eq!(admitted(&limiter, &scopes, 35, at(60_100)), 0);
+    assert_eq!(admitted(&limiter, &scopes, 35, at(119_999)), 0);
+    assert_eq!(admitted(&limiter, &scopes, 70, at(120_000)), 35);
 }
 
 #[test]
 fn the_wait_names_the_slice_that_frees_enough() {
-    let book = book(vec![sliding("minute", 10, MINUTE, 0)]);
-    let scopes = [scope(&book, "caller", 1)];
+    let limiter = limiter(vec![sliding("minute", 10, MINUTE, 0)]);
+    let scopes = [scope(&limiter, "caller", 1)];
     for (millis, times) in [(500, 3), (7_300, 4), (20_000, 3)] {
-        assert_eq!(admitted(&book, &scopes, times, at(millis)), times);
+        assert_eq!(admitted(&limiter, &scopes, times, at(millis)), times);
     }
     let wait = |requests, millis| {
-        let refusal = take(&book, &scopes, Cost { requests, tokens: 0 }, at(millis)).unwrap_err();
+        let refusal = take(&limiter, &scopes, QuotaCost { requests, tokens: 0 }, at(millis)).unwrap_err();
         assert_eq!(refusal.binding.remaining, 0);
         refusal.wait.as_millis()
     };
@@ -57,29 +57,29 @@ fn the_wait_names_the_slice_that_frees_enough() {
 
 #[test]
 fn a_moment_read_by_a_slower_thread_counts_in_the_newest_slice() {
-    let book = book(vec![sliding("minute", 10, MINUTE, 0)]);
-    let scopes = [scope(&book, "caller", 1)];
-    assert_eq!(admitted(&book, &scopes, 6, at(30_000)), 6);
-    assert_eq!(admitted(&book, &scopes, 6, at(28_500)), 4);
-    let refusal = take(&book, &scopes, Cost::REQUEST, at(28_500)).unwrap_err();
+    let limiter = limiter(vec![sliding("minute", 10, MINUTE, 0)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    assert_eq!(admitted(&limiter, &scopes, 6, at(30_000)), 6);
+    assert_eq!(admitted(&limiter, &scopes, 6, at(28_500)), 4);
+    let refusal = take(&limiter, &scopes, QuotaCost::REQUEST, at(28_500)).unwrap_err();
     assert_eq!(refusal.wait, Duration::from_secs(61));
-    assert_eq!(admitted(&book, &scopes, 10, at(90_999)), 0);
-    assert_eq!(admitted(&book, &scopes, 11, at(91_000)), 10);
+    assert_eq!(admitted(&limiter, &scopes, 10, at(90_999)), 0);
+    assert_eq!(admitted(&limiter, &scopes, 11, at(91_000)), 10);
 }
 
 #[test]
 fn a_moment_long_past_renews_nothing() {
     let second = Duration::from_secs(1);
-    let book = book(vec![sliding("second", 5, second, 0)]);
-    let scopes = [scope(&book, "caller", 1)];
-    assert_eq!(admitted(&book, &scopes, 5, at(100_000)), 5);
+    let limiter = limiter(vec![sliding("second", 5, second, 0)]);
+    let scopes = [scope(&limiter, "caller", 1)];
+    assert_eq!(admitted(&limiter, &scopes, 5, at(100_000)), 5);
     for stale in [98_900, 50_000, 0] {
-        assert_eq!(admitted(&book, &scopes, 1, at(stale)), 0, "{stale}");
+        assert_eq!(admitted(&limiter, &scopes, 1, at(stale)), 0, "{stale}");
         for shard in 0..64 {
-            assert_eq!(book.sweep(shard, at(stale)), 0);
+            assert_eq!(limiter.sweep(shard, at(stale)), 0);
         }
     }
-    assert_eq!(admitted(&book, &scopes, 1, at(100_001)), 0);
+    assert_eq!(admitted(&limiter, &scopes, 1, at(100_001)), 0);
 }
 
 #[test]
@@ -104,12 +104,12 @@ fn numbers_may_wrap_around() {
     let around = u64::from(u32::MAX) * 1_000;
     let mut ring = SliceRing::default();
     assert!(try_take(&mut ring, &rule, moment(around - 100_000), 1));
-    let (mut words, mut rings) = ([0; WORDS], Pool::default());
+    let (mut words, mut rings) = ([0; WORDS], Slab::default());
     for millis in [around, around + 1_000, around + 2_000] {
         assert!(try_take(&mut ring, &rule, moment(millis), 1));
         rule.take(&mut words, &mut rings, moment(millis), 1);
     }
-    let fits = Check::Fits { remaining: 2 };
+    let fits = LimitCheck::Fits { remaining: 2 };
     assert_eq!(rule.check_words(&words, &rings, moment(around + 3_000), 0), fits);
     assert!(!try_take(&mut ring, &rule, moment(around + 3_000), 3));
     assert!(try_take(&mut ring, &rule, moment(around + 61_000), 3));
@@ -124,17 +124,17 @@ impl Naive {
         self.0.iter().filter(|(when, _)| when / 1_000 + 61 > now / 1_000).map(|(_, units)| units).sum()
     }
 
-    fn check(&self, limit: u32, now: u64, units: u32) -> Check {
+    fn check(&self, limit: u32, now: u64, units: u32) -> LimitCheck {
         let left = limit.saturating_sub(self.used(now));
         if units > limit {
-            Check::Never { capacity: limit }
+            LimitCheck::Never { capacity: limit }
         } else if units <= left {
-            Check::Fits { remaining: left - units }
+            LimitCheck::Fits { remaining: left - units }
         } else {
             let until = (0..62)
                 .map(|second| (now / 1_000 + second) * 1_000)
                 .find(|later| *later > now && units <= limit.saturating_sub(self.used(*later)));
-            Check::Wait { wait: Duration::from_millis(until.unwrap() - now), remaining: left }
+            LimitCheck::Wait { wait: Duration::from_millis(until.unwrap() - now), remaining: left }
         }
     }
 }
@@ -146,7 +146,7 @@ proptest! {
         steps in vec((0_u64..9_000, 0_u32..6, 0_usize..8), 1..150),
     ) {
         let rule = SlidingRule::new(limit, MINUTE, 0).unwrap();
-        let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        let (mut words, mut rings) = ([0; WORDS], Slab::default());
         let mut naive = Naive::default();
         let mut now = 0;
         for (wait, units, chance) in steps {
@@ -154,7 +154,7 @@ proptest! {
             let expected = naive.check(limit, now, units);
             prop_assert_eq!(rule.check_words(&words, &rings, moment(now), units), expected);
             prop_assert_eq!(rule.is_idle(&words, &rings, moment(now)), naive.used(now) == 0);
-            if matches!(expected, Check::Fits { .. }) {
+            if matches!(expected, LimitCheck::Fits { .. }) {
                 let mark = rule.take(&mut words, &mut rings, moment(now), units);
                 prop_assert_eq!(mark, now / 1_000);
                 naive.0.push((now, units));
@@ -163,7 +163,7 @@ proptest! {
                 0 => rule.compact(&mut words, &mut rings, moment(now)),
                 1 => if let Some((when, units)) = naive.0.pop() {
                     // Refund the newest, whether or not its slice still counts.
-                    SlidingRule::give_back(&mut words, &mut rings, when / 1_000, units);
+                    SlidingRule::refund(&mut words, &mut rings, when / 1_000, units);
                 },
                 2 => {
                     rule.take(&mut words, &mut rings, moment(now), 3);

@@ -1,42 +1,42 @@
-//! One book shared by many threads.
+//! One limiter shared by many threads.
 
-use super::super::{Cost, QuotaBook};
-use super::{HOUR, MINUTE, admitted, at, book, group, remaining, scope, sliding, take};
+use super::super::{QuotaCost, RateLimiter};
+use super::{HOUR, MINUTE, admitted, at, group, limiter, remaining, scope, sliding, take};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn fifty_times_five_of_a_hundred_pass_exactly_twenty_times() {
-    let book = book(vec![sliding("minute", 100, MINUTE, 0)]);
-    let scopes = [scope(&book, "caller", 1)];
+    let limiter = limiter(vec![sliding("minute", 100, MINUTE, 0)]);
+    let scopes = [scope(&limiter, "caller", 1)];
     let passed = AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for _ in 0..10 {
             threads.spawn(|| {
                 for _ in 0..5 {
-                    let taken = take(&book, &scopes, Cost { requests: 5, tokens: 0 }, at(0));
+                    let taken = take(&limiter, &scopes, QuotaCost { requests: 5, tokens: 0 }, at(0));
                     passed.fetch_add(usize::from(taken.is_ok()), Ordering::Relaxed);
                 }
             });
         }
     });
     assert_eq!(passed.into_inner(), 20);
-    assert_eq!(remaining(&book, &scopes, at(0)), [0]);
+    assert_eq!(remaining(&limiter, &scopes, at(0)), [0]);
 }
 
 #[test]
 fn scopes_named_in_any_order_do_not_wait_for_one_another() {
     let limited = |name: &str| group(name, vec![sliding("minute", 30_000, MINUTE, 0)]);
-    let book = QuotaBook::new(vec![limited("one"), limited("two"), limited("three")], 1).unwrap();
+    let limiter = RateLimiter::new(vec![limited("one"), limited("two"), limited("three")], 1).unwrap();
     let names =
         [["one", "two", "three"], ["three", "two", "one"], ["two", "three", "one"], ["one", "three", "two"]];
     let passed = AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for order in names {
-            let scopes = order.map(|name| scope(&book, name, 1));
-            let (book, passed) = (&book, &passed);
+            let scopes = order.map(|name| scope(&limiter, name, 1));
+            let (limiter, passed) = (&limiter, &passed);
             threads.spawn(move || {
-                passed.fetch_add(admitted(book, &scopes, 10_000, at(0)), Ordering::Relaxed);
-                book.sweep(3, at(0));
+                passed.fetch_add(admitted(limiter, &scopes, 10_000, at(0)), Ordering::Relaxed);
+                limiter.sweep(3, at(0));
             });
         }
     });
@@ -45,19 +45,20 @@ fn scopes_named_in_any_order_do_not_wait_for_one_another() {
 
 #[test]
 fn what_threads_reserve_and_settle_adds_up() {
-    let book = book(vec![sliding("minute", 1_000_000, MINUTE, 0)]);
-    let scopes = [scope(&book, "caller", 1)];
+    let limiter = limiter(vec![sliding("minute", 1_000_000, MINUTE, 0)]);
+    let scopes = [scope(&limiter, "caller", 1)];
     std::thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
                 for round in 0..1_000 {
-                    let held = take(&book, &scopes, Cost { requests: 10, tokens: 0 }, at(round)).unwrap();
-                    book.settle(held, Cost { requests: 7, tokens: 0 }, at(round));
+                    let held =
+                        take(&limiter, &scopes, QuotaCost { requests: 10, tokens: 0 }, at(round)).unwrap();
+                    limiter.settle(held, QuotaCost { requests: 7, tokens: 0 }, at(round));
                 }
             });
         }
     });
-    assert_eq!(remaining(&book, &scopes, at(2_000)), [1_000_000 - 4 * 1_000 * 7]);
+    assert_eq!(remaining(&limiter, &scopes, at(2_000)), [1_000_000 - 4 * 1_000 * 7]);
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn limits_that_change_all_the_time_never_admit_more_than_the_larger() {
         vec![minute(smaller), other()],
         vec![sliding("minute", larger, MINUTE * 2, 0)],
     ];
-    let book = book(sets[0].clone());
+    let limiter = limiter(sets[0].clone());
     let keys = 0..6_usize;
     for round in 0..8_u32 {
         let now = at(u64::from(round) * 3_600_000);
@@ -82,10 +83,10 @@ fn limits_that_change_all_the_time_never_admit_more_than_the_larger() {
                 threads.spawn(|| {
                     for turn in 0..600 {
                         let key = turn % keys.len();
-                        let scopes = [scope(&book, "caller", key as u64)];
-                        let Ok(held) = take(&book, &scopes, Cost::REQUEST, now) else { continue };
+                        let scopes = [scope(&limiter, "caller", key as u64)];
+                        let Ok(held) = take(&limiter, &scopes, QuotaCost::REQUEST, now) else { continue };
                         if turn % 5 == 0 {
-                            book.refund(held, now);
+                            limiter.refund(held, now);
                         } else {
                             passed[key].fetch_add(1, Ordering::Relaxed);
                         }
@@ -94,8 +95,8 @@ fn limits_that_change_all_the_time_never_admit_more_than_the_larger() {
             }
             threads.spawn(|| {
                 for set in sets.iter().cycle().take(60) {
-                    book.change(vec![group("caller", set.clone())], now).unwrap();
-                    book.sweep(0, now);
+                    limiter.change_limits(vec![group("caller", set.clone())], now).unwrap();
+                    limiter.sweep(0, now);
                 }
             });
         });

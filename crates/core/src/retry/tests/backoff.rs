@@ -1,7 +1,7 @@
-use super::super::{BackoffOptions, BackoffState, HintOptions, Jitter, RetryOptions};
+use super::super::{BackoffOptions, BackoffState, Jitter, RetryAfterOptions, RetryOptions};
 use super::{SECOND, millis};
-use crate::chance::Draw;
 use crate::failure::FailureKind;
+use crate::random::Draw;
 use crate::setting::Factor;
 use crate::strategy::FailureClass;
 use proptest::collection::vec;
@@ -15,21 +15,21 @@ fn waits(options: BackoffOptions, draw: Draw, count: usize) -> Vec<u128> {
 }
 
 fn spread(jitter: Jitter) -> BackoffOptions {
-    BackoffOptions { base: SECOND, cap: SECOND * 10, jitter }
+    BackoffOptions { base_delay: SECOND, max_delay: SECOND * 10, jitter }
 }
 
 #[test]
 fn waits_double_up_to_the_cap() {
     assert_eq!(waits(spread(Jitter::None), Draw::MIDDLE, 6), [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
-    let capped = BackoffOptions { cap: SECOND * 3, ..spread(Jitter::None) };
+    let capped = BackoffOptions { max_delay: SECOND * 3, ..spread(Jitter::None) };
     assert_eq!(waits(capped, Draw::MIDDLE, 4), [1_000, 2_000, 3_000, 3_000]);
 }
 
 #[test]
 fn a_hundred_doublings_end_at_the_cap_and_nowhere_else() {
-    let capped = BackoffOptions { cap: SECOND * 20, ..spread(Jitter::None) };
+    let capped = BackoffOptions { max_delay: SECOND * 20, ..spread(Jitter::None) };
     assert_eq!(waits(capped, Draw::MIDDLE, 100)[33..], vec![20_000; 67]);
-    let endless = BackoffOptions { cap: Duration::MAX, ..spread(Jitter::Full) };
+    let endless = BackoffOptions { max_delay: Duration::MAX, ..spread(Jitter::Full) };
     assert_eq!(waits(endless, Draw::LOWEST, 100)[99], 0);
 }
 
@@ -58,7 +58,7 @@ fn the_two_profiles_carry_their_numbers() {
     // The bound of the background profile is the cap times the higher factor.
     assert_eq!(waits(BackoffOptions::background(), Draw::HIGHEST, 8)[5..], [48_000, 90_000, 90_000]);
     let (interactive, background) = (RetryOptions::interactive(), RetryOptions::background());
-    assert_eq!((interactive.most_retries, background.most_retries), (5, 5));
+    assert_eq!((interactive.max_retries, background.max_retries), (5, 5));
     assert_eq!((interactive.limits.throttled, interactive.limits.timed_out), (3, 1));
     assert_eq!((interactive.limits.transient, interactive.limits.quota_exhausted), (2, 0));
     let checked = (interactive.check().unwrap(), background.check().unwrap());
@@ -73,22 +73,22 @@ fn the_two_profiles_carry_their_numbers() {
 fn backoffs_that_make_no_sense_cannot_be_built() {
     let refused = |options: BackoffOptions| options.check().unwrap_err().to_string();
     assert_eq!(
-        refused(BackoffOptions { base: Duration::ZERO, ..spread(Jitter::None) }),
-        "base: must be longer than 0s"
+        refused(BackoffOptions { base_delay: Duration::ZERO, ..spread(Jitter::None) }),
+        "base_delay: must be longer than 0s"
     );
     assert_eq!(
-        refused(BackoffOptions { base: SECOND * 11, ..spread(Jitter::None) }),
-        "base: 11s is longer than cap (10s)"
+        refused(BackoffOptions { base_delay: SECOND * 11, ..spread(Jitter::None) }),
+        "base_delay: 11s is longer than max_delay (10s)"
     );
     let (low, high) = (Factor::new("low", 1.5).unwrap(), Factor::ONE);
     assert_eq!(refused(spread(Jitter::Multiplicative { low, high })), "jitter: 1.5 is more than 1");
     assert!(spread(Jitter::Multiplicative { low: high, high }).check().is_ok());
-    let many = RetryOptions { most_retries: 101, ..RetryOptions::interactive() };
-    assert_eq!(many.check().unwrap_err().to_string(), "most_retries: 101 is more than 100");
-    assert!(RetryOptions { most_retries: 100, ..RetryOptions::interactive() }.check().is_ok());
-    let hint = HintOptions { spread_percent: Some(-1.0), ..HintOptions::default() };
-    let refused = RetryOptions { hint, ..RetryOptions::interactive() }.check().unwrap_err();
-    assert_eq!(refused.to_string(), "spread_percent: -1% must be more than 0%");
+    let many = RetryOptions { max_retries: 101, ..RetryOptions::interactive() };
+    assert_eq!(many.check().unwrap_err().to_string(), "max_retries: 101 is more than 100");
+    assert!(RetryOptions { max_retries: 100, ..RetryOptions::interactive() }.check().is_ok());
+    let hint = RetryAfterOptions { jitter_percent: Some(-1.0), ..RetryAfterOptions::default() };
+    let refused = RetryOptions { retry_after: hint, ..RetryOptions::interactive() }.check().unwrap_err();
+    assert_eq!(refused.to_string(), "retry_after_jitter_percent: -1% must be more than 0%");
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 use super::super::{RetryCounters, RetryOptions, RetrySituation, StopReason};
 use super::{free, millis, retries, throttled};
-use crate::chance::Draw;
 use crate::failure::{Failure, FailureKind};
+use crate::random::Draw;
 use std::time::Duration;
 
 #[test]

@@ -2,12 +2,12 @@
 
 use super::super::{RetryOptions, RetrySituation, StopReason};
 use super::{SECOND, answer, at, free, millis, plain, retries, throttled};
-use crate::chance::Draw;
 use crate::credit::{CreditRefusal, RetryBudget, RetryBudgetOptions};
 use crate::deadline::Deadline;
 use crate::failure::{BEDROCK, DRS, Failure, FailureKind, Retryability};
-use crate::invariant::{attempt_fits_deadline, attempts_within_limit, wait_within_bounds};
+use crate::invariant::{attempt_fits_deadline, attempts_within_limit, backoff_within_bounds};
 use crate::pressure::Pressure;
+use crate::random::Draw;
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ fn each_gate_stops_by_its_own_reason_and_fails_over_where_that_can_help() {
 #[test]
 fn a_target_that_named_its_wait_is_waited_for_unless_another_is_ready() {
     let held = |seconds| RetrySituation {
-        held_back: Some(SECOND * seconds),
+        throttled_for: Some(SECOND * seconds),
         pressure: Some(Pressure::High),
         has_other_target: true,
         ..free()
@@ -86,7 +86,7 @@ fn a_target_that_named_its_wait_is_waited_for_unless_another_is_ready() {
         Err((StopReason::AttemptsUsed, true))
     );
     let ready = RetrySituation { other_is_ready: true, ..held(2) };
-    assert_eq!(stop(&failure, &ready), (StopReason::HeldBack, true));
+    assert_eq!(stop(&failure, &ready), (StopReason::Throttled, true));
     // A short pause costs less than starting again elsewhere.
     let short = RetrySituation { other_is_ready: true, ..held(1) };
     assert!(
@@ -259,7 +259,7 @@ fn a_recovery_api_is_tried_six_times_and_a_validation_error_once() {
         let exhausted = retries.exhausted(failure);
         assert_eq!((exhausted.attempts as usize, exhausted.last), (calls, failure));
     }
-    assert_eq!(BEDROCK.classify(408, Some("ModelTimeoutException")).retryability, Retryability::Here);
+    assert_eq!(BEDROCK.classify(408, Some("ModelTimeoutException")).retryability, Retryability::SameTarget);
 }
 
 #[test]
@@ -292,7 +292,7 @@ proptest! {
             let failure = DRS.classify(400, Some(names[kind]));
             let plain_wait = (millis(base) * 2_u32.pow(calls - 1)).min(millis(cap));
             match answer(&retries.decide(&failure, &free(), None, Draw::from_bits(draw)).0) {
-                Ok(wait) => prop_assert_eq!(wait_within_bounds(wait, plain_wait / 2, plain_wait * 3 / 2), Ok(())),
+                Ok(wait) => prop_assert_eq!(backoff_within_bounds(wait, plain_wait / 2, plain_wait * 3 / 2), Ok(())),
                 Err((reason, _)) => {
                     prop_assert_eq!(reason, StopReason::AttemptsUsed);
                     break;

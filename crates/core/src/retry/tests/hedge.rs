@@ -23,7 +23,7 @@ fn slow() -> HedgeSituation {
         pressure: Pressure::Normal,
         has_content: false,
         has_other_target: true,
-        must_save: false,
+        extra_calls_barred: false,
     }
 }
 
@@ -45,7 +45,7 @@ fn each_reason_against_a_hedge_is_named() {
     for (situation, expected) in [
         (HedgeSituation { has_content: true, ..slow() }, HedgeRefusal::HasContent),
         (HedgeSituation { has_other_target: false, ..slow() }, HedgeRefusal::NoOtherTarget),
-        (HedgeSituation { must_save: true, ..slow() }, HedgeRefusal::MustSave),
+        (HedgeSituation { extra_calls_barred: true, ..slow() }, HedgeRefusal::ExtraCallsBarred),
         (HedgeSituation { pressure: Pressure::Slight, ..slow() }, HedgeRefusal::Pressure),
         (HedgeSituation { slow_start: None, ..slow() }, HedgeRefusal::Unmeasured),
     ] {
@@ -95,6 +95,6 @@ fn hedges_add_at_most_a_twentieth_and_draw_on_the_retry_budget() {
 
 #[test]
 fn a_share_that_makes_no_sense_cannot_be_built() {
-    let error = HedgePolicy::new(HedgeOptions { extra_percent: 0.0, ..HedgeOptions::default() }).unwrap_err();
+    let error = HedgePolicy::new(HedgeOptions { percent: 0.0, ..HedgeOptions::default() }).unwrap_err();
     assert_eq!(error.to_string(), "percent: 0% must be more than 0%");
 }

@@ -7,8 +7,8 @@ mod hedge;
 mod values;
 
 use super::{
-    BackoffOptions, HintOptions, Jitter, Retries, RetryDecision, RetryLimits, RetryOptions, RetrySituation,
-    StopReason,
+    BackoffOptions, Jitter, Retries, RetryAfterOptions, RetryDecision, RetryLimits, RetryOptions,
+    RetrySituation, StopReason,
 };
 use crate::deadline::Deadline;
 use crate::failure::{Failure, FailureKind};
@@ -35,18 +35,18 @@ pub(super) fn free() -> RetrySituation {
 }
 
 /// Waits without jitter: base, twice that, and so on.
-pub(super) fn plain(base: Duration, cap: Duration, retries: u32) -> RetryOptions {
+pub(super) fn plain(base_delay: Duration, max_delay: Duration, retries: u32) -> RetryOptions {
     RetryOptions {
-        backoff: BackoffOptions { base, cap, jitter: Jitter::None },
-        most_retries: retries,
+        backoff: BackoffOptions { base_delay, max_delay, jitter: Jitter::None },
+        max_retries: retries,
         limits: RetryLimits {
             throttled: retries,
             timed_out: retries,
             transient: retries,
             quota_exhausted: retries,
         },
-        hint: HintOptions { spread_percent: None, ..HintOptions::default() },
-        least_attempt: Duration::ZERO,
+        retry_after: RetryAfterOptions { jitter_percent: None, ..RetryAfterOptions::default() },
+        min_attempt_time: Duration::ZERO,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Reference values that the tests of other clients pin.
 
 use super::{SECOND, answer, free, millis, plain, retries, throttled};
-use crate::chance::Draw;
 use crate::credit::{BucketOptions, Credit, CreditCosts, RetryBudget, RetryBudgetOptions};
 use crate::failure::{Failure, FailureKind};
+use crate::random::Draw;
 use crate::retry::{RetryDecision, StopReason};
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn two_failures_then_success() {
     let fault = Failure::of(FailureKind::ServerFault);
     let (waits, levels, last) = fail(plain(SECOND, SECOND * 20, 2), &fault, 2, &budget);
     assert_eq!((waits, levels), (vec![Ok(SECOND), Ok(SECOND * 2)], vec![495, 490]));
-    last.unwrap().succeeded();
+    last.unwrap().record_success();
     assert_eq!(budget.bucket_level(), Some(495));
 }
 
@@ -53,7 +53,7 @@ fn no_more_attempts_after_the_third() {
 
 #[test]
 fn no_credit_although_attempts_are_left() {
-    let budget = bucket(5, CreditCosts { usual: 5, throttled: 5, timed_out: 5 });
+    let budget = bucket(5, CreditCosts { standard: 5, throttled: 5, timed_out: 5 });
     let fault = Failure::of(FailureKind::ServerFault);
     let (waits, levels, _) = fail(plain(SECOND, SECOND * 20, 9), &fault, 2, &budget);
     assert_eq!((waits, levels), (vec![Ok(SECOND), Err(StopReason::Budget)], vec![0, 0]));
@@ -65,7 +65,7 @@ fn a_timeout_costs_twice_as_much() {
     let timed_out = Failure::of(FailureKind::TimedOut);
     let (_, levels, last) = fail(plain(SECOND, SECOND * 20, 2), &timed_out, 2, &budget);
     assert_eq!(levels, [90, 80]);
-    last.unwrap().succeeded();
+    last.unwrap().record_success();
     assert_eq!(budget.bucket_level(), Some(90));
 }
 
@@ -120,14 +120,14 @@ fn a_hint_is_believed_from_a_moment_to_five_minutes() {
         (Duration::from_secs(300) + Duration::from_nanos(1), false),
         (Duration::MAX, false),
     ] {
-        assert_eq!(policy.believes(hint), expected, "{hint:?}");
+        assert_eq!(policy.is_plausible_retry_after(hint), expected, "{hint:?}");
     }
 }
 
 #[test]
 fn hints_are_spread_upwards_only() {
     let mut options = plain(millis(50), SECOND * 20, 3);
-    options.hint.spread_percent = Some(10.0);
+    options.retry_after.jitter_percent = Some(10.0);
     let wait = |hint, draw| {
         let (decision, _) = retries(options).decide(&throttled().with_retry_after(hint), &free(), None, draw);
         answer(&decision).unwrap()

@@ -1,10 +1,10 @@
-use crate::tokens::{Calibration, Factors, SampleDecision, TextLanguage};
+use crate::tokens::{Calibration, CalibrationFactors, SampleDecision, TextLanguage};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 const MODEL: &str = "sonnet";
 const JAPANESE: TextLanguage = TextLanguage::Japanese;
-const UNLEARNED: Factors = Factors { best: 1_000, careful: 1_250 };
+const UNCALIBRATED: CalibrationFactors = CalibrationFactors { best: 1_000, p95: 1_250 };
 
 #[test]
 fn nothing_is_concluded_from_fewer_than_twenty_bills() {
@@ -12,11 +12,11 @@ fn nothing_is_concluded_from_fewer_than_twenty_bills() {
     assert_eq!(calibration.accuracy(MODEL, JAPANESE), None);
     for _ in 0..19 {
         assert_eq!(calibration.record(MODEL, JAPANESE, 100, 110), SampleDecision::Kept);
-        assert_eq!(calibration.factors(MODEL, JAPANESE), UNLEARNED);
+        assert_eq!(calibration.factors(MODEL, JAPANESE), UNCALIBRATED);
         assert!(!calibration.accuracy(MODEL, JAPANESE).unwrap().is_calibrated);
     }
     calibration.record(MODEL, JAPANESE, 100, 110);
-    assert_eq!(calibration.factors(MODEL, JAPANESE), Factors { best: 1_100, careful: 1_100 });
+    assert_eq!(calibration.factors(MODEL, JAPANESE), CalibrationFactors { best: 1_100, p95: 1_100 });
     assert!(calibration.accuracy(MODEL, JAPANESE).unwrap().is_calibrated);
 }
 
@@ -32,7 +32,7 @@ fn models_and_languages_are_learned_apart() {
     for (model, language) in
         [(MODEL, TextLanguage::English), (MODEL, TextLanguage::Mixed), ("haiku", JAPANESE), ("x", JAPANESE)]
     {
-        assert_eq!(calibration.factors(model, language), UNLEARNED);
+        assert_eq!(calibration.factors(model, language), UNCALIBRATED);
     }
     let report: Vec<_> =
         calibration.report().map(|(model, language, accuracy)| (model, language, accuracy.samples)).collect();
@@ -40,14 +40,14 @@ fn models_and_languages_are_learned_apart() {
 }
 
 #[test]
-fn what_is_no_measurement_is_not_taken_in() {
+fn invalid_samples_are_rejected() {
     let mut calibration = Calibration::default();
     for (estimated, billed, decision) in [
         (0, 5, SampleDecision::Empty),
         (5, 0, SampleDecision::Empty),
-        (10, 101, SampleDecision::Absurd),
-        (101, 10, SampleDecision::Absurd),
-        (1, u64::MAX, SampleDecision::Absurd),
+        (10, 101, SampleDecision::Outlier),
+        (101, 10, SampleDecision::Outlier),
+        (1, u64::MAX, SampleDecision::Outlier),
         (10, 100, SampleDecision::Kept),
         (100, 10, SampleDecision::Kept),
         (u64::MAX, u64::MAX, SampleDecision::Kept),
@@ -61,7 +61,7 @@ fn what_is_no_measurement_is_not_taken_in() {
 fn names_from_outside_do_not_grow_it_without_bound() {
     let mut calibration = Calibration::default();
     let long = "x".repeat(129);
-    assert_eq!(calibration.record(&long, JAPANESE, 1, 1), SampleDecision::LongName);
+    assert_eq!(calibration.record(&long, JAPANESE, 1, 1), SampleDecision::NameTooLong);
     assert_eq!(calibration.record(&long[1..], JAPANESE, 1, 1), SampleDecision::Kept);
     for number in 1..64 {
         assert_eq!(calibration.record(&format!("m{number}"), JAPANESE, 1, 1), SampleDecision::Kept);
@@ -140,22 +140,22 @@ struct SlowModel {
 }
 
 impl SlowModel {
-    fn factors(&self) -> Factors {
+    fn factors(&self) -> CalibrationFactors {
         let mut ratios: Vec<u32> = self
             .bills
             .iter()
             .map(|(estimated, billed)| u32::try_from((billed * 2_000 + estimated) / (estimated * 2)).unwrap())
             .collect();
         if ratios.len() < 20 {
-            return UNLEARNED;
+            return UNCALIBRATED;
         }
         ratios.sort_unstable();
         let lower = ratios[(ratios.len() - 1) / 2];
         let upper = ratios[ratios.len() / 2];
-        let careful = ratios
+        let p95 = ratios
             .iter()
             .find(|ratio| ratios.iter().filter(|other| other <= ratio).count() * 100 >= ratios.len() * 95);
-        Factors { best: (lower + upper) / 2, careful: *careful.unwrap() }
+        CalibrationFactors { best: (lower + upper) / 2, p95: *p95.unwrap() }
     }
 
     fn record(&mut self, estimated: u64, billed: u64) {

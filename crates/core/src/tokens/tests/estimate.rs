@@ -1,24 +1,24 @@
 use crate::tokens::{
-    Ascii, Calibration, Class, ClassCounts, Estimate, Family, OverheadOptions, PARTS, RequestCounts,
-    TextLanguage, Unit, estimate,
+    AsciiContext, Calibration, CharacterClass, OverheadOptions, PARTS, RequestCounts, TextCounts,
+    TextLanguage, TextUnit, TokenEstimate, TokenizerFamily, estimate,
 };
 use proptest::prelude::*;
 
 const MODEL: &str = "claude-sonnet";
 
-fn of(request: &RequestCounts, calibration: &Calibration) -> Estimate {
+fn of(request: &RequestCounts, calibration: &Calibration) -> TokenEstimate {
     estimate(MODEL, request, OverheadOptions::default(), calibration)
 }
 
 #[test]
-fn families_are_told_by_the_name_of_a_model() {
+fn families_follow_from_the_model_name() {
     for (family, names) in [
         (
-            Family::Claude,
+            TokenizerFamily::Claude,
             &["claude-sonnet-4-5", "anthropic/claude-3-haiku", "Sonnet", "haiku", "opus-4", "CLAUDE-X"][..],
         ),
         (
-            Family::OpenAi,
+            TokenizerFamily::OpenAi,
             &[
                 "gpt-4o",
                 "gpt-4o-mini",
@@ -34,46 +34,52 @@ fn families_are_told_by_the_name_of_a_model() {
             ],
         ),
         (
-            Family::OlderOpenAi,
+            TokenizerFamily::OlderOpenAi,
             &["gpt-4", "gpt-4-32k", "gpt-3.5-turbo", "gpt-35-turbo", "text-embedding-3-small"],
         ),
-        (Family::Generic, &["", "llama-4", "mistral", "foo1", "turbo3", "mo3"]),
+        (TokenizerFamily::Generic, &["", "llama-4", "mistral", "foo1", "turbo3", "mo3"]),
     ] {
         for name in names {
-            assert_eq!(Family::of_model(name), family, "{name}");
+            assert_eq!(TokenizerFamily::of_model(name), family, "{name}");
         }
     }
-    assert_eq!(Family::ALL.map(Family::name), ["claude", "openai", "openai-older", "generic"]);
+    assert_eq!(
+        TokenizerFamily::ALL.map(TokenizerFamily::name),
+        ["claude", "openai", "openai-older", "generic"]
+    );
 }
 
 #[test]
 fn the_unknown_family_has_the_heaviest_weight_of_all() {
-    for unit in Unit::all() {
-        let known = [Family::Claude, Family::OpenAi, Family::OlderOpenAi].map(|family| family.weight(unit));
-        assert_eq!(Some(Family::Generic.weight(unit)), known.into_iter().max());
+    for unit in TextUnit::all() {
+        let known = [TokenizerFamily::Claude, TokenizerFamily::OpenAi, TokenizerFamily::OlderOpenAi]
+            .map(|family| family.weight(unit));
+        assert_eq!(Some(TokenizerFamily::Generic.weight(unit)), known.into_iter().max());
         assert!(known.into_iter().all(|weight| weight <= 4_000), "{unit:?} weighs more than its bytes");
     }
 }
 
 #[test]
 fn what_weighs_something_is_never_estimated_at_nothing() {
-    for family in Family::ALL {
+    for family in TokenizerFamily::ALL {
         for text in
             ["a", "1", "!", "漢", "か", "カ", "ｶ", "。", "é", "я", "α", "한", "ส", "★", "😭", "☀", "\n"]
         {
-            assert!(family.tokens(&ClassCounts::of(text)) >= 1, "{text:?} {family:?}");
+            assert!(family.tokens(&TextCounts::of(text)) >= 1, "{text:?} {family:?}");
         }
-        assert_eq!(family.tokens(&ClassCounts::of("")), 0);
+        assert_eq!(family.tokens(&TextCounts::of("")), 0);
     }
 }
 
 #[test]
 fn tokens_are_the_sum_of_weights_rounded_up() {
-    let weight = |unit| u64::from(Family::Claude.weight(unit));
-    let expected = 2 * weight(Unit::Kanji) + 3 * weight(Unit::Hiragana) + weight(Unit::Word(Ascii::Prose));
+    let weight = |unit| u64::from(TokenizerFamily::Claude.weight(unit));
+    let expected = 2 * weight(TextUnit::Kanji)
+        + 3 * weight(TextUnit::Hiragana)
+        + weight(TextUnit::Word(AsciiContext::Prose));
     assert_eq!(
-        Family::Claude.tokens(&ClassCounts::of("漫画です。 ok")),
-        (expected - weight(Unit::Hiragana) + weight(Unit::JapaneseMark)).div_ceil(1_000)
+        TokenizerFamily::Claude.tokens(&TextCounts::of("漫画です。 ok")),
+        (expected - weight(TextUnit::Hiragana) + weight(TextUnit::JapaneseMark)).div_ceil(1_000)
     );
 }
 
@@ -82,11 +88,11 @@ fn overhead_is_per_request_and_per_message_and_the_bound_keeps_a_reserve() {
     assert_eq!(OverheadOptions::default(), OverheadOptions { request: 3, message: 4, reserve: 300 });
     let text = "Where is my parcel?";
     let request =
-        RequestCounts { history: ClassCounts::of(text), messages: 3, ..RequestCounts::of_message(text) };
+        RequestCounts { history: TextCounts::of(text), messages: 3, ..RequestCounts::of_message(text) };
     let estimate = of(&request, &Calibration::default());
     assert_eq!(estimate.overhead, 3 + 3 * 4);
     assert_eq!(estimate.best, estimate.uncalibrated + 15);
-    assert_eq!(estimate.careful, (estimate.uncalibrated * 1_250).div_ceil(1_000) + 15);
+    assert_eq!(estimate.p95, (estimate.uncalibrated * 1_250).div_ceil(1_000) + 15);
     assert_eq!(estimate.upper, 2 * 19 + 3 * 4 + 300);
     let large = OverheadOptions { request: 500, message: 0, reserve: 300 };
     let empty = super::super::estimate(MODEL, &RequestCounts::default(), large, &Calibration::default());
@@ -96,23 +102,23 @@ fn overhead_is_per_request_and_per_message_and_the_bound_keeps_a_reserve() {
 #[test]
 fn parts_and_classes_are_told_apart() {
     let request = RequestCounts {
-        system: ClassCounts::of("Answer kindly."),
-        history: ClassCounts::of("漫画"),
-        retrieval: ClassCounts::of("{\"a\":[1]}"),
-        message: ClassCounts::of("https://example.com 😭 한"),
+        system: TextCounts::of("Answer kindly."),
+        history: TextCounts::of("漫画"),
+        retrieval: TextCounts::of("{\"a\":[1]}"),
+        message: TextCounts::of("https://example.com 😭 한"),
         messages: 3,
     };
     let estimate = of(&request, &Calibration::default());
     assert_eq!(PARTS, ["system", "history", "retrieval", "message"]);
     let expected = [request.system, request.history, request.retrieval, request.message]
-        .map(|part| Family::Claude.tokens(&part));
+        .map(|part| TokenizerFamily::Claude.tokens(&part));
     assert_eq!(estimate.parts, expected);
     assert!(estimate.parts.iter().all(|tokens| *tokens > 0));
-    let kana = Class::Kana as usize;
+    let kana = CharacterClass::Kana as usize;
     for (place, tokens) in estimate.classes.into_iter().enumerate() {
         assert_eq!(tokens == 0, place == kana, "{place}");
     }
-    assert_eq!(estimate.classes[Class::Kanji as usize], expected[1]);
+    assert_eq!(estimate.classes[CharacterClass::Kanji as usize], expected[1]);
 }
 
 #[test]
@@ -142,12 +148,12 @@ fn what_was_learned_moves_the_best_number_but_never_above_the_bound() {
     let request = RequestCounts::of_message(&"漫画です。".repeat(100));
     let learned = of(&request, &calibration);
     assert_eq!(learned.best, (learned.uncalibrated * 1_500).div_ceil(1_000) + 7);
-    assert_eq!(learned.careful, (learned.uncalibrated * 1_800).div_ceil(1_000) + 7);
+    assert_eq!(learned.p95, (learned.uncalibrated * 1_800).div_ceil(1_000) + 7);
     for _ in 0..1_000 {
         calibration.record(MODEL, TextLanguage::Japanese, 100, 1_000);
     }
     let bounded = of(&request, &calibration);
-    assert_eq!((bounded.best, bounded.careful), (bounded.upper, bounded.upper));
+    assert_eq!((bounded.best, bounded.p95), (bounded.upper, bounded.upper));
 }
 
 proptest! {
@@ -155,7 +161,7 @@ proptest! {
     fn numbers_are_in_order_for_any_text(text in any::<String>(), model in prop::sample::select(vec!["claude", "gpt-4o", "gpt-4", "x"])) {
         let request = RequestCounts::of_message(&text);
         let estimate = estimate(model, &request, OverheadOptions::default(), &Calibration::default());
-        prop_assert!(estimate.best <= estimate.careful && estimate.careful <= estimate.upper);
+        prop_assert!(estimate.best <= estimate.p95 && estimate.p95 <= estimate.upper);
         prop_assert_eq!(estimate.parts, [0, 0, 0, estimate.uncalibrated]);
         let classes: u64 = estimate.classes.iter().sum();
         prop_assert!(classes >= estimate.uncalibrated && classes < estimate.uncalibrated + 7);

@@ -2,7 +2,9 @@
 
 use super::at;
 use crate::invariant::units_within_capacity;
-use crate::waiting::{AcquireDecision, Grant, PollDecision, Ticket, WaitingBucket, WaitingSettings};
+use crate::waiting::{
+    Grant, Ticket, WaitingAcquireDecision, WaitingBucket, WaitingPollDecision, WaitingSettings,
+};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use std::time::Duration;
@@ -73,14 +75,14 @@ impl Ticking {
         self.balance = self.balance.min(self.interval * self.capacity);
     }
 
-    fn acquire(&mut self, units: u64, give_up_at: u64) -> AcquireDecision {
+    fn acquire(&mut self, units: u64, give_up_at: u64) -> WaitingAcquireDecision {
         if units > self.capacity {
-            return AcquireDecision::TooLarge;
+            return WaitingAcquireDecision::TooLarge;
         }
         if units == 0 || (self.line.is_empty() && self.available() >= units) {
             self.balance -= units * self.interval;
             self.consumed += units;
-            return AcquireDecision::Granted(Grant { units });
+            return WaitingAcquireDecision::Granted(Grant { units });
         }
         let mut later = self.clone();
         later.line.push((self.tickets, units));
@@ -88,26 +90,26 @@ impl Ticking {
             later.pass(1);
         }
         if later.now > give_up_at {
-            return AcquireDecision::Refused { would_wait_until: at(later.now) };
+            return WaitingAcquireDecision::Refused { would_wait_until: at(later.now) };
         }
         self.line.push((self.tickets, units));
         self.tickets += 1;
-        AcquireDecision::Wait { ticket: Ticket(self.tickets - 1), until: at(later.now) }
+        WaitingAcquireDecision::Wait { ticket: Ticket(self.tickets - 1), until: at(later.now) }
     }
 
-    fn poll(&mut self, Ticket(ticket): Ticket) -> PollDecision {
+    fn poll(&mut self, Ticket(ticket): Ticket) -> WaitingPollDecision {
         if let Some(place) = self.served.iter().position(|served| served.0 == ticket) {
-            return PollDecision::Ready(Grant { units: self.served.remove(place).1 });
+            return WaitingPollDecision::Ready(Grant { units: self.served.remove(place).1 });
         }
         let Some(place) = self.line.iter().position(|waiter| waiter.0 == ticket) else {
-            return PollDecision::Unknown;
+            return WaitingPollDecision::Unknown;
         };
         let mut later = self.clone();
         later.line.truncate(place + 1);
         while !later.line.is_empty() {
             later.pass(1);
         }
-        PollDecision::Wait { until: at(later.now) }
+        WaitingPollDecision::Wait { until: at(later.now) }
     }
 
     fn cancel(&mut self, Ticket(ticket): Ticket) {
@@ -149,22 +151,22 @@ proptest! {
                     let decision = bucket.acquire(now, units, at(give_up_at));
                     prop_assert_eq!(&decision, &model.acquire(units, give_up_at));
                     match decision {
-                        AcquireDecision::Granted(grant) => grants.push(grant),
-                        AcquireDecision::Wait { ticket, .. } => tickets.push(ticket),
-                        AcquireDecision::Refused { .. } | AcquireDecision::TooLarge => {}
+                        WaitingAcquireDecision::Granted(grant) => grants.push(grant),
+                        WaitingAcquireDecision::Wait { ticket, .. } => tickets.push(ticket),
+                        WaitingAcquireDecision::Refused { .. } | WaitingAcquireDecision::TooLarge => {}
                     }
                 }
                 Step::Poll(choice) if !tickets.is_empty() => {
                     let ticket = tickets[choice % tickets.len()];
                     let decision = bucket.poll(ticket, now);
                     prop_assert_eq!(&decision, &model.poll(ticket));
-                    if let PollDecision::Ready(grant) = decision {
+                    if let WaitingPollDecision::Ready(grant) = decision {
                         grants.push(grant);
                     }
                 }
                 Step::Cancel(choice) if !tickets.is_empty() => {
                     let ticket = tickets[choice % tickets.len()];
-                    let known = model.clone().poll(ticket) != PollDecision::Unknown;
+                    let known = model.clone().poll(ticket) != WaitingPollDecision::Unknown;
                     model.cancel(ticket);
                     prop_assert_eq!(bucket.cancel(ticket, now), known);
                 }
@@ -179,8 +181,8 @@ proptest! {
             prop_assert_eq!(bucket.available(now), model.available());
             prop_assert_eq!(units_within_capacity(bucket.available(now), capacity), Ok(()));
             prop_assert!(bucket.balance <= bucket.settings.full());
-            prop_assert_eq!(bucket.queued, bucket.line.iter().map(|waiter| waiter.weight).sum::<u64>());
-            prop_assert!(bucket.line.front().is_none_or(|first| first.weight > bucket.balance));
+            prop_assert_eq!(bucket.queued, bucket.queue.iter().map(|waiter| waiter.weight).sum::<u64>());
+            prop_assert!(bucket.queue.front().is_none_or(|first| first.weight > bucket.balance));
         }
         bucket.advance(at(model.now));
         prop_assert_eq!(bucket.consumed(), model.consumed);

@@ -1,10 +1,11 @@
 //! The guarantees of the bucket, each as one property over arbitrary use.
 
 use super::at;
-use crate::invariant::consumed_is_granted;
+use crate::invariant::consumed_matches_granted;
 use crate::time::Timestamp;
 use crate::waiting::{
-    AcquireDecision, Grant, PollDecision, Ticket, WaitingBucket, WaitingBuckets, WaitingSettings,
+    Grant, Ticket, WaitingAcquireDecision, WaitingBucket, WaitingBuckets, WaitingPollDecision,
+    WaitingSettings,
 };
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -43,13 +44,15 @@ impl Diary {
             }
             now += pause;
             match bucket.acquire(at(now), units, at(now + PATIENCE)) {
-                AcquireDecision::Granted(grant) => {
+                WaitingAcquireDecision::Granted(grant) => {
                     diary.overtaken |= units > 0 && !waiting.is_empty();
                     diary.taken.push((now, units));
                     held.push((now, grant));
                 }
-                AcquireDecision::Wait { ticket, until } => waiting.push((ticket, until, fate % 4 == 0)),
-                AcquireDecision::Refused { .. } | AcquireDecision::TooLarge => {}
+                WaitingAcquireDecision::Wait { ticket, until } => {
+                    waiting.push((ticket, until, fate % 4 == 0))
+                }
+                WaitingAcquireDecision::Refused { .. } | WaitingAcquireDecision::TooLarge => {}
             }
             if fate % 5 == 0
                 && let Some((_, grant)) = held.pop()
@@ -66,7 +69,7 @@ impl Diary {
         for moment in now..=now + PATIENCE {
             let _spent = diary.look(bucket, &mut waiting, moment);
         }
-        assert!(waiting.is_empty(), "everybody who was let in line is served within its limit");
+        assert!(waiting.is_empty(), "every queued waiter is served within its deadline");
         diary
     }
 
@@ -78,17 +81,17 @@ impl Diary {
     ) -> Vec<Grant> {
         let mut grants = vec![];
         waiting.retain(|&(ticket, promised, _)| match bucket.poll(ticket, at(moment)) {
-            PollDecision::Ready(grant) => {
+            WaitingPollDecision::Ready(grant) => {
                 self.taken.push((moment, grant.units()));
                 self.served.push(ticket);
                 grants.push(grant);
                 false
             }
-            PollDecision::Wait { until } => {
+            WaitingPollDecision::Wait { until } => {
                 assert!(at(moment) < until && until <= promised, "a turn moves up, never back");
                 true
             }
-            PollDecision::Unknown => panic!("a ticket in line is known"),
+            WaitingPollDecision::Unknown => panic!("a ticket in line is known"),
         });
         grants
     }
@@ -108,7 +111,7 @@ proptest! {
         let mut bucket = WaitingBucket::new(settings(interval, capacity), at(0));
         let diary = Diary::of(&mut bucket, &asks);
         let [taken, given_back] = [&diary.taken, &diary.given_back].map(|entries| within(entries, 0, u64::MAX));
-        prop_assert_eq!(consumed_is_granted(bucket.consumed(), taken, given_back), Ok(()));
+        prop_assert_eq!(consumed_matches_granted(bucket.consumed(), taken, given_back), Ok(()));
         for &(from, _) in &diary.taken {
             for &(to, _) in diary.taken.iter().filter(|(moment, _)| *moment >= from) {
                 let allowed = capacity + (to - from) / interval + within(&diary.given_back, from, to);
@@ -118,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn the_line_is_served_in_its_order_and_by_its_promises(
+    fn the_queue_is_served_in_order_at_the_promised_times(
         interval in 1_u64..30,
         capacity in 1_u64..6,
         asks in vec((0_u64..80, 0_u64..7, any::<u8>()), 1..25),
@@ -138,8 +141,8 @@ proptest! {
         for (now, units, refunded) in asks {
             latest = latest.max(now);
             match bucket.acquire(at(now), units, at(now + PATIENCE)) {
-                AcquireDecision::Granted(grant) if refunded => bucket.refund(grant, at(now / 2)),
-                AcquireDecision::Wait { ticket, .. } => tickets.push(ticket),
+                WaitingAcquireDecision::Granted(grant) if refunded => bucket.refund(grant, at(now / 2)),
+                WaitingAcquireDecision::Wait { ticket, .. } => tickets.push(ticket),
                 _ => {}
             }
             if refunded && let Some(ticket) = tickets.pop() {

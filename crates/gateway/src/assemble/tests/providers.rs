@@ -1,13 +1,13 @@
 //! Connectors to every provider, built from settings.
 
 use crate::runtime::TokioRuntime;
-use crate::simulated::{SimulatedModel, simulated};
-use crate::target::{Surroundings, TargetError, Targets};
-use seawall_config::{Input, Settings, load};
+use crate::simulated_target::{SimulatedModel, simulated_target};
+use crate::target::{TargetEnvironment, TargetError, Targets};
+use seawall_config::{Settings, SettingsInput, load};
 use seawall_core::time::UtcTime;
-use seawall_model::calls::CallEnd;
+use seawall_model::call_log::CallEnd;
 use seawall_model::engine::{Engine, ModelOptions, Pace};
-use seawall_provider::{Answer, Call, Target, TargetDialect};
+use seawall_provider::{Call, Target, TargetDialect, UpstreamResponse};
 use std::future::poll_fn;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,11 +18,11 @@ fn settings(target: &str) -> Settings {
         "[models.haiku]\nfree = true\n[models.\"amazon.nova-pro-v1:0\"]\nfree = true\n\
          [targets.sonnet]\n{target}"
     );
-    load(&Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16))).unwrap().settings
+    load(&SettingsInput::from_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16))).unwrap().settings
 }
 
-fn around(simulated: Option<SimulatedModel>) -> Surroundings {
-    Surroundings { cores: 1, runtime: TokioRuntime::new(), simulated }
+fn environment(simulated: Option<SimulatedModel>) -> TargetEnvironment {
+    TargetEnvironment { cores: 1, runtime: TokioRuntime::new(), simulated }
 }
 
 fn model() -> SimulatedModel {
@@ -31,8 +31,8 @@ fn model() -> SimulatedModel {
 }
 
 /// The target `sonnet` of these settings, or why it cannot be built.
-fn opened(settings: &Settings, around: &Surroundings) -> Result<Arc<dyn Target>, TargetError> {
-    let (targets, wrong) = Targets::default().of(settings, around);
+fn opened(settings: &Settings, environment: &TargetEnvironment) -> Result<Arc<dyn Target>, TargetError> {
+    let (targets, wrong) = Targets::default().rebuild(settings, environment);
     match wrong.into_iter().find(|(name, _)| name == "sonnet") {
         Some((_, error)) => Err(error),
         None => Ok(targets.get("sonnet").unwrap().upstream()),
@@ -40,24 +40,24 @@ fn opened(settings: &Settings, around: &Surroundings) -> Result<Arc<dyn Target>,
 }
 
 fn dialect(target: &str) -> Result<TargetDialect, String> {
-    let opened = opened(&settings(target), &around(Some(model())));
+    let opened = opened(&settings(target), &environment(Some(model())));
     opened.map(|target| target.dialect()).map_err(|error| error.to_string())
 }
 
 #[test]
 fn every_provider_is_asked_in_its_dialect() {
-    let bedrock = "provider = \"bedrock\"\nregion = \"eu-west-1\"\nurl = \"http://127.0.0.1:9\"\n";
+    let bedrock = "provider = \"bedrock\"\nregion = \"eu-west-1\"\nbase_url = \"http://127.0.0.1:9\"\n";
     for (target, expected) in [
         (
-            "provider = \"anthropic\"\nurl = \"http://127.0.0.1:9\"\nmodel = \"haiku\"".to_owned(),
+            "provider = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\nmodel = \"haiku\"".to_owned(),
             TargetDialect::AnthropicMessages,
         ),
         (
-            "provider = \"openai\"\nurl = \"http://localhost:11434/v1\"\nmodel = \"haiku\"".to_owned(),
+            "provider = \"openai\"\nbase_url = \"http://localhost:11434/v1\"\nmodel = \"haiku\"".to_owned(),
             TargetDialect::OpenAiChat,
         ),
         (
-            format!("{bedrock}role = \"arn:aws:iam::1:role/r\"\nexternal_id = \"x\""),
+            format!("{bedrock}role_arn = \"arn:aws:iam::1:role/r\"\nexternal_id = \"x\""),
             TargetDialect::BedrockInvoke,
         ),
         (format!("{bedrock}model = \"amazon.nova-pro-v1:0\""), TargetDialect::BedrockConverse),
@@ -68,17 +68,17 @@ fn every_provider_is_asked_in_its_dialect() {
 }
 
 #[test]
-fn what_is_missing_or_makes_no_sense_is_told_at_the_start() {
-    let bedrock = "provider = \"bedrock\"\nurl = \"http://127.0.0.1:9\"\n";
+fn missing_or_invalid_settings_are_refused_at_startup() {
+    let bedrock = "provider = \"bedrock\"\nbase_url = \"http://127.0.0.1:9\"\n";
     for (target, problem) in [
-        (format!("{bedrock}region = \"eu west\""), "region: \"eu west\" is no name of a region"),
+        (format!("{bedrock}region = \"eu west\""), "region: \"eu west\" is not a valid region name"),
         (
-            format!("{bedrock}region = \"eu-west-1\"\nrole = \"harbour\""),
-            "role: \"harbour\" is no ARN of a role",
+            format!("{bedrock}region = \"eu-west-1\"\nrole_arn = \"harbour\""),
+            "role_arn: \"harbour\" is not the ARN of a role",
         ),
         (
             format!("{bedrock}region = \"eu-west-1\"\nexternal_id = \"x\""),
-            "external_id: is said when a role is taken on, and none is named",
+            "external_id: requires role_arn: it is sent when the role is assumed",
         ),
     ] {
         assert_eq!(dialect(&target), Err(problem.to_owned()), "{target}");
@@ -86,16 +86,17 @@ fn what_is_missing_or_makes_no_sense_is_told_at_the_start() {
 }
 
 #[test]
-fn only_a_server_of_ones_own_may_want_no_key() {
+fn only_self_hosted_servers_may_need_no_key() {
     // Parsed settings are refused earlier for this; settings that a program builds are not.
     for provider in ["anthropic", "openai"] {
-        let mut settings = settings(&format!("provider = \"{provider}\"\nurl = \"http://127.0.0.1:9\""));
-        assert!(opened(&settings, &around(None)).is_ok());
+        let mut settings = settings(&format!("provider = \"{provider}\"\nbase_url = \"http://127.0.0.1:9\""));
+        assert!(opened(&settings, &environment(None)).is_ok());
         let vendor = format!("api.{provider}.com");
         for url in [None, Some(format!("https://{vendor}")), Some(format!("http://{vendor}:80/v1"))] {
-            settings.targets.get_mut("sonnet").unwrap().url.clone_from(&url);
-            let refusal = opened(&settings, &around(None)).err().unwrap().to_string();
-            let expected = format!("{vendor} needs a key: write key = \"env:NAME\" or key = \"file:PATH\"");
+            settings.targets.get_mut("sonnet").unwrap().base_url.clone_from(&url);
+            let refusal = opened(&settings, &environment(None)).err().unwrap().to_string();
+            let expected =
+                format!("{vendor} requires api_key: write api_key = \"env:NAME\" or api_key = \"file:PATH\"");
             assert_eq!(refusal, expected, "{url:?}");
         }
     }
@@ -106,7 +107,8 @@ async fn an_address_with_a_path_and_no_key_leads_to_a_server_of_ones_own() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/ollama/v1", listener.local_addr().unwrap());
     let target =
-        opened(&settings(&format!("provider = \"openai\"\nurl = \"{url}\"")), &around(None)).unwrap();
+        opened(&settings(&format!("provider = \"openai\"\nbase_url = \"{url}\"")), &environment(None))
+            .unwrap();
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut heard = vec![0; 4_096];
@@ -115,7 +117,7 @@ async fn an_address_with_a_path_and_no_key_leads_to_a_server_of_ones_own() {
         String::from_utf8_lossy(&heard[..length]).into_owned()
     };
     let (heard, answer) = tokio::join!(server, target.call(Call::new("{}".into(), false)));
-    assert!(matches!(answer, Ok(Answer::Whole { body, .. }) if body == "{}"));
+    assert!(matches!(answer, Ok(UpstreamResponse::Unstreamed { body, .. }) if body == "{}"));
     assert!(heard.starts_with("POST /ollama/v1/chat/completions HTTP/1.1\r\n"), "{heard}");
     assert!(!heard.contains("authorization"), "{heard}");
 }
@@ -124,7 +126,7 @@ async fn an_address_with_a_path_and_no_key_leads_to_a_server_of_ones_own() {
 async fn a_simulated_model_is_asked_without_a_socket_and_keeps_one_bill() {
     let model = model();
     let whole =
-        opened(&settings("provider = \"simulated\"\nmodel = \"haiku\""), &around(Some(model.clone())));
+        opened(&settings("provider = \"simulated\"\nmodel = \"haiku\""), &environment(Some(model.clone())));
     let body = |stream| {
         let text = format!(
             r#"{{"model":"haiku","max_tokens":9,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}]}}"#
@@ -132,14 +134,16 @@ async fn a_simulated_model_is_asked_without_a_socket_and_keeps_one_bill() {
         Call::new(text.into(), stream)
     };
     let answer = whole.unwrap().call(body(false)).await;
-    assert!(matches!(answer, Ok(Answer::Whole { .. })));
+    assert!(matches!(answer, Ok(UpstreamResponse::Unstreamed { .. })));
     for dialect in [TargetDialect::AnthropicMessages, TargetDialect::OpenAiChat] {
-        let target = simulated(&model, dialect, "haiku");
-        let Ok(Answer::Stream(mut frames)) = target.call(body(true)).await else { panic!("a stream") };
+        let target = simulated_target(&model, dialect, "haiku");
+        let Ok(UpstreamResponse::Stream(mut frames)) = target.call(body(true)).await else {
+            panic!("a stream")
+        };
         assert!(matches!(poll_fn(|context| frames.poll_frame(context)).await, Some(Ok(_))));
     }
     let calls = model.meter().calls();
-    let ends: Vec<_> = calls.iter().map(|call| (call.call, call.end)).collect();
+    let ends: Vec<_> = calls.iter().map(|call| (call.operation, call.end)).collect();
     let expected = [
         ("messages", CallEnd::Complete),
         ("messages", CallEnd::CallerGone),

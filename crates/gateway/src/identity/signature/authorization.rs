@@ -17,24 +17,24 @@ pub(super) struct Authorization<'a> {
 
 impl<'a> Authorization<'a> {
     /// Parses the header. Clients differ in blanks and order; each part must occur exactly once.
-    pub(super) fn read(text: &'a str) -> Result<Self, SignatureRefusal> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, SignatureRefusal> {
         let (mut credential, mut signed_headers, mut signature) = (None, None, None);
         for part in text.split(',') {
-            let (name, value) = part.trim_matches(' ').split_once('=').ok_or(SignatureRefusal::Shape)?;
+            let (name, value) = part.trim_matches(' ').split_once('=').ok_or(SignatureRefusal::Malformed)?;
             let place = match name {
                 "Credential" => &mut credential,
                 "SignedHeaders" => &mut signed_headers,
                 "Signature" => &mut signature,
-                _ => return Err(SignatureRefusal::Shape),
+                _ => return Err(SignatureRefusal::Malformed),
             };
             if place.replace(value).is_some() {
-                return Err(SignatureRefusal::Shape);
+                return Err(SignatureRefusal::Malformed);
             }
         }
         let (Some(credential), Some(signed_headers), Some(signature)) =
             (credential, signed_headers, signature)
         else {
-            return Err(SignatureRefusal::Shape);
+            return Err(SignatureRefusal::Malformed);
         };
         let mut parts = credential.split('/');
         let mut next = || parts.next().ok_or(SignatureRefusal::Scope);
@@ -54,15 +54,15 @@ fn is_region(text: &str) -> bool {
 
 /// The date of a request, as text and as a time.
 pub(super) fn signing_time(headers: &HeaderMap) -> Result<(&str, UtcTime), SignatureRefusal> {
-    let unreadable = SignatureRefusal::DateUnreadable;
+    let unreadable = SignatureRefusal::DateMalformed;
     let mut dates = headers.get_all(DATE).iter();
     let (Some(date), None) = (dates.next(), dates.next()) else { return Err(unreadable) };
     let date = date.to_str().map_err(|_| unreadable)?;
-    Ok((date, moment(date).ok_or(unreadable)?))
+    Ok((date, parse_time(date).ok_or(unreadable)?))
 }
 
 /// Parses the format `20261115T120000Z` only.
-fn moment(text: &str) -> Option<UtcTime> {
+fn parse_time(text: &str) -> Option<UtcTime> {
     let signs = text.as_bytes();
     if signs.len() != 16 || signs[8] != b'T' || signs[15] != b'Z' {
         return None;
@@ -83,7 +83,7 @@ fn moment(text: &str) -> Option<UtcTime> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Authorization, SignatureRefusal, moment};
+    use super::{Authorization, SignatureRefusal, parse_time};
     use proptest::prelude::{prop_assert_eq, proptest};
     use seawall_core::time::UtcTime;
     use std::time::Duration;
@@ -104,7 +104,7 @@ mod tests {
             format!("{CREDENTIAL},SignedHeaders=host;x-amz-date,Signature=00"),
             format!("Signature=00,  {CREDENTIAL} ,SignedHeaders=host;x-amz-date"),
         ] {
-            assert_eq!(Authorization::read(&text), Ok(expected));
+            assert_eq!(Authorization::parse(&text), Ok(expected));
         }
     }
 
@@ -121,7 +121,7 @@ mod tests {
             format!("{CREDENTIAL}, SignedHeaders=host, Signature=00,"),
             format!("{CREDENTIAL}, signedheaders=host, Signature=00"),
         ] {
-            assert_eq!(Authorization::read(&text), Err(SignatureRefusal::Shape), "{text}");
+            assert_eq!(Authorization::parse(&text), Err(SignatureRefusal::Malformed), "{text}");
         }
     }
 
@@ -139,20 +139,20 @@ mod tests {
             &format!("ID/20261115/{long}/bedrock/aws4_request"),
         ] {
             let text = format!("Credential={scope}, SignedHeaders=host, Signature=00");
-            assert_eq!(Authorization::read(&text), Err(SignatureRefusal::Scope), "{scope}");
+            assert_eq!(Authorization::parse(&text), Err(SignatureRefusal::Scope), "{scope}");
         }
         let longest =
             format!("Credential=ID/1/{}/bedrock/aws4_request,SignedHeaders=,Signature=", &long[1..]);
-        assert!(Authorization::read(&longest).is_ok());
+        assert!(Authorization::parse(&longest).is_ok());
     }
 
     #[test]
     fn a_date_is_read_in_one_spelling() {
         let noon = UtcTime::from_civil(2024, 2, 29) + Duration::from_secs(43_200 + 34 * 60 + 56);
-        assert_eq!(moment("20240229T123456Z"), Some(noon));
-        assert_eq!(moment("19700101T000000Z"), Some(UtcTime::from_nanos(0)));
+        assert_eq!(parse_time("20240229T123456Z"), Some(noon));
+        assert_eq!(parse_time("19700101T000000Z"), Some(UtcTime::from_nanos(0)));
         assert_eq!(
-            moment("20240229T235959Z"),
+            parse_time("20240229T235959Z"),
             Some(UtcTime::from_civil(2024, 2, 29) + Duration::from_secs(86_399))
         );
         for wrong in [
@@ -175,15 +175,15 @@ mod tests {
             "20240101T+00000Z",
             "2024010\u{661}T00000Z",
         ] {
-            assert_eq!(moment(wrong), None, "{wrong}");
+            assert_eq!(parse_time(wrong), None, "{wrong}");
         }
     }
 
     proptest! {
         #[test]
         fn any_text_is_answered(text: String) {
-            prop_assert_eq!(moment(&text), None);
-            prop_assert_eq!(Authorization::read(&text), Err(SignatureRefusal::Shape));
+            prop_assert_eq!(parse_time(&text), None);
+            prop_assert_eq!(Authorization::parse(&text), Err(SignatureRefusal::Malformed));
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn request(
     for name in signed_headers.split(';') {
         // Sorted and unique, as every client writes them, so that a set of headers has exactly one list.
         if name <= before || name.bytes().any(|sign| sign.is_ascii_uppercase()) {
-            return Err(SignatureRefusal::HeadersWrong);
+            return Err(SignatureRefusal::HeaderListInvalid);
         }
         before = name;
         has_host |= ["host", AUTHORITY].contains(&name);
@@ -35,7 +35,7 @@ pub(super) fn request(
         let _ = writeln!(text, "{name}:{value}");
     }
     if !has_host || !has_date || !all_signed(request.headers, signed_headers) {
-        return Err(SignatureRefusal::HeadersMissing);
+        return Err(SignatureRefusal::HeadersUnsigned);
     }
     let _ = write!(text, "\n{signed_headers}\n{payload}");
     Ok(text)
@@ -57,25 +57,25 @@ fn host(request: &SignedRequest<'_>) -> Result<String, SignatureRefusal> {
     if request.headers.contains_key("host") {
         let host = header(request.headers, "host")?;
         // With two hosts, one could be signed and the other used.
-        return if host.contains(',') { Err(SignatureRefusal::HeadersWrong) } else { Ok(host) };
+        return if host.contains(',') { Err(SignatureRefusal::HeaderListInvalid) } else { Ok(host) };
     }
     authority(request)
 }
 
 fn authority(request: &SignedRequest<'_>) -> Result<String, SignatureRefusal> {
-    request.uri.authority().map(ToString::to_string).ok_or(SignatureRefusal::HeadersWrong)
+    request.uri.authority().map(ToString::to_string).ok_or(SignatureRefusal::HeaderListInvalid)
 }
 
 /// All values of a header, trimmed, with single blanks, joined by commas.
 fn header(headers: &HeaderMap, name: &str) -> Result<String, SignatureRefusal> {
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| SignatureRefusal::HeadersWrong)?;
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| SignatureRefusal::HeaderListInvalid)?;
     let mut all = Vec::new();
     for value in headers.get_all(name) {
-        let value = std::str::from_utf8(value.as_bytes()).map_err(|_| SignatureRefusal::HeaderUnreadable)?;
+        let value = std::str::from_utf8(value.as_bytes()).map_err(|_| SignatureRefusal::HeaderMalformed)?;
         all.push(value.split([' ', '\t']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "));
     }
     if all.is_empty() {
-        return Err(SignatureRefusal::HeadersWrong);
+        return Err(SignatureRefusal::HeaderListInvalid);
     }
     Ok(all.join(","))
 }
@@ -83,11 +83,12 @@ fn header(headers: &HeaderMap, name: &str) -> Result<String, SignatureRefusal> {
 /// The path as received, encoded once more.
 fn path(path: &str) -> Result<String, SignatureRefusal> {
     let path = if path.is_empty() { "/" } else { path };
-    let mut segments = path.strip_prefix('/').ok_or(SignatureRefusal::Path)?.split('/').peekable();
+    let mut segments =
+        path.strip_prefix('/').ok_or(SignatureRefusal::PathNotCanonical)?.split('/').peekable();
     while let Some(segment) = segments.next() {
         // Only the last segment may be empty: then the path ends in a slash.
         if matches!(segment, "." | "..") || (segment.is_empty() && segments.peek().is_some()) {
-            return Err(SignatureRefusal::Path);
+            return Err(SignatureRefusal::PathNotCanonical);
         }
     }
     let mut text = String::with_capacity(path.len() + 16);
@@ -103,14 +104,14 @@ fn query(query: &str) -> String {
         .split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (encoded_anew(name), encoded_anew(value)))
+        .map(|(name, value)| (reencode(name), reencode(value)))
         .collect();
     pairs.sort();
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
 /// The text in the canonical encoding, however the client encoded it.
-fn encoded_anew(text: &str) -> String {
+fn reencode(text: &str) -> String {
     let digit = |sign: u8| char::from(sign).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut encoded = String::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -157,7 +158,7 @@ mod tests {
             assert_eq!(path(came).as_deref(), Ok(signed));
         }
         for other in ["/..", "/a/../b", "/./a", "/a/.", "//", "//a", "/a//b", "*", "a"] {
-            assert_eq!(path(other), Err(SignatureRefusal::Path), "{other}");
+            assert_eq!(path(other), Err(SignatureRefusal::PathNotCanonical), "{other}");
         }
     }
 
@@ -217,12 +218,12 @@ mod tests {
             Ok("GET\n/\n\n:authority:h:1\nx-amz-date:d\n\n:authority;x-amz-date\nhash")
         );
         let both: [(&str, &[u8]); 2] = [("host", b"h:1"), ("x-amz-date", b"d")];
-        assert_eq!(canonical("/", &both, ":authority;x-amz-date"), Err(SignatureRefusal::HeadersWrong));
+        assert_eq!(canonical("/", &both, ":authority;x-amz-date"), Err(SignatureRefusal::HeaderListInvalid));
         assert_eq!(canonical("http://other/", &both, "host;x-amz-date"), expected);
         let none = canonical("/", &[("x-amz-date", b"d")], "host;x-amz-date");
-        assert_eq!(none, Err(SignatureRefusal::HeadersWrong));
+        assert_eq!(none, Err(SignatureRefusal::HeaderListInvalid));
         let two: [(&str, &[u8]); 3] = [("host", b"a"), ("host", b"b"), ("x-amz-date", b"d")];
-        assert_eq!(canonical("/", &two, "host;x-amz-date"), Err(SignatureRefusal::HeadersWrong));
+        assert_eq!(canonical("/", &two, "host;x-amz-date"), Err(SignatureRefusal::HeaderListInvalid));
     }
 
     #[test]
@@ -231,18 +232,18 @@ mod tests {
         let headers: [(&str, &[u8]); 4] =
             [("host", b"h"), ("x-amz-date", b"d"), ("a", b"1"), ("odd", b"\xff")];
         for (list, refusal) in [
-            ("", No::HeadersWrong),
-            ("host", No::HeadersMissing),
-            ("x-amz-date", No::HeadersMissing),
-            ("a", No::HeadersMissing),
-            ("x-amz-date;host", No::HeadersWrong),
-            ("host;host;x-amz-date", No::HeadersWrong),
-            ("Host;x-amz-date", No::HeadersWrong),
-            ("a;;host;x-amz-date", No::HeadersWrong),
-            ("host;x-amz-date;", No::HeadersWrong),
-            ("b;host;x-amz-date", No::HeadersWrong),
-            ("a b;host;x-amz-date", No::HeadersWrong),
-            ("host;odd;x-amz-date", No::HeaderUnreadable),
+            ("", No::HeaderListInvalid),
+            ("host", No::HeadersUnsigned),
+            ("x-amz-date", No::HeadersUnsigned),
+            ("a", No::HeadersUnsigned),
+            ("x-amz-date;host", No::HeaderListInvalid),
+            ("host;host;x-amz-date", No::HeaderListInvalid),
+            ("Host;x-amz-date", No::HeaderListInvalid),
+            ("a;;host;x-amz-date", No::HeaderListInvalid),
+            ("host;x-amz-date;", No::HeaderListInvalid),
+            ("b;host;x-amz-date", No::HeaderListInvalid),
+            ("a b;host;x-amz-date", No::HeaderListInvalid),
+            ("host;odd;x-amz-date", No::HeaderMalformed),
         ] {
             assert_eq!(canonical("/", &headers, list), Err(refusal), "{list}");
         }

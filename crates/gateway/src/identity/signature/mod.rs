@@ -17,10 +17,10 @@ mod canonical;
 #[cfg(test)]
 mod tests;
 
-use super::encoding::{base32, base64url, hex, read_hex};
-use super::hash::{code, code_key, credential, same, sha256};
-use super::refusal::{CLOCK, NOT_VALID, UNREADABLE, refusals};
-use super::{Identity, Origin};
+use super::encoding::{base32, base64url, decode_hex, hex};
+use super::hash::{constant_time_eq, hash_credential, hmac_key, hmac_sha256, sha256};
+use super::refusal::{CLOCK_SKEW, INVALID_CREDENTIAL, MALFORMED_CREDENTIAL, refusals};
+use super::{Identity, IdentityOrigin};
 use authorization::{Authorization, signing_time};
 use aws_lc_rs::hmac;
 use hyper::header::{HeaderMap, HeaderValue};
@@ -35,10 +35,10 @@ pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const SERVICE: &str = "bedrock";
 const ID_PREFIX: &str = "SWAK";
 const ID_LENGTH: usize = 20;
-const SHORTEST_SECRET: usize = 32;
+const MIN_SECRET: usize = 32;
 
 /// Maximum clock skew of a request, in either direction.
-const LARGEST_SKEW: Duration = Duration::from_secs(5 * 60);
+const MAX_SKEW: Duration = Duration::from_secs(5 * 60);
 
 const DATE: &str = "x-amz-date";
 const PAYLOAD_HASH: &str = "x-amz-content-sha256";
@@ -76,33 +76,33 @@ refusals! {
     /// Why a signature was refused.
     pub enum SignatureRefusal {
         /// The header does not have its three parts, each once.
-        Shape = "signature_shape", UNREADABLE;
+        Malformed = "signature_malformed", MALFORMED_CREDENTIAL;
         /// The access key id does not have the format of ours.
-        KeyShape = "signature_key_shape", NOT_VALID;
+        KeyIdMalformed = "signature_key_id_malformed", INVALID_CREDENTIAL;
         /// The scope names another service, no region, or lacks its terminator.
-        Scope = "signature_scope", NOT_VALID;
+        Scope = "signature_scope", INVALID_CREDENTIAL;
         /// The scope is of another day than the request.
-        ScopeDay = "signature_scope_day", NOT_VALID;
+        ScopeDateMismatch = "signature_scope_date_mismatch", INVALID_CREDENTIAL;
         /// `host`, `x-amz-date` or another header that the service acts on is not signed.
-        HeadersMissing = "signature_headers_missing", NOT_VALID;
+        HeadersUnsigned = "signature_headers_unsigned", INVALID_CREDENTIAL;
         /// The list of signed headers is unsorted, or names a header twice or one that is absent.
-        HeadersWrong = "signature_headers_wrong", NOT_VALID;
+        HeaderListInvalid = "signature_header_list_invalid", INVALID_CREDENTIAL;
         /// A signed header is not text.
-        HeaderUnreadable = "signature_header_unreadable", UNREADABLE;
+        HeaderMalformed = "signature_header_malformed", MALFORMED_CREDENTIAL;
         /// The date is missing, repeated or invalid.
-        DateUnreadable = "signature_date_unreadable", UNREADABLE;
+        DateMalformed = "signature_date_malformed", MALFORMED_CREDENTIAL;
         /// The date is more than five minutes from ours.
-        DateFar = "signature_date_far", CLOCK;
+        ClockSkew = "signature_clock_skew", CLOCK_SKEW;
         /// There is a session token; we issue none.
-        Session = "signature_session", NOT_VALID;
+        SessionToken = "signature_session_token", INVALID_CREDENTIAL;
         /// The client did not sign the body.
-        PayloadUnsigned = "signature_payload_unsigned", NOT_VALID;
+        PayloadUnsigned = "signature_payload_unsigned", INVALID_CREDENTIAL;
         /// The body does not match its signed hash.
-        PayloadChanged = "signature_payload_changed", NOT_VALID;
+        PayloadMismatch = "signature_payload_mismatch", INVALID_CREDENTIAL;
         /// The path contains `.`, `..` or an empty segment, and so resolves to another path.
-        Path = "signature_path", NOT_VALID;
+        PathNotCanonical = "signature_path_not_canonical", INVALID_CREDENTIAL;
         /// The signature does not match.
-        Wrong = "signature_wrong", NOT_VALID;
+        Mismatch = "signature_mismatch", INVALID_CREDENTIAL;
     }
 }
 
@@ -120,20 +120,17 @@ impl std::fmt::Debug for Signatures {
 impl Signatures {
     /// A verifier under this master secret, from which every access key can be derived.
     pub fn new(master: &[u8]) -> Result<Self, SettingError> {
-        if master.len() < SHORTEST_SECRET {
-            return Err(SettingError::new(
-                "master secret",
-                format!("must have at least {SHORTEST_SECRET} bytes"),
-            ));
+        if master.len() < MIN_SECRET {
+            return Err(SettingError::new("master secret", format!("must have at least {MIN_SECRET} bytes")));
         }
-        Ok(Self { master: code_key(master) })
+        Ok(Self { master: hmac_key(master) })
     }
 
     /// Creates a key pair from these random bytes, which must come from the operating system.
     #[must_use]
     pub fn create(&self, random: &[u8; 10]) -> AccessKey {
         let id = format!("{ID_PREFIX}{}", base32(random).to_ascii_uppercase());
-        AccessKey { secret: self.secret_of(&id), id }
+        AccessKey { secret: self.derive_secret(&id), id }
     }
 
     /// The claimed identity, verified as far as that is possible before the body is complete. If the client states the
@@ -162,7 +159,7 @@ impl Signatures {
         let hash = hex(body_hash);
         // A client that states another hash has sent another body, or does not want it covered.
         if stated_hash(request.headers)?.is_some_and(|stated| stated != hash) {
-            return Err(SignatureRefusal::PayloadChanged);
+            return Err(SignatureRefusal::PayloadMismatch);
         }
         self.check(request, Some(&hash), now)
     }
@@ -175,57 +172,57 @@ impl Signatures {
     ) -> Result<Identity, SignatureRefusal> {
         use SignatureRefusal as No;
         let Authorization { id, day, region, signed_headers, signature, .. } =
-            Authorization::read(request.authorization)?;
-        if !is_ours(id) {
-            return Err(No::KeyShape);
+            Authorization::parse(request.authorization)?;
+        if !is_our_key_id(id) {
+            return Err(No::KeyIdMalformed);
         }
-        let signature = read_hex(signature).ok_or(No::Shape)?;
+        let signature = decode_hex(signature).ok_or(No::Malformed)?;
         if request.headers.contains_key(SESSION) {
-            return Err(No::Session);
+            return Err(No::SessionToken);
         }
         let (date, moment) = signing_time(request.headers)?;
         if date.get(..8) != Some(day) {
-            return Err(No::ScopeDay);
+            return Err(No::ScopeDateMismatch);
         }
-        if moment.since(now).max(now.since(moment)) > LARGEST_SKEW {
-            return Err(No::DateFar);
+        if moment.since(now).max(now.since(moment)) > MAX_SKEW {
+            return Err(No::ClockSkew);
         }
         let canonical = canonical::request(request, signed_headers, payload.unwrap_or_default())?;
         let identity =
-            Identity { credential: credential_of_access_key(id), origin: Origin::Signature, expires: None };
+            Identity { credential: hash_access_key(id), origin: IdentityOrigin::Signature, expires: None };
         if payload.is_none() {
             return Ok(identity);
         }
         let scope = format!("{day}/{region}/{SERVICE}/aws4_request");
         let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex(&sha256(canonical.as_bytes())));
-        let right = signature_of(&self.secret_of(id), [day, region, SERVICE], &to_sign);
-        if !same(&right, &signature) {
-            return Err(No::Wrong);
+        let right = sign(&self.derive_secret(id), [day, region, SERVICE], &to_sign);
+        if !constant_time_eq(&right, &signature) {
+            return Err(No::Mismatch);
         }
         Ok(identity)
     }
 
-    fn secret_of(&self, id: &str) -> String {
-        base64url(&code(&self.master, id.as_bytes()))
+    fn derive_secret(&self, id: &str) -> String {
+        base64url(&hmac_sha256(&self.master, id.as_bytes()))
     }
 }
 
 /// The digest under which the directory stores an access key.
 #[must_use]
-pub fn credential_of_access_key(id: &str) -> [u8; 32] {
-    credential("signature", &[id])
+pub fn hash_access_key(id: &str) -> [u8; 32] {
+    hash_credential("signature", &[id])
 }
 
 /// The chain of HMACs from a secret to a signature: one per part of the scope, and the last over the string to sign.
-fn signature_of(secret: &str, scope: [&str; 3], to_sign: &str) -> [u8; 32] {
-    let mut key = code_key(format!("AWS4{secret}").as_bytes());
+fn sign(secret: &str, scope: [&str; 3], to_sign: &str) -> [u8; 32] {
+    let mut key = hmac_key(format!("AWS4{secret}").as_bytes());
     for part in scope.into_iter().chain(["aws4_request"]) {
-        key = code_key(&code(&key, part.as_bytes()));
+        key = hmac_key(&hmac_sha256(&key, part.as_bytes()));
     }
-    code(&key, to_sign.as_bytes())
+    hmac_sha256(&key, to_sign.as_bytes())
 }
 
-fn is_ours(id: &str) -> bool {
+fn is_our_key_id(id: &str) -> bool {
     let name = id.strip_prefix(ID_PREFIX);
     id.len() == ID_LENGTH
         && name.is_some_and(|name| name.bytes().all(|sign| matches!(sign, b'A'..=b'Z' | b'2'..=b'7')))
@@ -237,9 +234,9 @@ fn stated_hash(headers: &HeaderMap) -> Result<Option<&str>, SignatureRefusal> {
     match (stated.next(), stated.next()) {
         (None, _) => Ok(None),
         (Some(stated), None) => {
-            let digits = std::str::from_utf8(stated).ok().filter(|digits| read_hex(digits).is_some());
+            let digits = std::str::from_utf8(stated).ok().filter(|digits| decode_hex(digits).is_some());
             digits.map(Some).ok_or(SignatureRefusal::PayloadUnsigned)
         }
-        (Some(_), Some(_)) => Err(SignatureRefusal::PayloadChanged),
+        (Some(_), Some(_)) => Err(SignatureRefusal::PayloadMismatch),
     }
 }

@@ -1,10 +1,10 @@
 use super::{
-    AccessKey, LARGEST_SKEW, SignatureRefusal, Signatures, SignedRequest, canonical,
-    credential_of_access_key, signature_of, signing_time,
+    AccessKey, MAX_SKEW, SignatureRefusal, Signatures, SignedRequest, canonical, hash_access_key, sign,
+    signing_time,
 };
 use crate::identity::encoding::hex;
 use crate::identity::hash::sha256;
-use crate::identity::{Identity, Origin};
+use crate::identity::{Identity, IdentityOrigin};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use proptest::prelude::{prop_assert, proptest};
@@ -83,7 +83,7 @@ fn first(client: &str) -> Recorded {
 #[test]
 fn requests_that_real_clients_signed_are_theirs() {
     let expected =
-        Identity { credential: credential_of_access_key(ID), origin: Origin::Signature, expires: None };
+        Identity { credential: hash_access_key(ID), origin: IdentityOrigin::Signature, expires: None };
     for (client, times) in [("python", 4), ("node", 3), ("node over HTTP/2", 1)] {
         assert_eq!(RECORDED.iter().filter(|recorded| recorded.client == client).count(), times);
     }
@@ -105,16 +105,16 @@ fn a_stated_hash_lets_a_wrong_signature_be_refused_without_the_body() {
     };
     let mut stated = 0;
     for recorded in RECORDED.iter() {
-        assert_eq!(inspect(recorded).map(|identity| identity.credential), Ok(credential_of_access_key(ID)));
+        assert_eq!(inspect(recorded).map(|identity| identity.credential), Ok(hash_access_key(ID)));
         let mut forged = recorded.clone();
         let last = forged.headers["authorization"].to_str().unwrap().to_owned();
         let other = if last.ends_with('0') { "1" } else { "0" };
         forged.set("authorization", &format!("{}{other}", &last[..last.len() - 1]));
         let states = recorded.headers.contains_key("x-amz-content-sha256");
         stated += usize::from(states);
-        let expected = if states { Err(SignatureRefusal::Wrong) } else { Ok(()) };
+        let expected = if states { Err(SignatureRefusal::Mismatch) } else { Ok(()) };
         assert_eq!(inspect(&forged).map(drop), expected, "{}", recorded.client);
-        assert_eq!(forged.verify(), Err(SignatureRefusal::Wrong));
+        assert_eq!(forged.verify(), Err(SignatureRefusal::Mismatch));
     }
     assert!((1..RECORDED.len()).contains(&stated), "there are clients of both kinds: {stated}");
 }
@@ -126,8 +126,8 @@ fn a_key_is_derived_and_not_kept() {
     random[9] = 31;
     let key = signatures.create(&random);
     assert_eq!(key.id, "SWAKAAAAAAAAAAAAAAA7");
-    assert_eq!(signatures.secret_of(ID), "zN5WSdzNhhz1Oa_LIBOS7-nJ-PNbY55j5PseNFvN0dw");
-    assert_eq!(key, AccessKey { secret: signatures.secret_of(&key.id), id: key.id.clone() });
+    assert_eq!(signatures.derive_secret(ID), "zN5WSdzNhhz1Oa_LIBOS7-nJ-PNbY55j5PseNFvN0dw");
+    assert_eq!(key, AccessKey { secret: signatures.derive_secret(&key.id), id: key.id.clone() });
     assert_eq!(
         format!("{key:?} {signatures:?}"),
         "AccessKey { id: \"SWAKAAAAAAAAAAAAAAA7\", .. } Signatures"
@@ -143,13 +143,13 @@ fn a_date_may_be_five_minutes_off_and_no_more() {
     assert_eq!(request.headers["x-amz-date"], "20261116T023601Z");
     let signed = UtcTime::from_civil(2026, 11, 16) + Duration::from_secs((2 * 60 + 36) * 60 + 1);
     let nano = Duration::from_nanos(1);
-    assert_eq!(LARGEST_SKEW, Duration::from_secs(300));
-    assert!(request.verify_at(signed + LARGEST_SKEW).is_ok());
-    assert_eq!(request.verify_at(signed + LARGEST_SKEW + nano), Err(SignatureRefusal::DateFar));
+    assert_eq!(MAX_SKEW, Duration::from_secs(300));
+    assert!(request.verify_at(signed + MAX_SKEW).is_ok());
+    assert_eq!(request.verify_at(signed + MAX_SKEW + nano), Err(SignatureRefusal::ClockSkew));
     let before =
         |skew: Duration| UtcTime::from_nanos(signed.as_nanos() - u64::try_from(skew.as_nanos()).unwrap());
-    assert!(request.verify_at(before(LARGEST_SKEW)).is_ok());
-    assert_eq!(request.verify_at(before(LARGEST_SKEW + nano)), Err(SignatureRefusal::DateFar));
+    assert!(request.verify_at(before(MAX_SKEW)).is_ok());
+    assert_eq!(request.verify_at(before(MAX_SKEW + nano)), Err(SignatureRefusal::ClockSkew));
 }
 
 /// A change to a valid request, and the refusal it must cause.
@@ -159,48 +159,48 @@ type Change = (fn(&mut Recorded), SignatureRefusal);
 fn each_change_is_refused_for_its_reason() {
     use SignatureRefusal as No;
     let changes: [Change; 22] = [
-        (|it| it.body.push(b' '), No::PayloadChanged),
+        (|it| it.body.push(b' '), No::PayloadMismatch),
         (|it| it.set("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), No::PayloadUnsigned),
         (|it| it.set("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), No::PayloadUnsigned),
-        (|it| it.set("x-amz-content-sha256", &"0".repeat(64)), No::PayloadChanged),
+        (|it| it.set("x-amz-content-sha256", &"0".repeat(64)), No::PayloadMismatch),
         (
             |it| {
                 it.headers.append("x-amz-content-sha256", HeaderValue::from_static(""));
             },
-            No::PayloadChanged,
+            No::PayloadMismatch,
         ),
-        (|it| it.method = Method::PUT, No::Wrong),
-        (|it| it.uri = "/model/other/converse".parse().unwrap(), No::Wrong),
-        (|it| it.uri = format!("{}?a=b", it.uri).parse().unwrap(), No::Wrong),
-        (|it| it.uri = format!("/x/..{}", it.uri).parse().unwrap(), No::Path),
-        (|it| it.set("content-type", "text/plain"), No::Wrong),
-        (|it| it.set("host", "elsewhere"), No::Wrong),
+        (|it| it.method = Method::PUT, No::Mismatch),
+        (|it| it.uri = "/model/other/converse".parse().unwrap(), No::Mismatch),
+        (|it| it.uri = format!("{}?a=b", it.uri).parse().unwrap(), No::Mismatch),
+        (|it| it.uri = format!("/x/..{}", it.uri).parse().unwrap(), No::PathNotCanonical),
+        (|it| it.set("content-type", "text/plain"), No::Mismatch),
+        (|it| it.set("host", "elsewhere"), No::Mismatch),
         (
             |it| {
                 it.headers.remove("amz-sdk-request");
             },
-            No::HeadersWrong,
+            No::HeaderListInvalid,
         ),
-        (|it| it.set("x-amz-date", "20261116T023603Z"), No::Wrong),
-        (|it| it.set("x-amz-date", "20261117T023602Z"), No::ScopeDay),
-        (|it| it.set("x-amz-date", "2026-11-16T02:36:02Z"), No::DateUnreadable),
+        (|it| it.set("x-amz-date", "20261116T023603Z"), No::Mismatch),
+        (|it| it.set("x-amz-date", "20261117T023602Z"), No::ScopeDateMismatch),
+        (|it| it.set("x-amz-date", "2026-11-16T02:36:02Z"), No::DateMalformed),
         (
             |it| {
                 it.headers.remove("x-amz-date");
             },
-            No::DateUnreadable,
+            No::DateMalformed,
         ),
         (
             |it| {
                 it.headers.append("x-amz-date", HeaderValue::from_static("20261116T023602Z"));
             },
-            No::DateUnreadable,
+            No::DateMalformed,
         ),
-        (|it| it.set("x-amz-security-token", "session"), No::Session),
-        (|it| it.replace("authorization", "us-west-2", "us-west-1"), No::Wrong),
+        (|it| it.set("x-amz-security-token", "session"), No::SessionToken),
+        (|it| it.replace("authorization", "us-west-2", "us-west-1"), No::Mismatch),
         (|it| it.replace("authorization", "/bedrock/", "/s3/"), No::Scope),
-        (|it| it.replace("authorization", "MNOP", "MNOQ"), No::Wrong),
-        (|it| it.replace("authorization", "host;", ""), No::HeadersMissing),
+        (|it| it.replace("authorization", "MNOP", "MNOQ"), No::Mismatch),
+        (|it| it.replace("authorization", "host;", ""), No::HeadersUnsigned),
     ];
     for (place, (change, refusal)) in changes.into_iter().enumerate() {
         let mut request = first("node");
@@ -213,16 +213,16 @@ fn each_change_is_refused_for_its_reason() {
 fn an_id_or_a_signature_of_another_shape_is_refused() {
     use SignatureRefusal as No;
     for (from, to, refusal) in [
-        ("SWAKABCDEFGHIJKLMNOP", "AKIAABCDEFGHIJKLMNOP", No::KeyShape),
-        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNO", No::KeyShape),
-        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNOPA", No::KeyShape),
-        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNO1", No::KeyShape),
-        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNOp", No::KeyShape),
-        ("SWAKABCDEFGHIJKLMNOP", "", No::KeyShape),
-        ("Signature=", "Signature=0", No::Shape),
-        ("Signature=d", "Signature=D", No::Shape),
-        ("Signature=d", "Signature=", No::Shape),
-        ("Signature=d", "Signature=e", No::Wrong),
+        ("SWAKABCDEFGHIJKLMNOP", "AKIAABCDEFGHIJKLMNOP", No::KeyIdMalformed),
+        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNO", No::KeyIdMalformed),
+        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNOPA", No::KeyIdMalformed),
+        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNO1", No::KeyIdMalformed),
+        ("SWAKABCDEFGHIJKLMNOP", "SWAKABCDEFGHIJKLMNOp", No::KeyIdMalformed),
+        ("SWAKABCDEFGHIJKLMNOP", "", No::KeyIdMalformed),
+        ("Signature=", "Signature=0", No::Malformed),
+        ("Signature=d", "Signature=D", No::Malformed),
+        ("Signature=d", "Signature=", No::Malformed),
+        ("Signature=d", "Signature=e", No::Mismatch),
     ] {
         let mut request = first("python");
         assert!(request.headers["authorization"].to_str().unwrap().contains(from), "{from}");
@@ -300,7 +300,7 @@ fn published_requests_have_their_published_signatures() {
             canonical::request(&request, &names.join(";"), &hex(&sha256(body.as_bytes()))).unwrap();
         let hash = hex(&sha256(canonical.as_bytes()));
         let to_sign = format!("AWS4-HMAC-SHA256\n{date}\n20150830/us-east-1/service/aws4_request\n{hash}");
-        let signature = signature_of(secret, ["20150830", "us-east-1", "service"], &to_sign);
+        let signature = sign(secret, ["20150830", "us-east-1", "service"], &to_sign);
         assert_eq!(hex(&signature), *published, "{canonical}");
     }
 }

@@ -1,16 +1,16 @@
 //! Issuers whose tokens are accepted, and their terms.
 
-use super::key::{Algorithm, Key};
+use super::key::{TokenAlgorithm, VerificationKey};
 use super::key_ring::KeyRing;
-use super::parts::is_fit;
+use super::parsed_token::is_valid_name;
 use seawall_core::setting::SettingError;
 use std::sync::Arc;
 use std::time::Duration;
 
-const SHORTEST_SECRET: usize = 32;
-const LONGEST_LEEWAY: Duration = Duration::from_secs(5 * 60);
-const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3_600);
-const SHORTEST_AGE: Duration = Duration::from_secs(10);
+const MIN_SECRET: usize = 32;
+const MAX_LEEWAY: Duration = Duration::from_secs(5 * 60);
+const MAX_GRACE: Duration = Duration::from_secs(24 * 3_600);
+const MIN_KEY_AGE: Duration = Duration::from_secs(10);
 
 /// An issuer, as described in settings.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct IssuerOptions {
     /// The accepted `aud` claims: our names.
     pub audiences: Vec<String>,
     /// The accepted algorithms. HS256 excludes all others and needs a secret.
-    pub algorithms: Vec<Algorithm>,
+    pub algorithms: Vec<TokenAlgorithm>,
     /// The secret shared with the issuer, for HS256 only.
     pub secret: Option<Vec<u8>>,
     /// Tolerated clock skew.
@@ -28,7 +28,7 @@ pub struct IssuerOptions {
     /// How long a key stays valid after the issuer removed it from its list.
     pub grace: Duration,
     /// Maximum age of its key list before it is fetched again.
-    pub oldest_keys: Duration,
+    pub max_key_age: Duration,
 }
 
 impl std::fmt::Debug for IssuerOptions {
@@ -45,24 +45,24 @@ impl IssuerOptions {
         Self {
             name: name.into(),
             audiences: vec![audience.into()],
-            algorithms: vec![Algorithm::Rs256, Algorithm::Es256],
+            algorithms: vec![TokenAlgorithm::Rs256, TokenAlgorithm::Es256],
             secret: None,
             leeway: Duration::ZERO,
             grace: Duration::from_secs(60),
-            oldest_keys: Duration::from_secs(300),
+            max_key_age: Duration::from_secs(300),
         }
     }
 
     /// An issuer with a shared secret.
     #[must_use]
     pub fn with_secret(name: impl Into<String>, audience: impl Into<String>, secret: Vec<u8>) -> Self {
-        Self { algorithms: vec![Algorithm::Hs256], secret: Some(secret), ..Self::new(name, audience) }
+        Self { algorithms: vec![TokenAlgorithm::Hs256], secret: Some(secret), ..Self::new(name, audience) }
     }
 
     /// Validates the options.
-    pub fn check(self) -> Result<Issuer, SettingError> {
+    pub fn check(self) -> Result<TokenIssuer, SettingError> {
         let wrong = |setting, problem: &str| Err(SettingError::new(setting, problem));
-        if !is_fit(&self.name) {
+        if !is_valid_name(&self.name) {
             return wrong("issuer name", "must have 1 to 512 bytes and no control characters");
         }
         if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
@@ -71,53 +71,53 @@ impl IssuerOptions {
         if self.algorithms.is_empty() {
             return wrong("issuer algorithms", "must name at least one");
         }
-        let takes_secret = self.algorithms.contains(&Algorithm::Hs256);
+        let takes_secret = self.algorithms.contains(&TokenAlgorithm::Hs256);
         // With both kinds, a public key could be tried as a secret (algorithm confusion).
-        if takes_secret && self.algorithms.iter().any(|algorithm| *algorithm != Algorithm::Hs256) {
-            return wrong("issuer algorithms", "HS256 cannot stand beside others");
+        if takes_secret && self.algorithms.iter().any(|algorithm| *algorithm != TokenAlgorithm::Hs256) {
+            return wrong("issuer algorithms", "HS256 cannot be combined with other algorithms");
         }
         if takes_secret != self.secret.is_some() {
-            return wrong("issuer secret", "must be there with HS256, and only then");
+            return wrong("issuer secret", "is required with HS256, and only then allowed");
         }
-        if self.secret.as_ref().is_some_and(|secret| secret.len() < SHORTEST_SECRET) {
+        if self.secret.as_ref().is_some_and(|secret| secret.len() < MIN_SECRET) {
             return wrong("issuer secret", "must have at least 32 bytes");
         }
-        if self.leeway > LONGEST_LEEWAY {
+        if self.leeway > MAX_LEEWAY {
             return wrong("issuer leeway", "must not be longer than 5 minutes");
         }
-        if self.grace > LONGEST_GRACE {
+        if self.grace > MAX_GRACE {
             return wrong("issuer grace", "must not be longer than a day");
         }
-        if self.oldest_keys < SHORTEST_AGE {
-            return wrong("issuer oldest_keys", "must not be shorter than 10 seconds");
+        if self.max_key_age < MIN_KEY_AGE {
+            return wrong("issuer max_key_age", "must not be shorter than 10 seconds");
         }
-        let Self { name, audiences, algorithms, secret, leeway, grace, oldest_keys } = self;
+        let Self { name, audiences, algorithms, secret, leeway, grace, max_key_age } = self;
         let keys = match secret {
-            Some(secret) => Keys::Secret(Arc::new(Key::secret(&secret))),
-            None => Keys::Public(Arc::new(KeyRing::new(grace, oldest_keys))),
+            Some(secret) => VerificationKeys::Secret(Arc::new(VerificationKey::secret(&secret))),
+            None => VerificationKeys::Public(Arc::new(KeyRing::new(grace, max_key_age))),
         };
-        Ok(Issuer { name, audiences, algorithms, leeway, keys })
+        Ok(TokenIssuer { name, audiences, algorithms, leeway, keys })
     }
 }
 
 /// An issuer whose tokens are accepted.
 #[derive(Debug)]
-pub struct Issuer {
+pub struct TokenIssuer {
     pub(super) name: String,
     pub(super) audiences: Vec<String>,
-    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) algorithms: Vec<TokenAlgorithm>,
     pub(super) leeway: Duration,
-    pub(super) keys: Keys,
+    pub(super) keys: VerificationKeys,
 }
 
 /// The source of an issuer's keys.
 #[derive(Debug)]
-pub(super) enum Keys {
+pub(super) enum VerificationKeys {
     Public(Arc<KeyRing>),
-    Secret(Arc<Key>),
+    Secret(Arc<VerificationKey>),
 }
 
-impl Issuer {
+impl TokenIssuer {
     /// The `iss` claim of its tokens.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -128,8 +128,8 @@ impl Issuer {
     #[must_use]
     pub const fn ring(&self) -> Option<&Arc<KeyRing>> {
         match &self.keys {
-            Keys::Public(ring) => Some(ring),
-            Keys::Secret(_) => None,
+            VerificationKeys::Public(ring) => Some(ring),
+            VerificationKeys::Secret(_) => None,
         }
     }
 }

@@ -11,28 +11,28 @@
 //! result.
 
 use super::TokenRefusal;
-use super::key::{Algorithm, Key};
-use super::key_set::{KeySet, KeySetError};
+use super::key::{TokenAlgorithm, VerificationKey};
+use super::key_set::{JsonWebKeySet, KeySetError};
 use seawall_core::time::Timestamp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Minimum interval from the start of one fetch to the start of the next.
-pub(super) const FLOOR: Duration = Duration::from_secs(10);
+pub(super) const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The first interval while no fetch has brought a list yet.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum number of keys in their grace period. An issuer that rotates more keys in that time loses the oldest early.
-const MOST_ENDING: usize = 256;
+const MAX_EXPIRING: usize = 256;
 
 /// The keys of one issuer.
 pub struct KeyRing {
     /// The listed keys, then those in their grace period; the latter have an expiry.
-    keys: RwLock<Vec<Arc<Key>>>,
-    fetching: Mutex<Fetching>,
+    keys: RwLock<Vec<Arc<VerificationKey>>>,
+    fetching: Mutex<FetchState>,
     grace: Duration,
-    oldest: Duration,
+    max_age: Duration,
 }
 
 impl std::fmt::Debug for KeyRing {
@@ -43,23 +43,23 @@ impl std::fmt::Debug for KeyRing {
 }
 
 #[derive(Debug, Default)]
-struct Fetching {
-    under_way: bool,
-    began: Option<Timestamp>,
+struct FetchState {
+    in_progress: bool,
+    started: Option<Timestamp>,
     /// When the current list arrived.
-    came: Option<Timestamp>,
+    fetched: Option<Timestamp>,
     /// Fetches started before the first list arrived.
-    tries: u32,
+    attempts: u32,
 }
 
-impl Fetching {
+impl FetchState {
     /// The minimum interval from the start of the last fetch to the start of the next.
-    fn pause(&self) -> Duration {
-        if self.came.is_some() {
-            return FLOOR;
+    fn min_interval(&self) -> Duration {
+        if self.fetched.is_some() {
+            return MIN_FETCH_INTERVAL;
         }
-        let doubled = 2_u32.saturating_pow(self.tries.saturating_sub(1));
-        FIRST_PAUSE.saturating_mul(doubled).min(FLOOR)
+        let doubled = 2_u32.saturating_pow(self.attempts.saturating_sub(1));
+        FIRST_RETRY_DELAY.saturating_mul(doubled).min(MIN_FETCH_INTERVAL)
     }
 }
 
@@ -69,17 +69,17 @@ pub enum RefreshDecision {
     /// Fetch them, and report the result to the permit.
     Fetch(RefreshPermit),
     /// A fetch is in flight. It is worth waiting for it and checking again.
-    UnderWay,
+    InProgress,
     /// The last fetch was too recent.
     TooSoon,
     /// No fetch is needed.
-    Known,
+    NotNeeded,
 }
 
 impl KeyRing {
-    /// An empty ring. A removed key stays valid for `grace`; a list is fetched again when its age is `oldest`.
-    pub(super) fn new(grace: Duration, oldest: Duration) -> Self {
-        Self { keys: RwLock::default(), fetching: Mutex::default(), grace, oldest }
+    /// An empty ring. A removed key stays valid for `grace`; a list is fetched again when its age is `max_age`.
+    pub(super) fn new(grace: Duration, max_age: Duration) -> Self {
+        Self { keys: RwLock::default(), fetching: Mutex::default(), grace, max_age }
     }
 
     /// The keys that may have signed a token with this key name and algorithm: the listed one, and those of the same
@@ -87,55 +87,55 @@ impl KeyRing {
     pub(super) fn find(
         &self,
         name: Option<&str>,
-        algorithm: Algorithm,
+        algorithm: TokenAlgorithm,
         now: Timestamp,
-    ) -> Result<Vec<Arc<Key>>, TokenRefusal> {
+    ) -> Result<Vec<Arc<VerificationKey>>, TokenRefusal> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let fits = |key: &&Arc<Key>| {
-            key.algorithm() == algorithm && key.works_at(now) && (name.is_none() || key.name() == name)
+        let fits = |key: &&Arc<VerificationKey>| {
+            key.algorithm() == algorithm && key.is_valid_at(now) && (name.is_none() || key.name() == name)
         };
-        let found: Vec<Arc<Key>> = keys.iter().filter(fits).map(Arc::clone).collect();
+        let found: Vec<Arc<VerificationKey>> = keys.iter().filter(fits).map(Arc::clone).collect();
         if found.is_empty() {
             return Err(TokenRefusal::KeyUnknown);
         }
         if found.iter().filter(|key| key.is_listed()).count() > 1 {
-            return Err(TokenRefusal::KeyUnnamed);
+            return Err(TokenRefusal::KeyIdMissing);
         }
         Ok(found)
     }
 
     /// Whether to fetch the list: because a token names a key (`Some`) that is not on it, or because it is stale.
-    pub fn wants_refresh(self: &Arc<Self>, name: Option<&str>, now: Timestamp) -> RefreshDecision {
+    pub fn request_refresh(self: &Arc<Self>, name: Option<&str>, now: Timestamp) -> RefreshDecision {
         let is_known = name.is_none_or(|name| {
             let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
             keys.iter().any(|key| key.is_listed() && key.name() == Some(name))
         });
         let mut fetching = self.fetching();
-        let is_fresh = fetching.came.is_some_and(|came| now - came < self.oldest);
+        let is_fresh = fetching.fetched.is_some_and(|came| now - came < self.max_age);
         if is_known && is_fresh {
-            return RefreshDecision::Known;
+            return RefreshDecision::NotNeeded;
         }
-        if fetching.under_way {
-            return RefreshDecision::UnderWay;
+        if fetching.in_progress {
+            return RefreshDecision::InProgress;
         }
-        if fetching.began.is_some_and(|began| now - began < fetching.pause()) {
+        if fetching.started.is_some_and(|began| now - began < fetching.min_interval()) {
             return RefreshDecision::TooSoon;
         }
-        fetching.under_way = true;
-        fetching.began = Some(now);
-        fetching.tries = fetching.tries.saturating_add(1);
+        fetching.in_progress = true;
+        fetching.started = Some(now);
+        fetching.attempts = fetching.attempts.saturating_add(1);
         RefreshDecision::Fetch(RefreshPermit { ring: Arc::clone(self) })
     }
 
     /// Replaces the list.
-    pub fn replace(&self, set: KeySet, now: Timestamp) {
+    pub fn replace(&self, set: JsonWebKeySet, now: Timestamp) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        let mut next: Vec<Arc<Key>> = Vec::with_capacity(set.keys.len());
+        let mut next: Vec<Arc<VerificationKey>> = Vec::with_capacity(set.keys.len());
         for new in set.keys {
             // A key that stays is the same value, so that cached tokens stay valid.
-            let had = keys.iter().find(|had| had.is(&new)).map(Arc::clone);
+            let had = keys.iter().find(|had| had.is_same_key(&new)).map(Arc::clone);
             if let Some(had) = &had {
-                had.is_back();
+                had.restore();
             }
             next.push(had.unwrap_or_else(|| Arc::new(new)));
         }
@@ -146,28 +146,28 @@ impl KeyRing {
                 continue;
             }
             if old.is_listed() {
-                old.ends_at(now + self.grace);
+                old.expire_at(now + self.grace);
             }
-            if old.works_at(now) && next.len() - listed < MOST_ENDING {
+            if old.is_valid_at(now) && next.len() - listed < MAX_EXPIRING {
                 next.push(Arc::clone(old));
             } else {
                 // No cached token may outlive a key that is dropped here.
-                old.ends_at(now);
+                old.expire_at(now);
             }
         }
         *keys = next;
         drop(keys);
-        self.fetching().came = Some(now);
+        self.fetching().fetched = Some(now);
     }
 
-    fn fetching(&self) -> MutexGuard<'_, Fetching> {
+    fn fetching(&self) -> MutexGuard<'_, FetchState> {
         self.fetching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The right to fetch an issuer's keys. Dropping it reports a failed fetch.
 #[derive(Debug)]
-#[must_use = "dropped, it says that the fetch failed"]
+#[must_use = "dropping the permit reports a failed fetch"]
 pub struct RefreshPermit {
     ring: Arc<KeyRing>,
 }
@@ -175,13 +175,13 @@ pub struct RefreshPermit {
 impl RefreshPermit {
     /// Reports the fetched key set. An unusable one changes nothing.
     pub fn finish(self, json: &[u8], now: Timestamp) -> Result<(), KeySetError> {
-        self.ring.replace(KeySet::parse(json)?, now);
+        self.ring.replace(JsonWebKeySet::parse(json)?, now);
         Ok(())
     }
 }
 
 impl Drop for RefreshPermit {
     fn drop(&mut self) {
-        self.ring.fetching().under_way = false;
+        self.ring.fetching().in_progress = false;
     }
 }

@@ -13,117 +13,117 @@ mod issuer;
 mod key;
 mod key_ring;
 mod key_set;
-mod memory;
-mod parts;
-mod strict;
+mod parsed_token;
+mod strict_json;
+mod token_cache;
 
 #[cfg(test)]
 pub(super) mod tests;
 
-pub use issuer::{Issuer, IssuerOptions};
-pub use key::Algorithm;
+pub use issuer::{IssuerOptions, TokenIssuer};
+pub use key::TokenAlgorithm;
 pub use key_ring::{KeyRing, RefreshDecision, RefreshPermit};
-pub use key_set::{KeySet, KeySetError, SkippedKey};
+pub use key_set::{JsonWebKeySet, KeySetError, SkippedKey};
 
 use super::Identity;
-use super::hash::{credential, sha256};
-use super::proof::LONGEST;
-use super::refusal::{EXPIRED, NOT_VALID, UNREADABLE, refusals};
-use issuer::Keys;
-use memory::{Known, Memory};
-use parts::Parts;
+use super::credential::MAX_CREDENTIAL_LENGTH;
+use super::hash::{hash_credential, sha256};
+use super::refusal::{EXPIRED_CREDENTIAL, INVALID_CREDENTIAL, MALFORMED_CREDENTIAL, refusals};
+use issuer::VerificationKeys;
+use parsed_token::ParsedToken;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp};
 use std::sync::Arc;
+use token_cache::{TokenCache, VerifiedToken};
 
 /// Capacity of the cache of verified tokens.
-const REMEMBERED: usize = 100_000;
+const CACHE_CAPACITY: usize = 100_000;
 
 refusals! {
     /// Why a token was refused.
     pub enum TokenRefusal {
         /// It is longer than any token.
-        TooLong = "token_too_long", UNREADABLE;
+        TooLong = "token_too_long", MALFORMED_CREDENTIAL;
         /// It does not have three parts.
-        Shape = "token_shape", UNREADABLE;
+        Malformed = "token_malformed", MALFORMED_CREDENTIAL;
         /// A part is not canonical base64.
-        Encoding = "token_encoding", UNREADABLE;
+        Encoding = "token_encoding", MALFORMED_CREDENTIAL;
         /// The header is not a JSON object with an algorithm.
-        HeaderUnreadable = "token_header_unreadable", UNREADABLE;
+        HeaderMalformed = "token_header_malformed", MALFORMED_CREDENTIAL;
         /// The claims are not a JSON object.
-        ClaimsUnreadable = "token_claims_unreadable", UNREADABLE;
+        ClaimsMalformed = "token_claims_malformed", MALFORMED_CREDENTIAL;
         /// An object has a duplicate name.
-        Twice = "token_name_twice", UNREADABLE;
+        DuplicateName = "token_duplicate_name", MALFORMED_CREDENTIAL;
         /// Its algorithm is `none`.
-        Unsigned = "token_unsigned", NOT_VALID;
+        Unsigned = "token_unsigned", INVALID_CREDENTIAL;
         /// Its algorithm is not supported.
-        AlgorithmUnknown = "token_algorithm_unknown", NOT_VALID;
+        AlgorithmUnknown = "token_algorithm_unknown", INVALID_CREDENTIAL;
         /// Its algorithm is not allowed for this issuer.
-        AlgorithmNotAllowed = "token_algorithm_not_allowed", NOT_VALID;
+        AlgorithmNotAllowed = "token_algorithm_not_allowed", INVALID_CREDENTIAL;
         /// It contains its own key, or the URL of one.
-        KeyEmbedded = "token_key_embedded", NOT_VALID;
+        KeyEmbedded = "token_key_embedded", INVALID_CREDENTIAL;
         /// It has a `crit` header; no extension is supported.
-        Critical = "token_critical", NOT_VALID;
+        CriticalExtension = "token_critical_extension", INVALID_CREDENTIAL;
         /// It is another type of token.
-        Kind = "token_kind", NOT_VALID;
+        Type = "token_type", INVALID_CREDENTIAL;
         /// Its key name is too long, empty, or no text.
-        KeyNameUnusable = "token_key_name_unusable", NOT_VALID;
+        KeyIdInvalid = "token_key_id_invalid", INVALID_CREDENTIAL;
         /// It has no `iss` claim.
-        IssuerMissing = "token_issuer_missing", NOT_VALID;
+        IssuerMissing = "token_issuer_missing", INVALID_CREDENTIAL;
         /// Its issuer is not configured.
-        IssuerUnknown = "token_issuer_unknown", NOT_VALID;
-        /// The issuer has no such key. It may have one soon: see [`Issuers::refresh_for`].
-        KeyUnknown = "token_key_unknown", NOT_VALID;
+        IssuerUnknown = "token_issuer_unknown", INVALID_CREDENTIAL;
+        /// The issuer has no such key. It may have one soon: see [`TokenIssuers::refresh_for`].
+        KeyUnknown = "token_key_unknown", INVALID_CREDENTIAL;
         /// It names no key, and the issuer has several.
-        KeyUnnamed = "token_key_unnamed", NOT_VALID;
+        KeyIdMissing = "token_key_id_missing", INVALID_CREDENTIAL;
         /// The signature does not match.
-        SignatureWrong = "token_signature_wrong", NOT_VALID;
+        SignatureInvalid = "token_signature_invalid", INVALID_CREDENTIAL;
         /// It has no `exp` claim.
-        ExpiryMissing = "token_expiry_missing", NOT_VALID;
+        ExpiryMissing = "token_expiry_missing", INVALID_CREDENTIAL;
         /// A time is negative, has a fraction, or is out of range.
-        NumberUnusable = "token_number_unusable", NOT_VALID;
+        TimeInvalid = "token_time_invalid", INVALID_CREDENTIAL;
         /// It has expired.
-        Expired = "token_expired", EXPIRED;
+        Expired = "token_expired", EXPIRED_CREDENTIAL;
         /// It is not valid yet.
-        NotYet = "token_not_yet", NOT_VALID;
+        NotYetValid = "token_not_yet_valid", INVALID_CREDENTIAL;
         /// It was issued in the future.
-        IssuedLater = "token_issued_later", NOT_VALID;
+        IssuedInFuture = "token_issued_in_future", INVALID_CREDENTIAL;
         /// It has no `aud` claim.
-        AudienceMissing = "token_audience_missing", NOT_VALID;
+        AudienceMissing = "token_audience_missing", INVALID_CREDENTIAL;
         /// Its audience is not ours.
-        AudienceWrong = "token_audience_wrong", NOT_VALID;
+        AudienceMismatch = "token_audience_mismatch", INVALID_CREDENTIAL;
         /// It has no `sub` claim.
-        SubjectMissing = "token_subject_missing", NOT_VALID;
+        SubjectMissing = "token_subject_missing", INVALID_CREDENTIAL;
         /// Its subject is too long, contains control characters, or is no text.
-        SubjectUnusable = "token_subject_unusable", NOT_VALID;
+        SubjectInvalid = "token_subject_invalid", INVALID_CREDENTIAL;
     }
 }
 
 /// All issuers, and the cache of their verified tokens.
 #[derive(Debug)]
-pub struct Issuers {
-    all: Vec<Arc<Issuer>>,
-    memory: Arc<Memory>,
+pub struct TokenIssuers {
+    all: Vec<Arc<TokenIssuer>>,
+    cache: Arc<TokenCache>,
 }
 
-impl Issuers {
+impl TokenIssuers {
     /// These issuers, whose names must be unique.
-    pub fn new(all: Vec<Issuer>) -> Result<Self, SettingError> {
-        Self::of(all.into_iter().map(Arc::new).collect(), Arc::new(Memory::new(REMEMBERED)))
+    pub fn new(all: Vec<TokenIssuer>) -> Result<Self, SettingError> {
+        Self::with_cache(all.into_iter().map(Arc::new).collect(), Arc::new(TokenCache::new(CACHE_CAPACITY)))
     }
 
     /// Replaces the issuers. Cached tokens of those that stay (the same value, not just the same name) remain valid.
-    pub fn renewed(&self, all: Vec<Arc<Issuer>>) -> Result<Self, SettingError> {
-        Self::of(all, Arc::clone(&self.memory))
+    pub fn rebuild(&self, all: Vec<Arc<TokenIssuer>>) -> Result<Self, SettingError> {
+        Self::with_cache(all, Arc::clone(&self.cache))
     }
 
-    fn of(all: Vec<Arc<Issuer>>, memory: Arc<Memory>) -> Result<Self, SettingError> {
+    fn with_cache(all: Vec<Arc<TokenIssuer>>, cache: Arc<TokenCache>) -> Result<Self, SettingError> {
         let mut names: Vec<&str> = all.iter().map(|issuer| issuer.name()).collect();
         names.sort_unstable();
         if let Some([name, _]) = names.array_windows().find(|[one, other]| one == other) {
-            return Err(SettingError::new("issuers", format!("{name:?} is there twice")));
+            return Err(SettingError::new("issuers", format!("{name:?} is configured twice")));
         }
-        Ok(Self { all, memory })
+        Ok(Self { all, cache })
     }
 
     /// Verifies a token and returns its identity.
@@ -132,59 +132,66 @@ impl Issuers {
     }
 
     /// Verifies a token and returns its identity and issuer.
-    pub fn verify_with_issuer(&self, token: &str, now: Now) -> Result<(Identity, Arc<Issuer>), TokenRefusal> {
-        if token.len() > LONGEST {
+    pub fn verify_with_issuer(
+        &self,
+        token: &str,
+        now: Now,
+    ) -> Result<(Identity, Arc<TokenIssuer>), TokenRefusal> {
+        if token.len() > MAX_CREDENTIAL_LENGTH {
             return Err(TokenRefusal::TooLong);
         }
         let digest = sha256(token.as_bytes());
-        if let Some((identity, issuer)) = self.memory.recall(&digest, now)
+        if let Some((identity, issuer)) = self.cache.get(&digest, now)
             && self.all.iter().any(|current| Arc::ptr_eq(current, &issuer))
         {
             return Ok((identity, issuer));
         }
         let known = self.check(token, now)?;
         let (identity, issuer) = (known.identity(), Arc::clone(&known.issuer));
-        self.memory.remember(digest, known, now);
+        self.cache.insert(digest, known, now);
         Ok((identity, issuer))
     }
 
-    fn check(&self, token: &str, now: Now) -> Result<Known, TokenRefusal> {
-        let parts = Parts::read(token)?;
+    fn check(&self, token: &str, now: Now) -> Result<VerifiedToken, TokenRefusal> {
+        let parts = ParsedToken::parse(token)?;
         let issuer = self.issuer_of(&parts)?;
         if !issuer.algorithms.contains(&parts.algorithm) {
             return Err(TokenRefusal::AlgorithmNotAllowed);
         }
         let keys = match &issuer.keys {
-            Keys::Public(ring) => ring.find(parts.key_name.as_deref(), parts.algorithm, now.monotonic)?,
-            Keys::Secret(secret) => vec![Arc::clone(secret)],
+            VerificationKeys::Public(ring) => {
+                ring.find(parts.key_name.as_deref(), parts.algorithm, now.monotonic)?
+            }
+            VerificationKeys::Secret(secret) => vec![Arc::clone(secret)],
         };
-        let signed = |key: &Arc<key::Key>| key.signed(parts.message.as_bytes(), &parts.signature);
-        let key = keys.into_iter().find(signed).ok_or(TokenRefusal::SignatureWrong)?;
+        let signed =
+            |key: &Arc<key::VerificationKey>| key.verifies(parts.message.as_bytes(), &parts.signature);
+        let key = keys.into_iter().find(signed).ok_or(TokenRefusal::SignatureInvalid)?;
         // From here on the claims are authentic.
         let (from, until) = parts.times(issuer.leeway, now.utc)?;
         parts.check_audience(&issuer.audiences)?;
-        let credential = credential_of_subject(&issuer.name, parts.subject()?);
-        Ok(Known { credential, from, until, key, issuer: Arc::clone(issuer) })
+        let credential = hash_subject(&issuer.name, parts.subject()?);
+        Ok(VerifiedToken { credential, from, until, key, issuer: Arc::clone(issuer) })
     }
 
-    fn issuer_of(&self, parts: &Parts<'_>) -> Result<&Arc<Issuer>, TokenRefusal> {
+    fn issuer_of(&self, parts: &ParsedToken<'_>) -> Result<&Arc<TokenIssuer>, TokenRefusal> {
         let name = parts.issuer()?;
         self.all.iter().find(|issuer| issuer.name == name).ok_or(TokenRefusal::IssuerUnknown)
     }
 
     /// After [`TokenRefusal::KeyUnknown`]: the issuer whose keys to fetch, if that could help. Forged tokens can cause
     /// at most one fetch in ten seconds.
-    pub fn refresh_for(&self, token: &str, now: Timestamp) -> Option<(&Arc<Issuer>, RefreshDecision)> {
+    pub fn refresh_for(&self, token: &str, now: Timestamp) -> Option<(&Arc<TokenIssuer>, RefreshDecision)> {
         let (issuer, name) = self.missing_key(token)?;
-        Some((issuer, issuer.ring()?.wants_refresh(name.as_deref(), now)))
+        Some((issuer, issuer.ring()?.request_refresh(name.as_deref(), now)))
     }
 
     /// After [`TokenRefusal::KeyUnknown`]: the issuer of the missing key, and the key's name.
-    pub fn missing_key(&self, token: &str) -> Option<(&Arc<Issuer>, Option<String>)> {
-        if token.len() > LONGEST {
+    pub fn missing_key(&self, token: &str) -> Option<(&Arc<TokenIssuer>, Option<String>)> {
+        if token.len() > MAX_CREDENTIAL_LENGTH {
             return None;
         }
-        let parts = Parts::read(token).ok()?;
+        let parts = ParsedToken::parse(token).ok()?;
         let issuer = self.issuer_of(&parts).ok()?;
         let name = parts.key_name.as_deref().map(str::to_owned);
         issuer.algorithms.contains(&parts.algorithm).then_some((issuer, name))
@@ -192,7 +199,7 @@ impl Issuers {
 
     /// All issuers.
     #[must_use]
-    pub fn all(&self) -> &[Arc<Issuer>] {
+    pub fn all(&self) -> &[Arc<TokenIssuer>] {
         &self.all
     }
 }
@@ -200,6 +207,6 @@ impl Issuers {
 /// The digest under which the directory stores a subject. It includes the issuer: the same subject at two issuers is
 /// two callers.
 #[must_use]
-pub fn credential_of_subject(issuer: &str, subject: &str) -> [u8; 32] {
-    credential("token", &[issuer, subject])
+pub fn hash_subject(issuer: &str, subject: &str) -> [u8; 32] {
+    hash_credential("token", &[issuer, subject])
 }

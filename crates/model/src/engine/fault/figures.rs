@@ -8,10 +8,10 @@ use seawall_wire::bedrock::{
 };
 
 /// The output token count, and the total that includes it, in every dialect.
-pub(super) const OUTPUT: [&str; 5] =
+pub(super) const OUTPUT_KEYS: [&str; 5] =
     ["output_tokens", "completion_tokens", "outputTokens", "total_tokens", "totalTokens"];
 /// All token counts.
-pub(super) const USAGE: [&str; 10] = [
+pub(super) const USAGE_KEYS: [&str; 10] = [
     "input_tokens",
     "output_tokens",
     "prompt_tokens",
@@ -51,7 +51,7 @@ pub(super) fn garble_frames(frames: &Bytes, call: &ModelCall, figure: &str) -> B
         let mut reader = InvokeReader::new(FrameLimits::default());
         let read = reader.feed(frames, |event| {
             if let InvokeEvent::Message { json, .. } = event {
-                write_chunk(&mut out, with_figures(json, &USAGE, figure).as_bytes());
+                write_chunk(&mut out, with_figures(json, &USAGE_KEYS, figure).as_bytes());
             }
         });
         read.is_ok()
@@ -60,11 +60,11 @@ pub(super) fn garble_frames(frames: &Bytes, call: &ModelCall, figure: &str) -> B
         let read = reader.feed(frames, |frame| {
             let FrameKind::Event(name) = frame.kind else { return };
             if let Some(name) = EVENTS.into_iter().find(|known| *known == name) {
-                write_event_frame(&mut out, name, with_figures(frame.payload, &USAGE, figure));
+                write_event_frame(&mut out, name, with_figures(frame.payload, &USAGE_KEYS, figure));
             }
         });
         read.is_ok()
     };
-    debug_assert!(read, "frames of our own cannot be read");
+    debug_assert!(read, "frames written by this crate cannot be parsed");
     out.freeze()
 }

@@ -1,13 +1,13 @@
 //! Faults: what can go wrong with an answer, and how.
 
+mod apply;
 mod figures;
 mod rule;
-mod spoil;
 
+pub(super) use apply::without_fault;
 pub use rule::{FaultRule, Frequency, read_faults};
-pub(super) use spoil::played;
 
-use super::period;
+use super::duration_text;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum Fault {
         /// The HTTP status.
         status: u16,
         /// The `retry-after` delay, if the response has one.
-        #[serde(default, deserialize_with = "period::optional")]
+        #[serde(default, deserialize_with = "duration_text::optional")]
         retry_after: Option<Duration>,
         /// The error name, if it is not the one that the vendor usually sends with this status.
         #[serde(default)]
@@ -32,31 +32,31 @@ pub enum Fault {
     /// Everything is delayed by a fixed time.
     Slow {
         /// The delay.
-        #[serde(deserialize_with = "period::required")]
+        #[serde(deserialize_with = "duration_text::required")]
         by: Duration,
     },
     /// Everything is delayed by a random time per request, from a distribution with this median and 99th percentile.
     Latency {
         /// The median delay.
-        #[serde(deserialize_with = "period::required")]
+        #[serde(deserialize_with = "duration_text::required")]
         median: Duration,
         /// The 99th percentile of the delay.
-        #[serde(deserialize_with = "period::required")]
+        #[serde(deserialize_with = "duration_text::required")]
         p99: Duration,
     },
     /// The model thinks before it answers. In a stream the thinking is shown in chunks at an interval; it is billed.
     Thinking {
         /// The time spent thinking.
-        #[serde(deserialize_with = "period::required")]
+        #[serde(deserialize_with = "duration_text::required")]
         takes: Duration,
         /// The interval between thinking chunks; without it, no thinking text is shown.
-        #[serde(default, deserialize_with = "period::optional")]
+        #[serde(default, deserialize_with = "duration_text::optional")]
         every: Option<Duration>,
     },
     /// Chunks arrive at this interval, regardless of the model's speed.
     Drip {
         /// The interval.
-        #[serde(deserialize_with = "period::required")]
+        #[serde(deserialize_with = "duration_text::required")]
         every: Duration,
     },
     /// The connection is closed in the middle of the answer.
@@ -107,7 +107,7 @@ pub enum Fault {
     /// A stream that never ends: its last chunk is repeated, beyond the output limit.
     Endless {
         /// The interval between repetitions.
-        #[serde(deserialize_with = "period::required")]
+        #[serde(deserialize_with = "duration_text::required")]
         every: Duration,
     },
     /// The answer reports a wrong number of tokens.
@@ -152,7 +152,7 @@ pub enum Fault {
         /// The concurrency limit.
         in_flight: u64,
         /// The `retry-after` delay, if the response has one.
-        #[serde(default, deserialize_with = "period::optional")]
+        #[serde(default, deserialize_with = "duration_text::optional")]
         retry_after: Option<Duration>,
     },
     /// Requests above a limit per minute are throttled until the minute is over.

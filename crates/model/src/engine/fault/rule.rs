@@ -1,6 +1,6 @@
 //! Fault rules: when a fault applies, and to which requests.
 
-use super::super::period;
+use super::super::duration_text;
 use super::Fault;
 use seawall_core::setting::SettingError;
 use serde::Deserialize;
@@ -56,7 +56,7 @@ pub enum Frequency {
     /// A random share, in percent.
     Percent(f64),
     /// A random share that changes linearly from the first percentage to the second while the rule is active.
-    Changing(f64, f64),
+    Ramp(f64, f64),
 }
 
 /// Parses a list of rules: a JSON array, or TOML with a `[[fault]]` table for each rule.
@@ -102,7 +102,7 @@ fn from_json(mut rule: Map<String, Value>) -> Result<FaultRule, SettingError> {
     let fault = rule.remove("fault").unwrap_or_default();
     let names: Vec<String> = fault.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
     let fault: Fault = serde_json::from_value(fault).map_err(refused)?;
-    refuse_more(&fault, &names)?;
+    reject_extra_fields(&fault, &names)?;
     serde_json::from_value::<RuleFields>(Value::Object(rule)).map_err(refused)?.with(fault)
 }
 
@@ -113,12 +113,12 @@ fn from_toml(table: toml::Table) -> Result<FaultRule, SettingError> {
         table.into_iter().partition(|(name, _)| RULE_FIELDS.contains(&name.as_str()));
     let names: Vec<String> = what.keys().cloned().collect();
     let fault: Fault = what.try_into().map_err(refused)?;
-    refuse_more(&fault, &names)?;
+    reject_extra_fields(&fault, &names)?;
     when.try_into::<RuleFields>().map_err(refused)?.with(fault)
 }
 
 /// Refuses fields on a fault that has none; serde would ignore them.
-fn refuse_more(fault: &Fault, names: &[String]) -> Result<(), SettingError> {
+fn reject_extra_fields(fault: &Fault, names: &[String]) -> Result<(), SettingError> {
     let more = names.iter().find(|name| *name != "kind");
     match (fault, more) {
         (Fault::Reset | Fault::Html, Some(name)) => {
@@ -154,13 +154,13 @@ const RULE_FIELDS: [&str; 11] = [
 struct RuleFields {
     name: Option<String>,
     seed: Option<u64>,
-    #[serde(default, deserialize_with = "period::optional")]
+    #[serde(default, deserialize_with = "duration_text::optional")]
     from: Option<Duration>,
-    #[serde(default, deserialize_with = "period::optional")]
+    #[serde(default, deserialize_with = "duration_text::optional")]
     to: Option<Duration>,
-    #[serde(default, deserialize_with = "period::optional")]
+    #[serde(default, deserialize_with = "duration_text::optional")]
     repeat: Option<Duration>,
-    #[serde(default, deserialize_with = "period::optional")]
+    #[serde(default, deserialize_with = "duration_text::optional")]
     lasts: Option<Duration>,
     model: Option<String>,
     contains: Option<String>,
@@ -176,14 +176,14 @@ impl RuleFields {
         let frequency = match (self.every_nth, self.percent, self.percent_to) {
             (every, None, None) => Frequency::Every(every.unwrap_or(1)),
             (None, Some(percent), None) => Frequency::Percent(percent),
-            (None, Some(from), Some(to)) => Frequency::Changing(from, to),
-            (None, None, Some(_)) => return refuse("percent_to needs a percent to begin with"),
-            (Some(_), ..) => return refuse("every and percent exclude each other"),
+            (None, Some(from), Some(to)) => Frequency::Ramp(from, to),
+            (None, None, Some(_)) => return refuse("percent_to requires percent"),
+            (Some(_), ..) => return refuse("every_nth and percent are mutually exclusive"),
         };
         let bursts = match (self.repeat, self.lasts) {
             (None, None) => None,
             (Some(repeat), Some(lasts)) => Some((repeat, lasts)),
-            _ => return refuse("repeat and lasts belong together"),
+            _ => return refuse("repeat and lasts must be set together"),
         };
         Ok(FaultRule {
             name: self.name,

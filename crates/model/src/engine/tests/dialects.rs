@@ -1,7 +1,7 @@
 //! The same answer in every dialect.
 
 use super::{body, engine, head, sent};
-use crate::engine::{Ask, ModelCall, Script, count_tokens};
+use crate::engine::{ModelCall, ModelRequest, Script, count_tokens};
 use seawall_wire::bedrock::{
     self, BedrockCall, BedrockOperation, FrameLimits, InvokeStream, messages_to_invoke,
 };
@@ -23,7 +23,7 @@ fn request(stream: bool) -> ChatRequest {
 }
 
 /// The same request in the format of each operation.
-fn asked(call: &ModelCall, request: &ChatRequest) -> Script {
+fn script_for(call: &ModelCall, request: &ChatRequest) -> Script {
     let mut out = bytes::BytesMut::new();
     let body = match call {
         ModelCall::Messages => {
@@ -44,7 +44,7 @@ fn asked(call: &ModelCall, request: &ChatRequest) -> Script {
         }
         ModelCall::Bedrock(_) => bedrock::write_chat_request(request).unwrap(),
     };
-    engine(vec![]).script(&Ask::first(call, &body))
+    engine(vec![]).script(&ModelRequest::first(call, &body))
 }
 
 fn text_of(answer: &ChatAnswer) -> String {
@@ -56,14 +56,18 @@ fn text_of(answer: &ChatAnswer) -> String {
 }
 
 fn whole(call: &ModelCall, request: &ChatRequest) -> (String, Usage, FinishReason) {
-    let script = asked(call, request);
+    let script = script_for(call, request);
     let body = sent(&script);
     let answer = match call {
         ModelCall::Messages => anthropic::read_chat_answer(&body).unwrap(),
         ModelCall::Completions => openai::read_chat_answer(&body).unwrap(),
         ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::Invoke, .. }) => {
             let usage = bedrock::read_usage_headers(|name| {
-                head(&script).more.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+                head(&script)
+                    .extra_headers
+                    .iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| value.as_str())
             });
             let answer = anthropic::read_chat_answer(&body).unwrap();
             assert_eq!(usage, Some(answer.usage));
@@ -75,7 +79,7 @@ fn whole(call: &ModelCall, request: &ChatRequest) -> (String, Usage, FinishReaso
 }
 
 fn streamed(call: &ModelCall, request: &ChatRequest) -> (String, Usage, Option<FinishReason>) {
-    let bytes = sent(&asked(call, request));
+    let bytes = sent(&script_for(call, request));
     let (mut text, mut usage, mut finish) = (String::new(), Usage::default(), None);
     let mut on_event = |event| match event {
         ChatEvent::Started { usage: known, .. } | ChatEvent::Usage(known) => usage = known,
@@ -88,13 +92,13 @@ fn streamed(call: &ModelCall, request: &ChatRequest) -> (String, Usage, Option<F
     };
     match call {
         ModelCall::Messages => {
-            anthropic::ChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
+            anthropic::AnthropicChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
         }
         ModelCall::Completions => {
-            openai::ChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
+            openai::OpenAiChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
         }
         ModelCall::Bedrock(_) => {
-            let mut reader = bedrock::ChatReader::new(FrameLimits::default(), "id", "model");
+            let mut reader = bedrock::ConverseChatReader::new(FrameLimits::default(), "id", "model");
             reader.feed(&bytes, &mut on_event).unwrap();
             reader.finish(on_event);
         }
@@ -119,7 +123,7 @@ fn the_same_question_gets_the_same_answer_in_every_dialect() {
         assert_eq!(streamed(&call, &request(true)), (text.clone(), usage, Some(finish)), "{call:?}");
     }
     let mut watch = InvokeStream::new(FrameLimits::default());
-    let bytes = sent(&asked(&bedrock_call(BedrockOperation::InvokeStream), &request(true)));
+    let bytes = sent(&script_for(&bedrock_call(BedrockOperation::InvokeStream), &request(true)));
     watch.feed(&bytes, |_| ()).unwrap();
     assert!(watch.is_complete() && watch.usage() == usage);
 }
@@ -165,7 +169,7 @@ fn a_tool_that_must_be_called_is_called_with_what_its_schema_requires() {
 fn errors_are_named_as_each_vendor_names_them() {
     let engine = engine(vec![]);
     let body = b"{\"messages\":[]";
-    let refused = |call: &ModelCall| engine.script(&Ask::first(call, body));
+    let refused = |call: &ModelCall| engine.script(&ModelRequest::first(call, body));
     let messages = refused(&ModelCall::Messages);
     assert_eq!(head(&messages).status, 400);
     assert_eq!(super::error_type(&messages), "invalid_request_error");
@@ -173,7 +177,7 @@ fn errors_are_named_as_each_vendor_names_them() {
     assert_eq!(super::error_type(&completions), "invalid_request_error");
     let converse = refused(&bedrock_call(BedrockOperation::Converse));
     let name = ("x-amzn-errortype", "ValidationException".to_owned());
-    assert!(head(&converse).more.contains(&name) && head(&converse).status == 400);
+    assert!(head(&converse).extra_headers.contains(&name) && head(&converse).status == 400);
     let ids = [messages, completions, converse].map(|script| {
         let ids: Vec<_> =
             head(&script).headers().filter(|(name, _)| name.to_lowercase().contains("request")).collect();
@@ -183,7 +187,7 @@ fn errors_are_named_as_each_vendor_names_them() {
 }
 
 #[test]
-fn tokens_are_counted_for_who_asks_bedrock() {
+fn bedrock_counts_tokens() {
     let call = bedrock_call(BedrockOperation::CountTokens);
     let converse = bedrock::write_chat_request(&request(false)).unwrap();
     let converse: Value = serde_json::from_slice(&converse).unwrap();
@@ -196,7 +200,7 @@ fn tokens_are_counted_for_who_asks_bedrock() {
         [(json!({ "converse": converse }), QUESTION), (json!({ "invokeModel": invoke }), "What next?")]
     {
         let body = json!({ "input": input }).to_string();
-        let script = engine(vec![]).script(&Ask::first(&call, body.as_bytes()));
+        let script = engine(vec![]).script(&ModelRequest::first(&call, body.as_bytes()));
         let answer: Value = serde_json::from_slice(&sent(&script)).unwrap();
         assert_eq!(answer["inputTokens"], count_tokens(question), "{body}");
     }
@@ -206,6 +210,6 @@ fn tokens_are_counted_for_who_asks_bedrock() {
 fn what_is_to_be_counted_has_to_be_wrapped_as_the_vendor_does() {
     let call = bedrock_call(BedrockOperation::CountTokens);
     let bare = bedrock::write_chat_request(&request(false)).unwrap();
-    let script = engine(vec![]).script(&Ask::first(&call, &bare));
+    let script = engine(vec![]).script(&ModelRequest::first(&call, &bare));
     assert_eq!(head(&script).status, 400);
 }

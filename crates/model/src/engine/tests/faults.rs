@@ -1,7 +1,9 @@
 //! Faults that do more than stop the answer.
 
-use super::{body, charge, checked, engine, error_type, head, read_stream, rule, sent, spoiled};
-use crate::engine::{Act, Ask, Ending, Fault, FaultRule, Frequency, ModelCall, Script, read_faults};
+use super::{body, charge, checked, engine, error_type, faulty, head, read_stream, rule, sent};
+use crate::engine::{
+    Fault, FaultRule, Frequency, ModelCall, ModelRequest, Script, ScriptAction, ScriptEnding, read_faults,
+};
 use seawall_wire::anthropic::{AnthropicStream, read_answer};
 use seawall_wire::bedrock::{self, BedrockCall, BedrockOperation, FrameLimits};
 use seawall_wire::sse::SseLimits;
@@ -12,7 +14,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn usual(stream: bool) -> Script {
-    spoiled(Fault::Slow { by: Duration::ZERO }, stream)
+    faulty(Fault::Slow { by: Duration::ZERO }, stream)
 }
 
 #[test]
@@ -20,23 +22,23 @@ fn a_connection_is_cut_at_the_byte_and_at_the_token() {
     let whole = sent(&usual(true));
     for bytes in [1, 100, 333, whole.len() - 1] {
         let fault = Fault::Cut { after: None, after_bytes: Some(bytes), after_tokens: None, reset: true };
-        let script = spoiled(fault, true);
-        assert_eq!((sent(&script), script.ending), (whole[..bytes].to_vec(), Ending::Reset));
+        let script = faulty(fault, true);
+        assert_eq!((sent(&script), script.ending), (whole[..bytes].to_vec(), ScriptEnding::Reset));
     }
     let late = Fault::Cut { after: None, after_bytes: Some(whole.len()), after_tokens: None, reset: false };
-    assert_eq!(spoiled(late, true).ending, Ending::Complete);
+    assert_eq!(faulty(late, true).ending, ScriptEnding::Complete);
     for (tokens, delivered) in [(1, 4), (4, 4), (5, 8), (20, 20)] {
         let fault = Fault::Cut { after: None, after_bytes: None, after_tokens: Some(tokens), reset: false };
-        let script = spoiled(fault, true);
-        assert_eq!((charge(&script).output, script.ending), (delivered, Ending::Close));
+        let script = faulty(fault, true);
+        assert_eq!((charge(&script).output, script.ending), (delivered, ScriptEnding::Close));
     }
 }
 
 #[test]
 fn a_piece_is_cut_in_half_and_the_body_ends_in_good_order() {
-    let script = spoiled(Fault::Truncate { after: 2 }, true);
+    let script = faulty(Fault::Truncate { after: 2 }, true);
     let usual = sent(&usual(true));
-    assert_eq!((script.ending, script.steps.len()), (Ending::Early, 4));
+    assert_eq!((script.ending, script.steps.len()), (ScriptEnding::Early, 4));
     assert!(usual.starts_with(&sent(&script)));
     let mut stream = AnthropicStream::new(SseLimits::default());
     stream.feed(&sent(&script), |_| ()).unwrap();
@@ -44,34 +46,37 @@ fn a_piece_is_cut_in_half_and_the_body_ends_in_good_order() {
     // The same in a Bedrock frame.
     let model = "haiku".to_owned();
     let call = ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::ConverseStream, model });
-    let asked = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
-    let script = engine(vec![rule(Fault::Truncate { after: 3 })]).script(&Ask::first(&call, asked));
+    let request = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
+    let script =
+        engine(vec![rule(Fault::Truncate { after: 3 })]).script(&ModelRequest::first(&call, request));
     let mut watch = bedrock::ConverseStream::new(FrameLimits::default());
     watch.feed(&sent(&script), |_| ()).unwrap();
     assert!(!watch.is_complete() && !watch.is_between_frames());
-    assert_eq!(spoiled(Fault::Truncate { after: 500 }, true).ending, Ending::Complete);
+    assert_eq!(faulty(Fault::Truncate { after: 500 }, true).ending, ScriptEnding::Complete);
 }
 
 #[test]
 fn a_piece_that_makes_no_sense_is_followed_by_the_rest() {
     let usual = usual(true);
-    let script = spoiled(Fault::Malformed { after: 1 }, true);
-    assert_eq!((script.steps.len(), script.ending), (usual.steps.len(), Ending::Complete));
-    let changed = script.steps.iter().zip(&usual.steps).filter(|(one, other)| one.act != other.act).count();
+    let script = faulty(Fault::Malformed { after: 1 }, true);
+    assert_eq!((script.steps.len(), script.ending), (usual.steps.len(), ScriptEnding::Complete));
+    let changed =
+        script.steps.iter().zip(&usual.steps).filter(|(one, other)| one.action != other.action).count();
     assert_eq!(changed, 1);
     assert!(String::from_utf8(sent(&script)).unwrap().contains("data: <"));
-    assert!(read_answer(&sent(&spoiled(Fault::Malformed { after: 0 }, false))).is_err());
+    assert!(read_answer(&sent(&faulty(Fault::Malformed { after: 0 }, false))).is_err());
     let model = "haiku".to_owned();
     let call = ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::ConverseStream, model });
-    let asked = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
-    let script = engine(vec![rule(Fault::Malformed { after: 2 })]).script(&Ask::first(&call, asked));
+    let request = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
+    let script =
+        engine(vec![rule(Fault::Malformed { after: 2 })]).script(&ModelRequest::first(&call, request));
     assert!(bedrock::ConverseStream::new(FrameLimits::default()).feed(&sent(&script), |_| ()).is_err());
 }
 
 #[test]
 fn a_page_of_html_is_no_answer_and_costs_nothing() {
     for stream in [true, false] {
-        let script = spoiled(Fault::Html, stream);
+        let script = faulty(Fault::Html, stream);
         assert_eq!((head(&script).status, head(&script).content_type), (200, "text/html; charset=utf-8"));
         assert!(sent(&script).starts_with(b"<!doctype html>") && charge(&script).output == 0);
         assert_eq!(script.fault.as_deref(), Some("html"));
@@ -79,15 +84,15 @@ fn a_page_of_html_is_no_answer_and_costs_nothing() {
 }
 
 #[test]
-fn usage_can_be_told_wrongly_and_is_charged_rightly() {
+fn a_false_usage_can_be_reported_and_the_true_one_is_charged() {
     for stream in [true, false] {
-        let (truth, script) = (charge(&usual(stream)), spoiled(Fault::Usage { percent: 300 }, stream));
-        let told = if stream {
+        let (truth, script) = (charge(&usual(stream)), faulty(Fault::Usage { percent: 300 }, stream));
+        let reported = if stream {
             read_stream(&script).1.usage()
         } else {
             read_answer(&sent(&script)).unwrap().0.usage
         };
-        assert_eq!((told.input, told.output), (truth.input * 3, truth.output * 3));
+        assert_eq!((reported.input, reported.output), (truth.input * 3, truth.output * 3));
         assert_eq!(charge(&script), truth);
     }
 }
@@ -96,7 +101,7 @@ fn usage_can_be_told_wrongly_and_is_charged_rightly() {
 fn usage_can_be_left_out_of_what_is_json() {
     let quiet = Fault::Usage { percent: 0 };
     for stream in [true, false] {
-        let (truth, script) = (charge(&usual(stream)), spoiled(quiet.clone(), stream));
+        let (truth, script) = (charge(&usual(stream)), faulty(quiet.clone(), stream));
         let text = String::from_utf8(sent(&script)).unwrap();
         assert!(!text.contains("usage") && charge(&script) == truth, "{text}");
         assert!(head(&script).length.is_none_or(|length| length == text.len()));
@@ -107,27 +112,27 @@ fn usage_can_be_left_out_of_what_is_json() {
             serde_json::from_str::<serde_json::Value>(json).unwrap();
         }
     }
-    let asked = br#"{"model":"haiku","stream":true,"stream_options":{"include_usage":true},
+    let request = br#"{"model":"haiku","stream":true,"stream_options":{"include_usage":true},
         "messages":[{"role":"user","content":"hi"}]}"#;
-    let script = engine(vec![rule(quiet)]).script(&Ask::first(&ModelCall::Completions, asked));
+    let script = engine(vec![rule(quiet)]).script(&ModelRequest::first(&ModelCall::Completions, request));
     let text = String::from_utf8(sent(&script)).unwrap();
     assert!(!text.contains("\"usage\":{") && text.ends_with("data: [DONE]\n\n"), "{text}");
 }
 
 #[test]
 fn thinking_is_shown_and_billed_before_the_answer() {
-    let script = spoiled(Fault::Thinking { takes: seconds(90), every: Some(seconds(30)) }, true);
+    let script = faulty(Fault::Thinking { takes: seconds(90), every: Some(seconds(30)) }, true);
     assert_eq!(script.steps.len(), usual(true).steps.len() + 3);
     let last = |script: &Script| script.steps.last().unwrap().at;
     assert_eq!(last(&script), last(&usual(true)) + seconds(90));
     assert!(charge(&script).output > charge(&usual(true)).output);
-    let hidden = spoiled(Fault::Thinking { takes: seconds(90), every: None }, false);
+    let hidden = faulty(Fault::Thinking { takes: seconds(90), every: None }, false);
     assert_eq!(last(&hidden), last(&usual(false)) + seconds(90));
 }
 
 #[test]
 fn a_drip_is_even_and_a_latency_is_drawn_for_each() {
-    let script = spoiled(Fault::Drip { every: seconds(2) }, true);
+    let script = faulty(Fault::Drip { every: seconds(2) }, true);
     let at: Vec<_> = script.steps[1..].iter().map(|step| step.at).collect();
     assert!(at.windows(2).all(|pair| pair[1] - pair[0] == seconds(2)));
     let latency = Fault::Latency { median: Duration::from_millis(200), p99: seconds(2) };
@@ -135,7 +140,13 @@ fn a_drip_is_even_and_a_latency_is_drawn_for_each() {
     let body = body("instant", 1, false, "hi");
     let mut waits: Vec<_> = (0..2_000)
         .map(|number| {
-            engine.script(&Ask { place: number, ..Ask::first(&ModelCall::Messages, &body) }).steps[0].at
+            engine
+                .script(&ModelRequest {
+                    schedule_number: number,
+                    ..ModelRequest::first(&ModelCall::Messages, &body)
+                })
+                .steps[0]
+                .at
         })
         .collect();
     waits.sort();
@@ -144,14 +155,16 @@ fn a_drip_is_even_and_a_latency_is_drawn_for_each() {
 }
 
 #[test]
-fn an_endless_stream_repeats_its_last_words() {
-    let script = spoiled(Fault::Endless { every: Duration::from_millis(50) }, true);
-    assert_eq!(script.ending, Ending::Repeat(Duration::from_millis(50)));
-    let Some(Act::Body(last)) = script.steps.last().map(|step| &step.act) else { panic!("{script:?}") };
+fn an_endless_stream_repeats_its_last_chunk() {
+    let script = faulty(Fault::Endless { every: Duration::from_millis(50) }, true);
+    assert_eq!(script.ending, ScriptEnding::Repeat(Duration::from_millis(50)));
+    let Some(ScriptAction::Body(last)) = script.steps.last().map(|step| &step.action) else {
+        panic!("{script:?}")
+    };
     assert!(
         last.starts_with(b"event: content_block_delta") && script.steps.last().unwrap().charge.output > 0
     );
-    assert_eq!(spoiled(Fault::Endless { every: seconds(1) }, false).ending, Ending::Hang);
+    assert_eq!(faulty(Fault::Endless { every: seconds(1) }, false).ending, ScriptEnding::Hang);
 }
 
 #[test]
@@ -162,21 +175,21 @@ fn more_than_the_capacity_or_the_quota_is_throttled_with_a_hint() {
         rule(Fault::Quota { per_minute: 5 }),
     ]);
     let body = body("instant", 1, false, "hi");
-    let first = Ask::first(&ModelCall::Messages, &body);
-    let seen = |ask: Ask<'_>| {
+    let first = ModelRequest::first(&ModelCall::Messages, &body);
+    let seen = |ask: ModelRequest<'_>| {
         let script = engine.script(&ask);
         (head(&script).status, head(&script).retry_after, script.fault)
     };
-    assert_eq!(seen(Ask { in_flight: 2, this_minute: 5, ..first }), (200, None, None));
-    assert_eq!(seen(Ask { in_flight: 3, ..first }), (429, retry_after, Some("capacity".into())));
-    let late = Ask { this_minute: 6, at: seconds(70), ..first };
+    assert_eq!(seen(ModelRequest { in_flight: 2, requests_this_minute: 5, ..first }), (200, None, None));
+    assert_eq!(seen(ModelRequest { in_flight: 3, ..first }), (429, retry_after, Some("capacity".into())));
+    let late = ModelRequest { requests_this_minute: 6, at: seconds(70), ..first };
     assert_eq!(seen(late), (429, Some(seconds(50)), Some("quota".into())));
 }
 
 #[test]
 fn a_status_can_have_another_name_than_usual() {
     let error = Some("timeout_error".to_owned());
-    let script = spoiled(Fault::Status { status: 429, retry_after: None, error }, false);
+    let script = faulty(Fault::Status { status: 429, retry_after: None, error }, false);
     assert_eq!((head(&script).status, error_type(&script).as_str()), (429, "timeout_error"));
 }
 
@@ -185,7 +198,7 @@ fn a_rule_may_meet_only_what_contains_a_text() {
     let engine = engine(vec![FaultRule { contains: Some("crash".to_owned()), ..rule(Fault::status(500)) }]);
     for (text, status) in [("please crash now", 500), ("hi", 200)] {
         let body = body("instant", 1, false, text);
-        assert_eq!(head(&engine.script(&Ask::first(&ModelCall::Messages, &body))).status, status);
+        assert_eq!(head(&engine.script(&ModelRequest::first(&ModelCall::Messages, &body))).status, status);
     }
 }
 
@@ -194,15 +207,17 @@ fn rules_come_in_bursts_and_shares_change_over_time() {
     let engine = engine(vec![
         FaultRule { bursts: Some((seconds(10), seconds(2))), from: seconds(5), ..rule(Fault::status(500)) },
         FaultRule {
-            frequency: Frequency::Changing(1.0, 99.0),
+            frequency: Frequency::Ramp(1.0, 99.0),
             from: seconds(100),
             to: seconds(200),
             ..rule(Fault::status(503))
         },
     ]);
     let body = body("instant", 1, false, "hi");
-    let first = Ask::first(&ModelCall::Messages, &body);
-    let status = |at, number| head(&engine.script(&Ask { at: seconds(at), place: number, ..first })).status;
+    let first = ModelRequest::first(&ModelCall::Messages, &body);
+    let status = |at, number| {
+        head(&engine.script(&ModelRequest { at: seconds(at), schedule_number: number, ..first })).status
+    };
     let seen: Vec<_> = [4, 5, 6, 7, 14, 15, 16, 17].map(|at| status(at, 0)).into();
     assert_eq!(seen, [200, 500, 500, 200, 200, 500, 500, 200]);
     let share = |at| (0..1_000).filter(|number| status(at, *number) == 503).count();
@@ -211,7 +226,7 @@ fn rules_come_in_bursts_and_shares_change_over_time() {
 }
 
 #[test]
-fn a_schedule_in_toml_says_the_same_as_one_in_json() {
+fn schedules_in_toml_and_json_are_equivalent() {
     let toml = br#"
         [[fault]]
         name = "evening rush"

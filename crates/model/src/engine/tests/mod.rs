@@ -4,8 +4,8 @@ mod dialects;
 mod faults;
 
 use super::{
-    Act, Ask, Ending, Engine, Fault, FaultRule, Frequency, Head, ModelCall, ModelOptions, Pace, Profile,
-    Script, Step, count_tokens, read_faults,
+    Engine, Fault, FaultRule, Frequency, ModelCall, ModelOptions, ModelRequest, Pace, Profile, Script,
+    ScriptAction, ScriptEnding, ScriptHead, ScriptStep, count_tokens, read_faults,
 };
 use bytes::Bytes;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -35,22 +35,24 @@ fn checked(faults: Vec<FaultRule>) -> Result<Engine, SettingError> {
 }
 
 fn script(engine: &Engine, body: &[u8]) -> Script {
-    engine.script(&Ask::first(&ModelCall::Messages, body))
+    engine.script(&ModelRequest::first(&ModelCall::Messages, body))
 }
 
-fn spoiled(fault: Fault, stream: bool) -> Script {
+fn faulty(fault: Fault, stream: bool) -> Script {
     script(&engine(vec![rule(fault)]), &body("haiku", 500, stream, "hi"))
 }
 
-fn head(script: &Script) -> &Head {
-    let Some(Step { act: Act::Head(head), .. }) = script.steps.first() else { panic!("{script:?}") };
+fn head(script: &Script) -> &ScriptHead {
+    let Some(ScriptStep { action: ScriptAction::Head(head), .. }) = script.steps.first() else {
+        panic!("{script:?}")
+    };
     head
 }
 
 fn sent(script: &Script) -> Vec<u8> {
-    let bodies = script.steps.iter().filter_map(|step| match &step.act {
-        Act::Body(bytes) => Some(&bytes[..]),
-        Act::Head(_) => None,
+    let bodies = script.steps.iter().filter_map(|step| match &step.action {
+        ScriptAction::Body(bytes) => Some(&bytes[..]),
+        ScriptAction::Head(_) => None,
     });
     bodies.collect::<Vec<_>>().concat()
 }
@@ -73,7 +75,7 @@ fn error_type(script: &Script) -> String {
 }
 
 #[test]
-fn an_answer_is_charged_as_it_says_and_comes_at_its_pace() {
+fn an_answer_is_charged_as_reported_and_arrives_at_its_pace() {
     let script = script(&engine(vec![]), &body("sonnet", 1_000, false, "What should I read?"));
     let (report, finish) = read_answer(&sent(&script)).unwrap();
     let usage = report.usage;
@@ -90,7 +92,7 @@ fn an_answer_is_charged_as_it_says_and_comes_at_its_pace() {
 }
 
 #[test]
-fn a_stream_is_charged_as_it_says_and_its_first_word_is_on_time() {
+fn a_stream_is_charged_as_reported_and_its_first_token_is_on_time() {
     let engine = engine(vec![]);
     let script = script(&engine, &body("haiku", 1_000, true, "次に何を読めばいい？"));
     let (events, stream) = read_stream(&script);
@@ -114,7 +116,7 @@ fn the_output_limit_is_kept_to_the_token() {
 }
 
 #[test]
-fn the_same_seed_says_the_same_and_another_seed_does_not() {
+fn the_same_seed_gives_the_same_text_and_another_seed_does_not() {
     let body = body("haiku", 500, true, "hi");
     let with_seed = |seed| script(&Engine::new(ModelOptions { seed, ..Default::default() }).unwrap(), &body);
     assert_eq!(with_seed(1), with_seed(1));
@@ -145,49 +147,49 @@ fn a_status_replaces_the_answer() {
         (409, "invalid_request_error"),
     ] {
         let wait = Some(Duration::from_secs(2));
-        let script = spoiled(Fault::Status { status, retry_after: wait, error: None }, true);
+        let script = faulty(Fault::Status { status, retry_after: wait, error: None }, true);
         assert_eq!((head(&script).status, head(&script).retry_after), (status, wait));
         assert_eq!(error_type(&script), kind);
-        assert_eq!((charge(&script), script.ending), (Usage::default(), Ending::Complete));
+        assert_eq!((charge(&script), script.ending), (Usage::default(), ScriptEnding::Complete));
     }
 }
 
 #[test]
-fn streams_break_where_they_are_told_to() {
-    let whole = spoiled(Fault::Slow { by: Duration::ZERO }, true);
+fn streams_break_where_the_fault_says() {
+    let whole = faulty(Fault::Slow { by: Duration::ZERO }, true);
     for (fault, ending) in [
-        (Fault::cut(3), Ending::Close),
-        (Fault::EndEarly { after: 3 }, Ending::Early),
-        (Fault::Hang { after: 3 }, Ending::Hang),
+        (Fault::cut(3), ScriptEnding::Close),
+        (Fault::EndEarly { after: 3 }, ScriptEnding::Early),
+        (Fault::Hang { after: 3 }, ScriptEnding::Hang),
     ] {
-        let script = spoiled(fault, true);
+        let script = faulty(fault, true);
         assert_eq!(script.ending, ending);
         assert_eq!(script.steps, whole.steps[..4]);
         assert_eq!(charge(&script).output, 8);
     }
-    let script = spoiled(Fault::Error { after: 3 }, true);
+    let script = faulty(Fault::Error { after: 3 }, true);
     let (events, stream) = read_stream(&script);
     assert!(matches!(events[..], [.., StreamEvent::Content, StreamEvent::Failed { .. }]), "{events:?}");
-    assert!(!stream.is_complete() && script.ending == Ending::Early);
-    let late = spoiled(Fault::cut(1_000), true);
+    assert!(!stream.is_complete() && script.ending == ScriptEnding::Early);
+    let late = faulty(Fault::cut(1_000), true);
     assert_eq!((late.steps, late.ending), (whole.steps, whole.ending));
 }
 
 #[test]
 fn answers_that_are_no_streams_break_in_the_middle() {
-    let whole = sent(&spoiled(Fault::Slow { by: Duration::ZERO }, false));
-    let cut = spoiled(Fault::cut(1), false);
-    assert_eq!((sent(&cut), cut.ending), (whole[..whole.len() / 2].to_vec(), Ending::Close));
+    let whole = sent(&faulty(Fault::Slow { by: Duration::ZERO }, false));
+    let cut = faulty(Fault::cut(1), false);
+    assert_eq!((sent(&cut), cut.ending), (whole[..whole.len() / 2].to_vec(), ScriptEnding::Close));
     assert_eq!(head(&cut).length, Some(whole.len()));
     assert!(charge(&cut).output > 0);
-    assert_eq!(head(&spoiled(Fault::EndEarly { after: 1 }, false)).length, None);
-    assert_eq!(error_type(&spoiled(Fault::Error { after: 3 }, false)), "overloaded_error");
+    assert_eq!(head(&faulty(Fault::EndEarly { after: 1 }, false)).length, None);
+    assert_eq!(error_type(&faulty(Fault::Error { after: 3 }, false)), "overloaded_error");
     for (fault, ending) in [
-        (Fault::cut(0), Ending::Close),
-        (Fault::Hang { after: 0 }, Ending::Hang),
-        (Fault::Reset, Ending::Reset),
+        (Fault::cut(0), ScriptEnding::Close),
+        (Fault::Hang { after: 0 }, ScriptEnding::Hang),
+        (Fault::Reset, ScriptEnding::Reset),
     ] {
-        let script = spoiled(fault, false);
+        let script = faulty(fault, false);
         assert_eq!((script.steps.len(), script.ending), (0, ending));
     }
 }
@@ -195,8 +197,7 @@ fn answers_that_are_no_streams_break_in_the_middle() {
 #[test]
 fn slowness_moves_everything() {
     let by = Duration::from_secs(3);
-    let (slow, usual) =
-        (spoiled(Fault::Slow { by }, true), spoiled(Fault::Slow { by: Duration::ZERO }, true));
+    let (slow, usual) = (faulty(Fault::Slow { by }, true), faulty(Fault::Slow { by: Duration::ZERO }, true));
     assert!(slow.steps.iter().zip(&usual.steps).all(|(slow, usual)| slow.at == usual.at + by));
 }
 
@@ -211,8 +212,13 @@ fn the_first_rule_that_applies_counts() {
     ]);
     let status_of = |model, at, number| {
         let body = body(model, 1, false, "hi");
-        head(&engine.script(&Ask { number, place: number, at, ..Ask::first(&ModelCall::Messages, &body) }))
-            .status
+        head(&engine.script(&ModelRequest {
+            number,
+            schedule_number: number,
+            at,
+            ..ModelRequest::first(&ModelCall::Messages, &body)
+        }))
+        .status
     };
     assert_eq!(status_of("haiku", second(10), 0), 500);
     assert_eq!(status_of("haiku", second(20), 1), 200);
@@ -228,8 +234,13 @@ fn a_share_by_lot_is_about_that_share() {
     let engine = engine(vec![FaultRule { frequency: Frequency::Percent(20.0), ..rule(Fault::Reset) }]);
     let body = body("instant", 1, false, "hi");
     let hit = (0..10_000).filter(|number| {
-        engine.script(&Ask { place: *number, ..Ask::first(&ModelCall::Messages, &body) }).ending
-            == Ending::Reset
+        engine
+            .script(&ModelRequest {
+                schedule_number: *number,
+                ..ModelRequest::first(&ModelCall::Messages, &body)
+            })
+            .ending
+            == ScriptEnding::Reset
     });
     let hit = hit.count();
     assert!((1_850..2_150).contains(&hit), "{hit}");
@@ -265,14 +276,17 @@ fn rules_are_read_and_nonsense_is_refused_by_name() {
         (r#"{"#, "faults: "),
         (r#"[{"fault":{"kind":"explode"}}]"#, "faults: unknown variant `explode`"),
         (r#"[{"fault":{"kind":"reset"},"evry":2}]"#, "faults: unknown field `evry`"),
-        (r#"[{"fault":{"kind":"slow","by":"soon"}}]"#, "faults: \"soon\" is no period"),
-        (r#"[{"fault":{"kind":"slow","by":"5"}}]"#, "faults: \"5\" is no period"),
-        (r#"[{"fault":{"kind":"reset"},"every":1,"percent":5}]"#, "faults: every and percent exclude"),
+        (r#"[{"fault":{"kind":"slow","by":"soon"}}]"#, "faults: invalid duration \"soon\""),
+        (r#"[{"fault":{"kind":"slow","by":"5"}}]"#, "faults: invalid duration \"5\""),
+        (
+            r#"[{"fault":{"kind":"reset"},"every":1,"percent":5}]"#,
+            "faults: every_nth and percent are mutually exclusive",
+        ),
         (r#"[{"fault":{"kind":"reset"},"every":0}]"#, "faults.every: must be at least 1"),
         (r#"[{"fault":{"kind":"reset"},"percent":101}]"#, "faults.percent: 101% is more than 100%"),
-        (r#"[{"fault":{"kind":"reset"},"model":"opus"}]"#, "faults.model: \"opus\" is not simulated here"),
-        (r#"[{"fault":{"kind":"reset"},"from":"2s","to":"2s"}]"#, "faults.from: 2s is not before to (2s)"),
-        (r#"[{"fault":{"kind":"status","status":200}}]"#, "faults.status: 200 is not between 400 and 599"),
+        (r#"[{"fault":{"kind":"reset"},"model":"opus"}]"#, "faults.model: unknown model \"opus\""),
+        (r#"[{"fault":{"kind":"reset"},"from":"2s","to":"2s"}]"#, "faults.from: 2s must be before to (2s)"),
+        (r#"[{"fault":{"kind":"status","status":200}}]"#, "faults.status: 200 must be between 400 and 599"),
     ] {
         let outcome = read_faults(text.as_bytes())
             .and_then(|faults| Engine::new(ModelOptions { faults, ..Default::default() }));
@@ -303,11 +317,11 @@ proptest! {
     ) {
         let body = body("haiku", max_tokens, stream, &question);
         let whole = script(&engine(vec![]), &body);
-        let spoiled = script(&engine(vec![rule(fault)]), &body);
-        prop_assert!(spoiled.steps.is_sorted_by_key(|step| step.at));
-        let heads = spoiled.steps.iter().filter(|step| matches!(step.act, Act::Head(_))).count();
-        prop_assert_eq!(heads, usize::from(!spoiled.steps.is_empty()));
-        prop_assert!(charge(&spoiled).output <= charge(&whole).output);
+        let faulty = script(&engine(vec![rule(fault)]), &body);
+        prop_assert!(faulty.steps.is_sorted_by_key(|step| step.at));
+        let heads = faulty.steps.iter().filter(|step| matches!(step.action, ScriptAction::Head(_))).count();
+        prop_assert_eq!(heads, usize::from(!faulty.steps.is_empty()));
+        prop_assert!(charge(&faulty).output <= charge(&whole).output);
         prop_assert!(charge(&whole).output <= u64::from(max_tokens));
         prop_assert_eq!(whole.profile, Profile::named("haiku"));
     }

@@ -1,14 +1,14 @@
 //! Tests of prompts.
 
 use crate::chat::{
-    ChatAsk, ChatError, ChatPrompt, ChatPromptOptions, ChatTurn, PreparedChat, PromptOccasion,
+    ChatError, ChatFaceRequest, ChatPrompt, ChatPromptOptions, ChatTurn, PreparedChat, PromptModel,
 };
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::history::{Role, TokenLimits, TokenLimitsOptions};
 use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, estimate};
-use seawall_wire::Refusal;
-use seawall_wire::chat::{ChatRequest, Part, Turn};
+use seawall_wire::ApiErrorKind;
+use seawall_wire::chat::{ChatRequest, RequestPart, Turn};
 use sha2::{Digest as _, Sha256};
 
 const MODEL: &str = "claude-sonnet";
@@ -31,8 +31,8 @@ fn turn(role: Role, text: &str) -> ChatTurn {
     ChatTurn { role, text: text.to_owned() }
 }
 
-fn ask(history: Vec<ChatTurn>, message: &str) -> ChatAsk {
-    ChatAsk {
+fn ask(history: Vec<ChatTurn>, message: &str) -> ChatFaceRequest {
+    ChatFaceRequest {
         message: message.to_owned(),
         history,
         session: None,
@@ -43,33 +43,41 @@ fn ask(history: Vec<ChatTurn>, message: &str) -> ChatAsk {
     }
 }
 
-fn prepare(prompt: &ChatPrompt, ask: &ChatAsk, limits: &TokenLimits) -> Result<PreparedChat, ChatError> {
+fn prepare(
+    prompt: &ChatPrompt,
+    ask: &ChatFaceRequest,
+    limits: &TokenLimits,
+) -> Result<PreparedChat, ChatError> {
     let (overhead, calibration) = (OverheadOptions::default(), Calibration::default());
-    prompt.prepare(ask, &PromptOccasion { model: MODEL, limits, overhead, calibration: &calibration })
+    prompt.prepare(ask, &PromptModel { model: MODEL, limits, overhead, calibration: &calibration })
 }
 
-fn said(role: Role, texts: &[&str]) -> Turn {
-    Turn { role, parts: texts.iter().map(|text| Part::Text((*text).to_owned())).collect() }
+fn turn_of(role: Role, texts: &[&str]) -> Turn {
+    Turn { role, parts: texts.iter().map(|text| RequestPart::Text((*text).to_owned())).collect() }
 }
 
 /// The token estimate of a text, including its overhead.
 fn tokens(text: &str) -> u64 {
     let around = OverheadOptions { request: 0, reserve: 0, ..OverheadOptions::default() };
-    estimate(MODEL, &RequestCounts::of_message(text), around, &Calibration::default()).careful
+    estimate(MODEL, &RequestCounts::of_message(text), around, &Calibration::default()).p95
 }
 
-fn input_limit(request_input: u64) -> TokenLimits {
-    TokenLimitsOptions { request_input, ..TokenLimitsOptions::default() }.check().unwrap()
+fn input_limit(max_input: u64) -> TokenLimits {
+    TokenLimitsOptions { max_input, ..TokenLimitsOptions::default() }.check().unwrap()
 }
 
 #[test]
-fn a_request_has_all_that_was_said_and_asked() {
+fn a_request_contains_the_whole_conversation() {
     let history = vec![turn(Role::User, "a"), turn(Role::Assistant, "b")];
     let prepared = prepare(&prompt(), &ask(history.clone(), "c"), &TokenLimits::default()).unwrap();
     let request = ChatRequest {
         model: MODEL.to_owned(),
         system: vec!["Be kind.".to_owned()],
-        turns: vec![said(Role::User, &["a"]), said(Role::Assistant, &["b"]), said(Role::User, &["c"])],
+        turns: vec![
+            turn_of(Role::User, &["a"]),
+            turn_of(Role::Assistant, &["b"]),
+            turn_of(Role::User, &["c"]),
+        ],
         max_output: Some(800),
         temperature: Some(0.3),
         stream: true,
@@ -82,7 +90,8 @@ fn a_request_has_all_that_was_said_and_asked() {
     let hash = Sha256::digest(b"u\0\0\0\0\0\0\0\x01aa\0\0\0\0\0\0\0\x01b");
     let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(prepared.history, hex);
-    let whole = prepare(&prompt(), &ChatAsk { stream: false, ..ask(history, "c") }, &TokenLimits::default());
+    let whole =
+        prepare(&prompt(), &ChatFaceRequest { stream: false, ..ask(history, "c") }, &TokenLimits::default());
     assert_eq!(whole.unwrap().request, ChatRequest { stream: false, stream_usage: false, ..request });
 }
 
@@ -111,15 +120,15 @@ fn each_locale_has_its_instructions_or_its_languages_or_the_first() {
 
 #[test]
 fn the_smallest_limit_of_output_holds() {
-    let limits = TokenLimitsOptions { request_output: 500, ..TokenLimitsOptions::default() }.check().unwrap();
-    for (limits, asked, expected) in [
+    let limits = TokenLimitsOptions { max_output: 500, ..TokenLimitsOptions::default() }.check().unwrap();
+    for (limits, requested, expected) in [
         (TokenLimits::default(), None, 800),
         (TokenLimits::default(), Some(900), 800),
         (TokenLimits::default(), Some(7), 7),
         (limits, None, 500),
         (limits, Some(499), 499),
     ] {
-        let ask = ChatAsk { max_output: asked, ..ask(Vec::new(), "c") };
+        let ask = ChatFaceRequest { max_output: requested, ..ask(Vec::new(), "c") };
         assert_eq!(prepare(&prompt(), &ask, &limits).unwrap().request.max_output, Some(expected));
     }
 }
@@ -145,20 +154,20 @@ fn the_oldest_pair_goes_first_and_nothing_but_the_message_must_stay() {
     }
     let error = prepare(&prompt(), &ask, &input_limit(fixed - 1)).unwrap_err();
     assert_eq!(error, ChatError::InputTooLarge { needed: fixed, limit: fixed - 1 });
-    assert_eq!(error.refusal(), Refusal::TooLarge);
+    assert_eq!(error.api_error_kind(), ApiErrorKind::TooLarge);
 }
 
 #[test]
-fn no_more_turns_go_along_than_are_set() {
+fn at_most_the_configured_number_of_turns_is_sent() {
     let history: Vec<ChatTurn> = (0..6)
         .map(|nth| turn(if nth % 2 == 0 { Role::User } else { Role::Assistant }, &format!("t{nth}")))
         .collect();
-    for (most, kept) in [(0, 0), (2, 2), (3, 2), (4, 4), (6, 6), (100, 6)] {
-        let prompt = ChatPromptOptions { history_turns: most, ..options() }.check().unwrap();
+    for (max, kept) in [(0, 0), (2, 2), (3, 2), (4, 4), (6, 6), (100, 6)] {
+        let prompt = ChatPromptOptions { history_turns: max, ..options() }.check().unwrap();
         let prepared = prepare(&prompt, &ask(history.clone(), "now"), &TokenLimits::default()).unwrap();
-        assert_eq!(prepared.kept_turns, kept, "{most}");
+        assert_eq!(prepared.kept_turns, kept, "{max}");
         let first = format!("t{}", 6 - kept);
-        let expected = if kept == 0 { said(Role::User, &["now"]) } else { said(Role::User, &[&first]) };
+        let expected = if kept == 0 { turn_of(Role::User, &["now"]) } else { turn_of(Role::User, &[&first]) };
         assert_eq!(prepared.request.turns[0], expected);
     }
 }
@@ -182,36 +191,36 @@ fn different_histories_have_different_digests() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused_by_name() {
+fn invalid_settings_are_rejected_by_name() {
     let two = |first: &str, second: &str| {
         vec![(first.to_owned(), "x".to_owned()), (second.to_owned(), "y".to_owned())]
     };
     for (options, problem) in [
         (
             ChatPromptOptions { system: two("ja", "?"), ..options() },
-            "system: \"?\" is no locale such as ja-JP or en",
+            "system: \"?\" is not a locale; use a form such as ja-JP or en",
         ),
-        (ChatPromptOptions { system: two("ja-JP", "JA_jp"), ..options() }, "system: ja-JP is given twice"),
+        (ChatPromptOptions { system: two("ja-JP", "JA_jp"), ..options() }, "system: duplicate locale ja-JP"),
         (
             ChatPromptOptions { temperature: Some(-0.1), ..options() },
-            "temperature: -0.1 is not between 0 and 2",
+            "temperature: must be between 0 and 2, not -0.1",
         ),
         (
             ChatPromptOptions { temperature: Some(2.1), ..options() },
-            "temperature: 2.1 is not between 0 and 2",
+            "temperature: must be between 0 and 2, not 2.1",
         ),
         (
             ChatPromptOptions { temperature: Some(f64::NAN), ..options() },
-            "temperature: NaN is not between 0 and 2",
+            "temperature: must be between 0 and 2, not NaN",
         ),
         (
             ChatPromptOptions { temperature: Some(f64::INFINITY), ..options() },
-            "temperature: inf is not between 0 and 2",
+            "temperature: must be between 0 and 2, not inf",
         ),
         (ChatPromptOptions { max_output: 0, ..options() }, "max_output: must be at least 1"),
         (
             ChatPromptOptions { history_turns: 1, ..options() },
-            "history_turns: 1 is an answer without its question",
+            "history_turns: must not be 1: the only turn would be an answer without its question",
         ),
     ] {
         assert_eq!(options.check().unwrap_err().to_string(), problem);
@@ -238,9 +247,9 @@ proptest! {
                 for (at, turn) in request.turns.iter().enumerate() {
                     prop_assert_eq!(turn.role, role(at % 2 == 0));
                 }
-                let parts: Vec<&Part> = request.turns.iter().flat_map(|turn| &turn.parts).collect();
+                let parts: Vec<&RequestPart> = request.turns.iter().flat_map(|turn| &turn.parts).collect();
                 let newest = history[history.len() - kept_turns..].iter().map(|turn| turn.text.as_str());
-                let expected: Vec<Part> = newest.chain([message.as_str()]).map(|text| Part::Text(text.to_owned())).collect();
+                let expected: Vec<RequestPart> = newest.chain([message.as_str()]).map(|text| RequestPart::Text(text.to_owned())).collect();
                 prop_assert!(parts.into_iter().eq(&expected));
                 prop_assert!(request.turns.len() % 2 == 1);
             }

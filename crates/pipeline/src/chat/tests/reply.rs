@@ -1,17 +1,17 @@
 //! Tests of replies, events, refusals and texts.
 
 use crate::chat::{
-    ChatFinish, ChatRefusal, ChatReply, ChatText, InterruptReason, apology, confidence, interrupted_event,
-    refusal_code, text_event,
+    ChatErrorResponse, ChatFinish, ChatReply, ChatText, InterruptReason, apology, confidence, error_code,
+    interrupted_event, text_event,
 };
 use bytes::BytesMut;
-use seawall_core::chance::Draw;
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
+use seawall_core::random::Draw;
 use seawall_core::strategy::{FallbackKind, Language, message};
 use seawall_core::vocabulary::Rung;
 use seawall_wire::chat::FinishReason;
-use seawall_wire::{Refusal, RetryAdvice};
+use seawall_wire::{ApiErrorKind, RetryAdvice};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn an_answer_that_is_there_at_once_is_one_text_and_its_end() {
 }
 
 #[test]
-fn what_follows_from_the_rung_does() {
+fn confidence_and_degradation_follow_from_the_rung() {
     for (rung, sure, degraded, stale) in [
         (Rung::Template, 0.3, true, false),
         (Rung::FreshCache, 0.5, true, false),
@@ -86,20 +86,20 @@ fn what_follows_from_the_rung_does() {
 }
 
 #[test]
-fn money_is_told_to_the_last_nano_dollar() {
-    for (nanos, told) in [
+fn money_is_reported_to_the_nano_dollar() {
+    for (nanos, expected) in [
         (0, "0.000000000"),
         (1, "0.000000001"),
         (999_999_999, "0.999999999"),
         (1_000_000_000, "1.000000000"),
         (u64::MAX, "18446744073.709551615"),
     ] {
-        assert_eq!(read(&ChatReply { cost: Money::from_nanos(nanos), ..reply() }.body())["cost"], told);
+        assert_eq!(read(&ChatReply { cost: Money::from_nanos(nanos), ..reply() }.body())["cost"], expected);
     }
 }
 
 #[test]
-fn every_end_of_a_model_has_a_word() {
+fn every_finish_reason_has_a_name() {
     for (finish, word) in [
         (FinishReason::EndTurn, "finished"),
         (FinishReason::StopSequence, "finished"),
@@ -116,7 +116,7 @@ fn every_end_of_a_model_has_a_word() {
 }
 
 #[test]
-fn an_interruption_says_why_what_came_before_and_when_to_come_back() {
+fn an_interruption_has_a_reason_the_delivered_length_and_a_retry_after() {
     let reasons = FailureKind::ALL.map(|kind| (kind, InterruptReason::of_failure(kind).name()));
     for (kind, reason) in reasons {
         let expected = match kind {
@@ -130,39 +130,39 @@ fn an_interruption_says_why_what_came_before_and_when_to_come_back() {
         };
         assert_eq!(reason, expected, "{kind:?}");
     }
-    for (wait, told) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2)] {
+    for (wait, seconds) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2)] {
         let wait = Some(Duration::from_millis(wait));
         let event = interrupted_event(InterruptReason::Blocked, "いいえ", 42, wait);
         let data = event.strip_prefix(b"event: interrupted\ndata: ").unwrap();
         let expected =
-            json!({"reason": "blocked", "message": "いいえ", "delivered": 42, "retry_after": told});
+            json!({"reason": "blocked", "message": "いいえ", "delivered": 42, "retry_after": seconds});
         assert_eq!(read(data), expected);
     }
 }
 
 #[test]
-fn a_refusal_has_its_status_its_code_and_its_words() {
-    for (refusal, status, code, text) in [
-        (Refusal::Malformed, 400, "INVALID_REQUEST", ChatText::NotUnderstood),
-        (Refusal::Unauthenticated, 401, "UNAUTHENTICATED", ChatText::SignIn),
-        (Refusal::Forbidden, 403, "FORBIDDEN", ChatText::NotAllowed),
-        (Refusal::NotFound, 404, "NOT_FOUND", ChatText::NotFound),
-        (Refusal::TooLarge, 413, "INPUT_TOO_LARGE", ChatText::TooLong),
-        (Refusal::Throttled, 429, "RATE_LIMITED", ChatText::LimitReached),
-        (Refusal::OutOfBudget, 429, "BUDGET_SPENT", ChatText::BudgetSpent),
-        (Refusal::SwitchedOff, 503, "SWITCHED_OFF", ChatText::Unavailable),
-        (Refusal::Overloaded, 503, "OVERLOADED", ChatText::Unavailable),
-        (Refusal::TimedOut, 504, "TIMED_OUT", ChatText::Unavailable),
-        (Refusal::Internal, 500, "INTERNAL", ChatText::Unavailable),
+fn a_refusal_has_its_status_its_code_and_its_message() {
+    for (error_kind, status, code, text) in [
+        (ApiErrorKind::Malformed, 400, "INVALID_REQUEST", ChatText::NotUnderstood),
+        (ApiErrorKind::Unauthenticated, 401, "UNAUTHENTICATED", ChatText::SignIn),
+        (ApiErrorKind::Forbidden, 403, "FORBIDDEN", ChatText::NotAllowed),
+        (ApiErrorKind::NotFound, 404, "NOT_FOUND", ChatText::NotFound),
+        (ApiErrorKind::TooLarge, 413, "INPUT_TOO_LARGE", ChatText::TooLong),
+        (ApiErrorKind::Throttled, 429, "RATE_LIMITED", ChatText::LimitReached),
+        (ApiErrorKind::BudgetExhausted, 429, "BUDGET_EXHAUSTED", ChatText::BudgetExhausted),
+        (ApiErrorKind::SwitchedOff, 503, "SWITCHED_OFF", ChatText::Unavailable),
+        (ApiErrorKind::Overloaded, 503, "OVERLOADED", ChatText::Unavailable),
+        (ApiErrorKind::TimedOut, 504, "TIMED_OUT", ChatText::Unavailable),
+        (ApiErrorKind::Internal, 500, "INTERNAL", ChatText::Unavailable),
     ] {
         for language in Language::ALL {
             let advice = RetryAdvice { wait: Some(Duration::from_millis(1_200)), should_retry: Some(false) };
             let (detail, limit, request_id) = (Some("message: \"x\""), Some("per minute"), "r-1");
-            let full = ChatRefusal { refusal, language, detail, limit, request_id, advice };
+            let full = ChatErrorResponse { error_kind, language, detail, limit, request_id, advice };
             let reply = full.reply();
-            let body = json!({"code": code, "message": text.words(language), "detail": "message: \"x\"",
+            let body = json!({"code": code, "message": text.in_language(language), "detail": "message: \"x\"",
                 "limit": "per minute", "request_id": "r-1", "retry_after": 2, "should_retry": false});
-            assert_eq!((reply.status, read(&reply.body), refusal_code(refusal)), (status, body, code));
+            assert_eq!((reply.status, read(&reply.body), error_code(error_kind)), (status, body, code));
             let headers: Vec<String> =
                 reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
             let expected = [
@@ -173,7 +173,8 @@ fn a_refusal_has_its_status_its_code_and_its_words() {
                 "x-should-retry: false",
             ];
             assert_eq!(headers, expected);
-            let bare = ChatRefusal { detail: None, limit: None, advice: RetryAdvice::default(), ..full };
+            let bare =
+                ChatErrorResponse { detail: None, limit: None, advice: RetryAdvice::default(), ..full };
             let body = read(&bare.reply().body);
             assert_eq!((body.as_object().unwrap().len(), bare.reply().headers.len()), (3, 2));
         }
@@ -207,7 +208,7 @@ fn every_text_is_in_its_language_and_promises_nothing() {
         "お待ちください",
     ];
     for language in Language::ALL {
-        let texts = ChatText::ALL.map(|text| text.words(language));
+        let texts = ChatText::ALL.map(|text| text.in_language(language));
         let apologies = [Draw::LOWEST, Draw::MIDDLE, Draw::HIGHEST].map(|draw| apology(language, draw));
         let all: Vec<&str> = texts.into_iter().chain(apologies).collect();
         let different: BTreeSet<&&str> = all.iter().collect();
@@ -218,7 +219,7 @@ fn every_text_is_in_its_language_and_promises_nothing() {
             assert!(text.ends_with(if language == Language::English { '.' } else { '。' }));
         }
         assert_eq!(
-            ChatText::Redirect.words(language),
+            ChatText::Redirect.in_language(language),
             message(FallbackKind::GuardrailBlock, language, false)
         );
     }

@@ -10,7 +10,7 @@
 use crate::tasks::TokioTasks;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::{Timestamp, UtcTime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 /// Credentials are renewed this long before they expire.
 const RENEW_BEFORE: Duration = Duration::from_secs(5 * 60);
 /// Delay after a failed renewal.
-const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// See the module documentation. Clones share the cached credentials.
 #[derive(Clone)]
@@ -32,60 +32,60 @@ struct Shared<T> {
     timer: T,
     state: Mutex<State>,
     /// Number of completed renewals.
-    ended: watch::Sender<u64>,
+    completed: watch::Sender<u64>,
 }
 
 struct State {
-    known: Option<Credentials>,
+    cached: Option<Credentials>,
     is_renewing: bool,
     /// No renewal before this time.
     not_before: Timestamp,
 }
 
-enum Look {
+enum CacheLookup {
     /// Valid credentials.
-    Found(Credentials),
+    Valid(Credentials),
     /// A renewal is in progress; this many had completed before.
-    Awaited(u64),
+    Pending(u64),
     /// No valid credentials, and too early for another renewal.
-    Nothing,
+    Unavailable,
 }
 
 impl<T: Timer> CredentialCache<T> {
     pub(in super::super) fn new(source: SharedCredentialsProvider, timer: T) -> Self {
-        let state = State { known: None, is_renewing: false, not_before: Timestamp::ZERO };
-        let shared = Shared { source, timer, state: Mutex::new(state), ended: watch::Sender::new(0) };
+        let state = State { cached: None, is_renewing: false, not_before: Timestamp::ZERO };
+        let shared = Shared { source, timer, state: Mutex::new(state), completed: watch::Sender::new(0) };
         Self { shared: Arc::new(shared) }
     }
 
     /// Credentials that are valid at this date; `None` if the source has none.
     pub(in super::super) async fn get(&self, date: UtcTime) -> Option<Credentials> {
-        match self.look(date) {
-            Look::Found(known) => Some(known),
-            Look::Nothing => None,
-            Look::Awaited(before) => {
+        match self.lookup(date) {
+            CacheLookup::Valid(cached) => Some(cached),
+            CacheLookup::Unavailable => None,
+            CacheLookup::Pending(before) => {
                 // The channel cannot be closed: this cache holds the sender.
-                let _ = self.shared.ended.subscribe().wait_for(|ended| *ended > before).await;
-                self.shared.lock().holding_until(date)
+                let _ = self.shared.completed.subscribe().wait_for(|completed| *completed > before).await;
+                self.shared.lock().valid_at(date)
             }
         }
     }
 
-    fn look(&self, date: UtcTime) -> Look {
+    fn lookup(&self, date: UtcTime) -> CacheLookup {
         let mut state = self.shared.lock();
-        if let Some(fresh) = state.holding_until(date + RENEW_BEFORE) {
-            return Look::Found(fresh);
+        if let Some(fresh) = state.valid_at(date + RENEW_BEFORE) {
+            return CacheLookup::Valid(fresh);
         }
         let now = self.shared.timer.monotonic();
         if !state.is_renewing && now >= state.not_before {
             state.is_renewing = true;
             let renewal = Renewal { shared: Arc::clone(&self.shared), renewed: None };
-            TokioTasks.start(renewal.run());
+            TokioTasks.spawn(renewal.run());
         }
-        match state.holding_until(date) {
-            Some(old) => Look::Found(old),
-            None if state.is_renewing => Look::Awaited(*self.shared.ended.borrow()),
-            None => Look::Nothing,
+        match state.valid_at(date) {
+            Some(old) => CacheLookup::Valid(old),
+            None if state.is_renewing => CacheLookup::Pending(*self.shared.completed.borrow()),
+            None => CacheLookup::Unavailable,
         }
     }
 }
@@ -98,10 +98,10 @@ impl<T> Shared<T> {
 }
 
 impl State {
-    fn holding_until(&self, date: UtcTime) -> Option<Credentials> {
+    fn valid_at(&self, date: UtcTime) -> Option<Credentials> {
         let date = SystemTime::UNIX_EPOCH + Duration::from_nanos(date.as_nanos());
-        let holds = |known: &&Credentials| known.expiry().is_none_or(|end| end > date);
-        self.known.as_ref().filter(holds).cloned()
+        let holds = |cached: &&Credentials| cached.expiry().is_none_or(|end| end > date);
+        self.cached.as_ref().filter(holds).cloned()
     }
 }
 
@@ -122,10 +122,10 @@ impl<T: Timer> Drop for Renewal<T> {
         let mut state = self.shared.lock();
         state.is_renewing = false;
         match self.renewed.take() {
-            Some(renewed) => state.known = Some(renewed),
-            None => state.not_before = self.shared.timer.monotonic() + TRY_AGAIN_AFTER,
+            Some(renewed) => state.cached = Some(renewed),
+            None => state.not_before = self.shared.timer.monotonic() + RETRY_AFTER,
         }
         // Sent under the lock, so that a waiter cannot miss it.
-        self.shared.ended.send_modify(|ended| *ended += 1);
+        self.shared.completed.send_modify(|completed| *completed += 1);
     }
 }

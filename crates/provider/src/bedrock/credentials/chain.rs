@@ -1,14 +1,14 @@
 //! The default credential chain, and the role from the settings.
 
-use super::container::keys_of_container;
-use super::environment::{Environment, keys_in};
-use super::key_server::KeyServers;
-use super::machine::keys_of_machine;
-use super::profile::{Found, With, chosen};
-use super::sts::{Role, SESSION, TokenService};
-use super::{absent, failed};
-use crate::client::Surroundings;
-use crate::way::TlsSettings;
+use super::container::container_credentials;
+use super::endpoint::CredentialEndpoints;
+use super::environment::{Environment, environment_credentials};
+use super::instance::instance_credentials;
+use super::profile::{ProfileCredentials, RoleSource, active_profile};
+use super::sts::{AssumeRoleInput, SESSION_NAME, StsClient};
+use super::{not_loaded, provider_error};
+use crate::client::ClientRuntime;
+use crate::connect::ClientTlsSettings;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{
@@ -28,34 +28,34 @@ pub struct CredentialOptions {
     /// The external ID that the role's trust policy requires.
     pub external_id: Option<String>,
     /// TLS trust; required to assume a role.
-    pub tls: Option<TlsSettings>,
+    pub tls: Option<ClientTlsSettings>,
     /// The environment variables that locate credentials.
     pub environment: Environment,
 }
 
 impl CredentialOptions {
     /// The default chain. Nothing is requested before the first call.
-    pub fn check(self, around: &Surroundings) -> Result<SharedCredentialsProvider, SettingError> {
+    pub fn check(self, runtime: &ClientRuntime) -> Result<SharedCredentialsProvider, SettingError> {
         super::super::check_region(&self.region)?;
         if let Some(role) = &self.role
             && (!role.starts_with("arn:") || !role.bytes().all(|byte| byte.is_ascii_graphic()))
         {
-            return Err(SettingError::new("role", format!("{role:?} is no ARN of a role")));
+            return Err(SettingError::new("role_arn", format!("{role:?} is not the ARN of a role")));
         }
         if self.external_id.is_some() && self.role.is_none() {
             return Err(SettingError::new(
                 "external_id",
-                "is said when a role is taken on, and none is named",
+                "requires role_arn: it is sent when the role is assumed",
             ));
         }
-        let servers = KeyServers { around: around.clone(), tls: self.tls.clone() };
+        let servers = CredentialEndpoints { runtime: runtime.clone(), tls: self.tls.clone() };
         Ok(SharedCredentialsProvider::new(Chain { options: self, servers }))
     }
 }
 
 struct Chain {
     options: CredentialOptions,
-    servers: KeyServers,
+    servers: CredentialEndpoints,
 }
 
 impl fmt::Debug for Chain {
@@ -75,85 +75,89 @@ impl ProvideCredentials for Chain {
 
 impl Chain {
     async fn provide(&self) -> Provided {
-        let keys = self.first().await?;
-        let Some(role) = &self.options.role else { return Ok(keys) };
+        let credentials = self.load_first().await?;
+        let Some(role) = &self.options.role else { return Ok(credentials) };
         let external_id = self.options.external_id.as_deref();
-        self.token_service().assume(&Role { arn: role, session: SESSION, external_id }, keys).await
+        self.sts()
+            .assume(&AssumeRoleInput { arn: role, session: SESSION_NAME, external_id }, credentials)
+            .await
     }
 
     /// The credentials of the first source that has any.
-    async fn first(&self) -> Provided {
+    async fn load_first(&self) -> Provided {
         let Self { options: CredentialOptions { environment, .. }, servers } = self;
-        if let Some(ended) = said(keys_in(environment)) {
-            return ended;
+        if let Some(found) = unless_not_loaded(environment_credentials(environment)) {
+            return found;
         }
-        let of_profile = match chosen(environment) {
-            Ok(found) => self.of_profile(found).await,
+        let profile = match active_profile(environment) {
+            Ok(profile) => self.load_profile(profile).await,
             Err(error) => Err(error),
         };
-        if let Some(ended) = said(of_profile) {
-            return ended;
+        if let Some(found) = unless_not_loaded(profile) {
+            return found;
         }
-        if let Some(ended) = said(self.of_web_identity().await) {
-            return ended;
+        if let Some(found) = unless_not_loaded(self.load_web_identity().await) {
+            return found;
         }
-        if let Some(ended) = said(keys_of_container(environment, servers).await) {
-            return ended;
+        if let Some(found) = unless_not_loaded(container_credentials(environment, servers).await) {
+            return found;
         }
-        keys_of_machine(environment, servers).await
+        instance_credentials(environment, servers).await
     }
 
-    fn of_profile(&self, found: Found) -> Pin<Box<dyn Future<Output = Provided> + Send + '_>> {
+    fn load_profile(&self, found: ProfileCredentials) -> Pin<Box<dyn Future<Output = Provided> + Send + '_>> {
         Box::pin(async move {
             let Self { options: CredentialOptions { environment, .. }, servers } = self;
-            let (arn, session, external_id, with) = match found {
-                Found::Keys(keys) => return Ok(keys),
-                Found::Role { arn, session, external_id, with } => (arn, session, external_id, with),
-            };
-            let session = session.as_deref().unwrap_or(SESSION);
-            let role = Role { arn: &arn, session, external_id: external_id.as_deref() };
-            let keys = match with {
-                With::Profile(found) => self.of_profile(*found).await?,
-                With::Environment => keys_in(environment)?,
-                With::Container => keys_of_container(environment, servers).await?,
-                With::Machine => keys_of_machine(environment, servers).await?,
-                With::Token(file) => {
-                    return self.token_service().assume_with_token(&role, &token(&file)?).await;
+            let (arn, session, external_id, source) = match found {
+                ProfileCredentials::Static(credentials) => return Ok(credentials),
+                ProfileCredentials::Role { arn, session, external_id, source } => {
+                    (arn, session, external_id, source)
                 }
             };
-            self.token_service().assume(&role, keys).await
+            let session = session.as_deref().unwrap_or(SESSION_NAME);
+            let role = AssumeRoleInput { arn: &arn, session, external_id: external_id.as_deref() };
+            let credentials = match source {
+                RoleSource::Profile(found) => self.load_profile(*found).await?,
+                RoleSource::Environment => environment_credentials(environment)?,
+                RoleSource::Container => container_credentials(environment, servers).await?,
+                RoleSource::InstanceMetadata => instance_credentials(environment, servers).await?,
+                RoleSource::WebIdentity(file) => {
+                    return self.sts().assume_with_token(&role, &read_token_file(&file)?).await;
+                }
+            };
+            self.sts().assume(&role, credentials).await
         })
     }
 
-    async fn of_web_identity(&self) -> Result<Credentials, CredentialsError> {
+    async fn load_web_identity(&self) -> Result<Credentials, CredentialsError> {
         let environment = &self.options.environment;
         let Some(file) = environment.get("AWS_WEB_IDENTITY_TOKEN_FILE") else {
-            return Err(absent("no web identity"));
+            return Err(not_loaded("no web identity"));
         };
         let Some(arn) = environment.get("AWS_ROLE_ARN") else {
-            return Err(failed("web identity: AWS_ROLE_ARN is not set"));
+            return Err(provider_error("web identity: AWS_ROLE_ARN is not set"));
         };
         let session = environment.get("AWS_ROLE_SESSION_NAME");
-        let session = session.as_deref().unwrap_or(SESSION);
-        let role = Role { arn: &arn, session, external_id: None };
-        self.token_service().assume_with_token(&role, &token(&file)?).await
+        let session = session.as_deref().unwrap_or(SESSION_NAME);
+        let role = AssumeRoleInput { arn: &arn, session, external_id: None };
+        self.sts().assume_with_token(&role, &read_token_file(&file)?).await
     }
 
-    fn token_service(&self) -> TokenService<'_> {
+    fn sts(&self) -> StsClient<'_> {
         let CredentialOptions { region, environment, .. } = &self.options;
-        TokenService { servers: &self.servers, region, environment }
+        StsClient { servers: &self.servers, region, environment }
     }
 }
 
 /// The result of a source; `None` if it has no credentials.
-fn said(provided: Provided) -> Option<Provided> {
+fn unless_not_loaded(provided: Provided) -> Option<Provided> {
     match provided {
         Err(CredentialsError::CredentialsNotLoaded(_)) => None,
-        ended => Some(ended),
+        found => Some(found),
     }
 }
 
-fn token(file: &str) -> Result<String, CredentialsError> {
+fn read_token_file(file: &str) -> Result<String, CredentialsError> {
     let text = std::fs::read_to_string(file);
-    Ok(text.map_err(|error| failed(format!("web identity: {file}: {error}")))?.trim().to_owned())
+    Ok(text.map_err(|error| provider_error(format!("web identity: {file}: {error}")))?.trim().to_owned())
 }

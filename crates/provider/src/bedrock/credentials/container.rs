@@ -3,76 +3,84 @@
 //! Environment variables locate the endpoint. Without TLS it must be on this host or at one of its well-known
 //! addresses: otherwise an attacker who controls DNS could obtain the authorization token.
 
-use super::document::keys_in_json;
+use super::document::parse_json;
+use super::endpoint::CredentialEndpoints;
 use super::environment::Environment;
-use super::key_server::KeyServers;
-use super::{absent, failed};
+use super::{not_loaded, provider_error};
 use aws_credential_types::provider::Result as Provided;
 use aws_credential_types::provider::error::CredentialsError;
 use bytes::Bytes;
 use std::net::IpAddr;
 
 const SOURCE: &str = "container";
-const FIXED: &str = "http://169.254.170.2";
+const DEFAULT_ENDPOINT: &str = "http://169.254.170.2";
 /// Addresses where the endpoint may be without TLS, besides loopback.
-const KNOWN: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
+const ALLOWED_HOSTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
 /// The credentials of the container that this process runs in.
-pub(super) async fn keys_of_container(environment: &Environment, servers: &KeyServers) -> Provided {
-    let place = Place::of(environment)?;
-    let server =
-        if place.is_fixed { servers.beside(&place.server)? } else { servers.remote(&place.server)? };
+pub(super) async fn container_credentials(
+    environment: &Environment,
+    servers: &CredentialEndpoints,
+) -> Provided {
+    let endpoint = ContainerEndpoint::from_environment(environment)?;
+    let server = if endpoint.is_local {
+        servers.local(&endpoint.server)?
+    } else {
+        servers.remote(&endpoint.server)?
+    };
     let token = match environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
         Some(file) => {
             let read = std::fs::read_to_string(&file);
-            Some(read.map_err(|error| failed(format!("{SOURCE}: {file}: {error}")))?.trim().to_owned())
+            Some(
+                read.map_err(|error| provider_error(format!("{SOURCE}: {file}: {error}")))?.trim().to_owned(),
+            )
         }
         None => environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
     };
     let headers: Vec<_> = token.map(|token| ("authorization".to_owned(), token)).into_iter().collect();
-    let said = server.ask("GET", &place.path, &headers, Bytes::new()).await?;
-    if said.status != 200 {
-        return Err(failed(format!("{SOURCE}: refused with status {}", said.status)));
+    let response = server.send("GET", &endpoint.path, &headers, Bytes::new()).await?;
+    if response.status != 200 {
+        return Err(provider_error(format!("{SOURCE}: the endpoint returned status {}", response.status)));
     }
-    keys_in_json(&said.body, SOURCE)
+    parse_json(&response.body, SOURCE)
 }
 
 /// The location of the endpoint.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct ContainerEndpoint {
     server: String,
     path: String,
     /// Whether it is on loopback or at an address that is blocked for targets.
-    is_fixed: bool,
+    is_local: bool,
 }
 
-impl Place {
-    fn of(environment: &Environment) -> Result<Self, CredentialsError> {
-        let wrong = |problem: &str| Err(failed(format!("{SOURCE}: {problem}")));
+impl ContainerEndpoint {
+    fn from_environment(environment: &Environment) -> Result<Self, CredentialsError> {
+        let wrong = |problem: &str| Err(provider_error(format!("{SOURCE}: {problem}")));
         if let Some(path) = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
             if !path.starts_with('/') {
-                return wrong("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI does not begin with a slash");
+                return wrong("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must begin with a slash");
             }
-            return Ok(Self { server: FIXED.to_owned(), path, is_fixed: true });
+            return Ok(Self { server: DEFAULT_ENDPOINT.to_owned(), path, is_local: true });
         }
         let Some(uri) = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI") else {
-            return Err(absent("no container"));
+            return Err(not_loaded("no container credentials endpoint"));
         };
         let Some((scheme, rest)) = uri.split_once("://") else {
-            return wrong("AWS_CONTAINER_CREDENTIALS_FULL_URI is no address");
+            return wrong("AWS_CONTAINER_CREDENTIALS_FULL_URI is not a valid URL");
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let is_fixed = is_beside(host(authority));
+        let is_local = is_local_host(host(authority));
         match scheme {
             "https" => {}
-            "http" if is_fixed => {}
+            "http" if is_local => {}
             "http" => {
-                return wrong("AWS_CONTAINER_CREDENTIALS_FULL_URI leads elsewhere without encryption");
+                return wrong("AWS_CONTAINER_CREDENTIALS_FULL_URI must use https unless the host is local");
             }
-            _ => return wrong("AWS_CONTAINER_CREDENTIALS_FULL_URI is no address"),
+            _ => return wrong("AWS_CONTAINER_CREDENTIALS_FULL_URI is not a valid URL"),
         }
         let path = if path.is_empty() { "/" } else { path }.to_owned();
-        Ok(Self { server: format!("{scheme}://{authority}"), path, is_fixed })
+        Ok(Self { server: format!("{scheme}://{authority}"), path, is_local })
     }
 }
 
@@ -83,56 +91,57 @@ fn host(authority: &str) -> &str {
     }
 }
 
-fn is_beside(host: &str) -> bool {
+fn is_local_host(host: &str) -> bool {
     let is_loopback = host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-    is_loopback || host == "localhost" || KNOWN.contains(&host)
+    is_loopback || host == "localhost" || ALLOWED_HOSTS.contains(&host)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, Place};
+    use super::{ContainerEndpoint, Environment};
 
-    fn place(relative: &'static str, full: &'static str) -> Result<(String, String, bool), String> {
-        let environment = Environment::read_by(move |name| match name {
+    fn endpoint(relative: &'static str, full: &'static str) -> Result<(String, String, bool), String> {
+        let environment = Environment::from_fn(move |name| match name {
             "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI" => Some(relative.to_owned()),
             "AWS_CONTAINER_CREDENTIALS_FULL_URI" => Some(full.to_owned()),
             _ => None,
         });
-        let place = Place::of(&environment).map_err(|error| format!("{error:?}"))?;
-        Ok((place.server, place.path, place.is_fixed))
+        let endpoint =
+            ContainerEndpoint::from_environment(&environment).map_err(|error| format!("{error:?}"))?;
+        Ok((endpoint.server, endpoint.path, endpoint.is_local))
     }
 
     #[test]
     fn a_container_is_found_by_its_variables() {
-        let found = |server: &str, path: &str, is_fixed| Ok((server.to_owned(), path.to_owned(), is_fixed));
+        let found = |server: &str, path: &str, is_local| Ok((server.to_owned(), path.to_owned(), is_local));
         assert_eq!(
-            place("/v2/x?id=1", "http://elsewhere/"),
+            endpoint("/v2/x?id=1", "http://elsewhere/"),
             found("http://169.254.170.2", "/v2/x?id=1", true)
         );
-        for (uri, server, path, is_fixed) in [
+        for (uri, server, path, is_local) in [
             ("http://169.254.170.23/v1/c", "http://169.254.170.23", "/v1/c", true),
             ("http://[fd00:ec2::23]/v1/c", "http://[fd00:ec2::23]", "/v1/c", true),
             ("http://127.0.0.1:80", "http://127.0.0.1:80", "/", true),
             ("http://localhost:80/a?b", "http://localhost:80", "/a?b", true),
             ("https://keys.example.com/a", "https://keys.example.com", "/a", false),
         ] {
-            assert_eq!(place("", uri), found(server, path, is_fixed));
+            assert_eq!(endpoint("", uri), found(server, path, is_local));
         }
     }
 
     #[test]
     fn a_token_is_sent_nowhere_else() {
         for (uri, problem) in [
-            ("http://keys.example.com/a", "elsewhere without encryption"),
-            ("http://169.254.169.254/a", "elsewhere without encryption"),
-            ("http://localhost.example.com/a", "elsewhere without encryption"),
-            ("ftp://127.0.0.1/a", "is no address"),
-            ("/a", "is no address"),
+            ("http://keys.example.com/a", "must use https unless the host is local"),
+            ("http://169.254.169.254/a", "must use https unless the host is local"),
+            ("http://localhost.example.com/a", "must use https unless the host is local"),
+            ("ftp://127.0.0.1/a", "is not a valid URL"),
+            ("/a", "is not a valid URL"),
         ] {
-            let refusal = place("", uri).unwrap_err();
+            let refusal = endpoint("", uri).unwrap_err();
             assert!(refusal.contains(problem), "{uri}: {refusal}");
         }
-        assert!(place("v2", "").unwrap_err().contains("does not begin with a slash"));
-        assert!(place("", "").unwrap_err().contains("no container"));
+        assert!(endpoint("v2", "").unwrap_err().contains("must begin with a slash"));
+        assert!(endpoint("", "").unwrap_err().contains("no container credentials endpoint"));
     }
 }

@@ -1,6 +1,6 @@
 //! Parses credential documents.
 
-use super::failed;
+use super::provider_error;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::Result as Provided;
 use seawall_core::time::UtcTime;
@@ -8,29 +8,33 @@ use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
 /// Credentials as written by the instance and container endpoints, in JSON.
-pub(super) fn keys_in_json(body: &[u8], source: &'static str) -> Provided {
-    let fields: Value =
-        serde_json::from_slice(body).map_err(|_| failed(format!("{source}: the answer is no JSON")))?;
+pub(super) fn parse_json(body: &[u8], source: &'static str) -> Provided {
+    let fields: Value = serde_json::from_slice(body)
+        .map_err(|_| provider_error(format!("{source}: the response is not valid JSON")))?;
     if let Some(code) = fields["Code"].as_str().filter(|code| *code != "Success") {
-        return Err(failed(format!("{source}: {code}")));
+        return Err(provider_error(format!("{source}: {code}")));
     }
-    keys(|name| fields[name].as_str().map(str::to_owned), ["Token", "Expiration"], source)
+    read_credentials(|name| fields[name].as_str().map(str::to_owned), ["Token", "Expiration"], source)
 }
 
 /// Credentials as written by STS, in XML.
-pub(super) fn keys_in_xml(body: &[u8], source: &'static str) -> Provided {
+pub(super) fn parse_xml(body: &[u8], source: &'static str) -> Provided {
     let text = String::from_utf8_lossy(body);
     let inside = element(&text, "Credentials").unwrap_or_default();
-    keys(|name| element(inside, name).map(plain), ["SessionToken", "Expiration"], source)
+    read_credentials(|name| element(inside, name).map(unescape), ["SessionToken", "Expiration"], source)
 }
 
-fn keys(field: impl Fn(&str) -> Option<String>, [token, end]: [&str; 2], source: &'static str) -> Provided {
+fn read_credentials(
+    field: impl Fn(&str) -> Option<String>,
+    [token, end]: [&str; 2],
+    source: &'static str,
+) -> Provided {
     let need = |name: &str| {
         let value = field(name).filter(|value| !value.is_empty());
-        value.ok_or_else(|| failed(format!("{source}: the answer has no {name}")))
+        value.ok_or_else(|| provider_error(format!("{source}: the response has no {name}")))
     };
     let end = field(end).map(|end| {
-        read_time(&end).ok_or_else(|| failed(format!("{source}: the answer ends at no date: {end}")))
+        parse_time(&end).ok_or_else(|| provider_error(format!("{source}: invalid expiration: {end}")))
     });
     let (id, secret) = (need("AccessKeyId")?, need("SecretAccessKey")?);
     Ok(Credentials::new(id, secret, field(token), end.transpose()?, source))
@@ -43,13 +47,13 @@ pub(super) fn element<'x>(xml: &'x str, name: &str) -> Option<&'x str> {
 }
 
 /// Unescapes XML text.
-fn plain(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let marks = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     marks.iter().fold(text.to_owned(), |text, (written, meant)| text.replace(written, meant))
 }
 
 /// Parses a date such as `2026-07-01T12:00:00Z`; fractions of a second are ignored.
-pub(super) fn read_time(text: &str) -> Option<SystemTime> {
+pub(super) fn parse_time(text: &str) -> Option<SystemTime> {
     let (date, time) = text.trim().split_once('T')?;
     let time = time.strip_suffix('Z').or_else(|| time.strip_suffix("+00:00"))?;
     let time = time.split_once('.').map_or(time, |(whole, _)| whole);

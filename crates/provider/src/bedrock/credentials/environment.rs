@@ -1,6 +1,6 @@
 //! Credentials in environment variables.
 
-use super::absent;
+use super::not_loaded;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, Result as Provided, future};
 use std::fmt;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 /// Environment variables by name. Clones read the same source.
 #[derive(Clone)]
-pub struct Environment(Arc<Read>);
+pub struct Environment(Arc<ReadVariable>);
 
-type Read = dyn Fn(&str) -> Option<String> + Send + Sync;
+type ReadVariable = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Environment {
     /// The environment of this process.
     #[must_use]
-    pub fn of_process() -> Self {
-        Self::read_by(|name| std::env::var(name).ok())
+    pub fn from_process() -> Self {
+        Self::from_fn(|name| std::env::var(name).ok())
     }
 
     /// Variables from another source.
     #[must_use]
-    pub fn read_by(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn from_fn(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
@@ -44,20 +44,21 @@ pub struct EnvironmentCredentials(Environment);
 impl EnvironmentCredentials {
     /// Reads the environment of this process.
     #[must_use]
-    pub fn of_process() -> Self {
-        Self(Environment::of_process())
+    pub fn from_process() -> Self {
+        Self(Environment::from_process())
     }
 
     /// Reads variables from another source.
     #[must_use]
-    pub fn read_by(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Environment::read_by(read))
+    pub fn from_fn(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Environment::from_fn(read))
     }
 }
 
 /// The credentials in an environment.
-pub(super) fn keys_in(environment: &Environment) -> Provided {
-    let need = |name: &'static str| environment.get(name).ok_or_else(|| absent(format!("{name} is not set")));
+pub(super) fn environment_credentials(environment: &Environment) -> Provided {
+    let need =
+        |name: &'static str| environment.get(name).ok_or_else(|| not_loaded(format!("{name} is not set")));
     let (id, secret) = (need("AWS_ACCESS_KEY_ID")?, need("AWS_SECRET_ACCESS_KEY")?);
     Ok(Credentials::new(id, secret, environment.get("AWS_SESSION_TOKEN"), None, "environment"))
 }
@@ -67,6 +68,6 @@ impl ProvideCredentials for EnvironmentCredentials {
     where
         Self: 'a,
     {
-        future::ProvideCredentials::ready(keys_in(&self.0))
+        future::ProvideCredentials::ready(environment_credentials(&self.0))
     }
 }

@@ -16,9 +16,9 @@ mod cache;
 mod chain;
 mod container;
 mod document;
+mod endpoint;
 mod environment;
-mod key_server;
-mod machine;
+mod instance;
 mod profile;
 mod sts;
 #[cfg(test)]
@@ -28,7 +28,7 @@ pub(super) use cache::CredentialCache;
 pub use chain::CredentialOptions;
 pub use environment::{Environment, EnvironmentCredentials};
 
-use crate::headers::Secret;
+use crate::headers::SecretString;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, future};
@@ -37,14 +37,18 @@ use aws_credential_types::provider::{ProvideCredentials, future};
 #[derive(Clone, Debug)]
 pub struct StaticCredentials {
     access_key_id: String,
-    secret: Secret,
-    session: Option<Secret>,
+    secret: SecretString,
+    session: Option<SecretString>,
 }
 
 impl StaticCredentials {
     /// An access key with its secret and, optionally, its session token.
     #[must_use]
-    pub fn new(access_key_id: impl Into<String>, secret: Secret, session: Option<Secret>) -> Self {
+    pub fn new(
+        access_key_id: impl Into<String>,
+        secret: SecretString,
+        session: Option<SecretString>,
+    ) -> Self {
         Self { access_key_id: access_key_id.into(), secret, session }
     }
 }
@@ -66,11 +70,11 @@ impl ProvideCredentials for StaticCredentials {
 }
 
 /// The error of a source that should have credentials but fails. The message never contains a secret.
-fn failed(words: impl Into<String>) -> CredentialsError {
-    CredentialsError::provider_error(words.into())
+fn provider_error(message: impl Into<String>) -> CredentialsError {
+    CredentialsError::provider_error(message.into())
 }
 
 /// The error of a source without credentials.
-fn absent(words: impl Into<String>) -> CredentialsError {
-    CredentialsError::not_loaded(words.into())
+fn not_loaded(message: impl Into<String>) -> CredentialsError {
+    CredentialsError::not_loaded(message.into())
 }

@@ -4,13 +4,13 @@
 //! profile, another source of the default chain, or a web identity.
 
 use super::environment::Environment;
-use super::{absent, failed};
+use super::{not_loaded, provider_error};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use std::collections::BTreeMap;
 
 /// Maximum length of a role chain; a longer one indicates a cycle.
-const DEEPEST: usize = 5;
+const MAX_ROLE_CHAIN: usize = 5;
 
 /// The settings of all profiles. The credentials file takes precedence over the config file.
 #[derive(Debug, Default)]
@@ -18,44 +18,44 @@ pub(super) struct Profiles(BTreeMap<String, BTreeMap<String, String>>);
 
 /// What a profile defines.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum ProfileCredentials {
     /// Static credentials.
-    Keys(Credentials),
+    Static(Credentials),
     /// A role to assume.
-    Role { arn: String, session: Option<String>, external_id: Option<String>, with: With },
+    Role { arn: String, session: Option<String>, external_id: Option<String>, source: RoleSource },
 }
 
 /// What a role is assumed with.
 #[derive(Debug)]
-pub(super) enum With {
+pub(super) enum RoleSource {
     /// The credentials of another profile.
-    Profile(Box<Found>),
+    Profile(Box<ProfileCredentials>),
     /// The credentials of another source.
     Environment,
     Container,
-    Machine,
+    InstanceMetadata,
     /// The web identity token in this file.
-    Token(String),
+    WebIdentity(String),
 }
 
 /// The active profile.
-pub(super) fn chosen(environment: &Environment) -> Result<Found, CredentialsError> {
+pub(super) fn active_profile(environment: &Environment) -> Result<ProfileCredentials, CredentialsError> {
     let named = environment.get("AWS_PROFILE");
     let name = named.as_deref().unwrap_or("default");
     let profiles = Profiles::read(environment);
     if named.is_none() && !profiles.0.contains_key(name) {
-        return Err(absent("no profile"));
+        return Err(not_loaded("no profile"));
     }
     let found = profiles.find(name, 0)?;
     // A profile may exist for its region alone.
-    found.ok_or_else(|| absent(format!("the profile {name} has no keys")))
+    found.ok_or_else(|| not_loaded(format!("profile {name} has no credentials")))
 }
 
 impl Profiles {
     fn read(environment: &Environment) -> Self {
         let home = environment.get("HOME").unwrap_or_default();
-        let file = |variable: &str, usual: &str| {
-            let path = environment.get(variable).unwrap_or_else(|| format!("{home}/.aws/{usual}"));
+        let file = |variable: &str, default_name: &str| {
+            let path = environment.get(variable).unwrap_or_else(|| format!("{home}/.aws/{default_name}"));
             // A missing file counts as empty.
             std::fs::read_to_string(path).unwrap_or_default()
         };
@@ -66,9 +66,11 @@ impl Profiles {
     }
 
     /// Adds the profiles of a file. The config file has other sections as well, and a prefix before profile names.
-    fn add(&mut self, text: &str, word: Option<&str>) {
-        let name = |section: &str| match word {
-            Some(word) if section != "default" => Some(section.strip_prefix(word)?.trim().to_owned()),
+    fn add(&mut self, text: &str, section_prefix: Option<&str>) {
+        let name = |section: &str| match section_prefix {
+            Some(section_prefix) if section != "default" => {
+                Some(section.strip_prefix(section_prefix)?.trim().to_owned())
+            }
             _ => Some(section.to_owned()),
         };
         let mut profile = None;
@@ -94,17 +96,17 @@ impl Profiles {
     }
 
     /// What a profile defines, if anything.
-    fn find(&self, name: &str, depth: usize) -> Result<Option<Found>, CredentialsError> {
-        let wrong = |problem: &str| failed(format!("the profile {name} {problem}"));
+    fn find(&self, name: &str, depth: usize) -> Result<Option<ProfileCredentials>, CredentialsError> {
+        let wrong = |problem: &str| provider_error(format!("profile {name} {problem}"));
         let settings = self.0.get(name).ok_or_else(|| wrong("does not exist"))?;
         let get = |key: &str| settings.get(key).filter(|value| !value.is_empty());
-        if depth > DEEPEST {
-            return Err(wrong("leads in a circle"));
+        if depth > MAX_ROLE_CHAIN {
+            return Err(wrong("has a role chain that is cyclic or too long"));
         }
         let keys = match (get("aws_access_key_id"), get("aws_secret_access_key")) {
             (Some(id), Some(secret)) => {
                 let token = get("aws_session_token").cloned();
-                Some(Found::Keys(Credentials::new(id, secret, token, None, "profile")))
+                Some(ProfileCredentials::Static(Credentials::new(id, secret, token, None, "profile")))
             }
             _ => None,
         };
@@ -117,26 +119,32 @@ impl Profiles {
                     .iter()
                     .any(|key| get(key).is_some()) =>
                 {
-                    Err(wrong("has its keys from a program or a single sign-on, which are not asked"))
+                    Err(wrong("uses credential_process or single sign-on, which are not supported"))
                 }
                 None => Ok(None),
             };
         };
-        let with = match (get("source_profile"), get("credential_source"), get("web_identity_token_file")) {
+        let source = match (get("source_profile"), get("credential_source"), get("web_identity_token_file")) {
             (Some(source), ..) => {
                 let found = self.find(source, depth + 1)?;
-                With::Profile(Box::new(found.ok_or_else(|| wrong("has a source without keys"))?))
+                RoleSource::Profile(Box::new(
+                    found.ok_or_else(|| wrong("has a source_profile without credentials"))?,
+                ))
             }
             (None, Some(source), _) => match source.as_str() {
-                "Environment" => With::Environment,
-                "EcsContainer" => With::Container,
-                "Ec2InstanceMetadata" => With::Machine,
-                _ => return Err(wrong("has a credential_source that is unknown")),
+                "Environment" => RoleSource::Environment,
+                "EcsContainer" => RoleSource::Container,
+                "Ec2InstanceMetadata" => RoleSource::InstanceMetadata,
+                _ => return Err(wrong("has an unknown credential_source")),
             },
-            (None, None, Some(file)) => With::Token(file.clone()),
-            (None, None, None) => return Err(wrong("has a role and no keys to take it on with")),
+            (None, None, Some(file)) => RoleSource::WebIdentity(file.clone()),
+            (None, None, None) => {
+                return Err(wrong(
+                    "has a role_arn but none of source_profile, credential_source and web_identity_token_file",
+                ));
+            }
         };
         let (session, external_id) = (get("role_session_name").cloned(), get("external_id").cloned());
-        Ok(Some(Found::Role { arn: arn.clone(), session, external_id, with }))
+        Ok(Some(ProfileCredentials::Role { arn: arn.clone(), session, external_id, source }))
     }
 }

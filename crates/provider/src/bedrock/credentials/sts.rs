@@ -3,11 +3,11 @@
 //! With credentials by a signed request, optionally with an external ID; or with a web identity token by an unsigned
 //! one. The resulting credentials are valid for an hour.
 
-use super::document::{element, keys_in_xml};
+use super::document::{element, parse_xml};
+use super::endpoint::{CredentialEndpoints, CredentialResponse};
 use super::environment::Environment;
-use super::failed;
-use super::key_server::{KeyServers, Said};
-use crate::bedrock::sign::{AUTHORIZATION, DATE, Recipient, Signature, Signer, TOKEN};
+use super::provider_error;
+use crate::bedrock::sign::{AUTHORIZATION, DATE, SECURITY_TOKEN, Signature, Signer, SigningEndpoint};
 use crate::headers::FixedHeaders;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::Result as Provided;
@@ -17,25 +17,25 @@ use bytes::Bytes;
 const SOURCE: &str = "role";
 const VERSION: &str = "2011-06-15";
 /// The session name in CloudTrail.
-pub(super) const SESSION: &str = "seawall";
+pub(super) const SESSION_NAME: &str = "seawall";
 
 /// The STS endpoint of a region.
-pub(super) struct TokenService<'a> {
-    pub(super) servers: &'a KeyServers,
+pub(super) struct StsClient<'a> {
+    pub(super) servers: &'a CredentialEndpoints,
     pub(super) region: &'a str,
     pub(super) environment: &'a Environment,
 }
 
 /// A role and the parameters to assume it with.
-pub(super) struct Role<'a> {
+pub(super) struct AssumeRoleInput<'a> {
     pub(super) arn: &'a str,
     pub(super) session: &'a str,
     pub(super) external_id: Option<&'a str>,
 }
 
-impl TokenService<'_> {
+impl StsClient<'_> {
     /// Assumes a role with these credentials.
-    pub(super) async fn assume(&self, role: &Role<'_>, keys: Credentials) -> Provided {
+    pub(super) async fn assume(&self, role: &AssumeRoleInput<'_>, credentials: Credentials) -> Provided {
         let mut form = vec![
             ("Action", "AssumeRole"),
             ("Version", VERSION),
@@ -43,11 +43,11 @@ impl TokenService<'_> {
             ("RoleSessionName", role.session),
         ];
         form.extend(role.external_id.map(|id| ("ExternalId", id)));
-        self.ask(&form, Some(keys)).await
+        self.send(&form, Some(credentials)).await
     }
 
     /// Assumes a role with a web identity token.
-    pub(super) async fn assume_with_token(&self, role: &Role<'_>, token: &str) -> Provided {
+    pub(super) async fn assume_with_token(&self, role: &AssumeRoleInput<'_>, token: &str) -> Provided {
         let form = [
             ("Action", "AssumeRoleWithWebIdentity"),
             ("Version", VERSION),
@@ -55,56 +55,69 @@ impl TokenService<'_> {
             ("RoleSessionName", role.session),
             ("WebIdentityToken", token),
         ];
-        self.ask(&form, None).await
+        self.send(&form, None).await
     }
 
-    async fn ask(&self, form: &[(&str, &str)], keys: Option<Credentials>) -> Provided {
+    async fn send(&self, form: &[(&str, &str)], credentials: Option<Credentials>) -> Provided {
         let url = self.environment.get("AWS_ENDPOINT_URL_STS");
-        let server = self.servers.remote(&url.unwrap_or_else(|| usual_url(self.region)))?;
-        let body = written(form);
+        let server = self.servers.remote(&url.unwrap_or_else(|| default_url(self.region)))?;
+        let body = encode_form(form);
         let path = server.url().path("/");
         let form_type = "application/x-www-form-urlencoded; charset=utf-8".to_owned();
-        let wrong = |problem: String| failed(format!("{SOURCE}: {problem}"));
+        let wrong = |problem: String| provider_error(format!("{SOURCE}: {problem}"));
         let headers = FixedHeaders::new(vec![("content-type", form_type)], &[]);
         let headers = headers.map_err(|error| wrong(error.to_string()))?;
         let mut all = headers.pairs().to_vec();
-        if let Some(keys) = keys {
+        if let Some(credentials) = credentials {
             let authority = server.url().endpoint().authority();
-            let recipient =
-                Recipient { region: self.region, service: "sts", method: "POST", authority, path: &path };
+            let recipient = SigningEndpoint {
+                region: self.region,
+                service: "sts",
+                method: "POST",
+                authority,
+                path: &path,
+            };
             let signer = Signer::new(&recipient, &headers).map_err(|error| wrong(error.to_string()))?;
-            let signed = signer.sign(&keys, (self.servers.around.date)(), body.as_bytes());
-            let Signature { date, authorization } =
-                signed.ok_or_else(|| wrong("the keys to sign with cannot stand in a header".to_owned()))?;
+            let signed = signer.sign(&credentials, (self.servers.runtime.date)(), body.as_bytes());
+            let Signature { date, authorization } = signed.ok_or_else(|| {
+                wrong("the credentials contain characters that are invalid in a header".to_owned())
+            })?;
             all.extend([(DATE.to_owned(), date), (AUTHORIZATION.to_owned(), authorization)]);
-            all.extend(keys.session_token().map(|token| (TOKEN.to_owned(), token.to_owned())));
+            all.extend(
+                credentials.session_token().map(|token| (SECURITY_TOKEN.to_owned(), token.to_owned())),
+            );
         }
-        let said = server.ask("POST", &path, &all, Bytes::from(body)).await?;
-        if said.status == 200 { keys_in_xml(&said.body, SOURCE) } else { Err(refused(&said)) }
+        let response = server.send("POST", &path, &all, Bytes::from(body)).await?;
+        if response.status == 200 {
+            parse_xml(&response.body, SOURCE)
+        } else {
+            Err(error_response(&response))
+        }
     }
 }
 
 /// The default endpoint of a region.
-fn usual_url(region: &str) -> String {
+fn default_url(region: &str) -> String {
     let china = if region.starts_with("cn-") { ".cn" } else { "" };
     format!("https://sts.{region}.amazonaws.com{china}")
 }
 
 /// Reports only the error code: it is sufficient, and the vendor's message contains account IDs.
-fn refused(said: &Said) -> CredentialsError {
-    let text = String::from_utf8_lossy(&said.body);
-    let code = element(&text, "Code").unwrap_or("no reason given");
+fn error_response(response: &CredentialResponse) -> CredentialsError {
+    let text = String::from_utf8_lossy(&response.body);
+    let code = element(&text, "Code").unwrap_or("unknown");
     let code: String = code.chars().filter(|character| character.is_ascii_alphanumeric()).take(60).collect();
-    failed(format!("{SOURCE}: refused with status {} ({code})", said.status))
+    provider_error(format!("{SOURCE}: the endpoint returned status {} ({code})", response.status))
 }
 
 /// Encodes a form body.
-fn written(form: &[(&str, &str)]) -> String {
-    let pairs: Vec<String> = form.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+fn encode_form(form: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> =
+        form.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
     pairs.join("&")
 }
 
-fn encoded(value: &str) -> String {
+fn percent_encode(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for byte in value.bytes() {
         match byte {
@@ -117,28 +130,29 @@ fn encoded(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, Said, refused, usual_url, written};
+    use super::{Bytes, CredentialResponse, default_url, encode_form, error_response};
 
     #[test]
     fn a_form_holds_any_text() {
         let form = [("Action", "AssumeRole"), ("ExternalId", "a b&c=d/é+~")];
-        assert_eq!(written(&form), "Action=AssumeRole&ExternalId=a%20b%26c%3Dd%2F%C3%A9%2B~");
+        assert_eq!(encode_form(&form), "Action=AssumeRole&ExternalId=a%20b%26c%3Dd%2F%C3%A9%2B~");
     }
 
     #[test]
     fn every_region_has_its_service() {
-        assert_eq!(usual_url("eu-west-1"), "https://sts.eu-west-1.amazonaws.com");
-        assert_eq!(usual_url("cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn");
+        assert_eq!(default_url("eu-west-1"), "https://sts.eu-west-1.amazonaws.com");
+        assert_eq!(default_url("cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn");
     }
 
     #[test]
-    fn a_refusal_is_told_by_its_name_alone() {
-        let told = |body: &str| {
-            let said = Said { status: 403, body: Bytes::copy_from_slice(body.as_bytes()) };
-            format!("{:?}", refused(&said))
+    fn an_sts_error_is_reported_by_its_code_alone() {
+        let error_text = |body: &str| {
+            let response = CredentialResponse { status: 403, body: Bytes::copy_from_slice(body.as_bytes()) };
+            format!("{:?}", error_response(&response))
         };
-        let refusal = told("<Error><Code>AccessDenied</Code><Message>user 123 may not</Message></Error>");
+        let refusal =
+            error_text("<Error><Code>AccessDenied</Code><Message>user 123 may not</Message></Error>");
         assert!(refusal.contains("status 403 (AccessDenied)") && !refusal.contains("123"), "{refusal}");
-        assert!(told("<html>").contains("(noreasongiven)"));
+        assert!(error_text("<html>").contains("(unknown)"));
     }
 }

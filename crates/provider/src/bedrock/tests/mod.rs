@@ -5,7 +5,7 @@ mod sign;
 use super::BedrockOptions;
 
 #[test]
-fn only_a_model_that_is_told_to_be_anthropics_is_asked_in_its_dialect() {
+fn only_anthropic_models_use_invoke_model_by_default() {
     for model in [
         "anthropic.claude-3-haiku-20240307-v1:0",
         "us.anthropic.claude-3-7-sonnet-20250219-v1:0",

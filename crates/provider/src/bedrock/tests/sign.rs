@@ -1,6 +1,6 @@
 //! Compares signatures with AWS's published examples and with its own crate.
 
-use crate::bedrock::sign::{Recipient, Signature, Signer};
+use crate::bedrock::sign::{Signature, Signer, SigningEndpoint};
 use crate::headers::FixedHeaders;
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
@@ -22,11 +22,11 @@ fn keys(id: &str, secret: &str, token: Option<&str>) -> Credentials {
     Credentials::new(id, secret, token.map(str::to_owned), None, "test")
 }
 
-fn recipient<'a>(region: &'a str, path: &'a str) -> Recipient<'a> {
-    Recipient { region, service: "bedrock", method: "POST", authority: "host", path }
+fn recipient<'a>(region: &'a str, path: &'a str) -> SigningEndpoint<'a> {
+    SigningEndpoint { region, service: "bedrock", method: "POST", authority: "host", path }
 }
 
-fn signer(recipient: &Recipient<'_>, headers: &[(String, String)]) -> Signer {
+fn signer(recipient: &SigningEndpoint<'_>, headers: &[(String, String)]) -> Signer {
     Signer::new(recipient, &FixedHeaders::new(Vec::new(), headers).unwrap()).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn pairs(headers: &[(&str, &str)]) -> Pairs {
 
 /// The same request, signed by AWS's own crate.
 fn by_the_vendor(
-    recipient: &Recipient<'_>,
+    recipient: &SigningEndpoint<'_>,
     headers: &[(String, String)],
     credentials: &Credentials,
     date: UtcTime,
@@ -92,7 +92,7 @@ fn signatures_are_those_of_the_vendors_examples() {
         ),
     ] {
         let authority = "example.amazonaws.com";
-        let to = Recipient { region: "us-east-1", service: "service", method, authority, path: "/" };
+        let to = SigningEndpoint { region: "us-east-1", service: "service", method, authority, path: "/" };
         let credentials = keys("AKIDEXAMPLE", SECRET, token);
         let made = signer(&to, &pairs(headers)).sign(&credentials, example_date(), b"").unwrap();
         let authorization = format!(
@@ -145,7 +145,10 @@ fn a_header_that_belongs_to_the_signature_is_refused() {
         let headers = FixedHeaders::new(Vec::new(), &pairs(&[(name, "x")])).unwrap();
         let refusal = Signer::new(&recipient("us-east-1", "/"), &headers).err().unwrap();
         let name = name.to_ascii_lowercase();
-        assert_eq!(refusal.to_string(), format!("headers: {name}: belongs to the signature"));
+        assert_eq!(
+            refusal.to_string(),
+            format!("headers: {name}: is set by the request signature and cannot be configured")
+        );
     }
 }
 
@@ -240,7 +243,7 @@ proptest! {
             at += 1;
             is_kept(at - 1, name, &all)
         });
-        let to = Recipient { region: "eu-central-1", service: "bedrock", method: "POST", authority: &authority, path: &path };
+        let to = SigningEndpoint { region: "eu-central-1", service: "bedrock", method: "POST", authority: &authority, path: &path };
         let (credentials, date) = (keys(&id, &secret, token.as_deref()), UtcTime::from_nanos(nanos));
         let ours = signer(&to, &headers).sign(&credentials, date, &body);
         prop_assert_eq!(ours, Some(by_the_vendor(&to, &headers, &credentials, date, &body)));

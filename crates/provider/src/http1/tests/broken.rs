@@ -75,7 +75,7 @@ async fn bad_chunks_are_a_failure_of_the_body() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_failure_before_anything_was_sent() {
+async fn a_refused_connection_is_a_failure_before_anything_was_sent() {
     let (listener, pool, _) = listen().await;
     drop(listener);
     let failure = send(&pool, post("{}"), &LIMITS).await.map(|_| ()).unwrap_err();
@@ -101,9 +101,9 @@ async fn a_peer_that_resets_while_we_write_is_a_failed_write() {
 async fn a_request_that_cannot_be_written_opens_no_connection() {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let pool = super::support::pool_to(address, &super::support::HandTimer::default());
-    let request = crate::http1::Request { headers: &[("a", "b\r\nc: d")], ..get() };
+    let request = crate::http1::HttpRequest { headers: &[("a", "b\r\nc: d")], ..get() };
     let failure = send(&pool, request, &LIMITS).await.map(|_| ()).unwrap_err();
-    assert!(matches!(failure, SendFailure::Unsendable(_)), "{failure:?}");
+    assert!(matches!(failure, SendFailure::InvalidRequest(_)), "{failure:?}");
 }
 
 const PROMPTLY: Duration = Duration::from_millis(50);

@@ -1,6 +1,6 @@
 //! The chunked decoder: against a naive model, split at every position, and with invalid input.
 
-use crate::http1::chunked::{BadChunk, Chunked};
+use crate::http1::chunked::{BadChunk, ChunkedDecoder};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
@@ -9,7 +9,7 @@ type Outcome = Result<(Vec<u8>, bool, Vec<u8>), BadChunk>;
 
 /// Decodes `pieces` as they would come from reads.
 fn decode(pieces: &[&[u8]]) -> Outcome {
-    let (mut chunks, mut payload, mut behind) = (Chunked::new(), Vec::new(), Vec::new());
+    let (mut chunks, mut payload, mut behind) = (ChunkedDecoder::new(), Vec::new(), Vec::new());
     for piece in pieces {
         let mut piece = piece.to_vec();
         let decoded = chunks.decode(&mut piece)?;
@@ -50,7 +50,7 @@ fn what_follows_the_end_is_left_alone() {
 
 #[test]
 fn one_chunk_is_not_moved_and_several_are_joined() {
-    let mut chunks = Chunked::new();
+    let mut chunks = ChunkedDecoder::new();
     let mut input = b"3\r\nabc\r\n".to_vec();
     assert_eq!(chunks.decode(&mut input).unwrap().payload, 3..6);
     let mut input = b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n".to_vec();

@@ -2,11 +2,11 @@
 
 use super::support::LIMITS;
 use super::support::{Then, at_once, collect, get, scripted};
-use crate::http1::head::{Framing, Head, HeadSearch, parse};
-use crate::http1::{BodyFailure, HEAD_LIMIT, HEADER_LIMIT, HeadFault, Request, SendFailure, send};
+use crate::http1::head::{HeadSearch, ResponseFraming, ResponseHead, parse};
+use crate::http1::{BodyFailure, HEAD_LIMIT, HEADER_LIMIT, HeadError, HttpRequest, SendFailure, send};
 use bytes::Bytes;
 
-fn head(lines: &str) -> Result<Head, HeadFault> {
+fn head(lines: &str) -> Result<ResponseHead, HeadError> {
     let head = format!("{lines}\r\n\r\n");
     assert_eq!(HeadSearch::default().end(head.as_bytes()), Ok(Some(head.len())));
     parse(Bytes::from(head), false)
@@ -27,51 +27,51 @@ fn headers_are_found_whatever_their_case() {
 
 #[test]
 fn the_end_of_the_body_and_of_the_connection_are_read_from_the_head() {
-    for (lines, framing, keeps_open) in [
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5", Framing::Length(5), true),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 5", Framing::Length(5), true),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5, 5", Framing::Length(5), true),
-        ("HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked", Framing::Chunked, true),
-        ("HTTP/1.1 200 OK", Framing::UntilClose, false),
-        ("HTTP/1.1 204 No Content", Framing::Length(0), true),
-        ("HTTP/1.1 304 Not Modified\r\ncontent-length: 5", Framing::Length(0), true),
-        ("HTTP/1.1 200\r\ncontent-length: 0\r\nconnection: close", Framing::Length(0), false),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nConnection: x, Close", Framing::Length(0), false),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive", Framing::Length(0), true),
-        ("HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive", Framing::Length(0), false),
+    for (lines, framing, keep_alive) in [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5", ResponseFraming::Length(5), true),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 5", ResponseFraming::Length(5), true),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5, 5", ResponseFraming::Length(5), true),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked", ResponseFraming::Chunked, true),
+        ("HTTP/1.1 200 OK", ResponseFraming::UntilClose, false),
+        ("HTTP/1.1 204 No Content", ResponseFraming::Length(0), true),
+        ("HTTP/1.1 304 Not Modified\r\ncontent-length: 5", ResponseFraming::Length(0), true),
+        ("HTTP/1.1 200\r\ncontent-length: 0\r\nconnection: close", ResponseFraming::Length(0), false),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nConnection: x, Close", ResponseFraming::Length(0), false),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive", ResponseFraming::Length(0), true),
+        ("HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive", ResponseFraming::Length(0), false),
     ] {
         let head = head(lines).unwrap();
-        assert_eq!((head.framing, head.keeps_open), (framing, keeps_open), "{lines}");
+        assert_eq!((head.framing, head.keep_alive), (framing, keep_alive), "{lines}");
     }
     let answer = Bytes::from_static(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
-    assert_eq!(parse(answer, true).unwrap().framing, Framing::Length(0));
+    assert_eq!(parse(answer, true).unwrap().framing, ResponseFraming::Length(0));
 }
 
 #[test]
 fn a_head_that_can_be_read_in_two_ways_is_refused() {
     for (lines, fault) in [
-        ("HTTP/1.1 200 OK\r\na: b\r\n c", HeadFault::Malformed),
-        ("HTTP/1.1 200 OK\r\na : b", HeadFault::Malformed),
-        ("HTTP/1.1 200 OK\r\na", HeadFault::Malformed),
-        ("HTTP/1.1 200 OK\r\n: b", HeadFault::Malformed),
-        ("HTTP/1.1 200 OK\r\na: b\0c", HeadFault::Malformed),
-        ("HTTP/1.1 200 OK\r\na: b\rc", HeadFault::Malformed),
-        ("HTTP/1.1 20 OK", HeadFault::Malformed),
-        ("HTTP/1.2 200 OK", HeadFault::Malformed),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6", HeadFault::BadLength),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5, 6", HeadFault::BadLength),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5,", HeadFault::BadLength),
-        ("HTTP/1.1 200 OK\r\ncontent-length:", HeadFault::BadLength),
-        ("HTTP/1.1 200 OK\r\ncontent-length: +5", HeadFault::BadLength),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 0x5", HeadFault::BadLength),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551616", HeadFault::BadLength),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked", HeadFault::LengthAndChunks),
-        ("HTTP/1.1 304 Hm\r\ncontent-length: 5\r\ntransfer-encoding: chunked", HeadFault::LengthAndChunks),
-        ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked", HeadFault::UnknownCoding),
-        ("HTTP/1.1 200 OK\r\ntransfer-encoding: identity", HeadFault::UnknownCoding),
+        ("HTTP/1.1 200 OK\r\na: b\r\n c", HeadError::Malformed),
+        ("HTTP/1.1 200 OK\r\na : b", HeadError::Malformed),
+        ("HTTP/1.1 200 OK\r\na", HeadError::Malformed),
+        ("HTTP/1.1 200 OK\r\n: b", HeadError::Malformed),
+        ("HTTP/1.1 200 OK\r\na: b\0c", HeadError::Malformed),
+        ("HTTP/1.1 200 OK\r\na: b\rc", HeadError::Malformed),
+        ("HTTP/1.1 20 OK", HeadError::Malformed),
+        ("HTTP/1.2 200 OK", HeadError::Malformed),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6", HeadError::BadLength),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5, 6", HeadError::BadLength),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5,", HeadError::BadLength),
+        ("HTTP/1.1 200 OK\r\ncontent-length:", HeadError::BadLength),
+        ("HTTP/1.1 200 OK\r\ncontent-length: +5", HeadError::BadLength),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 0x5", HeadError::BadLength),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551616", HeadError::BadLength),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked", HeadError::LengthAndChunks),
+        ("HTTP/1.1 304 Hm\r\ncontent-length: 5\r\ntransfer-encoding: chunked", HeadError::LengthAndChunks),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked", HeadError::UnknownCoding),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: identity", HeadError::UnknownCoding),
         (
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked",
-            HeadFault::UnknownCoding,
+            HeadError::UnknownCoding,
         ),
     ] {
         assert_eq!(head(lines).map(|_| ()), Err(fault), "{lines:?}");
@@ -81,11 +81,11 @@ fn a_head_that_can_be_read_in_two_ways_is_refused() {
 #[test]
 fn nonsense_is_noticed_without_waiting_for_its_end() {
     for (received, fault) in [
-        (&b"x"[..], HeadFault::NotHttp),
-        (b"\r\nHTTP/1.1 200 OK\r\n", HeadFault::NotHttp),
-        (b"HTTP/2 200", HeadFault::NotHttp),
-        (b"HTTP/1.1 200 OK\n", HeadFault::BareLineFeed),
-        (b"HTTP/1.1 200 OK\r\na: b\n\r\n", HeadFault::BareLineFeed),
+        (&b"x"[..], HeadError::NotHttp),
+        (b"\r\nHTTP/1.1 200 OK\r\n", HeadError::NotHttp),
+        (b"HTTP/2 200", HeadError::NotHttp),
+        (b"HTTP/1.1 200 OK\n", HeadError::BareLineFeed),
+        (b"HTTP/1.1 200 OK\r\na: b\n\r\n", HeadError::BareLineFeed),
     ] {
         assert_eq!(HeadSearch::default().end(received), Err(fault));
     }
@@ -152,14 +152,14 @@ fn interim_responses_are_skipped_but_not_for_ever() {
 fn an_answer_without_a_body_gives_its_connection_back_at_once() {
     let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n";
     let pool = scripted(&[answer], Then::Wait);
-    let response = at_once(send(&pool, Request { method: "HEAD", ..get() }, &LIMITS)).unwrap();
+    let response = at_once(send(&pool, HttpRequest { method: "HEAD", ..get() }, &LIMITS)).unwrap();
     assert!(response.body.is_done());
     assert_eq!((pool.idle(), response.body.length()), (1, Some(0)));
 }
 
 #[test]
 fn a_body_larger_than_its_limit_is_cut_off() {
-    let limits = crate::http1::Limits { body_bytes: 5, ..LIMITS };
+    let limits = crate::http1::HttpLimits { max_body_bytes: 5, ..LIMITS };
     let head = "HTTP/1.1 200 OK\r\n";
     for (answer, expected) in [
         (format!("{head}content-length: 5\r\n\r\nhello"), Ok(b"hello".to_vec())),

@@ -6,7 +6,9 @@ use super::support::{
 };
 use crate::http1::alarm::Alarm;
 use crate::http1::connection::Connection;
-use crate::http1::{Pool, PoolOptions, Request, Response, SendFailure, TcpConnect, Timer as _, send};
+use crate::http1::{
+    Http1Pool, Http1Response, HttpRequest, PoolOptions, SendFailure, TcpConnect, Timer as _, send,
+};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -15,14 +17,14 @@ use tokio::net::{TcpListener, TcpStream};
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 /// Makes a successful request, and returns the server's side of the connection.
-async fn warm(listener: &TcpListener, pool: &Pool<TcpConnect, HandTimer>) -> TcpStream {
+async fn warm(listener: &TcpListener, pool: &Http1Pool<TcpConnect, HandTimer>) -> TcpStream {
     let (stream, response) = tokio::join!(answer_one(listener, HELLO), send(pool, get(), &LIMITS));
     assert_eq!(collect(&mut response.unwrap()).await.unwrap(), b"hello");
     assert_eq!(pool.idle(), 1);
     stream
 }
 
-async fn expect_hello(response: Result<Response<TcpConnect, HandTimer>, SendFailure>) -> bool {
+async fn expect_hello(response: Result<Http1Response<TcpConnect, HandTimer>, SendFailure>) -> bool {
     let mut response = response.unwrap();
     assert_eq!(collect(&mut response).await.unwrap(), b"hello");
     response.resent
@@ -49,7 +51,7 @@ async fn a_connection_that_the_peer_closed_meanwhile_is_not_used() {
     drop(warm(&listener, &pool).await);
     settle().await;
     // Detected before sending: with resending off, it works all the same.
-    let request = Request { resend_on_stale: false, ..post("{}") };
+    let request = HttpRequest { resend_on_stale: false, ..post("{}") };
     let (_stream, response) = tokio::join!(answer_one(&listener, HELLO), send(&pool, request, &LIMITS));
     assert!(!expect_hello(response).await);
     assert_eq!(pool.idle(), 1);
@@ -111,7 +113,7 @@ async fn a_request_is_not_sent_a_third_time() {
 async fn resending_can_be_left_off() {
     let (listener, pool, _) = listen().await;
     let old = warm(&listener, &pool).await;
-    let request = Request { resend_on_stale: false, ..post("{}") };
+    let request = HttpRequest { resend_on_stale: false, ..post("{}") };
     let ((), response) = tokio::join!(close_on_request(old), send(&pool, request, &LIMITS));
     let failure = response.map(|_| ()).unwrap_err();
     assert!(matches!(failure, SendFailure::StaleConnection), "{failure:?}");
@@ -161,7 +163,7 @@ fn the_newest_is_used_first_and_the_oldest_gives_way() {
     let timer = HandTimer::default();
     let address = ([127, 0, 0, 1], 80).into();
     let options = PoolOptions { max_idle: 2, max_idle_age: SECOND * 10 };
-    let pool = Pool::new(
+    let pool = Http1Pool::new(
         super::support::endpoint(address),
         super::support::Scripts::default(),
         timer.clone(),
@@ -169,14 +171,14 @@ fn the_newest_is_used_first_and_the_oldest_gives_way() {
     );
     let take = || pool.take(timer.monotonic()).map(|connection| connection.outgoing[0]);
     for mark in [1, 2, 3] {
-        pool.give_back(marked(mark));
+        pool.release(marked(mark));
         timer.advance(SECOND);
     }
     assert_eq!((take(), take(), take()), (Some(3), Some(2), None));
 
-    pool.give_back(marked(4));
+    pool.release(marked(4));
     timer.advance(SECOND * 9);
-    pool.give_back(marked(5));
+    pool.release(marked(5));
     timer.advance(SECOND);
     assert_eq!(pool.idle(), 2);
     pool.close_expired(timer.monotonic());
@@ -184,11 +186,11 @@ fn the_newest_is_used_first_and_the_oldest_gives_way() {
     timer.advance(SECOND * 9);
     assert_eq!((take(), pool.idle()), (None, 0));
 
-    pool.give_back(marked(6));
+    pool.release(marked(6));
     timer.advance(SECOND * 10);
-    pool.give_back(marked(7));
+    pool.release(marked(7));
     assert_eq!((pool.idle(), take()), (1, Some(7)));
-    pool.give_back(marked(8));
+    pool.release(marked(8));
     pool.clone().close_all();
     assert_eq!(pool.idle(), 0);
 }
@@ -198,7 +200,7 @@ fn a_pool_may_keep_nothing() {
     let options = PoolOptions { max_idle: 0, ..PoolOptions::default() };
     let address = ([127, 0, 0, 1], 80).into();
     let scripts = super::support::Scripts::default();
-    let pool = Pool::new(super::support::endpoint(address), scripts, HandTimer::default(), options);
-    pool.give_back(marked(1));
+    let pool = Http1Pool::new(super::support::endpoint(address), scripts, HandTimer::default(), options);
+    pool.release(marked(1));
     assert_eq!(pool.idle(), 0);
 }

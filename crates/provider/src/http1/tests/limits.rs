@@ -3,7 +3,7 @@
 use super::support::{
     HandTimer, LIMITS, SECOND, answer_one, collect, get, listen, pool_to, post, read_request, settle,
 };
-use crate::http1::{BodyFailure, Limits, SendFailure, Timer as _, send};
+use crate::http1::{BodyFailure, HttpLimits, SendFailure, Timer as _, send};
 use bytes::Bytes;
 use seawall_core::time::Timestamp;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use tokio::net::{TcpSocket, TcpStream};
 const INSTANT: Duration = Duration::from_nanos(1);
 
 #[tokio::test]
-async fn a_server_that_accepts_nobody_is_not_waited_for() {
+async fn connecting_to_a_server_that_does_not_accept_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -27,7 +27,7 @@ async fn a_server_that_accepts_nobody_is_not_waited_for() {
     let timer = HandTimer::default();
     let pool = pool_to(address, &timer);
     let patience = async {
-        timer.advance_when_awaited(LIMITS.connect - INSTANT).await;
+        timer.advance_when_awaited(LIMITS.connect_timeout - INSTANT).await;
         timer.advance_when_awaited(INSTANT).await;
     };
     let ((), response) = tokio::join!(patience, send(&pool, get(), &LIMITS));
@@ -41,7 +41,7 @@ async fn a_server_that_does_not_read_is_not_waited_for() {
     let (listener, pool, timer) = listen().await;
     let server = async {
         let stream = listener.accept().await.unwrap();
-        timer.advance_when_awaited(LIMITS.write).await;
+        timer.advance_when_awaited(LIMITS.write_timeout).await;
         stream
     };
     let request = post(Bytes::from(vec![b'x'; 64 << 20]));
@@ -56,7 +56,7 @@ async fn a_slow_head_is_not_waited_for() {
         let (listener, pool, timer) = listen().await;
         let server = async {
             let mut stream = answer_one(&listener, "").await;
-            timer.advance_when_awaited(LIMITS.head - INSTANT).await;
+            timer.advance_when_awaited(LIMITS.head_timeout - INSTANT).await;
             // Partial data does not restart the timeout.
             stream.write_all(words.as_bytes()).await.unwrap();
             settle().await;
@@ -73,12 +73,12 @@ async fn a_slow_head_is_not_waited_for() {
 #[tokio::test]
 async fn a_head_in_time_is_no_failure_however_long_the_alarm_was_set() {
     let (listener, pool, timer) = listen().await;
-    let limits = Limits { gap: Duration::MAX, ..LIMITS };
+    let limits = HttpLimits { idle_timeout: Duration::MAX, ..LIMITS };
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         for _ in 0..10 {
             read_request(&mut stream).await.unwrap();
-            timer.advance_when_awaited(LIMITS.head - INSTANT).await;
+            timer.advance_when_awaited(LIMITS.head_timeout - INSTANT).await;
             settle().await;
             stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
         }
@@ -100,11 +100,11 @@ async fn a_body_that_stands_still_is_not_waited_for() {
             let mut stream = answer_one(&listener, head).await;
             // Each frame restarts the timeout.
             for _ in 0..2 {
-                timer.advance_when_awaited(LIMITS.gap - INSTANT).await;
+                timer.advance_when_awaited(LIMITS.idle_timeout - INSTANT).await;
                 stream.write_all(b"1\r\na\r\n").await.unwrap();
                 settle().await;
             }
-            timer.advance_when_awaited(LIMITS.gap).await;
+            timer.advance_when_awaited(LIMITS.idle_timeout).await;
             stream
         };
         let client = async {
@@ -159,7 +159,7 @@ async fn chunks_without_content_do_not_count_as_progress() {
         body = client => body,
     };
     assert_eq!(body, Err(BodyFailure::TimedOut));
-    assert_eq!(timer.monotonic(), Timestamp::ZERO + LIMITS.gap);
+    assert_eq!(timer.monotonic(), Timestamp::ZERO + LIMITS.idle_timeout);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::support::{
     HandTimer, LIMITS, Then, answer_one, at_once, collect, get, listen, post, read_request, scripted, settle,
 };
-use crate::http1::{Pool, PoolOptions, Response, TcpConnect, TokioTimer, send};
+use crate::http1::{Http1Pool, Http1Response, PoolOptions, TcpConnect, TokioTimer, send};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::AsyncWriteExt as _;
@@ -186,7 +186,7 @@ async fn ten_thousand_requests_share_eight_connections() {
     const REQUESTS: usize = 1_250;
     let (listener, _, _) = listen().await;
     let address = listener.local_addr().unwrap();
-    let pool = Pool::new(
+    let pool = Http1Pool::new(
         super::support::endpoint(address),
         TcpConnect(address),
         TokioTimer::new(),
@@ -232,7 +232,7 @@ fn what_waits_for_the_socket_may_move_between_threads() {
     let pool = scripted(&[], Then::Close);
     is_send(&pool);
     is_send(&send(&pool, get(), &LIMITS));
-    let mut answer: Response<_, HandTimer> = {
+    let mut answer: Http1Response<_, HandTimer> = {
         let pool = scripted(&[b"HTTP/1.1 200 OK\r\n\r\n"], Then::Close);
         at_once(send(&pool, get(), &LIMITS)).unwrap()
     };

@@ -1,7 +1,8 @@
 //! A manual clock, servers written in the test, and a stream that plays a script.
 
 use crate::http1::{
-    BodyFailure, Connect, Endpoint, Limits, Pool, PoolOptions, Request, Response, Scheme, TcpConnect, Timer,
+    BodyFailure, Connect, Endpoint, Http1Pool, Http1Response, HttpLimits, HttpRequest, PoolOptions, Scheme,
+    TcpConnect, Timer,
 };
 use bytes::Bytes;
 use seawall_core::time::Timestamp;
@@ -20,12 +21,12 @@ use tokio::task::yield_now;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// Every phase has a different timeout, so that a test can tell which one fired.
-pub(crate) const LIMITS: Limits = Limits {
-    connect: Duration::from_secs(10),
-    write: Duration::from_secs(20),
-    head: Duration::from_secs(30),
-    gap: Duration::from_secs(40),
-    body_bytes: 1 << 20,
+pub(crate) const LIMITS: HttpLimits = HttpLimits {
+    connect_timeout: Duration::from_secs(10),
+    write_timeout: Duration::from_secs(20),
+    head_timeout: Duration::from_secs(30),
+    idle_timeout: Duration::from_secs(40),
+    max_body_bytes: 1 << 20,
 };
 
 /// A clock that stands still until it is advanced. Clones share it.
@@ -88,29 +89,29 @@ pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     Endpoint::new(Scheme::Http, "localhost", address.port()).unwrap()
 }
 
-pub(crate) fn pool_to(address: SocketAddr, timer: &HandTimer) -> Pool<TcpConnect, HandTimer> {
-    Pool::new(endpoint(address), TcpConnect(address), timer.clone(), PoolOptions::default())
+pub(crate) fn pool_to(address: SocketAddr, timer: &HandTimer) -> Http1Pool<TcpConnect, HandTimer> {
+    Http1Pool::new(endpoint(address), TcpConnect(address), timer.clone(), PoolOptions::default())
 }
 
 /// A listener on loopback, a pool that connects to it, and the pool's clock.
-pub(crate) async fn listen() -> (TcpListener, Pool<TcpConnect, HandTimer>, HandTimer) {
+pub(crate) async fn listen() -> (TcpListener, Http1Pool<TcpConnect, HandTimer>, HandTimer) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let timer = HandTimer::default();
     let pool = pool_to(listener.local_addr().unwrap(), &timer);
     (listener, pool, timer)
 }
 
-pub(crate) fn get() -> Request<'static> {
-    Request { method: "GET", path: "/", headers: &[], body: Bytes::new(), resend_on_stale: true }
+pub(crate) fn get() -> HttpRequest<'static> {
+    HttpRequest { method: "GET", path: "/", headers: &[], body: Bytes::new(), resend_on_stale: true }
 }
 
-pub(crate) fn post(body: impl Into<Bytes>) -> Request<'static> {
-    Request { method: "POST", body: body.into(), ..get() }
+pub(crate) fn post(body: impl Into<Bytes>) -> HttpRequest<'static> {
+    HttpRequest { method: "POST", body: body.into(), ..get() }
 }
 
 /// Collects a body.
 pub(crate) async fn collect<C: Connect, T: Timer>(
-    response: &mut Response<C, T>,
+    response: &mut Http1Response<C, T>,
 ) -> Result<Vec<u8>, BodyFailure> {
     let mut whole = Vec::new();
     while let Some(frame) = response.body.frame().await {
@@ -219,12 +220,12 @@ impl Connect for Scripts {
 }
 
 /// A pool whose first connection plays this script.
-pub(crate) fn scripted(pieces: &[&[u8]], then: Then) -> Pool<Scripts, HandTimer> {
+pub(crate) fn scripted(pieces: &[&[u8]], then: Then) -> Http1Pool<Scripts, HandTimer> {
     let pieces = pieces.iter().filter(|piece| !piece.is_empty());
     let script = Script { pieces: pieces.map(|piece| Bytes::copy_from_slice(piece)).collect(), then };
     let scripts = Scripts { scripts: Mutex::new(VecDeque::from([script])) };
     let address = SocketAddr::from(([127, 0, 0, 1], 80));
-    Pool::new(endpoint(address), scripts, HandTimer::default(), PoolOptions::default())
+    Http1Pool::new(endpoint(address), scripts, HandTimer::default(), PoolOptions::default())
 }
 
 /// Runs a future that never has to wait.

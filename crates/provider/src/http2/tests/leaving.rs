@@ -3,7 +3,7 @@
 use super::{IDLE, Server, accept, ask, beside, connect, frame, ok, pool};
 use crate::http1::tests::support::{HandTimer, SECOND};
 use crate::http1::{BodyFailure, SendFailure, Timer as _};
-use crate::http2::pool::Pool;
+use crate::http2::pool::Http2Pool;
 use bytes::Bytes;
 use h2::Reason;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn settle(server: &mut Server) {
 }
 
 /// Makes one successful request.
-async fn warm(server: &mut Server, pool: &Pool<HandTimer>, timer: &HandTimer) {
+async fn warm(server: &mut Server, pool: &Http2Pool<HandTimer>, timer: &HandTimer) {
     let lease = pool.take(timer.monotonic()).unwrap();
     let serve = async {
         let (_, mut answering) = accept(server).await;
@@ -31,8 +31,8 @@ async fn warm(server: &mut Server, pool: &Pool<HandTimer>, timer: &HandTimer) {
 async fn failed(
     server: &mut Server,
     reason: Option<Reason>,
-    lease: super::Lease<HandTimer>,
-    is_kept: bool,
+    lease: super::StreamLease<HandTimer>,
+    is_pooled: bool,
 ) -> SendFailure {
     let serve = async {
         let (_, mut answering) = accept(server).await;
@@ -43,7 +43,7 @@ async fn failed(
         settle(server).await;
         answering
     };
-    let (_held, outcome) = tokio::join!(serve, ask(lease, Bytes::from_static(b"{}"), is_kept));
+    let (_held, outcome) = tokio::join!(serve, ask(lease, Bytes::from_static(b"{}"), is_pooled));
     outcome.map(|_| ()).unwrap_err()
 }
 
@@ -116,12 +116,12 @@ async fn a_peer_that_leaves_ends_what_it_has_and_gets_nothing_more() {
     // It was returned unsent, and goes over another connection.
     assert!(matches!(failure, SendFailure::StaleConnection), "{failure:?}");
     assert!(pool.take(timer.monotonic()).is_none());
-    assert_eq!(pool.open(), 0);
+    assert_eq!(pool.open_connections(), 0);
 }
 
 #[tokio::test]
 async fn a_line_that_ends_soon_after_sending_was_idle_too_long_but_not_later() {
-    for (wait, is_kept, is_stale) in [
+    for (wait, is_pooled, is_stale) in [
         (SECOND, true, true),
         (SECOND + Duration::from_nanos(1), true, false),
         // A new connection was never idle.
@@ -139,7 +139,7 @@ async fn a_line_that_ends_soon_after_sending_was_idle_too_long_but_not_later() {
             drop(held);
             drop(server);
         };
-        let ((), outcome) = tokio::join!(serve, ask(lease, Bytes::from_static(b"{}"), is_kept));
+        let ((), outcome) = tokio::join!(serve, ask(lease, Bytes::from_static(b"{}"), is_pooled));
         let failure = outcome.map(|_| ()).unwrap_err();
         assert_eq!(matches!(failure, SendFailure::StaleConnection), is_stale, "{failure:?}");
         assert!(pool.take(timer.monotonic()).is_none());
@@ -154,13 +154,13 @@ async fn a_connection_that_was_idle_too_long_is_not_used() {
     timer.advance(IDLE * 2);
     // While a stream is open, the connection is not idle.
     assert!(pool.take(timer.monotonic()).is_some());
-    lease.ended();
+    lease.mark_ended();
     drop(lease);
     timer.advance(IDLE - Duration::from_nanos(1));
     assert!(pool.take(timer.monotonic()).is_some());
     timer.advance(IDLE);
     assert!(pool.take(timer.monotonic()).is_none());
-    assert_eq!(pool.open(), 0);
+    assert_eq!(pool.open_connections(), 0);
 }
 
 #[tokio::test]

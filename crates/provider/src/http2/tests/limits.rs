@@ -2,7 +2,7 @@
 
 use super::{accept, ask, beside, connect, frame, ok, pool};
 use crate::http1::tests::support::{HandTimer, LIMITS, SECOND};
-use crate::http1::{BodyFailure, HEAD_LIMIT, HeadFault, SendFailure, Timer as _};
+use crate::http1::{BodyFailure, HEAD_LIMIT, HeadError, SendFailure, Timer as _};
 use bytes::Bytes;
 use seawall_core::time::Timestamp;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn a_peer_that_does_not_take_the_request_is_not_waited_for() {
     let body = Bytes::from(vec![b'q'; 256 << 10]);
     let patience = async {
         let held = accept(&mut server).await;
-        beside(&mut server, timer.advance_when_awaited(LIMITS.write - INSTANT)).await;
+        beside(&mut server, timer.advance_when_awaited(LIMITS.write_timeout - INSTANT)).await;
         beside(&mut server, timer.advance_when_awaited(INSTANT)).await;
         held
     };
@@ -49,8 +49,8 @@ async fn the_time_for_a_head_begins_when_the_request_was_taken() {
             assert_eq!(length, 256 << 10);
         })
         .await;
-        beside(&mut server, timer.advance_when_awaited(LIMITS.head - INSTANT)).await;
-        assert_eq!(timer.monotonic(), Timestamp::ZERO + SECOND * 7 + LIMITS.head - INSTANT);
+        beside(&mut server, timer.advance_when_awaited(LIMITS.head_timeout - INSTANT)).await;
+        assert_eq!(timer.monotonic(), Timestamp::ZERO + SECOND * 7 + LIMITS.head_timeout - INSTANT);
         beside(&mut server, timer.advance_when_awaited(INSTANT)).await;
         answering
     };
@@ -69,13 +69,13 @@ async fn a_body_that_stands_still_is_not_waited_for() {
         let (_, mut answering) = accept(&mut server).await;
         let mut answer = answering.send_response(ok(), false).unwrap();
         for _ in 0..2 {
-            beside(&mut server, timer.advance_when_awaited(LIMITS.gap - INSTANT)).await;
+            beside(&mut server, timer.advance_when_awaited(LIMITS.idle_timeout - INSTANT)).await;
             answer.send_data(Bytes::from_static(b"a"), false).unwrap();
             for _ in 0..20 {
                 beside(&mut server, tokio::task::yield_now()).await;
             }
         }
-        beside(&mut server, timer.advance_when_awaited(LIMITS.gap)).await;
+        beside(&mut server, timer.advance_when_awaited(LIMITS.idle_timeout)).await;
         answer
     };
     let client = async {
@@ -96,7 +96,7 @@ async fn a_body_that_stands_still_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_body_larger_than_its_limit_is_cut_off() {
-    let most = usize::try_from(LIMITS.body_bytes).unwrap();
+    let most = usize::try_from(LIMITS.max_body_bytes).unwrap();
     for (told, sent, expected) in [
         (None, most, Ok(most)),
         (None, most + 1, Err(BodyFailure::TooLarge)),
@@ -159,7 +159,7 @@ async fn a_head_that_is_too_large_is_not_taken() {
         if is_fine {
             assert!(outcome.is_ok(), "{outcome:?}");
         } else {
-            assert!(matches!(outcome, Err(SendFailure::BadHead(HeadFault::NotHttp2))), "{outcome:?}");
+            assert!(matches!(outcome, Err(SendFailure::BadHead(HeadError::NotHttp2))), "{outcome:?}");
         }
     }
 }

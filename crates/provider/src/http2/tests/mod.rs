@@ -3,10 +3,10 @@
 mod leaving;
 mod limits;
 
-use super::pool::{Lease, Pool};
-use super::{Response, send};
+use super::pool::{Http2Pool, StreamLease};
+use super::{Http2Response, send};
 use crate::http1::tests::support::{HandTimer, LIMITS};
-use crate::http1::{BodyFailure, Endpoint, PoolOptions, Request, Scheme, SendFailure};
+use crate::http1::{BodyFailure, Endpoint, HttpRequest, PoolOptions, Scheme, SendFailure};
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Connection, SendResponse};
@@ -19,23 +19,23 @@ pub(super) type Answering = SendResponse<Bytes>;
 
 pub(super) const IDLE: Duration = Duration::from_secs(5);
 
-pub(super) fn pool(timer: &HandTimer, streams: usize) -> Pool<HandTimer> {
+pub(super) fn pool(timer: &HandTimer, streams: usize) -> Http2Pool<HandTimer> {
     let options = PoolOptions { max_idle_age: IDLE, ..PoolOptions::default() };
-    Pool::new(timer.clone(), streams, options)
+    Http2Pool::new(timer.clone(), streams, options)
 }
 
 /// A new connection of this pool, and its server.
 pub(super) async fn connect(
-    pool: &Pool<HandTimer>,
+    pool: &Http2Pool<HandTimer>,
     server: &h2::server::Builder,
-) -> (Server, Lease<HandTimer>) {
+) -> (Server, StreamLease<HandTimer>) {
     let (near, far) = tokio::io::duplex(1 << 20);
-    let (server, lease) = tokio::join!(server.handshake(far), pool.begin(near, None));
+    let (server, lease) = tokio::join!(server.handshake(far), pool.handshake(near, None));
     (server.unwrap(), lease.unwrap_or_else(|failure| panic!("{failure}")))
 }
 
-pub(super) fn request(body: Bytes) -> Request<'static> {
-    Request {
+pub(super) fn request(body: Bytes) -> HttpRequest<'static> {
+    HttpRequest {
         method: "POST",
         path: "/v1/messages",
         headers: &[("x-api-key", "hush")],
@@ -45,12 +45,12 @@ pub(super) fn request(body: Bytes) -> Request<'static> {
 }
 
 pub(super) async fn ask(
-    lease: Lease<HandTimer>,
+    lease: StreamLease<HandTimer>,
     body: Bytes,
-    is_kept: bool,
-) -> Result<Response<HandTimer>, SendFailure> {
+    is_pooled: bool,
+) -> Result<Http2Response<HandTimer>, SendFailure> {
     let endpoint = Endpoint::new(Scheme::Http, "localhost", 8080).unwrap();
-    send(&endpoint, &request(body), &LIMITS, lease, is_kept).await
+    send(&endpoint, &request(body), &LIMITS, lease, is_pooled).await
 }
 
 pub(super) async fn accept(server: &mut Server) -> (http::Request<RecvStream>, Answering) {
@@ -77,7 +77,7 @@ pub(super) fn ok() -> http::Response<()> {
     http::Response::new(())
 }
 
-pub(super) async fn frame(response: &mut Response<HandTimer>) -> Option<Result<Bytes, BodyFailure>> {
+pub(super) async fn frame(response: &mut Http2Response<HandTimer>) -> Option<Result<Bytes, BodyFailure>> {
     poll_fn(|wake| response.body.poll_frame(wake)).await
 }
 
@@ -140,5 +140,5 @@ async fn a_request_goes_out_as_it_was_meant_and_its_answer_comes_back() {
         client
     );
     beside(&mut server, tokio::task::yield_now()).await;
-    assert_eq!(pool.open(), 1);
+    assert_eq!(pool.open_connections(), 1);
 }

@@ -1,12 +1,12 @@
 //! Tests of blocks: calls from the journal, some hundreds per row.
 
 use super::{Scratch, event, noon, open, wait};
-use crate::books::{Journal, JournalRecord};
-use crate::embedded::folder::FORMAT;
-use crate::embedded::rows::{Kind, Rows};
+use crate::embedded::data_dir::FORMAT_VERSION;
+use crate::embedded::rows::{Rows, TableKind};
 use crate::embedded::segment::segment_path;
-use crate::embedded::{EmbeddedStore, Opened};
-use crate::ledger::{Ledger, Posted};
+use crate::embedded::{EmbeddedStore, OpenedStore};
+use crate::ledger::{Ledger, PostSummary};
+use crate::node_ledger::{Journal, JournalRecord};
 use crate::usage::UsageEvent;
 use crate::{CallId, StoreError};
 use proptest::collection::vec;
@@ -18,13 +18,13 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Writes calls to the journal and reopens, so that a checkpoint applies them.
-fn through_the_journal(folder: &Path, events: &[UsageEvent]) -> Opened {
-    let mut opened = open(folder).unwrap();
+fn through_the_journal(data_dir: &Path, events: &[UsageEvent]) -> OpenedStore {
+    let mut opened = open(data_dir).unwrap();
     for event in events {
         opened.journal.write(&[JournalRecord::Event(event.clone())]).unwrap();
     }
     drop(opened);
-    open(folder).unwrap()
+    open(data_dir).unwrap()
 }
 
 fn pages(store: &EmbeddedStore, time: std::ops::Range<UtcTime>, most: usize) -> Vec<UsageEvent> {
@@ -41,7 +41,7 @@ fn pages(store: &EmbeddedStore, time: std::ops::Range<UtcTime>, most: usize) -> 
 }
 
 fn rows(store: &EmbeddedStore) -> Vec<(Vec<u8>, Vec<u8>)> {
-    store.read(|view| view.beginning(Kind::Blocks, &[], usize::MAX)).unwrap()
+    store.read(|view| view.with_prefix(TableKind::Blocks, &[], usize::MAX)).unwrap()
 }
 
 fn all_time() -> std::ops::Range<UtcTime> {
@@ -69,7 +69,10 @@ fn calls_of_a_second_share_rows_and_those_of_two_do_not() {
 fn a_call_from_the_journal_that_is_posted_as_well_is_one() {
     let scratch = Scratch::new();
     let opened = through_the_journal(scratch.path(), &[event(1), event(2)]);
-    assert_eq!(wait(opened.store.post(&[event(2), event(3)])), Ok(Posted { new: 1, known: 1 }));
+    assert_eq!(
+        wait(opened.store.post(&[event(2), event(3)])),
+        Ok(PostSummary { inserted: 1, duplicates: 1 })
+    );
     let day = wait(opened.store.day(noon().utc.day())).unwrap();
     assert_eq!(day.tiers.iter().map(|tier| tier.calls).sum::<u64>(), 3);
     drop(opened);
@@ -85,34 +88,35 @@ fn a_row_that_was_damaged_is_an_error_and_not_a_call() {
     let opened = through_the_journal(scratch.path(), &[event(1), event(2)]);
     let (key, mut row) = rows(&opened.store).remove(0);
     row[20] ^= 1;
-    wait(opened.store.write(move |batch, _| batch.put(Kind::Blocks, &key, &row))).unwrap();
+    wait(opened.store.write(move |batch, _| batch.put(TableKind::Blocks, &key, &row))).unwrap();
     let error = wait(Ledger::events(&opened.store, all_time(), None, 9)).unwrap_err();
-    assert_eq!(error, StoreError::broken("embedded", "a row of blocks is damaged"));
+    assert_eq!(error, StoreError::failed("embedded", "a row of table blocks has a wrong checksum"));
     assert!(wait(opened.store.post(&[event(1)])).is_err());
     assert_eq!(
         wait(opened.store.post(&[UsageEvent { at: noon().utc + Duration::from_secs(9), ..event(9) }])),
-        Ok(Posted { new: 1, known: 0 })
+        Ok(PostSummary { inserted: 1, duplicates: 0 })
     );
 }
 
 #[test]
-fn a_folder_of_the_format_before_is_read_and_is_of_this_one_then() {
+fn a_directory_of_the_format_before_is_read_and_is_of_this_one_then() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.write(&[JournalRecord::Event(event(1))]).unwrap();
-    let header = |format: u32| crate::embedded::codec::Output::default().text("seawall").short(format).row();
-    let before = header(FORMAT - 1);
+    let header =
+        |format: u32| crate::embedded::codec::RowEncoder::default().text("seawall").u32(format).row();
+    let before = header(FORMAT_VERSION - 1);
     wait(opened.store.post(&[4, 6, 8].map(event))).unwrap();
     let most = wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap();
     let old = opened.store.write(move |batch, _| {
-        for (key, _) in batch.beginning(Kind::Ranks, &[], usize::MAX)? {
-            batch.remove(Kind::Ranks, &key)?;
+        for (key, _) in batch.with_prefix(TableKind::Ranks, &[], usize::MAX)? {
+            batch.remove(TableKind::Ranks, &key)?;
         }
         for (caller, cost) in [(0_u64, 7_u64), (1, 5), (2, 9)] {
-            let key = crate::embedded::codec::Output::default().number(noon().utc.day());
-            batch.put(Kind::Spenders, &key.number(!cost).number(caller).key(), &[])?;
+            let key = crate::embedded::codec::RowEncoder::default().u64(noon().utc.day());
+            batch.put(TableKind::Spenders, &key.u64(!cost).u64(caller).key(), &[])?;
         }
-        batch.put(Kind::Header, b"format", &before)
+        batch.put(TableKind::Header, b"format", &before)
     });
     wait(old).unwrap();
     drop(opened);
@@ -129,10 +133,10 @@ fn a_folder_of_the_format_before_is_read_and_is_of_this_one_then() {
     );
     assert_eq!(most.iter().map(|(caller, _)| *caller).collect::<Vec<_>>(), [2, 0]);
     assert_eq!(wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap(), most);
-    let left = opened.store.read(|view| view.beginning(Kind::Spenders, &[], 9)).unwrap();
+    let left = opened.store.read(|view| view.with_prefix(TableKind::Spenders, &[], 9)).unwrap();
     assert!(left.is_empty());
-    let found = opened.store.read(|view| view.get(Kind::Header, b"format")).unwrap();
-    assert_eq!(found, Some(header(FORMAT)));
+    let found = opened.store.read(|view| view.get(TableKind::Header, b"format")).unwrap();
+    assert_eq!(found, Some(header(FORMAT_VERSION)));
 }
 
 proptest! {

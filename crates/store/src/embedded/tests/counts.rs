@@ -1,16 +1,16 @@
 //! Rate-limit counts and idempotency keys across restarts.
 
 use super::{Scratch, noon, options};
-use crate::books::{Attempt, Books};
-use crate::claims::ClaimAsk;
-use crate::embedded::{EmbeddedOptions, EmbeddedStore, Opened};
+use crate::claims::ClaimRequest;
+use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenedStore};
 use crate::memory::MemoryQuotas;
-use crate::quotas::{AdmitDecision, QuotaAsk, Spent};
+use crate::node_ledger::{LedgerCall, NodeLedger};
+use crate::quotas::{AdmissionRequest, AdmitDecision, Settlement};
 use crate::usage::CallId;
-use seawall_core::budget::Ask;
+use seawall_core::budget::ReservationRequest;
 use seawall_core::history::TokenLimits;
 use seawall_core::money::Money;
-use seawall_core::quota::{Cost, Quota, QuotaGroup, QuotaKey, Scope, Unit};
+use seawall_core::quota::{Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn groups(limit: u32) -> Vec<QuotaGroup> {
-    let quota = |name, limit| Quota::sliding(name, Unit::Request, limit, MINUTE, 0).unwrap();
+    let quota = |name, limit| Quota::sliding(name, QuotaUnit::Request, limit, MINUTE, 0).unwrap();
     vec![
         QuotaGroup::new("prime", vec![quota("minute", limit)]).unwrap(),
         QuotaGroup::new("everybody", vec![quota("minute", 1_000)]).unwrap(),
@@ -28,15 +28,20 @@ fn groups(limit: u32) -> Vec<QuotaGroup> {
 
 /// A process that uses the data directory.
 struct Process {
-    books: Books,
+    ledger: NodeLedger,
     quotas: MemoryQuotas,
     _store: EmbeddedStore,
 }
 
-fn start(folder: &Path, limit: u32, segment: u64, now: Now) -> Process {
-    let options = EmbeddedOptions { groups: Some(groups(limit)), segment, ..options() };
-    let Opened { store, book, journal, quotas, .. } = EmbeddedStore::open(folder, options, now).unwrap();
-    Process { books: Books::with_book(book, journal), quotas: quotas.unwrap(), _store: store }
+fn start(data_dir: &Path, limit: u32, segment: u64, now: Now) -> Process {
+    let options = EmbeddedOptions { groups: Some(groups(limit)), segment_bytes: segment, ..options() };
+    let OpenedStore { store, budget_ledger, journal, quotas, .. } =
+        EmbeddedStore::open(data_dir, options, now).unwrap();
+    Process {
+        ledger: NodeLedger::with_ledger(budget_ledger, journal),
+        quotas: quotas.unwrap(),
+        _store: store,
+    }
 }
 
 /// How a request ends.
@@ -58,46 +63,62 @@ impl Process {
         end: End,
         now: Now,
     ) -> Result<(), String> {
-        let scope =
-            |group, key| Scope { group: self.quotas.book().group(group).unwrap(), key: QuotaKey(key) };
+        let scope = |group, key| QuotaScope {
+            group: self.quotas.limiter().group(group).unwrap(),
+            key: QuotaKey(key),
+        };
         let scopes = [scope("prime", caller), scope("everybody", 0)];
         let (lasts, keep) = (Duration::from_secs(30), Duration::from_secs(600));
-        let claim = name.map(|name| ClaimAsk { caller, name, fingerprint: 5, lasts, keep });
-        let ask = QuotaAsk { home: caller, scopes: &scopes, cost: Cost::REQUEST, money: None, claim };
-        let receipt = match self.quotas.reserve_now(&ask, now).unwrap() {
-            AdmitDecision::Granted { receipt, .. } => receipt,
+        let claim = name.map(|name| ClaimRequest {
+            caller,
+            key: name,
+            fingerprint: 5,
+            timeout: lasts,
+            retention: keep,
+        });
+        let ask = AdmissionRequest {
+            partition: caller,
+            scopes: &scopes,
+            cost: QuotaCost::REQUEST,
+            money: None,
+            claim,
+        };
+        let reservation = match self.quotas.reserve_sync(&ask, now).unwrap() {
+            AdmitDecision::Granted { reservation, .. } => reservation,
             refused => return Err(format!("{refused:?}")),
         };
-        assert!(self.books.keeps_counts());
-        let mark = self.quotas.mark(&receipt, lasts, now);
+        assert!(self.ledger.journals_admissions());
+        let mark = self.quotas.admission_record(&reservation, lasts, now);
         let hold = is_reserved.then(|| {
-            let ask = Ask {
+            let ask = ReservationRequest {
                 caller,
                 tier: Tier::Prime,
                 session: None,
                 limits: TokenLimits::default(),
                 input: 1,
                 output: 1,
-                worst: Money::from_nanos(1),
+                max_cost: Money::from_nanos(1),
                 expires: Timestamp::NEVER,
             };
-            let attempt =
-                Attempt { id: CallId { request: now.utc.as_nanos().into(), attempt: 0 }, model: "m".into() };
-            self.books.begin(&ask, attempt, Some(&mark), now).unwrap().write().unwrap()
+            let attempt = LedgerCall {
+                id: CallId { request: now.utc.as_nanos().into(), attempt: 0 },
+                model: "m".into(),
+            };
+            self.ledger.begin(&ask, attempt, Some(&mark), now).unwrap().write().unwrap()
         });
         match end {
             End::Answered => {
-                hold.into_iter().for_each(crate::books::Hold::void);
-                let spent = Spent { cost: Cost::REQUEST, done: true, ..Spent::default() };
-                self.books.settle_mark(&mark, spent, now);
-                self.quotas.settle_now(receipt, spent, now);
+                hold.into_iter().for_each(crate::node_ledger::Hold::void);
+                let spent = Settlement { cost: QuotaCost::REQUEST, answered: true, ..Settlement::default() };
+                self.ledger.settle_admission(&mark, spent, now);
+                self.quotas.settle_sync(reservation, spent, now);
             }
             End::Refused => {
-                hold.into_iter().for_each(crate::books::Hold::void);
-                self.books.settle_mark(&mark, Spent::default(), now);
-                self.quotas.settle_now(receipt, Spent::default(), now);
+                hold.into_iter().for_each(crate::node_ledger::Hold::void);
+                self.ledger.settle_admission(&mark, Settlement::default(), now);
+                self.quotas.settle_sync(reservation, Settlement::default(), now);
             }
-            End::Never => drop((hold, receipt)),
+            End::Never => drop((hold, reservation)),
         }
         Ok(())
     }
@@ -177,7 +198,7 @@ fn counts_survive_checkpoints_and_limits_that_change_meanwhile() {
 }
 
 #[test]
-fn whoever_opens_the_folder_without_limits_forgets_none_of_their_counts() {
+fn opening_the_directory_without_limits_loses_no_counts() {
     let scratch = Scratch::new();
     let now = noon();
     let process = start(scratch.path(), 1, 16 << 20, now);

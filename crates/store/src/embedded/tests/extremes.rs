@@ -2,47 +2,49 @@
 
 use super::recovery::{Node, ask, cost_of_day, posted};
 use super::{Scratch, noon, options, wait};
-use crate::books::{Attempt, Books, JournalRecord};
 use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
-use crate::ledger::{LeaseAsk, Ledger};
+use crate::ledger::{LeaseRequest, Ledger};
+use crate::node_ledger::{JournalRecord, LedgerCall, NodeLedger};
 use crate::usage::{CallId, Certainty};
-use seawall_core::budget::{Ask, BudgetSource, Entry, Lease, LeaseId, LeaseReport, LeaseState};
+use seawall_core::budget::{
+    BudgetEntry, BudgetLease, BudgetSource, LeaseId, LeaseReport, LeaseState, ReservationRequest,
+};
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
 use std::time::Duration;
 
 fn small() -> EmbeddedOptions {
-    EmbeddedOptions { segment: 30, ..options() }
+    EmbeddedOptions { segment_bytes: 30, ..options() }
 }
 
 #[test]
-fn a_cost_beyond_counting_is_kept_and_the_folder_opens_again() {
+fn a_cost_beyond_counting_is_kept_and_the_directory_opens_again() {
     let scratch = Scratch::new();
     let now = noon();
     let day = now.utc.day();
     let mut node = Node::with(scratch.path(), small());
     let mut reserve = |caller, tier| {
-        let ask = Ask { caller, tier, session: None, ..ask(1, 100) };
-        let entry = node.opened.book.decide(&ask, now).unwrap();
+        let ask = ReservationRequest { caller, tier, session: None, ..ask(1, 100) };
+        let entry = node.opened.budget_ledger.decide(&ask, now).unwrap();
         node.write(&[JournalRecord::Entry(entry)]);
-        let Entry::Reserved(reservation) = entry else { panic!("{entry:?}") };
+        let BudgetEntry::Reserved(reservation) = entry else { panic!("{entry:?}") };
         reservation.id
     };
     let (one, late) = (reserve(1, Tier::Standard), reserve(2, Tier::Guest));
     let (two, three) = (reserve(1, Tier::Guest), reserve(2, Tier::Standard));
-    let post = |id, cost| JournalRecord::Entry(Entry::Posted { id, usage: Usage::default(), cost });
-    node.write(&[JournalRecord::Entry(Entry::Expired(late))]);
+    let post = |id, cost| JournalRecord::Entry(BudgetEntry::Posted { id, usage: Usage::default(), cost });
+    node.write(&[JournalRecord::Entry(BudgetEntry::Expired(late))]);
     for id in [one, two, three] {
         node.write(&[post(id, Money::MAX)]);
     }
-    // The call was charged at its worst-case cost, and turns out cheaper when the total has already saturated.
+    // The call was charged at its maximum cost, and turns out cheaper when the total has already saturated.
     node.write(&[post(late, Money::ZERO)]);
     drop(node);
     for _ in 0..3 {
         let node = Node::with(scratch.path(), small());
-        assert_eq!(node.opened.book.all(day).posted, Money::MAX);
-        assert_eq!(node.opened.book.all(day).held, Money::ZERO);
+        assert_eq!(node.opened.budget_ledger.all(day).posted, Money::MAX);
+        assert_eq!(node.opened.budget_ledger.all(day).held, Money::ZERO);
     }
 }
 
@@ -53,7 +55,7 @@ fn a_lease_of_which_more_is_told_than_can_be_counted_is_kept() {
     let day = noon().utc.day();
     for node in [1, 2] {
         let lease = LeaseId { day, tier: Tier::Prime, node, generation: 0 };
-        let ask = LeaseAsk { lease, total: Money::from_nanos(500), lasts: Duration::from_secs(30) };
+        let ask = LeaseRequest { lease, total: Money::from_nanos(500), term: Duration::from_secs(30) };
         let _ = wait(opened.store.lease(&ask, noon())).unwrap();
         let report = LeaseReport { lease, posted: Money::MAX, returned: Money::ZERO };
         wait(opened.store.report(&[report], noon())).unwrap();
@@ -61,7 +63,7 @@ fn a_lease_of_which_more_is_told_than_can_be_counted_is_kept() {
     let before = wait(opened.store.day(day)).unwrap();
     drop(opened);
     let opened = Node::open(scratch.path()).opened;
-    assert_eq!(wait(opened.store.day(day)).unwrap().lent, before.lent);
+    assert_eq!(wait(opened.store.day(day)).unwrap().leases, before.leases);
 }
 
 #[test]
@@ -91,12 +93,12 @@ fn a_lease_of_a_day_without_calls_is_written_down() {
     let id = LeaseId { day, tier: Tier::Standard, node: 5, generation: 0 };
     let mut node = Node::with(scratch.path(), leases.clone());
     let granted = Money::from_nanos(700);
-    node.write(&[JournalRecord::Entry(Entry::Leased { lease: id, granted, returned: Money::ZERO })]);
-    node.write(&[JournalRecord::Entry(Entry::Returned { lease: id, total: Money::from_nanos(200) })]);
+    node.write(&[JournalRecord::Entry(BudgetEntry::Leased { lease: id, granted, returned: Money::ZERO })]);
+    node.write(&[JournalRecord::Entry(BudgetEntry::Returned { lease: id, total: Money::from_nanos(200) })]);
     drop(node);
     for _ in 0..2 {
         let node = Node::with(scratch.path(), leases.clone());
-        let held = node.opened.book.held_lease(day, Tier::Standard).unwrap();
+        let held = node.opened.budget_ledger.held_lease(day, Tier::Standard).unwrap();
         assert_eq!((held.granted, held.returned), (granted, Money::from_nanos(200)));
     }
 }
@@ -112,16 +114,17 @@ fn books_that_spent_from_elsewhere_are_not_called_damaged() {
         if before != caps {
             let lease = LeaseId { day, tier: Tier::Standard, node: 5, generation: 0 };
             let granted = Money::from_nanos(700);
-            let lease = Lease {
+            let lease = BudgetLease {
                 id: lease,
                 granted,
                 posted: Money::ZERO,
                 returned: Money::ZERO,
-                lasts: Duration::from_secs(30),
+                term: Duration::from_secs(30),
                 expires: Timestamp::NEVER,
                 state: LeaseState::Running,
             };
-            let entry = node.opened.book.set_lease(&lease, noon().monotonic, Duration::ZERO).unwrap();
+            let entry =
+                node.opened.budget_ledger.set_lease(&lease, noon().monotonic, Duration::ZERO).unwrap();
             node.write(&[JournalRecord::Entry(entry)]);
         }
         let id = node.reserve(1, 100, noon());
@@ -134,7 +137,7 @@ fn books_that_spent_from_elsewhere_are_not_called_damaged() {
         assert!(!matches!(refusal, OpenError::Damaged { .. }), "{before:?} {after:?} {refusal}");
         assert_eq!(super::contents(scratch.path()), found);
         let node = Node::with(scratch.path(), EmbeddedOptions { source: before, ..small() });
-        assert_eq!(posted(&node.opened.book), (30, 0));
+        assert_eq!(posted(&node.opened.budget_ledger), (30, 0));
     }
 }
 
@@ -143,29 +146,29 @@ fn very_many_that_pass_their_time_at_once_are_all_written_down() {
     const MANY: u64 = 150_000;
     let scratch = Scratch::new();
     let opened = Node::open(scratch.path()).opened;
-    let (store, books) = (opened.store, Books::with_book(opened.book, opened.journal));
+    let (store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));
     let expires = noon().monotonic + Duration::from_secs(5);
     let holds: Vec<_> = (0..MANY)
         .map(|number| {
-            let attempt = Attempt { id: CallId { request: number.into(), attempt: 0 }, model: "m".into() };
-            let ask = Ask { caller: number, session: None, expires, ..ask(1, 1) };
-            books.reserve(&ask, attempt, noon()).unwrap()
+            let attempt = LedgerCall { id: CallId { request: number.into(), attempt: 0 }, model: "m".into() };
+            let ask = ReservationRequest { caller: number, session: None, expires, ..ask(1, 1) };
+            ledger.reserve(&ask, attempt, noon()).unwrap()
         })
         .collect();
-    assert_eq!(books.expire(noon() + Duration::from_secs(6)), usize::try_from(MANY).unwrap());
-    assert_eq!(books.stats().journal_failures, 0);
-    drop((holds, store, books));
+    assert_eq!(ledger.expire(noon() + Duration::from_secs(6)), usize::try_from(MANY).unwrap());
+    assert_eq!(ledger.stats().journal_failures, 0);
+    drop((holds, store, ledger));
 }
 
 #[test]
 fn a_name_of_a_model_that_is_too_long_is_refused_and_any_other_can_be_posted() {
     let scratch = Scratch::new();
     let opened = Node::open(scratch.path()).opened;
-    let (store, books) = (opened.store, Books::with_book(opened.book, opened.journal));
+    let (store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));
     let reserve = |length: usize| {
         let id = CallId { request: u128::MAX, attempt: u32::MAX };
-        let attempt = Attempt { id, model: "\0".repeat(length).into() };
-        books.reserve(&Ask { caller: u64::MAX, session: None, ..ask(1, 1) }, attempt, noon())
+        let attempt = LedgerCall { id, model: "\0".repeat(length).into() };
+        ledger.reserve(&ReservationRequest { caller: u64::MAX, session: None, ..ask(1, 1) }, attempt, noon())
     };
     assert!(reserve(4_097).is_err() && reserve(1 << 20).is_err());
     let usage = Usage {
@@ -175,9 +178,9 @@ fn a_name_of_a_model_that_is_too_long_is_refused_and_any_other_can_be_posted() {
         output: u64::MAX,
         ..Usage::NONE
     };
-    reserve(4_096).unwrap().post(usage, Money::MAX, Certainty::Told, noon());
-    assert_eq!((books.open(), books.stats().journal_failures), (0, 0));
-    drop((store, books));
+    reserve(4_096).unwrap().post(usage, Money::MAX, Certainty::Reported, noon());
+    assert_eq!((ledger.open_reservations(), ledger.stats().journal_failures), (0, 0));
+    drop((store, ledger));
     let opened = Node::open(scratch.path()).opened;
     assert_eq!((opened.report.replayed, cost_of_day(&opened)), (2, (1, u64::MAX)));
 }

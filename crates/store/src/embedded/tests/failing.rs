@@ -3,15 +3,15 @@
 use super::recovery::{Node, call, posted};
 use super::{Scratch, contents, event, noon, open, options, wait};
 use crate::StoreError;
-use crate::books::{Journal, JournalRecord};
-use crate::embedded::codec::{Output, STORE};
-use crate::embedded::rows::Kind;
+use crate::embedded::codec::{RowEncoder, STORE};
+use crate::embedded::rows::TableKind;
 use crate::embedded::segment::{list, segment_path};
 use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
-use crate::ledger::{Ledger, Posted};
-use crate::sessions::{SessionUse, Sessions};
+use crate::ledger::{Ledger, PostSummary};
+use crate::node_ledger::{Journal, JournalRecord};
+use crate::sessions::{RequestTokens, Sessions};
 use crate::switches::Switches;
-use seawall_core::budget::{Entry, ReservationId};
+use seawall_core::budget::{BudgetEntry, ReservationId};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 fn record(number: u64) -> JournalRecord {
-    JournalRecord::Entry(Entry::Voided(ReservationId(number)))
+    JournalRecord::Entry(BudgetEntry::Voided(ReservationId(number)))
 }
 
 /// A file that accepts writes and fails to sync. It stays open as long as the returned reader.
@@ -44,15 +44,18 @@ fn what_could_not_be_made_durable_is_not_forgotten_in_the_next_segment() {
     }
     let path = segment_path(scratch.path(), 1);
     opened.journal.put_segment(File::options().append(true).open(path).unwrap());
-    assert!(opened.journal.note(&[record(2)]).is_err());
+    assert!(opened.journal.buffer(&[record(2)]).is_err());
     let error = opened.journal.write(&[record(2)]).unwrap_err();
-    assert_eq!(error.to_string(), "the embedded store is away: the journal could not be made durable");
+    assert_eq!(
+        error.to_string(),
+        "the embedded store is unavailable: the journal could not be synced to disk; check the disk and restart the gateway"
+    );
 }
 
 #[test]
 fn a_segment_whose_end_is_not_durable_has_no_successor_however_often_it_is_tried() {
     let scratch = Scratch::new();
-    let full = EmbeddedOptions { segment: 1, ..options() };
+    let full = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
     let (file, _reader) = pipe();
     opened.journal.put_segment(file);
@@ -67,19 +70,19 @@ fn a_segment_whose_end_is_not_durable_has_no_successor_however_often_it_is_tried
 #[test]
 fn a_segment_that_could_not_be_begun_is_begun_later() {
     let scratch = Scratch::new();
-    let mut node = Node::with(scratch.path(), EmbeddedOptions { segment: 1, ..options() });
+    let mut node = Node::with(scratch.path(), EmbeddedOptions { segment_bytes: 1, ..options() });
     node.reserve(1, 10, noon());
     // A directory blocks the name of the next segment, as if the disk had no room for another file.
     let next = segment_path(scratch.path(), list(scratch.path()).unwrap().last().unwrap() + 1);
     fs::create_dir(&next).unwrap();
     let error = node.opened.journal.write(&[record(1)]).unwrap_err();
-    assert!(error.may_pass(), "{error}");
+    assert!(error.is_transient(), "{error}");
     fs::remove_dir(&next).unwrap();
     node.reserve(2, 10, noon());
     drop(node);
     let node = Node::open(scratch.path());
     assert_eq!(node.opened.report.charged.iter().map(|event| event.id).collect::<Vec<_>>(), [1, 2].map(call));
-    assert_eq!(posted(&node.opened.book), (20, 0));
+    assert_eq!(posted(&node.opened.budget_ledger), (20, 0));
 }
 
 #[test]
@@ -94,13 +97,13 @@ fn what_cannot_be_cut_off_ends_the_journal() {
 }
 
 #[test]
-fn a_journal_that_the_books_cannot_take_in_does_not_grow_for_ever() {
+fn a_journal_that_cannot_be_checkpointed_does_not_grow_without_bound() {
     let scratch = Scratch::new();
-    let small = EmbeddedOptions { segment: 1, ..options() };
+    let small = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut node = Node::with(scratch.path(), small);
     let half = node.opened.store.write::<()>(|batch, _| {
-        batch.put(Kind::Totals, b"half", b"")?;
-        Err(StoreError::broken(STORE, "in the middle"))
+        batch.put(TableKind::Totals, b"half", b"")?;
+        Err(StoreError::failed(STORE, "in the middle"))
     });
     assert!(wait(half).is_err());
     let mut written = 0;
@@ -137,7 +140,7 @@ impl Wake for Rude {
 }
 
 #[test]
-fn somebody_who_falls_over_when_woken_does_not_take_the_writer_along() {
+fn a_waker_that_panics_does_not_stop_the_writer() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     let (go, stop) = channel::<()>();
@@ -153,7 +156,10 @@ fn somebody_who_falls_over_when_woken_does_not_take_the_writer_along() {
     go.send(()).unwrap();
     wait(held).unwrap();
     drop(post);
-    assert_eq!(wait(opened.store.post(&[event(1), event(2)])), Ok(Posted { new: 1, known: 1 }));
+    assert_eq!(
+        wait(opened.store.post(&[event(1), event(2)])),
+        Ok(PostSummary { inserted: 1, duplicates: 1 })
+    );
     opened.journal.write(&[record(1)]).unwrap();
     let mut waits = 0;
     while opened.journal.is_unsynced() {
@@ -184,29 +190,30 @@ fn the_last_handle_may_be_dropped_on_the_writers_own_thread() {
         Ok(())
     });
     let mut waiting = Box::pin(opened.store.write(|_, _| Ok(())));
-    let (told, hear) = channel();
-    let holder = LastHolder(std::sync::Mutex::new(Some(opened.store)), told);
+    let (sender, receiver) = channel();
+    let holder = LastHolder(std::sync::Mutex::new(Some(opened.store)), sender);
     let waker = Waker::from(Arc::new(holder));
     assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     drop(opened.journal);
     go.send(()).unwrap();
-    assert_eq!(hear.recv_timeout(Duration::from_secs(10)), Ok(true));
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(true));
 }
 
 #[test]
 fn a_conversation_with_more_turns_than_are_kept_makes_no_sense() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
-    let append = |request| wait(store.append(&super::session(), request, &[], SessionUse::default(), noon()));
+    let append =
+        |request| wait(store.append(&super::session(), request, &[], RequestTokens::default(), noon()));
     append(1).unwrap();
-    let name = crate::embedded::codec::name_hash("session", 7, "a long talk");
+    let name = crate::embedded::codec::key_hash("session", 7, "a long talk");
     for (turns, requests) in [([0, u64::MAX], [0, 1]), ([5, 4], [0, 1]), ([0, 0], [0, 257]), ([0, 0], [1, 0])]
     {
         let row = [0, 0, turns[0], turns[1], requests[0], requests[1], 1];
-        let row = row.iter().fold(Output::default(), |output, number| output.number(*number)).row();
-        wait(store.write(move |batch, _| batch.put(Kind::Sessions, &name, &row))).unwrap();
+        let row = row.iter().fold(RowEncoder::default(), |output, number| output.u64(*number)).row();
+        wait(store.write(move |batch, _| batch.put(TableKind::Sessions, &name, &row))).unwrap();
         let error = append(2).unwrap_err();
-        assert_eq!(error.to_string(), "the embedded store is broken: a row of sessions makes no sense");
+        assert_eq!(error.to_string(), "the embedded store failed: a row of table sessions is invalid");
     }
     // The failed task has changed nothing, so that others succeed.
     wait(store.post(&[event(2)])).unwrap();
@@ -218,8 +225,8 @@ fn a_trail_is_not_begun_anew_over_one_that_is_there() {
     let store = open(scratch.path()).unwrap().store;
     super::fill(&store);
     let trail = wait(store.trail(0, 100)).unwrap();
-    wait(store.write(|batch, _| batch.remove(Kind::Switches, b"state"))).unwrap();
+    wait(store.write(|batch, _| batch.remove(TableKind::Switches, b"state"))).unwrap();
     let ordered = trail[0].order.clone();
-    assert!(matches!(wait(store.order(&ordered, 0)), Err(StoreError::Broken { .. })));
+    assert!(matches!(wait(store.apply(&ordered, 0)), Err(StoreError::Failed { .. })));
     assert_eq!(wait(store.trail(0, 100)).unwrap(), trail);
 }

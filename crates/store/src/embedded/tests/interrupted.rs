@@ -2,10 +2,10 @@
 
 use super::power::{Deed, Recorder, Tape, apply, image_at};
 use super::{Scratch, contents, event, noon, open, wait};
-use crate::embedded::backend::GuardedFile;
-use crate::embedded::folder::BOOKS;
+use crate::embedded::data_dir::DATABASE_FILE;
 use crate::embedded::ledger::post;
 use crate::embedded::rows::Batch;
+use crate::embedded::staged_file::StagedFile;
 use crate::embedded::writer::begin;
 use crate::ledger::Ledger;
 use crate::lock;
@@ -42,16 +42,16 @@ fn opening_that_is_cut_short_at_any_step_leaves_books_that_open() {
     let scratch = Scratch::new();
     drop(open(scratch.path()).unwrap());
     let empty = contents(scratch.path());
-    let first = killed(&empty[&scratch.path().join(BOOKS)]);
+    let first = killed(&empty[&scratch.path().join(DATABASE_FILE)]);
     // Records the steps of opening.
     let disk = recorder(first.clone());
-    let file = GuardedFile::over(disk.clone()).unwrap();
+    let file = StagedFile::with_backend(disk.clone()).unwrap();
     let mut builder = Builder::new();
     builder.set_repair_callback(redb::RepairSession::abort);
     let mut database = builder.create_with_backend(file.clone()).unwrap();
     let _ = database.check_integrity().unwrap();
     assert!(lock(&disk.0).deeds.is_empty(), "nothing is done before the books have been found to be good");
-    file.release().unwrap();
+    file.apply_staged().unwrap();
     let released = lock(&disk.0).deeds.len();
     commit(&database, 240);
     let committed = lock(&disk.0).deeds.len();
@@ -66,16 +66,16 @@ fn opening_that_is_cut_short_at_any_step_leaves_books_that_open() {
         }
         let mut images = vec![killed];
         images.extend((0..8).map(|_| image_at(&first, &deeds[..cut], &mut state)));
-        for (place, image) in images.into_iter().enumerate() {
+        for (position, image) in images.into_iter().enumerate() {
             for (path, bytes) in &empty {
                 fs::write(path, bytes).unwrap();
             }
-            fs::write(scratch.path().join(BOOKS), image).unwrap();
+            fs::write(scratch.path().join(DATABASE_FILE), image).unwrap();
             let store =
-                open(scratch.path()).unwrap_or_else(|refusal| panic!("{cut}, {place}: {refusal}")).store;
+                open(scratch.path()).unwrap_or_else(|refusal| panic!("{cut}, {position}: {refusal}")).store;
             let day = wait(store.day(noon().utc.day())).unwrap();
             let calls: u64 = day.tiers.iter().map(|tier| tier.calls).sum();
-            assert!(calls == 270 || calls == 240 && cut < committed, "{cut}, {place}: {calls}");
+            assert!(calls == 270 || calls == 240 && cut < committed, "{cut}, {position}: {calls}");
             drop(store);
             fs::remove_dir_all(scratch.path()).unwrap();
             fs::create_dir_all(scratch.path()).unwrap();
@@ -86,7 +86,7 @@ fn opening_that_is_cut_short_at_any_step_leaves_books_that_open() {
 #[test]
 fn what_was_held_back_is_done_in_its_order_and_durable_where_it_was_to_be() {
     let disk = recorder(vec![1; 10]);
-    let file = GuardedFile::over(disk.clone()).unwrap();
+    let file = StagedFile::with_backend(disk.clone()).unwrap();
     file.write(2, &[7, 7]).unwrap();
     file.sync_data().unwrap();
     file.set_len(3).unwrap();
@@ -97,11 +97,11 @@ fn what_was_held_back_is_done_in_its_order_and_durable_where_it_was_to_be() {
     assert_eq!((read, file.len().unwrap()), ([1, 1, 7, 0, 0, 9], 6));
     assert!(file.read(1, &mut read).is_err());
     assert_eq!(lock(&disk.0).image, [1; 10]);
-    file.release().unwrap();
+    file.apply_staged().unwrap();
     let deeds = format!("{:?}", lock(&disk.0).deeds);
     assert_eq!(deeds, "[Write(2, [7, 7]), Sync, SetLength(3), SetLength(6), Write(5, [9]), Sync]");
     assert_eq!(lock(&disk.0).image, read);
-    file.release().unwrap();
+    file.apply_staged().unwrap();
     assert_eq!(lock(&disk.0).deeds.len(), 6);
 }
 
@@ -136,12 +136,12 @@ impl StorageBackend for Full {
 #[test]
 fn nothing_is_written_on_top_of_what_could_not_be_written() {
     let disk = recorder(vec![1; 10]);
-    let file = GuardedFile::over(Full(disk.clone(), Mutex::new(1))).unwrap();
-    for place in 0..3 {
-        file.write(place, &[7]).unwrap();
+    let file = StagedFile::with_backend(Full(disk.clone(), Mutex::new(1))).unwrap();
+    for position in 0..3 {
+        file.write(position, &[7]).unwrap();
     }
-    assert!(file.release().is_err());
+    assert!(file.apply_staged().is_err());
     assert!(file.write(9, &[8]).is_err() && file.sync_data().is_err() && file.set_len(2).is_err());
-    assert!(file.read(0, &mut [0]).is_err() && file.len().is_err() && file.release().is_err());
+    assert!(file.read(0, &mut [0]).is_err() && file.len().is_err() && file.apply_staged().is_err());
     assert!(matches!(lock(&disk.0).deeds[..], [Deed::Write(0, _)]));
 }

@@ -1,22 +1,22 @@
 //! Unit tests of the embedded store.
 
 mod blocks;
+mod buffered;
 mod counts;
 mod damage;
 mod extremes;
 mod failing;
 mod interrupted;
-mod notes;
 mod opening;
 mod power;
 mod recovery;
 mod segments;
 mod writing;
 
-use super::{EmbeddedOptions, EmbeddedStore, OpenError, Opened};
+use super::{EmbeddedOptions, EmbeddedStore, OpenError, OpenedStore};
 use crate::directory::{CallerRecord, CredentialHash, Directory};
-use crate::ledger::{LeaseAsk, Ledger};
-use crate::sessions::{SessionKey, SessionUse, Sessions, StoredTurn};
+use crate::ledger::{LeaseRequest, Ledger};
+use crate::sessions::{RequestTokens, SessionKey, Sessions, StoredTurn};
 use crate::switches::{ChangeOrder, SwitchChange, Switches};
 use crate::usage::{CallId, Certainty, UsageEvent};
 use crate::{StoreError, verify_trail};
@@ -92,13 +92,13 @@ pub(super) fn options() -> EmbeddedOptions {
     EmbeddedOptions::new(BudgetOptions::default().check().unwrap())
 }
 
-pub(super) fn open(folder: &Path) -> Result<Opened, OpenError> {
-    EmbeddedStore::open(folder, options(), noon())
+pub(super) fn open(data_dir: &Path) -> Result<OpenedStore, OpenError> {
+    EmbeddedStore::open(data_dir, options(), noon())
 }
 
 /// Every file in a directory with its content, except the lock.
-pub(super) fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+pub(super) fn contents(data_dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = fs::read_dir(data_dir).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file() && path.file_name().is_none_or(|name| name != "lock"));
     files.map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
 }
@@ -113,7 +113,7 @@ pub(super) fn event(number: u64) -> UsageEvent {
         model: ["strong", "fast"][usize::try_from(number % 2).unwrap()].into(),
         usage: Usage { input: number, cache_read: 1, cache_write: 2, output: 3, ..Usage::default() },
         cost: Money::from_nanos(number + 1),
-        certainty: Certainty::Told,
+        certainty: Certainty::Reported,
     }
 }
 
@@ -122,17 +122,17 @@ pub(super) fn fill(store: &EmbeddedStore) {
     let events: Vec<UsageEvent> = (0..200).map(event).collect();
     wait(Ledger::post(store, &events)).unwrap();
     let lease = LeaseId { day: noon().utc.day(), tier: Tier::Prime, node: 4, generation: 0 };
-    let ask = LeaseAsk { lease, total: Money::from_nanos(500), lasts: Duration::from_secs(30) };
+    let ask = LeaseRequest { lease, total: Money::from_nanos(500), term: Duration::from_secs(30) };
     let _ = wait(Ledger::lease(store, &ask, noon())).unwrap();
     let turn = StoredTurn { role: Role::User, text: "漫画".into(), tokens: 3, at: noon().utc };
     for request in 0..30 {
-        let used = SessionUse { input: 3, output: 1 };
+        let used = RequestTokens { input: 3, output: 1 };
         wait(store.append(&session(), request, std::slice::from_ref(&turn), used, noon())).unwrap();
         let record = CallerRecord {
             caller: 7,
             name: "ann".into(),
             tier: Tier::Guest,
-            clamp: None,
+            ceiling: None,
             created: noon().utc,
             revoked: None,
         };
@@ -140,14 +140,14 @@ pub(super) fn fill(store: &EmbeddedStore) {
         let _ = wait(store.add(&credential, &record)).unwrap();
         let order = ChangeOrder {
             change: SwitchChange::Throw(Switch::OffPeak, request % 2 == 0),
-            who: "ann".into(),
+            operator: "ann".into(),
             role: "ops".into(),
-            why: "to try".into(),
+            reason: "to try".into(),
             at: noon().utc,
             refused: false,
         };
         let seen = wait(Switches::read(store)).unwrap().version;
-        let _ = wait(store.order(&order, seen)).unwrap();
+        let _ = wait(store.apply(&order, seen)).unwrap();
     }
 }
 

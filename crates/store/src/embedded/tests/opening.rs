@@ -1,9 +1,9 @@
 //! What is opened, what is refused, and that refused files stay unmodified.
 
 use super::{Scratch, contents, fill, noon, open, options, read_all, wait};
-use crate::embedded::codec::Output;
-use crate::embedded::folder::{BOOKS, FORMAT};
-use crate::embedded::rows::{Batch, Kind};
+use crate::embedded::codec::RowEncoder;
+use crate::embedded::data_dir::{DATABASE_FILE, FORMAT_VERSION};
+use crate::embedded::rows::{Batch, TableKind};
 use crate::embedded::segment::segment_path;
 use crate::embedded::writer::begin;
 use crate::embedded::{EmbeddedStore, OpenError};
@@ -23,24 +23,24 @@ fn filled() -> (Scratch, String) {
 }
 
 /// Asserts that the directory is refused, and that its files are unmodified.
-fn refused(folder: &Path) -> OpenError {
-    let before = contents(folder);
-    let refusal = open(folder).unwrap_err();
-    assert_eq!(contents(folder), before, "{refusal}");
+fn refused(data_dir: &Path) -> OpenError {
+    let before = contents(data_dir);
+    let refusal = open(data_dir).unwrap_err();
+    assert_eq!(contents(data_dir), before, "{refusal}");
     assert!(refusal.to_string().starts_with(&refusal.path().display().to_string()), "{refusal}");
     refusal
 }
 
 #[test]
-fn a_folder_that_is_missing_is_made_and_what_is_kept_is_there_again() {
+fn a_directory_that_is_missing_is_made_and_what_is_kept_is_there_again() {
     let scratch = Scratch::new();
-    let folder = scratch.path().join("a/b/c");
-    let opened = open(&folder).unwrap();
-    assert!(opened.report.created && opened.report.cut.is_none() && opened.report.charged.is_empty());
+    let data_dir = scratch.path().join("a/b/c");
+    let opened = open(&data_dir).unwrap();
+    assert!(opened.report.created && opened.report.truncated.is_none() && opened.report.charged.is_empty());
     fill(&opened.store);
     let all = read_all(&opened.store).unwrap();
     drop(opened);
-    let again = open(&folder).unwrap();
+    let again = open(&data_dir).unwrap();
     assert!(!again.report.created);
     assert_eq!(read_all(&again.store).unwrap(), all);
 }
@@ -52,36 +52,36 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn what_is_made_is_for_its_owner_alone_and_older_files_are_made_so() {
     let scratch = Scratch::new();
-    let folder = scratch.path().join("a/state");
-    let opened = open(&folder).unwrap();
-    assert!(!opened.report.is_open_to_others);
+    let data_dir = scratch.path().join("a/state");
+    let opened = open(&data_dir).unwrap();
+    assert!(!opened.report.is_accessible_to_others);
     fill(&opened.store);
     drop(opened);
-    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<_> = fs::read_dir(&data_dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 3, "{files:?}");
-    assert_eq!([mode(&scratch.path().join("a")), mode(&folder)], [0o700; 2]);
+    assert_eq!([mode(&scratch.path().join("a")), mode(&data_dir)], [0o700; 2]);
     assert!(files.iter().all(|path| mode(path) == 0o600), "{files:?}");
     // The permissions that an earlier version left.
-    let others = folder.join("notes.txt");
+    let others = data_dir.join("notes.txt");
     fs::write(&others, "").unwrap();
     files.iter().chain([&others]).for_each(|path| {
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     });
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let again = open(&folder).unwrap();
+    fs::set_permissions(&data_dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let again = open(&data_dir).unwrap();
     // The directory may also be used by others, so it is only reported.
-    assert!(again.report.is_open_to_others);
-    assert_eq!((mode(&folder), mode(&others)), (0o755, 0o644));
+    assert!(again.report.is_accessible_to_others);
+    assert_eq!((mode(&data_dir), mode(&others)), (0o755, 0o644));
     assert!(files.iter().filter(|path| path.exists()).all(|path| mode(path) == 0o600), "{files:?}");
 }
 
 #[test]
-fn one_process_has_the_folder_until_store_and_journal_are_dropped() {
+fn one_process_has_the_directory_until_store_and_journal_are_dropped() {
     let scratch = Scratch::new();
     let opened = open(scratch.path()).unwrap();
     let refusal = open(scratch.path()).unwrap_err();
     assert_eq!(refusal, OpenError::InUse { path: scratch.path().join("lock") });
-    assert!(refusal.to_string().contains("another process has this store open"));
+    assert!(refusal.to_string().contains("another process has this data directory open"));
     drop(opened.store);
     assert!(matches!(open(scratch.path()), Err(OpenError::InUse { .. })));
     drop(opened.journal);
@@ -92,7 +92,7 @@ fn one_process_has_the_folder_until_store_and_journal_are_dropped() {
 fn what_is_not_ours_is_refused_and_left_alone() {
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02".to_vec();
     let noise: Vec<u8> =
-        (0..9_000_u32).map(|place| place.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        (0..9_000_u32).map(|position| position.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     for (bytes, is_foreign) in [
         (png, true),
         (noise, true),
@@ -101,14 +101,14 @@ fn what_is_not_ours_is_refused_and_left_alone() {
         (b"re".to_vec(), false),
     ] {
         let scratch = Scratch::new();
-        fs::write(scratch.path().join(BOOKS), &bytes).unwrap();
+        fs::write(scratch.path().join(DATABASE_FILE), &bytes).unwrap();
         match refused(scratch.path()) {
             OpenError::Foreign { .. } => assert!(is_foreign),
             OpenError::Damaged { reason, .. } => {
                 assert!(!is_foreign);
                 assert_eq!(
                     &*reason,
-                    if bytes.is_empty() { "the file is empty" } else { "the file is cut short" }
+                    if bytes.is_empty() { "the file is empty" } else { "the file is truncated" }
                 );
             }
             other => panic!("{other}"),
@@ -117,9 +117,9 @@ fn what_is_not_ours_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_file_is_refused() {
+fn a_directory_in_the_place_of_a_file_is_refused() {
     let scratch = Scratch::new();
-    fs::create_dir(scratch.path().join(BOOKS)).unwrap();
+    fs::create_dir(scratch.path().join(DATABASE_FILE)).unwrap();
     assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));
     let scratch = Scratch::new();
     fs::create_dir(scratch.path().join("lock")).unwrap();
@@ -135,7 +135,7 @@ fn a_folder_in_the_place_of_a_file_is_refused() {
 fn a_database_of_another_program_is_refused() {
     const TABLE: TableDefinition<'_, &str, u64> = TableDefinition::new("theirs");
     let scratch = Scratch::new();
-    let database = Database::create(scratch.path().join(BOOKS)).unwrap();
+    let database = Database::create(scratch.path().join(DATABASE_FILE)).unwrap();
     let transaction = database.begin_write().unwrap();
     transaction.open_table(TABLE).unwrap().insert("x", 1).unwrap();
     transaction.commit().unwrap();
@@ -143,17 +143,17 @@ fn a_database_of_another_program_is_refused() {
     let refusal = refused(scratch.path());
     assert!(matches!(&refusal, OpenError::Foreign { .. }), "{refusal}");
     assert!(refusal.to_string().contains("a database of another program"));
-    let database = Database::open(scratch.path().join(BOOKS)).unwrap();
+    let database = Database::open(scratch.path().join(DATABASE_FILE)).unwrap();
     assert_eq!(
         database.begin_read().unwrap().open_table(TABLE).unwrap().get("x").unwrap().unwrap().value(),
         1
     );
 }
 
-fn write_header(folder: &Path, row: &[u8]) {
-    let database = Database::open(folder.join(BOOKS)).unwrap();
+fn write_header(data_dir: &Path, row: &[u8]) {
+    let database = Database::open(data_dir.join(DATABASE_FILE)).unwrap();
     let transaction = begin(&database).unwrap();
-    Batch::new(&transaction).put(Kind::Header, b"format", row).unwrap();
+    Batch::new(&transaction).put(TableKind::Header, b"format", row).unwrap();
     transaction.commit().unwrap();
 }
 
@@ -162,44 +162,42 @@ fn a_newer_format_is_refused_by_its_number_and_another_word_is_foreign() {
     let (scratch, _) = filled();
     write_header(
         scratch.path(),
-        &Output::default().text("seawall").short(FORMAT + 1).text("what else").row(),
+        &RowEncoder::default().text("seawall").u32(FORMAT_VERSION + 1).text("what else").row(),
     );
     let refusal = refused(scratch.path());
-    let path = scratch.path().join(BOOKS);
-    assert_eq!(refusal, OpenError::Newer { path, found: FORMAT + 1, known: FORMAT });
-    assert!(
-        refusal
-            .to_string()
-            .ends_with("written in format 3 and this program reads up to 2; use the newer program")
-    );
-    write_header(scratch.path(), &Output::default().text("seaweed").short(FORMAT).row());
+    let path = scratch.path().join(DATABASE_FILE);
+    assert_eq!(refusal, OpenError::Newer { path, version: FORMAT_VERSION + 1, supported: FORMAT_VERSION });
+    assert!(refusal.to_string().ends_with(
+        "format 3 is newer than this version of Seawall supports (up to 2); use the newer version"
+    ));
+    write_header(scratch.path(), &RowEncoder::default().text("seaweed").u32(FORMAT_VERSION).row());
     assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));
     write_header(scratch.path(), b"nonsense");
     assert!(matches!(refused(scratch.path()), OpenError::Damaged { .. }));
-    write_header(scratch.path(), &Output::default().text("seawall").short(FORMAT).row());
+    write_header(scratch.path(), &RowEncoder::default().text("seawall").u32(FORMAT_VERSION).row());
     assert!(open(scratch.path()).is_ok());
 }
 
 #[test]
 fn books_that_are_gone_while_their_journal_is_there_are_not_begun_anew() {
     let (scratch, _) = filled();
-    fs::remove_file(scratch.path().join(BOOKS)).unwrap();
+    fs::remove_file(scratch.path().join(DATABASE_FILE)).unwrap();
     let refusal = refused(scratch.path());
-    assert!(refusal.to_string().contains("the journal is here and its books are gone"), "{refusal}");
+    assert!(refusal.to_string().contains("the database is missing, but its journal is here"), "{refusal}");
 }
 
 #[test]
 fn books_that_were_never_finished_are_begun_anew() {
     let scratch = Scratch::new();
-    fs::write(scratch.path().join("books.redb.new"), b"half a fi").unwrap();
+    fs::write(scratch.path().join("state.redb.new"), b"half a fi").unwrap();
     assert!(open(scratch.path()).unwrap().report.created);
-    assert!(!scratch.path().join("books.redb.new").exists());
+    assert!(!scratch.path().join("state.redb.new").exists());
 }
 
 #[test]
 fn books_that_are_cut_short_are_refused_wherever_they_are_cut() {
     let (scratch, _) = filled();
-    let path = scratch.path().join(BOOKS);
+    let path = scratch.path().join(DATABASE_FILE);
     let whole = fs::read(&path).unwrap();
     for part in 0..60 {
         let length = (whole.len() * part / 60).max(usize::from(part > 0));
@@ -218,21 +216,21 @@ fn books_that_are_cut_short_are_refused_wherever_they_are_cut() {
 #[test]
 fn a_bit_that_was_turned_over_is_noticed_or_changes_nothing() {
     let (scratch, all) = filled();
-    let path = scratch.path().join(BOOKS);
+    let path = scratch.path().join(DATABASE_FILE);
     let (whole, before) = (fs::read(&path).unwrap(), contents(scratch.path()));
-    let written: Vec<usize> = (0..whole.len()).filter(|place| whole[*place] != 0).collect();
+    let written: Vec<usize> = (0..whole.len()).filter(|position| whole[*position] != 0).collect();
     let (mut noticed, mut state) = (0, 1_u64);
     for round in 0..250 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let random = usize::try_from(state >> 33).unwrap();
         // Damage at the beginning has the most effect.
-        let place = if round < 100 { random % 512 } else { written[random % written.len()] };
+        let position = if round < 100 { random % 512 } else { written[random % written.len()] };
         let mut damaged = whole.clone();
-        damaged[place] ^= 1 << (random % 8);
+        damaged[position] ^= 1 << (random % 8);
         fs::write(&path, &damaged).unwrap();
         match open(scratch.path()) {
             Ok(opened) => match read_all(&opened.store) {
-                Ok(read) => assert_eq!(read, all, "byte {place}"),
+                Ok(read) => assert_eq!(read, all, "byte {position}"),
                 Err(_) => noticed += 1,
             },
             Err(_) => {
@@ -255,7 +253,7 @@ fn a_segment_that_is_gone_is_missed() {
     let (scratch, _) = filled();
     fs::remove_file(segment_path(scratch.path(), 1)).unwrap();
     let refusal = refused(scratch.path());
-    assert!(refusal.to_string().contains("it is gone"), "{refusal}");
+    assert!(refusal.to_string().contains("the segment is missing"), "{refusal}");
 }
 
 #[test]
@@ -265,13 +263,13 @@ fn a_lease_that_ran_has_a_fresh_term() {
     let mut now = noon();
     now.monotonic = seawall_core::time::Timestamp::ZERO;
     let store = EmbeddedStore::open(scratch.path(), options(), now).unwrap().store;
-    let lent = |store: &EmbeddedStore| wait(store.day(now.utc.day())).unwrap().lent[0];
-    assert_eq!(lent(&store).lent.as_nanos(), 500);
+    let leases = |store: &EmbeddedStore| wait(store.day(now.utc.day())).unwrap().leases[0];
+    assert_eq!(leases(&store).leased.as_nanos(), 500);
     let almost = now + std::time::Duration::from_millis(29_999);
     assert_eq!(wait(store.expire(almost)).unwrap(), []);
     assert_eq!(wait(store.expire(now + std::time::Duration::from_secs(30))).unwrap().len(), 1);
-    assert_eq!((lent(&store).lent.as_nanos(), lent(&store).written_off.as_nanos()), (0, 500));
+    assert_eq!((leases(&store).leased.as_nanos(), leases(&store).written_off.as_nanos()), (0, 500));
     drop(store);
     let store = EmbeddedStore::open(scratch.path(), options(), now).unwrap().store;
-    assert_eq!(lent(&store).written_off.as_nanos(), 500);
+    assert_eq!(leases(&store).written_off.as_nanos(), 500);
 }

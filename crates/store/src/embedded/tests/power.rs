@@ -4,7 +4,7 @@
 //! before the last sync are present; of the later ones some are present, some are missing and some are torn.
 
 use super::{Scratch, contents, event, noon, open, wait};
-use crate::embedded::folder::BOOKS;
+use crate::embedded::data_dir::DATABASE_FILE;
 use crate::embedded::ledger::post;
 use crate::embedded::rows::Batch;
 use crate::embedded::writer::begin;
@@ -36,18 +36,18 @@ pub(super) struct Tape {
 #[derive(Clone, Debug)]
 pub(super) struct Recorder(pub(super) Arc<Mutex<Tape>>);
 
-fn place(offset: u64) -> usize {
+fn position(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
 pub(super) fn apply(image: &mut Vec<u8>, deed: &Deed) {
     match deed {
         Deed::Write(offset, bytes) => {
-            let end = place(*offset) + bytes.len();
+            let end = position(*offset) + bytes.len();
             image.resize(image.len().max(end), 0);
-            image[place(*offset)..end].copy_from_slice(bytes);
+            image[position(*offset)..end].copy_from_slice(bytes);
         }
-        Deed::SetLength(length) => image.resize(place(*length), 0),
+        Deed::SetLength(length) => image.resize(position(*length), 0),
         Deed::Sync => {}
     }
 }
@@ -67,7 +67,7 @@ impl StorageBackend for Recorder {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
         let tape = lock(&self.0);
-        let found = tape.image.get(place(offset)..place(offset) + out.len());
+        let found = tape.image.get(position(offset)..position(offset) + out.len());
         out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -118,7 +118,7 @@ fn whenever_the_power_goes_the_books_open_and_have_what_was_answered() {
     let scratch = Scratch::new();
     drop(open(scratch.path()).unwrap());
     let empty = contents(scratch.path());
-    let first = empty[&scratch.path().join(BOOKS)].clone();
+    let first = empty[&scratch.path().join(DATABASE_FILE)].clone();
     let recorder = Recorder(Arc::new(Mutex::new(Tape { image: first.clone(), deeds: Vec::new() })));
     let database = Builder::new().create_with_backend(recorder.clone()).unwrap();
     let mut answered = Vec::new();
@@ -139,7 +139,7 @@ fn whenever_the_power_goes_the_books_open_and_have_what_was_answered() {
         for (path, bytes) in &empty {
             fs::write(path, bytes).unwrap();
         }
-        fs::write(scratch.path().join(BOOKS), image).unwrap();
+        fs::write(scratch.path().join(DATABASE_FILE), image).unwrap();
         let store =
             open(scratch.path()).unwrap_or_else(|refusal| panic!("round {round}, {cut}: {refusal}")).store;
         let day = wait(store.day(noon().utc.day())).unwrap();

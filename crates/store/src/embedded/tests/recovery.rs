@@ -1,14 +1,16 @@
 //! Recovery from what a crash leaves of the journal.
 
 use super::{Scratch, contents, noon, options, wait};
-use crate::books::{Journal, JournalRecord};
-use crate::embedded::segment::{HEADER, list, segment_path};
-use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, Opened};
+use crate::embedded::segment::{HEADER_BYTES, list, segment_path};
+use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenedStore};
 use crate::ledger::Ledger;
+use crate::node_ledger::{Journal, JournalRecord};
 use crate::usage::{CallId, Certainty, UsageEvent};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
-use seawall_core::budget::{Ask, BudgetBook, BudgetLimits, BudgetOptions, Correction, Entry, ReservationId};
+use seawall_core::budget::{
+    BudgetEntry, BudgetLedger, BudgetLimits, BudgetOptions, Correction, ReservationId, ReservationRequest,
+};
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp};
@@ -19,44 +21,50 @@ use std::time::Duration;
 
 /// A minimal node: its books over a journal.
 pub(super) struct Node {
-    pub(super) opened: Opened,
+    pub(super) opened: OpenedStore,
 }
 
 impl Node {
-    pub(super) fn open(folder: &Path) -> Self {
-        Self::with(folder, options())
+    pub(super) fn open(data_dir: &Path) -> Self {
+        Self::with(data_dir, options())
     }
 
-    pub(super) fn with(folder: &Path, options: EmbeddedOptions) -> Self {
-        Self { opened: EmbeddedStore::open(folder, options, noon()).unwrap() }
+    pub(super) fn with(data_dir: &Path, options: EmbeddedOptions) -> Self {
+        Self { opened: EmbeddedStore::open(data_dir, options, noon()).unwrap() }
     }
 
     pub(super) fn write(&mut self, records: &[JournalRecord]) {
         self.opened.journal.write(records).unwrap();
         for record in records {
             if let JournalRecord::Entry(entry) = record {
-                let _ = self.opened.book.apply(entry);
+                let _ = self.opened.budget_ledger.apply(entry);
             }
         }
     }
 
     pub(super) fn reserve(&mut self, number: u128, worst: u64, now: Now) -> ReservationId {
-        let entry = self.opened.book.decide(&ask(number, worst), now).unwrap();
-        let Entry::Reserved(reservation) = entry else { panic!("{entry:?}") };
-        let attempt =
-            JournalRecord::Attempt { reservation: reservation.id, id: call(number), model: "strong".into() };
+        let entry = self.opened.budget_ledger.decide(&ask(number, worst), now).unwrap();
+        let BudgetEntry::Reserved(reservation) = entry else { panic!("{entry:?}") };
+        let attempt = JournalRecord::CallAssigned {
+            reservation: reservation.id,
+            id: call(number),
+            model: "strong".into(),
+        };
         self.write(&[JournalRecord::Entry(entry), attempt]);
         reservation.id
     }
 
     pub(super) fn post(&mut self, number: u128, id: ReservationId, cost: u64) {
         let (usage, cost) = (Usage { input: 1, ..Usage::default() }, Money::from_nanos(cost));
-        let event = told(number, usage, cost);
-        self.write(&[JournalRecord::Entry(Entry::Posted { id, usage, cost }), JournalRecord::Event(event)]);
+        let event = posted_event(number, usage, cost);
+        self.write(&[
+            JournalRecord::Entry(BudgetEntry::Posted { id, usage, cost }),
+            JournalRecord::Event(event),
+        ]);
     }
 
     pub(super) fn void(&mut self, id: ReservationId) {
-        self.write(&[JournalRecord::Entry(Entry::Voided(id))]);
+        self.write(&[JournalRecord::Entry(BudgetEntry::Voided(id))]);
     }
 }
 
@@ -64,7 +72,7 @@ pub(super) fn call(number: u128) -> CallId {
     CallId { request: number, attempt: 2 }
 }
 
-fn told(number: u128, usage: Usage, cost: Money) -> UsageEvent {
+fn posted_event(number: u128, usage: Usage, cost: Money) -> UsageEvent {
     UsageEvent {
         id: call(number),
         at: noon().utc,
@@ -74,30 +82,30 @@ fn told(number: u128, usage: Usage, cost: Money) -> UsageEvent {
         model: "strong".into(),
         usage,
         cost,
-        certainty: Certainty::Told,
+        certainty: Certainty::Reported,
     }
 }
 
-pub(super) fn ask(number: u128, worst: u64) -> Ask {
-    Ask {
+pub(super) fn ask(number: u128, worst: u64) -> ReservationRequest {
+    ReservationRequest {
         caller: 7,
         tier: Tier::Standard,
         session: Some(u64::try_from(number % 3).unwrap()),
         limits: TokenLimits::default(),
         input: 10,
         output: 20,
-        worst: Money::from_nanos(worst),
+        max_cost: Money::from_nanos(worst),
         expires: Timestamp::NEVER,
     }
 }
 
-pub(super) fn cost_of_day(opened: &Opened) -> (u64, u64) {
+pub(super) fn cost_of_day(opened: &OpenedStore) -> (u64, u64) {
     let totals = wait(opened.store.day(noon().utc.day())).unwrap().tiers[Tier::Standard.index()];
     (totals.calls, totals.cost.as_nanos())
 }
 
-pub(super) fn posted(book: &BudgetBook) -> (u64, u64) {
-    let account = book.all(noon().utc.day());
+pub(super) fn posted(budget_ledger: &BudgetLedger) -> (u64, u64) {
+    let account = budget_ledger.all(noon().utc.day());
     (account.posted.as_nanos(), account.held.as_nanos())
 }
 
@@ -108,21 +116,21 @@ fn what_was_open_is_charged_at_its_worst_once_and_the_rest_is_as_it_was() {
     let [paid, free, open] = [1, 2, 3].map(|number| node.reserve(number, 100, noon()));
     node.post(1, paid, 30);
     node.void(free);
-    assert_eq!(posted(&node.opened.book), (30, 100));
+    assert_eq!(posted(&node.opened.budget_ledger), (30, 100));
     // Nothing was settled, which is what a crash looks like to the journal.
     drop(node);
     for round in 0..3 {
         let node = Node::open(scratch.path());
         let report = &node.opened.report;
         let worst = UsageEvent {
-            certainty: Certainty::Worst,
-            ..told(3, Usage { input: 10, output: 20, ..Usage::default() }, Money::from_nanos(100))
+            certainty: Certainty::Maximum,
+            ..posted_event(3, Usage { input: 10, output: 20, ..Usage::default() }, Money::from_nanos(100))
         };
         let charged = if round == 0 { vec![worst] } else { vec![] };
         assert_eq!((&report.charged, report.replayed), (&charged, if round == 0 { 9 } else { 0 }));
-        assert_eq!(posted(&node.opened.book), (130, 0));
+        assert_eq!(posted(&node.opened.budget_ledger), (130, 0));
         assert_eq!(cost_of_day(&node.opened), (2, 130));
-        assert_eq!(node.opened.book.open(), 0);
+        assert_eq!(node.opened.budget_ledger.open(), 0);
     }
     // A reservation number is never reused.
     assert!(Node::open(scratch.path()).reserve(4, 1, noon()) > open);
@@ -133,7 +141,7 @@ fn a_reservation_without_a_name_is_charged_under_one_of_its_own() {
     let scratch = Scratch::new();
     let mut node = Node::open(scratch.path());
     for _ in 0..2 {
-        let entry = node.opened.book.decide(&ask(0, 5), noon()).unwrap();
+        let entry = node.opened.budget_ledger.decide(&ask(0, 5), noon()).unwrap();
         node.write(&[JournalRecord::Entry(entry)]);
     }
     drop(node);
@@ -145,15 +153,15 @@ fn a_reservation_without_a_name_is_charged_under_one_of_its_own() {
 }
 
 #[test]
-fn a_call_that_had_passed_its_time_is_told_of_though_it_is_charged_already() {
+fn an_expired_call_is_reported_though_it_is_charged_already() {
     for is_late in [false, true] {
         let scratch = Scratch::new();
         // So small that a reservation and its end are in different segments.
-        let small = EmbeddedOptions { segment: 30, ..options() };
+        let small = EmbeddedOptions { segment_bytes: 30, ..options() };
         let mut node = Node::with(scratch.path(), small.clone());
         let id = node.reserve(1, 100, noon());
-        node.write(&[JournalRecord::Entry(Entry::Expired(id))]);
-        assert_eq!(posted(&node.opened.book), (100, 0));
+        node.write(&[JournalRecord::Entry(BudgetEntry::Expired(id))]);
+        assert_eq!(posted(&node.opened.budget_ledger), (100, 0));
         node.reserve(2, 1, noon());
         if is_late {
             node.post(1, id, 30);
@@ -162,7 +170,7 @@ fn a_call_that_had_passed_its_time_is_told_of_though_it_is_charged_already() {
         let node = Node::with(scratch.path(), small);
         let total = if is_late { 31 } else { 101 };
         assert_eq!(node.opened.report.charged.len(), if is_late { 1 } else { 2 });
-        assert_eq!((cost_of_day(&node.opened), posted(&node.opened.book)), ((2, total), (total, 0)));
+        assert_eq!((cost_of_day(&node.opened), posted(&node.opened.budget_ledger)), ((2, total), (total, 0)));
     }
 }
 
@@ -177,11 +185,11 @@ fn recovery_that_is_interrupted_comes_to_the_same() {
     let crashed = contents(scratch.path());
     let end = {
         let node = Node::open(scratch.path());
-        (cost_of_day(&node.opened), posted(&node.opened.book))
+        (cost_of_day(&node.opened), posted(&node.opened.budget_ledger))
     };
     assert_eq!(end, ((2, 130), (130, 0)));
     // Before the transaction: the old database, and perhaps a segment that was just created, or only half.
-    for begun in [None, Some(0), Some(5), Some(HEADER)] {
+    for begun in [None, Some(0), Some(5), Some(HEADER_BYTES)] {
         fs::remove_dir_all(scratch.path()).unwrap();
         fs::create_dir_all(scratch.path()).unwrap();
         for (path, bytes) in &crashed {
@@ -194,7 +202,7 @@ fn recovery_that_is_interrupted_comes_to_the_same() {
         }
         for _ in 0..2 {
             let node = Node::open(scratch.path());
-            assert_eq!((cost_of_day(&node.opened), posted(&node.opened.book)), end, "{begun:?}");
+            assert_eq!((cost_of_day(&node.opened), posted(&node.opened.budget_ledger)), end, "{begun:?}");
         }
     }
     // After the transaction, before the old segments were deleted.
@@ -204,12 +212,12 @@ fn recovery_that_is_interrupted_comes_to_the_same() {
         }
     }
     let node = Node::open(scratch.path());
-    assert_eq!((cost_of_day(&node.opened), posted(&node.opened.book)), end);
+    assert_eq!((cost_of_day(&node.opened), posted(&node.opened.budget_ledger)), end);
     assert_eq!(list(scratch.path()).unwrap().len(), 1);
 }
 
 #[test]
-fn a_torn_end_is_cut_and_told_of_and_damage_before_it_is_refused() {
+fn a_torn_end_is_truncated_and_reported_and_damage_before_it_is_refused() {
     let scratch = Scratch::new();
     let mut node = Node::open(scratch.path());
     node.reserve(1, 100, noon());
@@ -230,13 +238,13 @@ fn a_torn_end_is_cut_and_told_of_and_damage_before_it_is_refused() {
         restore();
         fs::write(&path, &whole[..usize::try_from(length).unwrap()]).unwrap();
         let node = Node::open(scratch.path());
-        assert_eq!(node.opened.report.cut, Some((path.clone(), length - before)));
-        assert_eq!(posted(&node.opened.book), (100, 0), "what was never told of was not under way");
+        assert_eq!(node.opened.report.truncated, Some((path.clone(), length - before)));
+        assert_eq!(posted(&node.opened.budget_ledger), (100, 0), "what was never told of was not under way");
     }
-    for place in HEADER..usize::try_from(before).unwrap() {
+    for position in HEADER_BYTES..usize::try_from(before).unwrap() {
         restore();
         let mut damaged = whole.clone();
-        damaged[place] ^= 4;
+        damaged[position] ^= 4;
         fs::write(&path, &damaged).unwrap();
         let found = contents(scratch.path());
         let refusal = EmbeddedStore::open(scratch.path(), options(), noon()).unwrap_err();
@@ -246,9 +254,9 @@ fn a_torn_end_is_cut_and_told_of_and_damage_before_it_is_refused() {
 }
 
 #[test]
-fn full_segments_are_taken_into_the_books_and_deleted() {
+fn full_segments_are_applied_to_the_database_and_deleted() {
     let scratch = Scratch::new();
-    let small = EmbeddedOptions { segment: 400, ..options() };
+    let small = EmbeddedOptions { segment_bytes: 400, ..options() };
     let mut node = Node::with(scratch.path(), small.clone());
     let open = node.reserve(1_000, 7, noon());
     for number in 0..200 {
@@ -260,12 +268,12 @@ fn full_segments_are_taken_into_the_books_and_deleted() {
     let segments = list(scratch.path()).unwrap();
     assert!(segments.len() <= 2 && segments[0] > 50, "{segments:?}");
     assert!(cost_of_day(&node.opened).0 > 190, "the calls have arrived in the ledger");
-    assert_eq!(posted(&node.opened.book), (800, 7));
+    assert_eq!(posted(&node.opened.budget_ledger), (800, 7));
     drop(node);
     let mut node = Node::with(scratch.path(), small);
     assert!(node.opened.report.replayed < 10);
     assert_eq!(node.opened.report.charged[0].id, call(1_000));
-    assert_eq!((posted(&node.opened.book), cost_of_day(&node.opened)), ((807, 0), (201, 807)));
+    assert_eq!((posted(&node.opened.budget_ledger), cost_of_day(&node.opened)), ((807, 0), (201, 807)));
     assert!(node.reserve(1, 1, noon()) > open);
 }
 
@@ -284,7 +292,7 @@ fn days_and_conversations_of_long_ago_are_not_written_down_for_ever() {
     let node = Node::open(scratch.path());
     drop(node);
     let node = Node::open(scratch.path());
-    let posted_on = |number: u64| node.opened.book.all(day(number).utc.day()).posted.as_nanos();
+    let posted_on = |number: u64| node.opened.budget_ledger.all(day(number).utc.day()).posted.as_nanos();
     assert_eq!([0, 5, 6, 9].map(posted_on), [0, 0, 4, 4]);
 }
 
@@ -298,15 +306,15 @@ fn limits() -> BudgetLimits {
 proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 40, ..Default::default() })]
 
-    /// Reserves, settles and crashes at random; compares with books that never crash but charge what is open.
+    /// Reserves, settles and crashes at random; compares with a ledger that never crashes but charges what is open.
     #[test]
     fn books_that_are_read_back_are_the_books_that_were_written(
         steps in vec((0_u8..15, any::<usize>(), 1_u64..200), 1..60),
     ) {
         let scratch = Scratch::new();
-        let small = EmbeddedOptions { segment: 300, ..EmbeddedOptions::new(limits()) };
+        let small = EmbeddedOptions { segment_bytes: 300, ..EmbeddedOptions::new(limits()) };
         let mut node = Node::with(scratch.path(), small.clone());
-        let mut model = BudgetBook::new(limits());
+        let mut model = BudgetLedger::new(limits());
         let (mut open, mut next, mut total) = (Vec::new(), 0_u128, 0_u64);
         // The last posted cost, which an operator may correct.
         let mut posted = None;
@@ -318,7 +326,7 @@ proptest! {
                         prop_assert_eq!(node.reserve(next, amount, noon()), id);
                         open.push((next, id, amount));
                     } else {
-                        prop_assert!(node.opened.book.decide(&ask(next, amount), noon()).is_err());
+                        prop_assert!(node.opened.budget_ledger.decide(&ask(next, amount), noon()).is_err());
                     }
                     next += 1;
                 }
@@ -331,23 +339,23 @@ proptest! {
                         node.post(number, id, cost);
                         total += cost;
                         let usage = Usage { input: 1, ..Usage::default() };
-                        let _ = model.apply(&Entry::Posted { id, usage, cost: Money::from_nanos(cost) });
+                        let _ = model.apply(&BudgetEntry::Posted { id, usage, cost: Money::from_nanos(cost) });
                     } else {
                         node.void(id);
-                        let _ = model.apply(&Entry::Voided(id));
+                        let _ = model.apply(&BudgetEntry::Voided(id));
                     }
                 }
                 11 if !open.is_empty() => {
                     let (_, id, _) = open[which % open.len()];
-                    node.write(&[JournalRecord::Entry(Entry::Expired(id))]);
-                    let _ = model.apply(&Entry::Expired(id));
+                    node.write(&[JournalRecord::Entry(BudgetEntry::Expired(id))]);
+                    let _ = model.apply(&BudgetEntry::Expired(id));
                 }
                 12 if posted.is_some() => {
                     let (charged, cost) = (posted.take().unwrap(), amount % 50);
                     let [charged, cost] = [charged, cost].map(Money::from_nanos);
                     let day = noon().utc.day();
                     let correction = Correction { day, caller: 7, tier: Tier::Standard, charged, cost };
-                    let decided = node.opened.book.decide_correction(&correction);
+                    let decided = node.opened.budget_ledger.decide_correction(&correction);
                     prop_assert_eq!(decided, model.decide_correction(&correction));
                     if let Ok(entry) = decided {
                         node.write(&[JournalRecord::Entry(entry)]);
@@ -362,16 +370,16 @@ proptest! {
                     prop_assert_eq!(cost_of_day(&node.opened).1, total);
                 }
             }
-            let (day, book) = (noon().utc.day(), &node.opened.book);
-            prop_assert_eq!((book.all(day), book.caller(day, 7), book.open()), (model.all(day), model.caller(day, 7), model.open()));
+            let (day, budget_ledger) = (noon().utc.day(), &node.opened.budget_ledger);
+            prop_assert_eq!((budget_ledger.all(day), budget_ledger.caller(day, 7), budget_ledger.open()), (model.all(day), model.caller(day, 7), model.open()));
             for session in 0..3 {
-                prop_assert_eq!(book.session(session), model.session(session));
+                prop_assert_eq!(budget_ledger.session(session), model.session(session));
             }
             for tier in Tier::ALL {
-                prop_assert_eq!(book.overrun(day, tier), model.overrun(day, tier));
+                prop_assert_eq!(budget_ledger.overrun(day, tier), model.overrun(day, tier));
             }
-            let overrun = book.overrun(day, Tier::Standard);
-            prop_assert!(book.all(day).committed().saturating_sub(overrun) <= Money::from_nanos(800));
+            let overrun = budget_ledger.overrun(day, Tier::Standard);
+            prop_assert!(budget_ledger.all(day).committed().saturating_sub(overrun) <= Money::from_nanos(800));
         }
     }
 }

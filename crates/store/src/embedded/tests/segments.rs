@@ -3,7 +3,7 @@
 use super::Scratch;
 use crate::embedded::OpenError;
 use crate::embedded::segment::{
-    HEADER, MOST_IN_A_FRAME, close_frame, header, list, open_frame, read, segment_path,
+    HEADER_BYTES, MAX_FRAME_BYTES, close_frame, header, list, open_frame, read, segment_path,
 };
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -24,7 +24,7 @@ fn read_back(bytes: &[u8], is_last: bool) -> Result<(Vec<Vec<u8>>, u64), OpenErr
     let path = segment_path(scratch.path(), 7);
     fs::write(&path, bytes).unwrap();
     let text = read(&path, 7, is_last)?;
-    Ok((text.frames().map(<[u8]>::to_vec).collect(), text.cut))
+    Ok((text.frames().map(<[u8]>::to_vec).collect(), text.truncated))
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn a_frame_holds_so_much_and_no_more() {
         bytes.resize(start + 8 + length, 7);
         close_frame(&mut bytes, start)
     };
-    assert!(close(MOST_IN_A_FRAME) && !close(MOST_IN_A_FRAME + 1));
-    let large = vec![7; MOST_IN_A_FRAME];
+    assert!(close(MAX_FRAME_BYTES) && !close(MAX_FRAME_BYTES + 1));
+    let large = vec![7; MAX_FRAME_BYTES];
     assert_eq!(read_back(&segment(7, &[&large]), false).unwrap().0, [large]);
 }
 
@@ -65,7 +65,7 @@ fn the_end_of_the_last_segment_is_cut_and_of_no_other() {
     for is_last in [true, false] {
         assert_eq!(read_back(&whole, is_last).unwrap().1, 0);
         assert_eq!(read_back(&whole[..last], is_last).unwrap(), (vec![b"first".to_vec()], 0));
-        assert_eq!(read_back(&whole[..HEADER], is_last).unwrap(), (vec![], 0));
+        assert_eq!(read_back(&whole[..HEADER_BYTES], is_last).unwrap(), (vec![], 0));
     }
 }
 
@@ -82,7 +82,7 @@ fn zeros_at_the_end_of_the_last_segment_are_cut() {
 #[test]
 fn a_segment_that_had_just_been_begun_is_empty_if_it_is_the_last() {
     let whole = segment(7, &[]);
-    for length in 0..HEADER {
+    for length in 0..HEADER_BYTES {
         assert_eq!(read_back(&whole[..length], true).unwrap(), (vec![], length as u64));
         assert!(matches!(read_back(&whole[..length], false), Err(OpenError::Damaged { .. })), "{length}");
         assert_eq!(read_back(&vec![0; length], true).unwrap().1, length as u64);
@@ -94,36 +94,36 @@ fn a_header_says_whose_it_is_which_and_how_new() {
     assert!(matches!(read_back(b"\x89PNG and some more that follows", true), Err(OpenError::Foreign { .. })));
     assert!(matches!(read_back(&[1], true), Err(OpenError::Foreign { .. })));
     let refusal = read_back(&segment(8, &[b"x"]), true).unwrap_err();
-    assert!(refusal.to_string().contains("another segment than its name says"));
+    assert!(refusal.to_string().contains("another segment number than the file name"));
     let mut newer = segment(7, &[]);
     newer[11] = 4;
     assert!(matches!(read_back(&newer, true), Err(OpenError::Damaged { .. })));
     let sum = crc32fast::hash(&newer[..20]);
-    newer[20..HEADER].copy_from_slice(&sum.to_be_bytes());
-    assert!(matches!(read_back(&newer, true), Err(OpenError::Newer { found: 4, known: 3, .. })));
+    newer[20..HEADER_BYTES].copy_from_slice(&sum.to_be_bytes());
+    assert!(matches!(read_back(&newer, true), Err(OpenError::Newer { version: 4, supported: 3, .. })));
 }
 
 proptest! {
     #[test]
     fn damage_before_the_last_frame_is_refused(
-        frames in vec(vec(any::<u8>(), 1..40), 2..6), place in any::<usize>(), bit in 0_u32..8,
+        frames in vec(vec(any::<u8>(), 1..40), 2..6), position in any::<usize>(), bit in 0_u32..8,
     ) {
         let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
         let mut bytes = segment(7, &frames);
         let last = bytes.len() - 8 - frames[frames.len() - 1].len();
-        bytes[place % last] ^= 1 << bit;
+        bytes[position % last] ^= 1 << bit;
         prop_assert!(read_back(&bytes, true).is_err());
     }
 
     #[test]
     fn damage_in_the_last_frame_is_cut_or_refused_and_never_read(
-        frames in vec(vec(any::<u8>(), 1..40), 1..4), place in any::<usize>(), bit in 0_u32..8,
+        frames in vec(vec(any::<u8>(), 1..40), 1..4), position in any::<usize>(), bit in 0_u32..8,
     ) {
         let whole: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
         let mut bytes = segment(7, &whole);
         let length = 8 + whole[whole.len() - 1].len();
         let last = bytes.len() - length;
-        bytes[last + place % length] ^= 1 << bit;
+        bytes[last + position % length] ^= 1 << bit;
         if let Ok((read, cut)) = read_back(&bytes, true) {
             prop_assert_eq!(&read[..], &frames[..frames.len() - 1]);
             prop_assert_eq!(cut, length as u64);

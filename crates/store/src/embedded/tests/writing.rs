@@ -2,35 +2,35 @@
 
 use super::{Scratch, event, fill, noon, open, options, read_all, wait};
 use crate::StoreError;
-use crate::books::{Journal, JournalRecord};
-use crate::embedded::codec::{Output, STORE};
-use crate::embedded::rows::Kind;
+use crate::embedded::codec::{RowEncoder, STORE};
+use crate::embedded::rows::TableKind;
 use crate::embedded::{EmbeddedOptions, EmbeddedStore};
-use crate::ledger::{Ledger, Posted};
-use seawall_core::budget::{Entry, ReservationId};
+use crate::ledger::{Ledger, PostSummary};
+use crate::node_ledger::{Journal, JournalRecord};
+use seawall_core::budget::{BudgetEntry, ReservationId};
 use std::time::Duration;
 
 #[test]
 fn what_fails_before_it_changes_something_fails_alone() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
-    let failing = store.write::<()>(|_, _| Err(StoreError::broken(STORE, "of its own accord")));
-    let working = store.write(|batch, _| batch.put(Kind::Trail, b"x", b"y"));
+    let failing = store.write::<()>(|_, _| Err(StoreError::failed(STORE, "of its own accord")));
+    let working = store.write(|batch, _| batch.put(TableKind::Trail, b"x", b"y"));
     assert_eq!(wait(working), Ok(()));
-    assert_eq!(wait(failing), Err(StoreError::broken(STORE, "of its own accord")));
-    assert_eq!(wait(store.post(&[event(1)])), Ok(Posted { new: 1, known: 0 }));
+    assert_eq!(wait(failing), Err(StoreError::failed(STORE, "of its own accord")));
+    assert_eq!(wait(store.post(&[event(1)])), Ok(PostSummary { inserted: 1, duplicates: 0 }));
 }
 
 #[test]
-fn after_a_transaction_that_failed_nothing_is_written_until_the_folder_is_opened_again() {
+fn after_a_transaction_that_failed_nothing_is_written_until_the_directory_is_opened_again() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
     fill(&store);
     let before = read_all(&store).unwrap();
-    let error = StoreError::broken(STORE, "in the middle");
+    let error = StoreError::failed(STORE, "in the middle");
     let half = store.write::<()>(|batch, _| {
-        batch.put(Kind::Totals, &Output::default().number(0).key(), b"half")?;
-        Err(StoreError::broken(STORE, "in the middle"))
+        batch.put(TableKind::Totals, &RowEncoder::default().u64(0).key(), b"half")?;
+        Err(StoreError::failed(STORE, "in the middle"))
     });
     assert_eq!(wait(half), Err(error.clone()));
     assert_eq!(wait(store.post(&[event(500)])), Err(error));
@@ -38,7 +38,10 @@ fn after_a_transaction_that_failed_nothing_is_written_until_the_folder_is_opened
     drop(store);
     let store = open(scratch.path()).unwrap().store;
     assert_eq!(read_all(&store).unwrap(), before);
-    assert_eq!(wait(store.post(&[event(500), event(1), event(500)])), Ok(Posted { new: 1, known: 2 }));
+    assert_eq!(
+        wait(store.post(&[event(500), event(1), event(500)])),
+        Ok(PostSummary { inserted: 1, duplicates: 2 })
+    );
 }
 
 #[test]
@@ -48,7 +51,7 @@ fn a_panic_inside_a_transaction_is_an_error() {
     let panicking = store.write::<()>(|_, _| panic!("a page that makes no sense"));
     assert!(wait(panicking).is_err());
     let error = wait(store.post(&[event(1)])).unwrap_err();
-    assert_eq!(error.to_string(), "the embedded store is broken: the books on disk cannot be read");
+    assert_eq!(error.to_string(), "the embedded store failed: the database panicked on damaged data");
     assert!(store.read::<()>(|_| panic!("another")).is_err());
 }
 
@@ -59,14 +62,14 @@ fn a_row_that_was_damaged_is_an_error_and_not_a_number() {
     let day = noon().utc.day();
     wait(store.post(&[event(1)])).unwrap();
     let damage = store.write(move |batch, _| {
-        let key = Output::default().number(day).byte(3).number(1).key();
-        batch.put(Kind::Totals, &key, &[1; 52])
+        let key = RowEncoder::default().u64(day).byte(3).u64(1).key();
+        batch.put(TableKind::Totals, &key, &[1; 52])
     });
     wait(damage).unwrap();
-    assert!(matches!(wait(store.caller(day, 1)), Err(StoreError::Broken { .. })));
-    assert!(matches!(wait(store.post(&[event(4)])), Err(StoreError::Broken { .. })));
+    assert!(matches!(wait(store.caller(day, 1)), Err(StoreError::Failed { .. })));
+    assert!(matches!(wait(store.post(&[event(4)])), Err(StoreError::Failed { .. })));
     // The failed task has changed nothing, so that others succeed.
-    assert_eq!(wait(store.post(&[event(2)])), Ok(Posted { new: 1, known: 0 }));
+    assert_eq!(wait(store.post(&[event(2)])), Ok(PostSummary { inserted: 1, duplicates: 0 }));
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn many_who_post_at_once_are_all_answered_and_nothing_is_counted_twice() {
 fn the_journal_is_made_durable_without_being_asked() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
-    opened.journal.write(&[JournalRecord::Entry(Entry::Voided(ReservationId(1)))]).unwrap();
+    opened.journal.write(&[JournalRecord::Entry(BudgetEntry::Voided(ReservationId(1)))]).unwrap();
     let mut waits = 0;
     while opened.journal.is_unsynced() {
         std::thread::park_timeout(Duration::from_millis(1));
@@ -110,14 +113,15 @@ fn the_journal_is_made_durable_without_being_asked() {
 fn a_journal_takes_no_more_than_fits_a_frame_and_goes_on() {
     let scratch = Scratch::new();
     let mut opened =
-        EmbeddedStore::open(scratch.path(), EmbeddedOptions { segment: 64, ..options() }, noon()).unwrap();
+        EmbeddedStore::open(scratch.path(), EmbeddedOptions { segment_bytes: 64, ..options() }, noon())
+            .unwrap();
     let large = event(1);
     let large = JournalRecord::Event(crate::UsageEvent { model: "x".repeat(2 << 20).into(), ..large });
-    assert!(matches!(opened.journal.write(&[large]), Err(StoreError::Broken { .. })));
+    assert!(matches!(opened.journal.write(&[large]), Err(StoreError::Failed { .. })));
     opened.journal.write(&[]).unwrap();
     opened.journal.write(&[JournalRecord::Event(event(2))]).unwrap();
     drop(opened);
     let opened = open(scratch.path()).unwrap();
-    assert_eq!((opened.report.replayed, opened.report.cut), (1, None));
-    assert_eq!(wait(opened.store.post(&[event(2)])), Ok(Posted { new: 0, known: 1 }));
+    assert_eq!((opened.report.replayed, opened.report.truncated), (1, None));
+    assert_eq!(wait(opened.store.post(&[event(2)])), Ok(PostSummary { inserted: 0, duplicates: 1 }));
 }

@@ -1,20 +1,20 @@
--- What every script over a home's records shares. Times are whole microseconds, money is in nano-dollars, and all stay
--- below 2^53, where a Lua number is exact.
+-- Shared by all scripts over the usage records of a partition. Times are whole microseconds and money is in nano-dollars.
+-- All values stay below 2^53, where a Lua number is exact.
 --
--- A record is bytes: the version of this layout, how many limits, name and shape of each; then until when it must be kept
--- and the money of a day (its day, what is posted, what is held, how many holds); then the numbers of every limit, the
--- holds, the newest first, and every sliding limit's older slices, the oldest first. What a limit has for numbers:
---   rate (shape 4u+1, u the time of a unit):   the moment by which all is used up
---   sliding (shape 4s, s the time of a slice): the newest slice, its units, the sum, how many older slices
---   calendar (shape 2 a day, 6 a month):       the period, its units
--- A hold is 20 bytes: its number, its worst, until when it lasts. An older slice is 11: which, and its units.
--- Unpacked it is one flat table: 1 nothing, 2 until when, 3 to 6 money with the holds as bytes, then six places per limit:
--- name, shape and up to four numbers, the fourth being the older slices as bytes.
+-- Binary layout of a record: layout version, number of limits, id and shape of each limit; then the expiry and the daily
+-- budget (day, posted, held, number of holds); then the numbers of every limit, the holds (newest first), and the older
+-- slices of every sliding limit (oldest first). The numbers of a limit:
+--   rate (shape 4u+1, u is the time per unit):       the GCRA theoretical arrival time
+--   sliding (shape 4s, s is the length of a slice):  the newest slice, its units, the sum, the number of older slices
+--   calendar (shape 2 for a day, 6 for a month):     the period, its units
+-- A hold has 20 bytes: its number, maximum cost and expiry. An older slice has 11 bytes: its number and its units.
+-- Unpacked, a record is one flat table: 1 unused, 2 expiry, 3 to 6 the daily budget with the holds as bytes, then six
+-- fields per limit: id, shape and up to four numbers, of which the fourth is the older slices as bytes.
 local floor, max, min = math.floor, math.max, math.min
 local pack, unpack_one, sub = struct.pack, struct.unpack, string.sub
 local DAY = 86400000000
-local MOST = 4294967295
-local mono, utc = ask[1], ask[2]
+local MAX_UNITS = 4294967295
+local mono, utc = args[1], args[2]
 if mono < 0 then
   local time = redis.call('TIME')
   mono = time[1] * 1000000 + time[2]
@@ -23,16 +23,17 @@ end
 
 local HEAD, NUMBERS = '>I7I4I7I7I2', { [0] = 'I7I4I7I2', 'I7', 'I4I4' }
 
--- Milliseconds to keep something. Where time is stepped the server's own must not be quicker.
+-- Converts a time span to a TTL in milliseconds. With a manual clock, an hour is added so that the server's own clock does
+-- not expire the key first.
 local function ttl(span)
-  return string.format('%d', max(math.ceil(span / 1000), 1) + (ask[1] < 0 and 0 or 3600000))
+  return string.format('%d', max(math.ceil(span / 1000), 1) + (args[1] < 0 and 0 or 3600000))
 end
 
 local function load(key)
   local raw = redis.call('GET', key)
   if not raw then return { 1, 0, 0, 0, 0, '' } end
   local version, limits = string.byte(raw, 1, 2)
-  if version ~= 1 then error('another layout') end
+  if version ~= 1 then error('unknown layout') end
   local names = { unpack_one('>' .. string.rep('I6I7', limits), raw, 3) }
   local format = HEAD
   for at = 2, 2 * limits, 2 do format = format .. NUMBERS[names[at] % 4] end
@@ -44,21 +45,22 @@ local function load(key)
     return size > 0 and sub(raw, first, from - 1) or ''
   end
   local record = { 1, numbers[1], numbers[2], numbers[3], numbers[4], bytes(numbers[5] * 20) }
-  local at, place = 7, 6
+  local at, pos = 7, 6
   for named = 1, 2 * limits, 2 do
     local kind = names[named + 1] % 4
-    record[at], record[at + 1], record[at + 2] = names[named], names[named + 1], numbers[place]
-    record[at + 3], record[at + 4], record[at + 5] = kind ~= 1 and numbers[place + 1] or 0, 0, ''
+    record[at], record[at + 1], record[at + 2] = names[named], names[named + 1], numbers[pos]
+    record[at + 3], record[at + 4], record[at + 5] = kind ~= 1 and numbers[pos + 1] or 0, 0, ''
     if kind == 0 then
-      record[at + 4], record[at + 5] = numbers[place + 2], bytes(numbers[place + 3] * 11)
+      record[at + 4], record[at + 5] = numbers[pos + 2], bytes(numbers[pos + 3] * 11)
     end
-    at, place = at + 6, place + (kind == 0 and 4 or kind == 1 and 1 or 2)
+    at, pos = at + 6, pos + (kind == 0 and 4 or kind == 1 and 1 or 2)
   end
-  if from ~= #raw + 1 then error('another layout') end
+  if from ~= #raw + 1 then error('unknown layout') end
   return record
 end
 
--- Where a limit lies in a record; behind its end if it does not. Those of one request mostly lie in its order.
+-- Returns the index of a limit in a record, or the index after the end. The limits of a request are usually in its order, so
+-- a guess is tried first.
 local function find(record, id, guess)
   if record[guess] == id then return guess end
   local last = #record
@@ -68,8 +70,8 @@ local function find(record, id, guess)
   return last + 1
 end
 
--- The number of a period of the calendar that holds a moment, or when a period begins. What only months need is made only
--- for them: every function that a script defines costs each of its runs.
+-- Returns the number of the month that contains a time, or the start of a month. It is one function, because every function
+-- that a script defines adds to the cost of each run.
 local function month(moment, period)
   if moment then
     local z = floor(moment / DAY) + 719468
@@ -96,14 +98,14 @@ local function begins(shape, period)
   return month(nil, period)
 end
 
--- The newest slice, its units, the sum and the older slices as they are at present, and where in its slice that is.
+-- Returns the newest slice, its units, the sum and the older slices as of now, and the offset of now in its slice.
 local function slices(record, at, slice)
   local present = floor(mono / slice)
   local into = mono - present * slice
   local newest, units, sum, older = record[at + 2], record[at + 3], record[at + 4], record[at + 5]
   if sum <= 0 then return present, 0, 0, '', into end
   if newest > present then
-    -- Time went back. Taken for a later slice it would renew the limit.
+    -- The clock went backwards. The newest slice is kept, because otherwise the limit would be renewed.
     present, into = newest, 0
   elseif newest < present then
     if present - newest > 60 then return present, 0, 0, '', into end
@@ -121,7 +123,7 @@ local function slices(record, at, slice)
   return present, units, sum, older, into
 end
 
--- Puts a limit that has another shape now into its new one: what was used counts as used just now.
+-- Converts a limit whose shape has changed: previous usage counts as used just now.
 local function reshape(record, at, shape)
   local old, used = record[at + 1], 0
   if old % 4 == 0 then
@@ -132,7 +134,7 @@ local function reshape(record, at, shape)
   elseif record[at + 2] >= period_of(old, utc) then
     used = record[at + 3]
   end
-  used = min(used, MOST)
+  used = min(used, MAX_UNITS)
   record[at + 1] = shape
   record[at + 4], record[at + 5] = 0, ''
   if shape % 4 == 0 then
@@ -144,12 +146,12 @@ local function reshape(record, at, shape)
   end
 end
 
--- A new limit in a record.
+-- Adds a new limit to a record.
 local function begin(record, at, id, shape)
   record[at], record[at + 1], record[at + 2], record[at + 3], record[at + 4], record[at + 5] = id, shape, 0, 0, 0, ''
 end
 
--- Takes units whether they fit or not. Returns where they were taken from; keeps the record for as long as they count.
+-- Charges units whether they fit or not, and extends the expiry of the record. Returns the window that was charged.
 local function take(record, at, shape, units)
   local mark, keep
   local kind = shape % 4
@@ -158,7 +160,7 @@ local function take(record, at, shape, units)
     local present, now_units, sum, older = slices(record, at, slice)
     mark, keep = present, mono + slice * 62
     if units > 0 then
-      units = min(units, MOST - now_units)
+      units = min(units, MAX_UNITS - now_units)
       record[at + 2], record[at + 3] = present, now_units + units
       record[at + 4], record[at + 5] = sum + units, older
     end
@@ -169,7 +171,7 @@ local function take(record, at, shape, units)
   else
     local period = period_of(shape, utc)
     if period > record[at + 2] then record[at + 2], record[at + 3] = period, 0 end
-    record[at + 3] = min(record[at + 3] + units, MOST)
+    record[at + 3] = min(record[at + 3] + units, MAX_UNITS)
     mark, keep = record[at + 2], mono + (shape == 2 and 2 or 32) * DAY
   end
   if keep > record[2] then record[2] = keep end
@@ -181,13 +183,13 @@ local function save(key, record)
   local names, format, rest = {}, HEAD, record[6]
   local numbers = { record[2], record[3], record[4], record[5], #rest / 20 }
   for at = 7, #record, 6 do
-    local kind, place = record[at + 1] % 4, #numbers
+    local kind, pos = record[at + 1] % 4, #numbers
     names[#names + 1], names[#names + 2] = record[at], record[at + 1]
     format = format .. NUMBERS[kind]
-    numbers[place + 1] = record[at + 2]
-    if kind ~= 1 then numbers[place + 2] = record[at + 3] end
+    numbers[pos + 1] = record[at + 2]
+    if kind ~= 1 then numbers[pos + 2] = record[at + 3] end
     if kind == 0 then
-      numbers[place + 3], numbers[place + 4] = record[at + 4], #record[at + 5] / 11
+      numbers[pos + 3], numbers[pos + 4] = record[at + 4], #record[at + 5] / 11
       rest = rest .. record[at + 5]
     end
   end

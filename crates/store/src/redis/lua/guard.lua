@@ -1,3 +1,3 @@
-local fine, answer = pcall(decide)
-if fine then return answer end
+local ok, answer = pcall(decide)
+if ok then return answer end
 return { 9, tostring(answer) }

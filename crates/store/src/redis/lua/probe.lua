@@ -1,40 +1,40 @@
--- Probes of one target. ask: 1, 2 the time or -1; 3 what to do; 4, 5 the episode's halves; 6 the stage, 7 how many are
--- wanted, 8 how many there are, 9 the node, 10 for how long.
--- What is kept: the latest episode's halves, its stage, then for every node with probes: its name, how many, until when.
-local ask = cmsgpack.unpack(ARGV[1])
+-- Probe leases of one target. args: 1, 2 the time or -1; 3 the operation; 4, 5 the halves of the episode; 6 the stage, 7 the
+-- number of probes requested, 8 the number of probes in the stage, 9 the node, 10 the TTL.
+-- Stored: the halves of the latest episode, its stage, then for every node with probes: its id, their number, their expiry.
+local args = cmsgpack.unpack(ARGV[1])
 --TIME
 local function decide()
   local raw = redis.call('GET', KEYS[1])
-  local there = raw and cmsgpack.unpack(raw) or { 0, 0, 0 }
+  local stored = raw and cmsgpack.unpack(raw) or { 0, 0, 0 }
   local later = 0
-  for place = 1, 3 do
+  for pos = 1, 3 do
     if later == 0 then
-      if ask[place + 3] > there[place] then later = 1 elseif ask[place + 3] < there[place] then later = -1 end
+      if args[pos + 3] > stored[pos] then later = 1 elseif args[pos + 3] < stored[pos] then later = -1 end
     end
   end
-  if ask[3] == 2 and (later ~= 0 or not raw) then return { 0 } end
+  if args[3] == 2 and (later ~= 0 or not raw) then return { 0 } end
   if later < 0 then return { 0 } end
-  local kept, taken = { ask[4], ask[5], ask[6] }, 0
+  local kept, taken = { args[4], args[5], args[6] }, 0
   if later == 0 then
-    for place = 4, #there, 3 do
-      if there[place] ~= ask[9] and there[place + 2] > mono then
-        taken = taken + there[place + 1]
-        for part = 0, 2 do kept[#kept + 1] = there[place + part] end
+    for pos = 4, #stored, 3 do
+      if stored[pos] ~= args[9] and stored[pos + 2] > mono then
+        taken = taken + stored[pos + 1]
+        for part = 0, 2 do kept[#kept + 1] = stored[pos + part] end
       end
     end
   end
   local granted = 0
-  if ask[3] == 1 then
-    granted = math.max(math.min(ask[7], ask[8] - taken), 0)
+  if args[3] == 1 then
+    granted = math.max(math.min(args[7], args[8] - taken), 0)
     if granted > 0 then
-      kept[#kept + 1], kept[#kept + 2], kept[#kept + 3] = ask[9], granted, mono + ask[10]
+      kept[#kept + 1], kept[#kept + 2], kept[#kept + 3] = args[9], granted, mono + args[10]
     end
   end
   redis.call('SET', KEYS[1], cmsgpack.pack(kept), 'PX', 86400000)
   return { granted }
 end
-local fine, answer = pcall(decide)
-if fine then return answer end
--- Nobody knows who probes: nobody may until that would have passed.
-redis.call('SET', KEYS[1], cmsgpack.pack({ ask[4], ask[5], ask[6], '', ask[8], mono + ask[10] }), 'PX', 86400000)
+local ok, answer = pcall(decide)
+if ok then return answer end
+-- The leases are unknown, so no node may probe until they would have expired.
+redis.call('SET', KEYS[1], cmsgpack.pack({ args[4], args[5], args[6], '', args[8], mono + args[10] }), 'PX', 86400000)
 return { 9, tostring(answer) }

@@ -1,11 +1,11 @@
--- Corrects what a request has taken to what it truly took.
--- ask: 1, 2 the time or -1; 3, 4 requests and tokens as reserved; 5 which record has the money or 0, 6 its day, 7 worst,
--- 8 truth; 9 the random number of the reservation; 10 the request's fingerprint, 11 for how long it is remembered
--- as done, or 0; 12 how many records; 13, 14 requests and tokens in truth; then for every limit: its record, name, shape,
--- 3 or 4 for what it counts, where it was taken from.
+-- Corrects the charge of a request to its actual usage.
+-- args: 1, 2 the time or -1; 3, 4 reserved requests and tokens; 5 the record with the budget or 0, 6 its day, 7 maximum
+-- cost, 8 actual cost; 9 the random number of the reservation; 10 the request's fingerprint, 11 how long its key is retained
+-- as done, or 0; 12 number of records; 13, 14 actual requests and tokens; then for every limit: its record, id, shape, 3 or
+-- 4 for the unit it counts, the window that was charged.
 local limits = (#ARGV[1] - 72) / 22
 local last = 14 + 5 * limits
-local ask = { struct.unpack('>i8I7I4I4BI4I7I7I6c8I7BI4I4' .. string.rep('BI6I7BI7', limits), ARGV[1]) }
+local args = { struct.unpack('>i8I7I4I4BI4I7I7I6c8I7BI4I4' .. string.rep('BI6I7BI7', limits), ARGV[1]) }
 --COMMON
 local function give_back(record, at, mark, units)
   if record[at + 4] <= 0 then return false end
@@ -15,12 +15,12 @@ local function give_back(record, at, mark, units)
     return less > 0
   end
   local older = record[at + 5]
-  for place = #older - 10, 1, -11 do
-    local number, used = unpack_one('>I7I4', older, place)
+  for pos = #older - 10, 1, -11 do
+    local number, used = unpack_one('>I7I4', older, pos)
     if number == mark then
       local less = min(units, used)
       local rest = used > less and pack('>I7I4', number, used - less) or ''
-      record[at + 4], record[at + 5] = record[at + 4] - less, sub(older, 1, place - 1) .. rest .. sub(older, place + 11)
+      record[at + 4], record[at + 5] = record[at + 4] - less, sub(older, 1, pos - 1) .. rest .. sub(older, pos + 11)
       return true
     end
     if number < mark then return false end
@@ -29,24 +29,24 @@ local function give_back(record, at, mark, units)
 end
 
 local function decide()
-  local count = ask[12]
+  local count = args[12]
   local records, changed, guesses = {}, {}, {}
   local function open(index)
     if not records[index] then records[index], guesses[index] = load(KEYS[index]), 7 end
     return records[index]
   end
   for from = 15, last, 5 do
-    local reserved, actual = ask[ask[from + 3]], ask[ask[from + 3] + 10]
+    local reserved, actual = args[args[from + 3]], args[args[from + 3] + 10]
     if reserved ~= actual then
-      local index, shape, mark = ask[from], ask[from + 2], ask[from + 4]
+      local index, shape, mark = args[from], args[from + 2], args[from + 4]
       local record = open(index)
-      local at = find(record, ask[from + 1], guesses[index])
+      local at = find(record, args[from + 1], guesses[index])
       guesses[index] = at + 6
       local debt, refund = max(actual - reserved, 0), max(reserved - actual, 0)
       local known = record[at] ~= nil
-      if not known and debt > 0 then begin(record, at, ask[from + 1], shape) end
+      if not known and debt > 0 then begin(record, at, args[from + 1], shape) end
       if known and record[at + 1] ~= shape then
-        -- The limit has changed meanwhile: where this was taken from is no more. Only what went beyond is booked.
+        -- The limit has changed meanwhile, so the charged window no longer exists. Only the excess is charged.
         if debt > 0 then take(record, at, record[at + 1], debt); changed[index] = true end
       elseif known or debt > 0 then
         local kind = shape % 4
@@ -60,7 +60,7 @@ local function decide()
         else
           if debt > 0 and mark > record[at + 2] then record[at + 2], record[at + 3] = mark, 0 end
           if mark == record[at + 2] then
-            record[at + 3] = min(max(record[at + 3] - refund, 0) + debt, MOST)
+            record[at + 3] = min(max(record[at + 3] - refund, 0) + debt, MAX_UNITS)
             record[2] = max(record[2], mono + max(begins(shape, mark + 1) - utc, 0) + 1000000)
             changed[index] = true
           end
@@ -68,20 +68,20 @@ local function decide()
       end
     end
   end
-  if ask[5] > 0 then
-    local record = open(ask[5])
-    if record[3] < ask[6] then
-      record[3], record[4], record[5], record[6] = ask[6], ask[8], 0, ''
-      record[2] = max(record[2], mono + max((ask[6] + 1) * DAY - utc, 0) + 3600000000)
-      changed[ask[5]] = true
-    elseif record[3] == ask[6] then
+  if args[5] > 0 then
+    local record = open(args[5])
+    if record[3] < args[6] then
+      record[3], record[4], record[5], record[6] = args[6], args[8], 0, ''
+      record[2] = max(record[2], mono + max((args[6] + 1) * DAY - utc, 0) + 3600000000)
+      changed[args[5]] = true
+    elseif record[3] == args[6] then
       local holds = record[6]
-      for place = 1, #holds, 20 do
-        local number, worst = unpack_one('>I6I7I7', holds, place)
-        if number == ask[9] then
-          record[4], record[5] = record[4] + ask[8], record[5] - worst
-          record[6] = sub(holds, 1, place - 1) .. sub(holds, place + 20)
-          changed[ask[5]] = true
+      for pos = 1, #holds, 20 do
+        local number, worst = unpack_one('>I6I7I7', holds, pos)
+        if number == args[9] then
+          record[4], record[5] = record[4] + args[8], record[5] - worst
+          record[6] = sub(holds, 1, pos - 1) .. sub(holds, pos + 20)
+          changed[args[5]] = true
           break
         end
       end
@@ -91,11 +91,11 @@ local function decide()
   if #KEYS > count then
     local key = KEYS[count + 1]
     local claim = redis.call('GET', key)
-    if claim and #claim == 22 and sub(claim, 1, 1) == 'p' and sub(claim, 2, 9) == ask[10] then
+    if claim and #claim == 22 and sub(claim, 1, 1) == 'p' and sub(claim, 2, 9) == args[10] then
       local number, expires = unpack_one('>I6I7', claim, 10)
-      if number == ask[9] and expires > mono then
-        if ask[11] > 0 then
-          redis.call('SET', key, 'd' .. ask[10] .. pack('>I6I7', number, mono + ask[11]), 'PX', ttl(ask[11]))
+      if number == args[9] and expires > mono then
+        if args[11] > 0 then
+          redis.call('SET', key, 'd' .. args[10] .. pack('>I6I7', number, mono + args[11]), 'PX', ttl(args[11]))
         else
           redis.call('DEL', key)
         end

@@ -5,103 +5,103 @@
 //! fiftieth of it and for one second, and decides in memory. The rest of a chunk is returned to the window it came
 //! from.
 
-use super::ask::{Reserve, Touched, placed};
-use super::rules::{LimitRule, Placement, Rules};
-use super::{Answer, RedisQuotas, RedisReceipt, Taken};
-use crate::quotas::{AdmitDecision, Spent};
+use super::arguments::{ReserveArguments, TouchedLimits, with_placement};
+use super::rules::{LimitRule, Placement, ScriptRules};
+use super::{RedisQuotaReservation, RedisQuotas, ScriptCharge, ScriptDecision};
+use crate::quotas::{AdmitDecision, Settlement};
 use crate::{StoreError, lock};
-use seawall_core::handle::Runtime;
-use seawall_core::quota::{Cost, LimitView, Refusal, Scope, Unit};
+use seawall_core::quota::{LimitView, QuotaCost, QuotaRefusal, QuotaScope, QuotaUnit};
+use seawall_core::runtime::Runtime;
 use seawall_core::time::{Now, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A chunk is at most this fraction of a limit.
-const CHUNKS: u32 = 50;
+const CHUNKS_PER_LIMIT: u32 = 50;
 /// How long a node keeps a chunk.
-const CHUNK_LASTS: Duration = Duration::from_secs(1);
+const CHUNK_TTL: Duration = Duration::from_secs(1);
 /// How long a refusal is cached before the server is asked again.
-const REFUSAL_LASTS: Duration = Duration::from_millis(20);
+const REFUSAL_TTL: Duration = Duration::from_millis(20);
 /// The most groups and keys that a node tracks at a time. Expired ones are evicted.
-const MOST_SLOTS: usize = 1_024;
+const MAX_SLOTS: usize = 1_024;
 
 /// What a request has taken of a chunk.
 #[derive(Debug)]
-pub(super) struct FleetPart {
-    scope: Scope,
+pub(super) struct ChunkPart {
+    scope: QuotaScope,
     chunk: u64,
     /// What the script would have returned if this request alone had taken it.
-    pub(super) taken: Taken,
+    pub(super) charge: ScriptCharge,
     pub(super) tightest: Option<LimitView>,
 }
 
 pub(super) enum FleetDecision {
-    Granted(Vec<FleetPart>),
-    Refused(AdmitDecision<RedisReceipt>),
+    Granted(Vec<ChunkPart>),
+    Refused(AdmitDecision<RedisQuotaReservation>),
 }
 
 /// A chunk that this node has leased.
 #[derive(Debug)]
-struct Chunk {
+struct LeasedChunk {
     number: u64,
-    taken: Taken,
-    left: Cost,
+    charge: ScriptCharge,
+    left: QuotaCost,
     until: Timestamp,
     /// The tightest limit on the server when the chunk was leased.
     tightest: Option<LimitView>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    chunk: Mutex<Option<Chunk>>,
-    refused: Mutex<Option<(Timestamp, Refusal)>>,
+struct ChunkSlot {
+    chunk: Mutex<Option<LeasedChunk>>,
+    refused: Mutex<Option<(Timestamp, QuotaRefusal)>>,
     /// Held while the next chunk is fetched, so that concurrent requests wait for the same fetch (single flight).
     fetching: tokio::sync::Mutex<()>,
 }
 
 /// An expired chunk, and what is left of it.
 #[derive(Debug)]
-pub(super) struct Lapsed {
-    taken: Taken,
-    left: Cost,
+pub(super) struct ExpiredChunk {
+    charge: ScriptCharge,
+    left: QuotaCost,
 }
 
 /// The chunks of a node.
 #[derive(Debug, Default)]
 pub(super) struct FleetLeases {
-    slots: Mutex<BTreeMap<(u16, u64), Arc<Slot>>>,
+    slots: Mutex<BTreeMap<(u16, u64), Arc<ChunkSlot>>>,
 }
 
 impl FleetLeases {
-    fn slot(&self, scope: &Scope, now: Timestamp) -> Arc<Slot> {
+    fn slot(&self, scope: &QuotaScope, now: Timestamp) -> Arc<ChunkSlot> {
         let mut slots = lock(&self.slots);
-        if slots.len() >= MOST_SLOTS {
+        if slots.len() >= MAX_SLOTS {
             // What is left of the evicted chunks is not given back; it drops out of its window by itself.
             slots.retain(|_, slot| lock(&slot.chunk).as_ref().is_some_and(|chunk| chunk.until > now));
         }
-        Arc::clone(slots.entry((scope.group.place(), scope.key.0)).or_default())
+        Arc::clone(slots.entry((scope.group.index(), scope.key.0)).or_default())
     }
 
     /// Returns to the chunks what was taken for a request that was refused by another limit.
-    pub(super) fn give_back(&self, parts: &[FleetPart], now: Timestamp) {
+    pub(super) fn give_back(&self, parts: &[ChunkPart], now: Timestamp) {
         for part in parts {
             let slot = self.slot(&part.scope, now);
             if let Some(chunk) = &mut *lock(&slot.chunk)
                 && chunk.number == part.chunk
             {
-                chunk.left.requests = chunk.left.requests.saturating_add(part.taken.cost.requests);
-                chunk.left.tokens = chunk.left.tokens.saturating_add(part.taken.cost.tokens);
+                chunk.left.requests = chunk.left.requests.saturating_add(part.charge.cost.requests);
+                chunk.left.tokens = chunk.left.tokens.saturating_add(part.charge.cost.tokens);
             }
         }
     }
 
     /// Removes and returns the expired chunks.
-    pub(super) fn lapsed(&self, now: Timestamp) -> Vec<Lapsed> {
+    pub(super) fn expired(&self, now: Timestamp) -> Vec<ExpiredChunk> {
         let mut slots = lock(&self.slots);
-        let lapsed = slots.values().filter_map(|slot| slot.take_lapsed(now)).collect();
+        let expired = slots.values().filter_map(|slot| slot.take_expired(now)).collect();
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(&slot.chunk).is_some());
-        lapsed
+        expired
     }
 
     /// Drops all chunks after a change of the limits. What is left of them stays charged.
@@ -110,29 +110,29 @@ impl FleetLeases {
     }
 }
 
-impl Slot {
-    fn take_lapsed(&self, now: Timestamp) -> Option<Lapsed> {
+impl ChunkSlot {
+    fn take_expired(&self, now: Timestamp) -> Option<ExpiredChunk> {
         let mut chunk = lock(&self.chunk);
-        let lapsed = chunk.take_if(|chunk| chunk.until <= now)?;
-        Some(Lapsed { taken: lapsed.taken, left: lapsed.left })
+        let expired = chunk.take_if(|chunk| chunk.until <= now)?;
+        Some(ExpiredChunk { charge: expired.charge, left: expired.left })
     }
 
     /// Takes part of the chunk, if it has enough left.
-    fn part(&self, scope: &Scope, cost: Cost, now: Timestamp) -> Option<FleetPart> {
+    fn part(&self, scope: &QuotaScope, cost: QuotaCost, now: Timestamp) -> Option<ChunkPart> {
         let mut chunk = lock(&self.chunk);
         let chunk = chunk.as_mut().filter(|chunk| chunk.until > now)?;
         let requests = chunk.left.requests.checked_sub(cost.requests)?;
         let tokens = chunk.left.tokens.checked_sub(cost.tokens)?;
-        chunk.left = Cost { requests, tokens };
-        let taken = Taken { cost, ..chunk.taken.clone() };
-        Some(FleetPart { scope: *scope, chunk: chunk.number, taken, tightest: chunk.tightest })
+        chunk.left = QuotaCost { requests, tokens };
+        let charge = ScriptCharge { cost, ..chunk.charge.clone() };
+        Some(ChunkPart { scope: *scope, chunk: chunk.number, charge, tightest: chunk.tightest })
     }
 
-    fn refusal(&self, now: Timestamp) -> Option<Refusal> {
+    fn refusal(&self, now: Timestamp) -> Option<QuotaRefusal> {
         let (at, refusal) = (*lock(&self.refused))?;
         let passed = now - at;
-        (passed < REFUSAL_LASTS && passed < refusal.wait)
-            .then(|| Refusal { wait: refusal.wait.saturating_sub(passed), ..refusal })
+        (passed < REFUSAL_TTL && passed < refusal.wait)
+            .then(|| QuotaRefusal { wait: refusal.wait.saturating_sub(passed), ..refusal })
     }
 }
 
@@ -140,13 +140,13 @@ impl<R: Runtime> RedisQuotas<R> {
     /// Takes the request's units from every group that all callers share.
     pub(super) async fn take_fleet(
         &self,
-        scopes: &[Scope],
-        cost: Cost,
-        rules: &Rules,
+        scopes: &[QuotaScope],
+        cost: QuotaCost,
+        rules: &ScriptRules,
         now: Now,
     ) -> Result<FleetDecision, StoreError> {
         let mut parts = Vec::new();
-        for scope in &placed(scopes, rules, Placement::Fleet) {
+        for scope in &with_placement(scopes, rules, Placement::Fleet) {
             match self.take_part(scope, cost, rules, now).await {
                 Ok(Ok(part)) => parts.push(part),
                 Ok(Err(refusal)) => {
@@ -164,11 +164,11 @@ impl<R: Runtime> RedisQuotas<R> {
 
     async fn take_part(
         &self,
-        scope: &Scope,
-        cost: Cost,
-        rules: &Rules,
+        scope: &QuotaScope,
+        cost: QuotaCost,
+        rules: &ScriptRules,
         now: Now,
-    ) -> Result<Result<FleetPart, AdmitDecision<RedisReceipt>>, StoreError> {
+    ) -> Result<Result<ChunkPart, AdmitDecision<RedisQuotaReservation>>, StoreError> {
         let slot = self.leases.slot(scope, now.monotonic);
         if let Some(part) = slot.part(scope, cost, now.monotonic) {
             return Ok(Ok(part));
@@ -183,23 +183,31 @@ impl<R: Runtime> RedisQuotas<R> {
         }
         let old = lock(&slot.chunk).take();
         if let Some(old) = old {
-            self.give_back_chunk(&Lapsed { taken: old.taken, left: old.left }, now).await;
+            self.give_back_chunk(&ExpiredChunk { charge: old.charge, left: old.left }, now).await;
         }
-        let touched = Touched::of_fleet(scope, rules);
+        let touched = TouchedLimits::of_fleet(scope, rules);
         let mut wanted = chunk_of(&touched.limits, cost);
         loop {
-            let reserve =
-                Reserve { given: self.given(now), cost: wanted, money: None, number: 0, claim: None };
+            let reserve = ReserveArguments {
+                given: self.given(now),
+                cost: wanted,
+                money: None,
+                number: 0,
+                claim: None,
+            };
             match self.take(touched.clone(), None, reserve, rules).await? {
-                Answer::Granted { taken, tightest } => {
-                    let until = now.monotonic + CHUNK_LASTS;
-                    let chunk = Chunk { number: taken.number, left: wanted, until, tightest, taken };
+                ScriptDecision::Granted { charge, tightest } => {
+                    let until = now.monotonic + CHUNK_TTL;
+                    let chunk = LeasedChunk { number: charge.number, left: wanted, until, tightest, charge };
                     *lock(&slot.chunk) = Some(chunk);
-                    return slot.part(scope, cost, now.monotonic).map(Ok).ok_or_else(super::strange);
+                    return slot
+                        .part(scope, cost, now.monotonic)
+                        .map(Ok)
+                        .ok_or_else(super::unexpected_response);
                 }
                 // Too little is left for a chunk, but it may be enough for this request.
-                Answer::Refused(_) if wanted != cost => wanted = cost,
-                Answer::Refused(refusal) => {
+                ScriptDecision::Refused(_) if wanted != cost => wanted = cost,
+                ScriptDecision::Refused(refusal) => {
                     if let AdmitDecision::RetryAfter(refusal) = &refusal {
                         *lock(&slot.refused) = Some((now.monotonic, *refusal));
                     }
@@ -211,37 +219,44 @@ impl<R: Runtime> RedisQuotas<R> {
 
     /// Gives back what is left of a chunk. If the store is unreachable, it stays charged until it drops out of its
     /// window.
-    pub(super) async fn give_back_chunk(&self, lapsed: &Lapsed, now: Now) {
-        let used = Cost {
-            requests: lapsed.taken.cost.requests.saturating_sub(lapsed.left.requests),
-            tokens: lapsed.taken.cost.tokens.saturating_sub(lapsed.left.tokens),
+    pub(super) async fn give_back_chunk(&self, expired: &ExpiredChunk, now: Now) {
+        let used = QuotaCost {
+            requests: expired.charge.cost.requests.saturating_sub(expired.left.requests),
+            tokens: expired.charge.cost.tokens.saturating_sub(expired.left.tokens),
         };
-        let spent = Spent { cost: used, ..Spent::default() };
-        let _ = self.correct(&lapsed.taken, spent, now).await;
+        let spent = Settlement { cost: used, ..Settlement::default() };
+        let _ = self.correct(&expired.charge, spent, now).await;
     }
 }
 
 /// A fiftieth of the smallest limit, but at least what is requested. A unit without a limit is unbounded.
-fn chunk_of(limits: &[(u64, LimitRule)], cost: Cost) -> Cost {
-    let chunk = |unit: Unit, wanted: u32| {
+fn chunk_of(limits: &[(u64, LimitRule)], cost: QuotaCost) -> QuotaCost {
+    let chunk = |unit: QuotaUnit, wanted: u32| {
         let counts = limits.iter().filter(|(_, rule)| rule.unit == unit);
-        counts.map(|(_, rule)| (rule.most / CHUNKS).max(wanted)).min().unwrap_or(u32::MAX)
+        counts.map(|(_, rule)| (rule.capacity / CHUNKS_PER_LIMIT).max(wanted)).min().unwrap_or(u32::MAX)
     };
-    Cost { requests: chunk(Unit::Request, cost.requests), tokens: chunk(Unit::Token, cost.tokens) }
+    QuotaCost {
+        requests: chunk(QuotaUnit::Request, cost.requests),
+        tokens: chunk(QuotaUnit::Token, cost.tokens),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{LimitRule, chunk_of};
-    use seawall_core::quota::{Cost, GroupId, LimitId, Unit};
+    use seawall_core::quota::{GroupId, LimitId, QuotaCost, QuotaUnit};
 
     #[test]
     fn a_chunk_is_a_fiftieth_of_the_smallest_limit_and_never_less_than_wanted() {
-        let limit = LimitId { group: GroupId::at(0), quota: 0 };
-        let rule = |most, unit| (1, LimitRule { limit, id: 1, shape: 2, most, unit });
-        let limits = [rule(50_000, Unit::Request), rule(10_000, Unit::Request), rule(99, Unit::Token)];
-        assert_eq!(chunk_of(&limits, Cost::REQUEST), Cost { requests: 200, tokens: 1 });
-        assert_eq!(chunk_of(&limits, Cost { requests: 300, tokens: 7 }), Cost { requests: 300, tokens: 7 });
-        assert_eq!(chunk_of(&limits[..2], Cost::REQUEST), Cost { requests: 200, tokens: u32::MAX });
+        let limit = LimitId { group: GroupId::from_index(0), quota: 0 };
+        let rule = |capacity, unit| (1, LimitRule { limit, id: 1, shape: 2, capacity, unit });
+        let limits =
+            [rule(50_000, QuotaUnit::Request), rule(10_000, QuotaUnit::Request), rule(99, QuotaUnit::Token)];
+        assert_eq!(chunk_of(&limits, QuotaCost::REQUEST), QuotaCost { requests: 200, tokens: 1 });
+        assert_eq!(
+            chunk_of(&limits, QuotaCost { requests: 300, tokens: 7 }),
+            QuotaCost { requests: 300, tokens: 7 }
+        );
+        assert_eq!(chunk_of(&limits[..2], QuotaCost::REQUEST), QuotaCost { requests: 200, tokens: u32::MAX });
     }
 }

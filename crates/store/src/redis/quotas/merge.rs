@@ -1,76 +1,85 @@
 //! Merges what nodes admitted while the store was unreachable.
 
-use super::ask::{MOST_SCOPES, Touched, ordered, placed};
+use super::arguments::{MAX_SCOPES, TouchedLimits, sort_scopes, with_placement};
 use super::rules::Placement;
-use super::{RedisQuotas, Rules};
+use super::{RedisQuotas, ScriptRules};
 use crate::StoreError;
-use crate::away::{AwayReport, SharedStore};
+use crate::local_fallback::{FallbackReport, SharedQuotaStore};
+use crate::redis::connection::parse_integers;
 use crate::redis::key;
-use crate::redis::link::numbers;
-use crate::redis::packing::Packing;
+use crate::redis::packing::ScriptArguments;
 use crate::redis::script::StoreScript;
 use arrayvec::ArrayVec;
 use redis::Value;
-use seawall_core::handle::Runtime;
+use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 
 /// Returns the store's incarnation, and creates one where it is missing; it is renewed with every read.
-const LIFE: &str = "
+const INCARNATION: &str = "
 local life = redis.call('GET', KEYS[1])
 if not life or #life ~= 12 then life = ARGV[1] end
 redis.call('SET', KEYS[1], life, 'PX', 86400000)
 return life";
 
-impl<R: Runtime> SharedStore for RedisQuotas<R> {
-    async fn life(&self, _now: Now) -> Result<u64, StoreError> {
-        self.link.mend();
-        let proposed = format!("{:012x}", self.link.runtime().draw().bits() >> 16);
-        let script = StoreScript::new(LIFE);
-        let keys = [format!("{}:life", key::VERSION)];
-        let answer = self.link.run(&script, &keys, &[proposed.as_bytes()]).await?;
-        let Value::BulkString(life) = answer else { return Err(super::strange()) };
-        let life = std::str::from_utf8(&life).ok().and_then(|life| u64::from_str_radix(life, 16).ok());
-        life.ok_or_else(super::strange)
+impl<R: Runtime> SharedQuotaStore for RedisQuotas<R> {
+    async fn incarnation(&self, _now: Now) -> Result<u64, StoreError> {
+        self.connection.reconnect_if_lost();
+        let proposed = format!("{:012x}", self.connection.runtime().draw().bits() >> 16);
+        let script = StoreScript::new(INCARNATION);
+        let keys = [format!("{}:incarnation", key::VERSION)];
+        let response = self.connection.run(&script, &keys, &[proposed.as_bytes()]).await?;
+        let Value::BulkString(incarnation) = response else { return Err(super::unexpected_response()) };
+        let incarnation = std::str::from_utf8(&incarnation)
+            .ok()
+            .and_then(|incarnation| u64::from_str_radix(incarnation, 16).ok());
+        incarnation.ok_or_else(super::unexpected_response)
     }
 
-    async fn merge(&self, report: &AwayReport, now: Now) -> Result<(), StoreError> {
+    async fn merge(&self, report: &FallbackReport, now: Now) -> Result<(), StoreError> {
         let rules = self.rules();
-        let mut home = Touched::default();
+        let mut partition = TouchedLimits::default();
         let mut entries = Vec::new();
-        let mut fleet: Vec<(Touched, Vec<Entry>)> = Vec::new();
+        let mut fleet: Vec<(TouchedLimits, Vec<MergeEntry>)> = Vec::new();
         for admitted in &report.admitted {
             // A group that was removed meanwhile has no limits to charge.
-            let Ok(scopes) = ordered(&admitted.scopes, &rules) else { continue };
-            let ago = admitted.ago;
-            for scope in &placed(&scopes, &rules, Placement::Home) {
-                let record = home.record(report.home, scope.key.0);
+            let Ok(scopes) = sort_scopes(&admitted.scopes, &rules) else { continue };
+            let age = admitted.age;
+            for scope in &with_placement(&scopes, &rules, Placement::Partition) {
+                let record = partition.record(report.partition, scope.key.0);
                 each_limit(scope, &rules, admitted, |id, shape, units| {
-                    entries.push(Entry { record, id, shape, units, ago });
+                    entries.push(MergeEntry { record, id, shape, units, age });
                 });
             }
-            for scope in &placed(&scopes, &rules, Placement::Fleet) {
+            for scope in &with_placement(&scopes, &rules, Placement::Fleet) {
                 let mut own = Vec::new();
                 each_limit(scope, &rules, admitted, |id, shape, units| {
-                    own.push(Entry { record: 1, id, shape, units, ago });
+                    own.push(MergeEntry { record: 1, id, shape, units, age });
                 });
-                fleet.push((Touched::of_fleet(scope, &rules), own));
+                fleet.push((TouchedLimits::of_fleet(scope, &rules), own));
             }
             if let Some((caller, money)) = admitted.money {
-                let record = home.record(report.home, caller);
-                entries.push(Entry { record, id: 0, shape: 0, units: money.as_nanos(), ago });
+                let record = partition.record(report.partition, caller);
+                entries.push(MergeEntry { record, id: 0, shape: 0, units: money.as_nanos(), age });
             }
         }
-        self.book(report, &home.keys, &key::told(report.home, report.node.0), &entries, now).await?;
-        let mut done: ArrayVec<String, { 2 * MOST_SCOPES }> = ArrayVec::new();
+        self.merge_records(
+            report,
+            &partition.keys,
+            &key::fallback_report(report.partition, report.node.0),
+            &entries,
+            now,
+        )
+        .await?;
+        let mut done: ArrayVec<String, { 2 * MAX_SCOPES }> = ArrayVec::new();
         for (touched, _) in &fleet {
             let Some(record) = touched.keys.first() else { continue };
             if done.contains(record) {
                 continue;
             }
             let same = fleet.iter().filter(|(other, _)| other.keys.first() == Some(record));
-            let entries: Vec<Entry> = same.flat_map(|(_, entries)| entries.iter().copied()).collect();
-            let told = format!("{record}:{:x}", report.node.0);
-            self.book(report, std::slice::from_ref(record), &told, &entries, now).await?;
+            let entries: Vec<MergeEntry> = same.flat_map(|(_, entries)| entries.iter().copied()).collect();
+            let report_key = format!("{record}:{:x}", report.node.0);
+            self.merge_records(report, std::slice::from_ref(record), &report_key, &entries, now).await?;
             let _ = done.try_push(record.clone());
         }
         Ok(())
@@ -79,18 +88,18 @@ impl<R: Runtime> SharedStore for RedisQuotas<R> {
 
 /// Units of one limit at one time.
 #[derive(Clone, Copy)]
-struct Entry {
+struct MergeEntry {
     record: u64,
     id: u64,
     shape: u64,
     units: u64,
-    ago: std::time::Duration,
+    age: std::time::Duration,
 }
 
 fn each_limit(
-    scope: &seawall_core::quota::Scope,
-    rules: &Rules,
-    admitted: &crate::away::Admitted,
+    scope: &seawall_core::quota::QuotaScope,
+    rules: &ScriptRules,
+    admitted: &crate::local_fallback::AdmittedUsage,
     mut each: impl FnMut(u64, u64, u64),
 ) {
     let Some(group) = rules.group(scope) else { return };
@@ -103,28 +112,31 @@ fn each_limit(
 }
 
 impl<R: Runtime> RedisQuotas<R> {
-    async fn book(
+    async fn merge_records(
         &self,
-        report: &AwayReport,
+        report: &FallbackReport,
         records: &[String],
-        told: &str,
-        entries: &[Entry],
+        report_key: &str,
+        entries: &[MergeEntry],
         now: Now,
     ) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
         }
-        let mut packing = Packing::new();
-        packing.time(self.given(now));
-        packing.number(report.life & LOW_48).number(report.sequence & LOW_48).number(records.len() as u64);
+        let mut arguments = ScriptArguments::new();
+        arguments.time(self.given(now));
+        arguments
+            .number(report.incarnation & LOW_48)
+            .number(report.sequence & LOW_48)
+            .number(records.len() as u64);
         for entry in entries {
-            packing.number(entry.record).number(entry.id).number(entry.shape);
-            packing.number(entry.units).span(entry.ago);
+            arguments.number(entry.record).number(entry.id).number(entry.shape);
+            arguments.number(entry.units).span(entry.age);
         }
         let mut keys = records.to_vec();
-        keys.push(told.to_owned());
-        let answer = self.link.run(&self.scripts.merge, &keys, &[&packing.finish()]).await?;
-        numbers(&answer).map(|_| ())
+        keys.push(report_key.to_owned());
+        let response = self.connection.run(&self.scripts.merge, &keys, &[&arguments.finish()]).await?;
+        parse_integers(&response).map(|_| ())
     }
 }
 

@@ -1,40 +1,40 @@
 //! Rate limits, idempotency keys and callers' daily budgets, in one script.
 //!
-//! The usage of a key is one record, stored with all other records of its home, so that a decision is one read, some
+//! The usage of a key is one record, stored with all other records of its partition, so that a decision is one read, some
 //! arithmetic and one write. Limits within a record are found by the names of group and limit, so that changed limits
 //! find the old counts after a reload. A refusal writes nothing.
 
-mod ask;
+mod arguments;
 mod fleet;
 mod merge;
 mod rules;
-mod straight;
+mod specialized;
 
 pub use rules::Placement;
 
+use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
-use super::link::{RedisLink, STORE, numbers};
 use super::packing::micros;
 use super::script::StoreScript;
-use crate::quotas::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent};
+use crate::quotas::{AdmissionRequest, AdmitDecision, MAX_LIMITS, Quotas, Settlement};
 use crate::{StoreError, lock};
 use ::redis::Value;
+use arguments::{ReserveArguments, SettleArguments, TouchedLimits, sort_scopes, with_placement};
 use arrayvec::ArrayVec;
-use ask::{Reserve, Settle, Touched, ordered, placed};
-use fleet::{FleetDecision, FleetLeases, FleetPart};
-use rules::{LimitRule, Rules};
+use fleet::{ChunkPart, FleetDecision, FleetLeases};
+use rules::{LimitRule, ScriptRules};
 use seawall_core::budget::DayShortage;
-use seawall_core::handle::Runtime;
 use seawall_core::money::Money;
-use seawall_core::quota::{Cost, GroupId, LimitView, QuotaGroup, Refusal, Scope};
+use seawall_core::quota::{GroupId, LimitView, QuotaCost, QuotaGroup, QuotaRefusal, QuotaScope};
+use seawall_core::runtime::Runtime;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
+use specialized::{ScriptOperation, ScriptVariant, general_reserve, general_settle};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use straight::{Purpose, Wanted, general_reserve, general_settle};
 
 /// The width of the random numbers that identify reservations.
-const NUMBER_BITS: u32 = 48;
+const RESERVATION_ID_BITS: u32 = 48;
 
 #[derive(Debug)]
 struct Scripts {
@@ -58,34 +58,34 @@ impl Scripts {
 
 /// Quotas in Redis.
 pub struct RedisQuotas<R> {
-    link: RedisLink<R>,
+    connection: RedisConnection<R>,
     scripts: Scripts,
-    rules: Mutex<Arc<Rules>>,
-    /// The names of the groups that are stored in the caller's home. All others are fleet-wide.
-    home_names: Vec<Box<str>>,
+    rules: Mutex<Arc<ScriptRules>>,
+    /// The names of the groups that are stored in the caller's partition. All others are fleet-wide.
+    partitioned_groups: Vec<Box<str>>,
     leases: FleetLeases,
     /// Whether the time is passed in instead of being the server's, which only tests do.
-    stepped: bool,
+    manual_clock: bool,
 }
 
 /// What one request has taken.
 #[derive(Debug)]
-pub struct RedisReceipt {
-    taken: Taken,
-    fleet: Vec<FleetPart>,
+pub struct RedisQuotaReservation {
+    charge: ScriptCharge,
+    fleet: Vec<ChunkPart>,
 }
 
 /// What one script has taken.
 #[derive(Clone, Debug, Default)]
-struct Taken {
+struct ScriptCharge {
     /// The keys of the records, followed by the key of the claim if there is one.
     keys: Vec<String>,
     records: usize,
     limits: Vec<(u64, LimitRule)>,
     marks: Vec<u64>,
-    cost: Cost,
+    cost: QuotaCost,
     number: u64,
-    /// The index of the record, the day and the worst-case cost.
+    /// The index of the record, the day and the maximum cost.
     money: Option<(u64, u64, u64)>,
     /// The fingerprint, and how long the idempotency key is remembered.
     claim: Option<(u64, Duration)>,
@@ -94,106 +94,119 @@ struct Taken {
 }
 
 /// The outcome of one script.
-enum Answer {
-    Granted { taken: Taken, tightest: Option<LimitView> },
-    Refused(AdmitDecision<RedisReceipt>),
+enum ScriptDecision {
+    Granted { charge: ScriptCharge, tightest: Option<LimitView> },
+    Refused(AdmitDecision<RedisQuotaReservation>),
 }
 
 impl<R: Runtime> RedisQuotas<R> {
     /// Quotas with these groups and the placement of their counts.
-    pub fn new(link: RedisLink<R>, groups: Vec<(QuotaGroup, Placement)>) -> Result<Self, SettingError> {
-        let is_at_home = |(group, placement): &(QuotaGroup, Placement)| {
-            (*placement == Placement::Home).then(|| group.name().into())
+    pub fn new(
+        connection: RedisConnection<R>,
+        groups: Vec<(QuotaGroup, Placement)>,
+    ) -> Result<Self, SettingError> {
+        let is_partitioned = |(group, placement): &(QuotaGroup, Placement)| {
+            (*placement == Placement::Partition).then(|| group.name().into())
         };
-        let home_names: Vec<Box<str>> = groups.iter().filter_map(is_at_home).collect();
+        let partitioned_groups: Vec<Box<str>> = groups.iter().filter_map(is_partitioned).collect();
         let groups: Vec<QuotaGroup> = groups.into_iter().map(|(group, _)| group).collect();
-        let rules = Mutex::new(Arc::new(Rules::new(&groups, &home_names)?));
+        let rules = Mutex::new(Arc::new(ScriptRules::new(&groups, &partitioned_groups)?));
         let leases = FleetLeases::default();
-        Ok(Self { link, scripts: Scripts::new(), rules, home_names, leases, stepped: false })
+        Ok(Self {
+            connection,
+            scripts: Scripts::new(),
+            rules,
+            partitioned_groups,
+            leases,
+            manual_clock: false,
+        })
     }
 
     /// Uses the time that is passed in instead of the server's. For tests that step time; real nodes' clocks would
     /// disagree.
     #[must_use]
-    pub fn stepped(self) -> Self {
-        Self { stepped: true, ..self }
+    pub fn with_manual_clock(self) -> Self {
+        Self { manual_clock: true, ..self }
     }
 
     /// The group with this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
         let position = self.rules().groups.iter().position(|group| *group.name == *name)?;
-        u16::try_from(position).ok().map(GroupId::at)
+        u16::try_from(position).ok().map(GroupId::from_index)
     }
 
     /// Gives back what is left of expired chunks. Call it once a second, and before the node stops.
-    pub async fn give_back_chunks(&self, now: Now) {
-        for lapsed in self.leases.lapsed(now.monotonic) {
-            self.give_back_chunk(&lapsed, now).await;
+    pub async fn return_expired_chunks(&self, now: Now) {
+        for expired in self.leases.expired(now.monotonic) {
+            self.give_back_chunk(&expired, now).await;
         }
     }
 
-    fn rules(&self) -> Arc<Rules> {
+    fn rules(&self) -> Arc<ScriptRules> {
         Arc::clone(&lock(&self.rules))
     }
 
     fn given(&self, now: Now) -> Option<Now> {
-        self.stepped.then_some(now)
+        self.manual_clock.then_some(now)
     }
 
-    /// The time to live of a key. Where time is stepped, an hour is added so that the server's own clock does not
+    /// The time to live of a key. With a manual clock, an hour is added so that the server's own clock does not
     /// expire it first.
     fn millis(&self, span: Duration) -> u64 {
-        micros(span).div_ceil(1_000).max(1) + if self.stepped { 3_600_000 } else { 0 }
+        micros(span).div_ceil(1_000).max(1) + if self.manual_clock { 3_600_000 } else { 0 }
     }
 
     /// Runs one script that decides over all limits it touches.
     async fn take(
         &self,
-        mut touched: Touched,
+        mut touched: TouchedLimits,
         claim_key: Option<String>,
-        mut reserve: Reserve<'_>,
-        rules: &Rules,
-    ) -> Result<Answer, StoreError> {
+        mut reserve: ReserveArguments<'_>,
+        rules: &ScriptRules,
+    ) -> Result<ScriptDecision, StoreError> {
         let records = touched.keys.len();
-        let wanted = Wanted {
-            purpose: Purpose::Reserve,
+        let variant = ScriptVariant {
+            operation: ScriptOperation::Reserve,
             money: reserve.money.is_some(),
             claim: claim_key.is_some(),
-            stepped: self.stepped,
+            manual_clock: self.manual_clock,
         };
-        let straight = rules.texts.script(&touched, wanted);
-        let settle = rules.texts.script(&touched, Wanted { purpose: Purpose::Settle, ..wanted });
+        let specialized = rules.specialized.script(&touched, variant);
+        let settle = rules
+            .specialized
+            .script(&touched, ScriptVariant { operation: ScriptOperation::Settle, ..variant });
         touched.keys.extend(claim_key);
-        reserve.number = self.link.runtime().draw().bits() >> (u64::BITS - NUMBER_BITS);
+        reserve.number = self.connection.runtime().draw().bits() >> (u64::BITS - RESERVATION_ID_BITS);
         let argument = reserve.pack(&touched, records);
-        let claim = reserve.claim.map(|claim| (claim.fingerprint, claim.keep));
-        let script = straight.as_deref().unwrap_or(&self.scripts.reserve);
-        let claim_lasts = reserve.claim.map_or(1, |claim| self.millis(claim.lasts)).to_string();
-        let answer = self.link.run(script, &touched.keys, &[&argument, claim_lasts.as_bytes()]).await?;
-        let answer = match straight_answer(&answer) {
+        let claim = reserve.claim.map(|claim| (claim.fingerprint, claim.retention));
+        let script = specialized.as_deref().unwrap_or(&self.scripts.reserve);
+        let claim_timeout = reserve.claim.map_or(1, |claim| self.millis(claim.timeout)).to_string();
+        let response =
+            self.connection.run(script, &touched.keys, &[&argument, claim_timeout.as_bytes()]).await?;
+        let response = match parse_specialized(&response) {
             Some((mono, tightest, left)) => {
                 let utc = reserve.given.map_or(mono, |now| now.utc.as_nanos() / 1_000);
                 let marks = touched.limits.iter().map(|(_, rule)| rule.mark(reserve.cost, mono, utc));
-                [0, tightest, left, utc / rules::DAY_LASTS].into_iter().chain(marks).collect()
+                [0, tightest, left, utc / rules::DAY_MICROS].into_iter().chain(marks).collect()
             }
             // The counts of a script are never negative.
-            None => numbers(&answer)?.into_iter().map(i64::unsigned_abs).collect::<Vec<u64>>(),
+            None => parse_integers(&response)?.into_iter().map(i64::unsigned_abs).collect::<Vec<u64>>(),
         };
-        let rule = |place: u64| {
-            let index = usize::try_from(place.saturating_sub(1)).unwrap_or(usize::MAX);
-            touched.limits.get(index).map(|(_, rule)| *rule).ok_or_else(strange)
+        let rule = |index: u64| {
+            let index = usize::try_from(index.saturating_sub(1)).unwrap_or(usize::MAX);
+            touched.limits.get(index).map(|(_, rule)| *rule).ok_or_else(unexpected_response)
         };
-        let view = |place: u64, left: u64| {
-            let rule = rule(place)?;
-            let remaining = u32::try_from(left).unwrap_or(u32::MAX).min(rule.most);
-            Ok::<_, StoreError>(LimitView { limit: rule.limit, capacity: rule.most, remaining })
+        let view = |index: u64, left: u64| {
+            let rule = rule(index)?;
+            let remaining = u32::try_from(left).unwrap_or(u32::MAX).min(rule.capacity);
+            Ok::<_, StoreError>(LimitView { limit: rule.limit, capacity: rule.capacity, remaining })
         };
-        let refused = match answer.as_slice() {
+        let refused = match response.as_slice() {
             [0, tightest, left, day, marks @ ..] if marks.len() == touched.limits.len() => {
                 let tightest = if marks.is_empty() { None } else { Some(view(*tightest, *left)?) };
-                let money = reserve.money.map(|(record, money)| (record, *day, money.worst.as_nanos()));
-                let taken = Taken {
+                let money = reserve.money.map(|(record, money)| (record, *day, money.max_cost.as_nanos()));
+                let charge = ScriptCharge {
                     records,
                     limits: std::mem::take(&mut touched.limits),
                     keys: touched.keys,
@@ -204,80 +217,99 @@ impl<R: Runtime> RedisQuotas<R> {
                     claim,
                     settle,
                 };
-                return Ok(Answer::Granted { taken, tightest });
+                return Ok(ScriptDecision::Granted { charge, tightest });
             }
-            [1, place, left, wait] => AdmitDecision::RetryAfter(Refusal {
-                binding: view(*place, *left)?,
+            [1, index, left, wait] => AdmitDecision::RetryAfter(QuotaRefusal {
+                binding: view(*index, *left)?,
                 wait: Duration::from_micros(*wait),
             }),
-            [2, place] => {
-                let rule = rule(*place)?;
-                AdmitDecision::TooLarge { limit: rule.limit, capacity: rule.most }
+            [2, index] => {
+                let rule = rule(*index)?;
+                AdmitDecision::TooLarge { limit: rule.limit, capacity: rule.capacity }
             }
-            [3, free, unspent, resets] => AdmitDecision::DayShort(DayShortage {
-                free: Money::from_nanos(*free),
+            [3, available, unspent, resets] => AdmitDecision::DailyBudgetExceeded(DayShortage {
+                available: Money::from_nanos(*available),
                 unspent: Money::from_nanos(*unspent),
                 resets: UtcTime::from_nanos(resets.saturating_mul(1_000)),
             }),
             [4] => AdmitDecision::InProgress,
             [5] => AdmitDecision::Done,
-            [6] => AdmitDecision::OtherRequest,
-            _ => return Err(strange()),
+            [6] => AdmitDecision::KeyReused,
+            _ => return Err(unexpected_response()),
         };
-        Ok(Answer::Refused(refused))
+        Ok(ScriptDecision::Refused(refused))
     }
 
     /// Corrects what one script has taken to the actual usage.
-    async fn correct(&self, taken: &Taken, spent: Spent, now: Now) -> Result<(), StoreError> {
-        let is_exact = taken.limits.iter().all(|(_, rule)| rule.units(taken.cost) == rule.units(spent.cost));
-        if is_exact && taken.money.is_none() && taken.claim.is_none() {
+    async fn correct(&self, charge: &ScriptCharge, spent: Settlement, now: Now) -> Result<(), StoreError> {
+        let is_exact =
+            charge.limits.iter().all(|(_, rule)| rule.units(charge.cost) == rule.units(spent.cost));
+        if is_exact && charge.money.is_none() && charge.claim.is_none() {
             return Ok(());
         }
-        let settle = Settle {
+        let settle = SettleArguments {
             given: self.given(now),
-            reserved: taken.cost,
+            reserved: charge.cost,
             actual: spent.cost,
-            money: taken.money.map(|(record, day, worst)| (record, day, worst, spent.money.as_nanos())),
-            number: taken.number,
-            claim: taken.claim.map(|(fingerprint, keep)| (fingerprint, spent.done.then_some(keep))),
-            limits: &taken.limits,
-            marks: &taken.marks,
+            money: charge.money.map(|(record, day, worst)| (record, day, worst, spent.money.as_nanos())),
+            number: charge.number,
+            claim: charge.claim.map(|(fingerprint, keep)| (fingerprint, spent.answered.then_some(keep))),
+            limits: &charge.limits,
+            marks: &charge.marks,
         };
-        let argument = settle.pack(taken.records);
-        let script = taken.settle.as_deref().unwrap_or(&self.scripts.settle);
-        let keep = taken.claim.map_or(1, |(_, keep)| self.millis(keep)).to_string();
-        let answer = self.link.run(script, &taken.keys, &[&argument, keep.as_bytes()]).await?;
-        if answer == Value::Int(0) { Ok(()) } else { numbers(&answer).map(|_| ()) }
+        let argument = settle.pack(charge.records);
+        let script = charge.settle.as_deref().unwrap_or(&self.scripts.settle);
+        let keep = charge.claim.map_or(1, |(_, keep)| self.millis(keep)).to_string();
+        let response = self.connection.run(script, &charge.keys, &[&argument, keep.as_bytes()]).await?;
+        if response == Value::Int(0) { Ok(()) } else { parse_integers(&response).map(|_| ()) }
     }
 }
 
 impl<R: Runtime> Quotas for RedisQuotas<R> {
-    type Receipt = RedisReceipt;
+    type Reservation = RedisQuotaReservation;
 
-    async fn reserve(&self, ask: &QuotaAsk<'_>, now: Now) -> Result<AdmitDecision<RedisReceipt>, StoreError> {
+    async fn reserve(
+        &self,
+        request: &AdmissionRequest<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<RedisQuotaReservation>, StoreError> {
         let rules = self.rules();
-        let scopes = ordered(ask.scopes, &rules)?;
-        let parts = match self.take_fleet(&scopes, ask.cost, &rules, now).await? {
+        let scopes = sort_scopes(request.scopes, &rules)?;
+        let parts = match self.take_fleet(&scopes, request.cost, &rules, now).await? {
             FleetDecision::Granted(parts) => parts,
             FleetDecision::Refused(refusal) => return Ok(refusal),
         };
-        let mut touched = Touched::at_home(ask.home, &placed(&scopes, &rules, Placement::Home), &rules);
-        let money = ask.money.map(|money| (touched.record(ask.home, money.caller), money));
-        let reserve = Reserve { given: self.given(now), cost: ask.cost, money, number: 0, claim: ask.claim };
-        let claim = ask.claim.map(|claim| key::claim(ask.home, claim.caller, claim.name));
-        let answer = if touched.keys.is_empty() && claim.is_none() {
-            Ok(Answer::Granted { taken: Taken { cost: ask.cost, ..Taken::default() }, tightest: None })
+        let mut touched = TouchedLimits::in_partition(
+            request.partition,
+            &with_placement(&scopes, &rules, Placement::Partition),
+            &rules,
+        );
+        let money = request.money.map(|money| (touched.record(request.partition, money.caller), money));
+        let reserve = ReserveArguments {
+            given: self.given(now),
+            cost: request.cost,
+            money,
+            number: 0,
+            claim: request.claim,
+        };
+        let claim = request.claim.map(|claim| key::claim(request.partition, claim.caller, claim.key));
+        let response = if touched.keys.is_empty() && claim.is_none() {
+            Ok(ScriptDecision::Granted {
+                charge: ScriptCharge { cost: request.cost, ..ScriptCharge::default() },
+                tightest: None,
+            })
         } else {
             self.take(touched, claim, reserve, &rules).await
         };
-        match answer {
-            Ok(Answer::Granted { taken, tightest }) => {
+        match response {
+            Ok(ScriptDecision::Granted { charge, tightest }) => {
                 let views = parts.iter().flat_map(|part| part.tightest).chain(tightest);
-                let least = views.min_by_key(|view| (view.remaining, view.limit)).ok_or_else(strange)?;
-                let receipt = RedisReceipt { taken, fleet: parts };
-                Ok(AdmitDecision::Granted { receipt, tightest: least })
+                let tightest =
+                    views.min_by_key(|view| (view.remaining, view.limit)).ok_or_else(unexpected_response)?;
+                let reservation = RedisQuotaReservation { charge, fleet: parts };
+                Ok(AdmitDecision::Granted { reservation, tightest })
             }
-            Ok(Answer::Refused(refusal)) => {
+            Ok(ScriptDecision::Refused(refusal)) => {
                 self.leases.give_back(&parts, now.monotonic);
                 Ok(refusal)
             }
@@ -288,10 +320,15 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         }
     }
 
-    async fn settle(&self, receipt: RedisReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
-        let mut outcome = self.correct(&receipt.taken, spent, now).await;
-        for part in &receipt.fleet {
-            let corrected = self.correct(&part.taken, spent, now).await;
+    async fn settle(
+        &self,
+        reservation: RedisQuotaReservation,
+        spent: Settlement,
+        now: Now,
+    ) -> Result<(), StoreError> {
+        let mut outcome = self.correct(&reservation.charge, spent, now).await;
+        for part in &reservation.fleet {
+            let corrected = self.correct(&part.charge, spent, now).await;
             outcome = outcome.and(corrected);
         }
         outcome
@@ -299,35 +336,45 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
 
     async fn view(
         &self,
-        home: u64,
-        scopes: &[Scope],
+        partition: u64,
+        scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
+    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
         let rules = self.rules();
-        let scopes = ordered(scopes, &rules)?;
-        let mut touched: ArrayVec<Touched, { ask::MOST_SCOPES + 1 }> = ArrayVec::new();
-        touched.push(Touched::at_home(home, &placed(&scopes, &rules, Placement::Home), &rules));
-        for scope in &placed(&scopes, &rules, Placement::Fleet) {
-            touched.push(Touched::of_fleet(scope, &rules));
+        let scopes = sort_scopes(scopes, &rules)?;
+        let mut touched: ArrayVec<TouchedLimits, { arguments::MAX_SCOPES + 1 }> = ArrayVec::new();
+        touched.push(TouchedLimits::in_partition(
+            partition,
+            &with_placement(&scopes, &rules, Placement::Partition),
+            &rules,
+        ));
+        for scope in &with_placement(&scopes, &rules, Placement::Fleet) {
+            touched.push(TouchedLimits::of_fleet(scope, &rules));
         }
-        let mut views: ArrayVec<LimitView, MOST_LIMITS> = ArrayVec::new();
+        let mut views: ArrayVec<LimitView, MAX_LIMITS> = ArrayVec::new();
         for touched in touched.iter().filter(|touched| !touched.keys.is_empty()) {
-            let reserve =
-                Reserve { given: self.given(now), cost: Cost::NOTHING, money: None, number: 0, claim: None };
+            let reserve = ReserveArguments {
+                given: self.given(now),
+                cost: QuotaCost::NOTHING,
+                money: None,
+                number: 0,
+                claim: None,
+            };
             let argument = reserve.pack(touched, touched.keys.len());
-            let answer = numbers(&self.link.run(&self.scripts.view, &touched.keys, &[&argument]).await?)?;
-            let lefts = answer.get(1..).filter(|lefts| lefts.len() == touched.limits.len());
-            for ((_, rule), left) in touched.limits.iter().zip(lefts.ok_or_else(strange)?) {
-                let remaining = u32::try_from(*left).unwrap_or(0).min(rule.most);
-                let _ = views.try_push(LimitView { limit: rule.limit, capacity: rule.most, remaining });
+            let response =
+                parse_integers(&self.connection.run(&self.scripts.view, &touched.keys, &[&argument]).await?)?;
+            let remainders = response.get(1..).filter(|remainders| remainders.len() == touched.limits.len());
+            for ((_, rule), left) in touched.limits.iter().zip(remainders.ok_or_else(unexpected_response)?) {
+                let remaining = u32::try_from(*left).unwrap_or(0).min(rule.capacity);
+                let _ = views.try_push(LimitView { limit: rule.limit, capacity: rule.capacity, remaining });
             }
         }
         views.sort_unstable_by_key(|view| view.limit);
         Ok(views)
     }
 
-    fn change(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<(), SettingError> {
-        let rules = Arc::new(Rules::new(&groups, &self.home_names)?);
+    fn change_limits(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<(), SettingError> {
+        let rules = Arc::new(ScriptRules::new(&groups, &self.partitioned_groups)?);
         *lock(&self.rules) = rules;
         self.leases.forget();
         Ok(())
@@ -335,8 +382,8 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
 }
 
 /// The response of a specialised script: the time, the tightest limit, and what is left of it.
-fn straight_answer(answer: &Value) -> Option<(u64, u64, u64)> {
-    let Value::BulkString(bytes) = answer else { return None };
+fn parse_specialized(response: &Value) -> Option<(u64, u64, u64)> {
+    let Value::BulkString(bytes) = response else { return None };
     let bytes: &[u8; 12] = bytes.as_slice().try_into().ok()?;
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
     let (mono, rest) = bytes.split_at(7);
@@ -344,6 +391,6 @@ fn straight_answer(answer: &Value) -> Option<(u64, u64, u64)> {
     Some((number(mono), number(tightest), number(left)))
 }
 
-fn strange() -> StoreError {
-    StoreError::broken(STORE, "an answer of another shape")
+fn unexpected_response() -> StoreError {
+    StoreError::failed(STORE, "unexpected response of a script")
 }

@@ -1,17 +1,19 @@
 //! Limits as the integers that scripts compute with.
 
-use super::straight::Texts;
+use super::specialized::SpecializedScripts;
 use crate::redis::key;
-use crate::redis::packing::{MOST, micros};
-use seawall_core::quota::{CalendarPeriod, Cost, LimitId, Quota, QuotaGroup, QuotaKind, Scope, Unit};
+use crate::redis::packing::{MAX_EXACT, micros};
+use seawall_core::quota::{
+    CalendarPeriod, LimitId, Quota, QuotaCost, QuotaGroup, QuotaKind, QuotaScope, QuotaUnit,
+};
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
 
 /// Where the counts of a group are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In the caller's home: one script decides over all of them.
-    Home,
+    /// In the caller's partition: one script decides over all of them.
+    Partition,
     /// In one fleet-wide record. Nodes lease chunks of it in advance.
     Fleet,
 }
@@ -24,8 +26,8 @@ pub(super) struct LimitRule {
     pub(super) id: u64,
     /// The kind and its time in one number, as described in `lua/common.lua`.
     pub(super) shape: u64,
-    pub(super) most: u32,
-    pub(super) unit: Unit,
+    pub(super) capacity: u32,
+    pub(super) unit: QuotaUnit,
 }
 
 #[derive(Debug)]
@@ -37,10 +39,10 @@ pub(super) struct GroupRules {
 
 /// All groups, in the order in which they were passed in.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(super) struct ScriptRules {
     pub(super) groups: Vec<GroupRules>,
     /// The specialised scripts that were generated for them.
-    pub(super) texts: Texts,
+    pub(super) specialized: SpecializedScripts,
 }
 
 /// The time parameter of a limit, in microseconds.
@@ -54,34 +56,34 @@ pub(super) enum LimitTime {
 
 const DAY: u64 = 2;
 const MONTH: u64 = 6;
-pub(super) const DAY_LASTS: u64 = 86_400_000_000;
+pub(super) const DAY_MICROS: u64 = 86_400_000_000;
 /// The longest period: a time stamp plus a few periods must stay exact.
-const LONGEST: u64 = MOST / 8;
+const MAX_PERIOD: u64 = MAX_EXACT / 8;
 
-impl Rules {
-    pub(super) fn new(groups: &[QuotaGroup], home: &[Box<str>]) -> Result<Self, SettingError> {
+impl ScriptRules {
+    pub(super) fn new(groups: &[QuotaGroup], partitioned: &[Box<str>]) -> Result<Self, SettingError> {
         if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
             return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
         }
         let mut rules: Vec<GroupRules> = Vec::with_capacity(groups.len());
-        for (place, group) in (0..=u16::MAX).zip(groups) {
+        for (index, group) in (0..=u16::MAX).zip(groups) {
             if rules.iter().any(|earlier| *earlier.name == *group.name()) {
                 return Err(SettingError::new("groups", format!("two groups are named {}", group.name())));
             }
-            let is_at_home = home.iter().any(|name| **name == *group.name());
-            let placement = if is_at_home { Placement::Home } else { Placement::Fleet };
+            let is_partitioned = partitioned.iter().any(|name| **name == *group.name());
+            let placement = if is_partitioned { Placement::Partition } else { Placement::Fleet };
             let limits = group.quotas().iter().enumerate().map(|(quota, rule)| {
-                let limit = LimitId { group: seawall_core::quota::GroupId::at(place), quota };
+                let limit = LimitId { group: seawall_core::quota::GroupId::from_index(index), quota };
                 LimitRule::new(group.name(), limit, rule)
             });
             let limits = limits.collect::<Result<_, _>>()?;
             rules.push(GroupRules { name: group.name().into(), placement, limits });
         }
-        Ok(Self { groups: rules, texts: Texts::default() })
+        Ok(Self { groups: rules, specialized: SpecializedScripts::default() })
     }
 
-    pub(super) fn group(&self, scope: &Scope) -> Option<&GroupRules> {
-        self.groups.get(usize::from(scope.group.place()))
+    pub(super) fn group(&self, scope: &QuotaScope) -> Option<&GroupRules> {
+        self.groups.get(usize::from(scope.group.index()))
     }
 }
 
@@ -99,12 +101,12 @@ impl LimitRule {
             QuotaKind::Calendar { period: CalendarPeriod::Day, .. } => (DAY, 0),
             QuotaKind::Calendar { period: CalendarPeriod::Month, .. } => (MONTH, 0),
         };
-        if shape > LONGEST || longest > LONGEST {
-            let problem = format!("{group}.{} lasts longer than a script can count", quota.name());
+        if shape > MAX_PERIOD || longest > MAX_PERIOD {
+            let problem = format!("the period of {group}.{} is too long for Redis scripts", quota.name());
             return Err(SettingError::new("quotas", problem));
         }
-        let id = key::number(&[group.as_bytes(), quota.name().as_bytes()]);
-        Ok(Self { limit, id, shape, most: quota.capacity(), unit: quota.unit() })
+        let id = key::hash_48(&[group.as_bytes(), quota.name().as_bytes()]);
+        Ok(Self { limit, id, shape, capacity: quota.capacity(), unit: quota.unit() })
     }
 
     pub(super) fn time(&self) -> LimitTime {
@@ -117,21 +119,21 @@ impl LimitRule {
     }
 
     /// How long units that are taken now may count, in microseconds.
-    pub(super) fn lasts(&self) -> u64 {
+    pub(super) fn retention(&self) -> u64 {
         match self.time() {
             LimitTime::Sliding { slice } => slice * 62,
-            LimitTime::Rate { unit } => unit * u64::from(self.most) + 1_000_000,
-            LimitTime::Day => 2 * DAY_LASTS,
-            LimitTime::Month => 32 * DAY_LASTS,
+            LimitTime::Rate { unit } => unit * u64::from(self.capacity) + 1_000_000,
+            LimitTime::Day => 2 * DAY_MICROS,
+            LimitTime::Month => 32 * DAY_MICROS,
         }
     }
 
     /// Identifies the window that units were taken from at this time, in the representation of the scripts.
-    pub(super) fn mark(&self, cost: Cost, mono: u64, utc: u64) -> u64 {
+    pub(super) fn mark(&self, cost: QuotaCost, mono: u64, utc: u64) -> u64 {
         match self.time() {
             LimitTime::Sliding { slice } => mono / slice.max(1),
             LimitTime::Rate { unit } => mono + unit * u64::from(self.units(cost)),
-            LimitTime::Day => utc / DAY_LASTS,
+            LimitTime::Day => utc / DAY_MICROS,
             LimitTime::Month => {
                 let (year, month, _) = UtcTime::from_nanos(utc.saturating_mul(1_000)).civil();
                 u64::try_from(year).unwrap_or(0) * 12 + u64::from(month)
@@ -139,43 +141,46 @@ impl LimitRule {
         }
     }
 
-    pub(super) fn units(&self, cost: Cost) -> u32 {
+    pub(super) fn units(&self, cost: QuotaCost) -> u32 {
         match self.unit {
-            Unit::Request => cost.requests,
-            Unit::Token => cost.tokens,
+            QuotaUnit::Request => cost.requests,
+            QuotaUnit::Token => cost.tokens,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LimitRule, Rules};
-    use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+    use super::{LimitRule, ScriptRules};
+    use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, QuotaUnit};
     use std::time::Duration;
 
     fn rule(quota: Quota) -> LimitRule {
-        Rules::new(&[QuotaGroup::new("group", vec![quota]).unwrap()], &[]).unwrap().groups[0].limits[0]
+        ScriptRules::new(&[QuotaGroup::new("group", vec![quota]).unwrap()], &[]).unwrap().groups[0].limits[0]
     }
 
     #[test]
     fn times_become_whole_microseconds_and_are_never_generous() {
         let second = Duration::from_secs(1);
-        assert_eq!(rule(Quota::rate("a", Unit::Request, 5, second, 10).unwrap()).shape, 200_000 * 4 + 1);
-        assert_eq!(rule(Quota::rate("a", Unit::Request, 3, second, 10).unwrap()).shape, 333_334 * 4 + 1);
-        assert_eq!(rule(Quota::sliding("a", Unit::Request, 5, second, 0).unwrap()).shape, 16_667 * 4);
-        assert_eq!(rule(Quota::calendar("a", Unit::Token, 5, CalendarPeriod::Day).unwrap()).shape, 2);
-        assert_eq!(rule(Quota::calendar("a", Unit::Token, 5, CalendarPeriod::Month).unwrap()).shape, 6);
+        assert_eq!(rule(Quota::rate("a", QuotaUnit::Request, 5, second, 10).unwrap()).shape, 200_000 * 4 + 1);
+        assert_eq!(rule(Quota::rate("a", QuotaUnit::Request, 3, second, 10).unwrap()).shape, 333_334 * 4 + 1);
+        assert_eq!(rule(Quota::sliding("a", QuotaUnit::Request, 5, second, 0).unwrap()).shape, 16_667 * 4);
+        assert_eq!(rule(Quota::calendar("a", QuotaUnit::Token, 5, CalendarPeriod::Day).unwrap()).shape, 2);
+        assert_eq!(rule(Quota::calendar("a", QuotaUnit::Token, 5, CalendarPeriod::Month).unwrap()).shape, 6);
     }
 
     #[test]
     fn what_a_script_cannot_count_is_refused_by_name() {
         let group = |quota| [QuotaGroup::new("group", vec![quota]).unwrap()];
         let year = Duration::from_secs(366 * 86_400);
-        let long = group(Quota::rate("long", Unit::Request, 1, year, 100).unwrap());
-        let error = Rules::new(&long, &[]).unwrap_err();
-        assert_eq!(error.to_string(), "quotas: group.long lasts longer than a script can count");
-        let two = [group(Quota::sliding("a", Unit::Request, 1, year, 0).unwrap()), long].concat();
-        assert_eq!(Rules::new(&two, &[]).unwrap_err().to_string(), "groups: two groups are named group");
-        assert!(Rules::new(&[], &[]).is_err());
+        let long = group(Quota::rate("long", QuotaUnit::Request, 1, year, 100).unwrap());
+        let error = ScriptRules::new(&long, &[]).unwrap_err();
+        assert_eq!(error.to_string(), "quotas: the period of group.long is too long for Redis scripts");
+        let two = [group(Quota::sliding("a", QuotaUnit::Request, 1, year, 0).unwrap()), long].concat();
+        assert_eq!(
+            ScriptRules::new(&two, &[]).unwrap_err().to_string(),
+            "groups: two groups are named group"
+        );
+        assert!(ScriptRules::new(&[], &[]).is_err());
     }
 }

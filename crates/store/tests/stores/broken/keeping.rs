@@ -3,12 +3,12 @@
 use super::{EFFORT, dawdle, notices};
 use crate::conformance::{self, Parked};
 use seawall_core::budget::SessionTokens;
-use seawall_core::cache_policy::{CacheKey, NewAnswer, StoreDecision};
+use seawall_core::cache_policy::{CacheKey, CacheStoreDecision, NewAnswer};
 use seawall_core::time::{Now, UtcTime};
 use seawall_core::vocabulary::{Ceiling, Grade, Tier};
 use seawall_store::{
     AddDecision, Answers, AuditRecord, CallerRecord, ChangeDecision, ChangeOrder, CredentialHash, Directory,
-    MemoryAnswers, MemoryDirectory, MemorySessions, MemorySwitches, SessionKey, SessionUse, Sessions,
+    MemoryAnswers, MemoryDirectory, MemorySessions, MemorySwitches, RequestTokens, SessionKey, Sessions,
     StoreError, StoredAnswer, StoredTurn, SwitchState, Switches,
 };
 use std::sync::Mutex;
@@ -50,7 +50,7 @@ impl Sessions for BrokenSessions {
         session: &SessionKey,
         request: u128,
         turns: &[StoredTurn],
-        used: SessionUse,
+        used: RequestTokens,
         now: Now,
     ) -> Result<(), StoreError> {
         let request = match self.1 {
@@ -73,7 +73,7 @@ impl Sessions for BrokenSessions {
                 let turns = self.0.load(&key, most, now).await?;
                 if !turns.is_empty() {
                     let request = self.2.fetch_add(1, Ordering::Relaxed) | 1 << 63;
-                    self.0.append(&key, request.into(), &[], SessionUse::default(), now).await?;
+                    self.0.append(&key, request.into(), &[], RequestTokens::default(), now).await?;
                 }
                 Ok(turns)
             }
@@ -121,13 +121,15 @@ impl Answers for BrokenAnswers {
         key: &CacheKey,
         answer: &NewAnswer<'_>,
         now: UtcTime,
-    ) -> Result<StoreDecision, StoreError> {
+    ) -> Result<CacheStoreDecision, StoreError> {
         match self.1 {
             AnswerFlaw::ReplacesWhateverIsThere => {
                 // As if an hour had passed, so that the present answer has expired.
                 self.0.store(key, answer, now + Duration::from_secs(3_600)).await
             }
-            AnswerFlaw::KeepsTheFirst if self.0.load(key, now).await?.is_some() => Ok(StoreDecision::Store),
+            AnswerFlaw::KeepsTheFirst if self.0.load(key, now).await?.is_some() => {
+                Ok(CacheStoreDecision::Store)
+            }
             AnswerFlaw::ForgetsWhoAnswered => {
                 self.0.store(key, &NewAnswer { grade: Grade::Fast, ..*answer }, now).await
             }
@@ -149,7 +151,7 @@ fn broken_answers_are_noticed() {
 enum DirectoryFlaw {
     LooksBeforeItAdds,
     LastRevocationCounts,
-    ForgetsTheClamp,
+    ForgetsTheCeiling,
     ListsFromTheOneItHad,
 }
 
@@ -175,7 +177,7 @@ impl Directory for BrokenDirectory {
             let is_known = self.0.find(credential).await?.is_some();
             dawdle();
             let _ = self.0.add(credential, record).await?;
-            return Ok(if is_known { AddDecision::Known } else { AddDecision::Added });
+            return Ok(if is_known { AddDecision::AlreadyExists } else { AddDecision::Added });
         }
         self.0.add(credential, record).await
     }
@@ -189,10 +191,10 @@ impl Directory for BrokenDirectory {
         &self,
         credential: &CredentialHash,
         tier: Tier,
-        clamp: Option<Ceiling>,
+        ceiling: Option<Ceiling>,
     ) -> Result<bool, StoreError> {
-        let clamp = clamp.filter(|_| !matches!(self.1, DirectoryFlaw::ForgetsTheClamp));
-        self.0.entitle(credential, tier, clamp).await
+        let ceiling = ceiling.filter(|_| !matches!(self.1, DirectoryFlaw::ForgetsTheCeiling));
+        self.0.entitle(credential, tier, ceiling).await
     }
 
     async fn list(
@@ -213,7 +215,7 @@ impl Directory for BrokenDirectory {
 #[test]
 fn a_broken_directory_is_noticed() {
     use DirectoryFlaw::*;
-    notices(&[LooksBeforeItAdds, LastRevocationCounts, ForgetsTheClamp, ListsFromTheOneItHad], |flaw| {
+    notices(&[LooksBeforeItAdds, LastRevocationCounts, ForgetsTheCeiling, ListsFromTheOneItHad], |flaw| {
         let make = || BrokenDirectory(MemoryDirectory::new(), flaw, Mutex::default());
         conformance::directory(EFFORT, &Parked, make)
     });
@@ -235,17 +237,17 @@ impl Switches for BrokenSwitches {
         self.0.read().await
     }
 
-    async fn order(&self, order: &ChangeOrder, seen: u64) -> Result<ChangeDecision, StoreError> {
+    async fn apply(&self, order: &ChangeOrder, seen: u64) -> Result<ChangeDecision, StoreError> {
         match self.1 {
             SwitchFlaw::IgnoresWhatWasSeen => {
                 let seen = self.0.read().await?.version;
-                self.0.order(order, seen).await
+                self.0.apply(order, seen).await
             }
             SwitchFlaw::LosesAttempts if order.refused => Ok(ChangeDecision::Recorded(self.0.read().await?)),
             SwitchFlaw::CountsAttempts if order.refused => {
-                self.0.order(&ChangeOrder { refused: false, ..order.clone() }, seen).await
+                self.0.apply(&ChangeOrder { refused: false, ..order.clone() }, seen).await
             }
-            _ => self.0.order(order, seen).await,
+            _ => self.0.apply(order, seen).await,
         }
     }
 

@@ -6,7 +6,7 @@ mod keeping;
 mod money;
 mod sharing;
 
-use crate::conformance::{Effort, Verdict};
+use crate::conformance::{Effort, TestResult};
 use std::fmt::Debug;
 
 /// Enough cases to detect each of these flaws, with a wide margin.
@@ -20,7 +20,7 @@ fn dawdle() {
 }
 
 /// Asserts that the suite detects every flaw.
-fn notices<F: Copy + Debug>(flaws: &[F], judge: impl Fn(F) -> Verdict) {
+fn notices<F: Copy + Debug>(flaws: &[F], judge: impl Fn(F) -> TestResult) {
     for flaw in flaws {
         assert!(judge(*flaw).is_err(), "{flaw:?} went unnoticed");
     }

@@ -4,15 +4,16 @@ use super::{EFFORT, dawdle, notices};
 use crate::conformance::{self, Parked};
 use arrayvec::ArrayVec;
 use seawall_core::budget::{
-    BudgetLimits, Lease, LeaseDecision, LeaseId, LeaseReport, Recall, ReconcileDecision,
+    BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, ReconcileDecision,
 };
 use seawall_core::money::Money;
-use seawall_core::quota::{Cost, LimitView, QuotaGroup, Scope};
+use seawall_core::quota::{LimitView, QuotaCost, QuotaGroup, QuotaScope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
 use seawall_store::{
-    AdmitDecision, CallId, DayTotals, EventPage, LeaseAsk, Ledger, MOST_LIMITS, MemoryLedger, MemoryQuotas,
-    MemoryReceipt, Posted, QuotaAsk, Quotas, Spent, StoreError, Totals, UsageEvent,
+    AdmissionRequest, AdmitDecision, CallId, DayTotals, EventPage, LeaseRequest, Ledger, MAX_LIMITS,
+    MemoryLedger, MemoryQuotaReservation, MemoryQuotas, PostSummary, Quotas, Settlement, StoreError, Totals,
+    UsageEvent,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,55 +35,68 @@ enum QuotaFlaw {
 struct BrokenQuotas(MemoryQuotas, QuotaFlaw);
 
 impl BrokenQuotas {
-    async fn take(&self, ask: &QuotaAsk<'_>, now: Now) -> Result<AdmitDecision<MemoryReceipt>, StoreError> {
+    async fn take(
+        &self,
+        ask: &AdmissionRequest<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<MemoryQuotaReservation>, StoreError> {
         self.0.reserve(ask, now).await
     }
 }
 
 impl Quotas for BrokenQuotas {
-    type Receipt = MemoryReceipt;
+    type Reservation = MemoryQuotaReservation;
 
     async fn reserve(
         &self,
-        ask: &QuotaAsk<'_>,
+        ask: &AdmissionRequest<'_>,
         now: Now,
-    ) -> Result<AdmitDecision<MemoryReceipt>, StoreError> {
+    ) -> Result<AdmitDecision<MemoryQuotaReservation>, StoreError> {
         let mut ask = ask.clone();
         match self.1 {
             QuotaFlaw::ChargesOnRefusal => {
                 let decision = self.take(&ask, now).await;
                 if matches!(decision, Ok(AdmitDecision::RetryAfter(_))) {
                     let _ = self
-                        .take(&QuotaAsk { cost: Cost::REQUEST, money: None, claim: None, ..ask }, now)
+                        .take(
+                            &AdmissionRequest { cost: QuotaCost::REQUEST, money: None, claim: None, ..ask },
+                            now,
+                        )
                         .await;
                 }
                 return decision;
             }
             QuotaFlaw::LetsOneNameBeTakenTwice => ask.claim = None,
             QuotaFlaw::ForgetsWhatANameMeant => {
-                ask.claim = ask.claim.map(|claim| seawall_store::ClaimAsk { fingerprint: 0, ..claim });
+                ask.claim = ask.claim.map(|claim| seawall_store::ClaimRequest { fingerprint: 0, ..claim });
             }
             QuotaFlaw::HasNoMoneyLimit => ask.money = None,
             QuotaFlaw::LooksAtMoneyFirst => {
-                let nothing = QuotaAsk { cost: Cost::NOTHING, claim: None, ..ask.clone() };
+                let nothing = AdmissionRequest { cost: QuotaCost::NOTHING, claim: None, ..ask.clone() };
                 match self.take(&nothing, now).await? {
-                    AdmitDecision::Granted { receipt, .. } => self.0.refund(receipt, now).await?,
+                    AdmitDecision::Granted { reservation, .. } => self.0.refund(reservation, now).await?,
                     refused => return Ok(refused),
                 }
             }
             QuotaFlaw::DecidesInTwoSteps => {
                 // A check-then-act race: checks for room, yields to other threads, and takes by the outdated result.
-                let left = self.0.view(ask.home, ask.scopes, now).await?[0].remaining;
+                let left = self.0.view(ask.partition, ask.scopes, now).await?[0].remaining;
                 dawdle();
                 if left >= ask.cost.requests && ask.money.is_none() && ask.claim.is_none() {
-                    let nothing = QuotaAsk { cost: Cost::NOTHING, ..ask.clone() };
+                    let nothing = AdmissionRequest { cost: QuotaCost::NOTHING, ..ask.clone() };
                     let decision = self.take(&nothing, now).await?;
-                    if let AdmitDecision::Granted { receipt, tightest } = decision {
+                    if let AdmitDecision::Granted { reservation, tightest } = decision {
                         let again = self.take(&nothing, now).await?;
-                        if let AdmitDecision::Granted { receipt, .. } = again {
-                            self.0.settle(receipt, Spent { cost: ask.cost, ..Spent::default() }, now).await?;
+                        if let AdmitDecision::Granted { reservation, .. } = again {
+                            self.0
+                                .settle(
+                                    reservation,
+                                    Settlement { cost: ask.cost, ..Settlement::default() },
+                                    now,
+                                )
+                                .await?;
                         }
-                        return Ok(AdmitDecision::Granted { receipt, tightest });
+                        return Ok(AdmitDecision::Granted { reservation, tightest });
                     }
                     return Ok(decision);
                 }
@@ -92,29 +106,34 @@ impl Quotas for BrokenQuotas {
         self.take(&ask, now).await
     }
 
-    async fn settle(&self, receipt: MemoryReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
+    async fn settle(
+        &self,
+        reservation: MemoryQuotaReservation,
+        spent: Settlement,
+        now: Now,
+    ) -> Result<(), StoreError> {
         let spent = match self.1 {
             QuotaFlaw::GivesNothingBack => return Ok(()),
-            QuotaFlaw::RemembersWhatWasNotDone => Spent { done: true, ..spent },
-            QuotaFlaw::RoundsUp => Spent { money: spent.money.max(Money::from_nanos(1)), ..spent },
+            QuotaFlaw::RemembersWhatWasNotDone => Settlement { answered: true, ..spent },
+            QuotaFlaw::RoundsUp => Settlement { money: spent.money.max(Money::from_nanos(1)), ..spent },
             _ => spent,
         };
-        self.0.settle(receipt, spent, now).await
+        self.0.settle(reservation, spent, now).await
     }
 
     async fn view(
         &self,
-        home: u64,
-        scopes: &[Scope],
+        partition: u64,
+        scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
-        self.0.view(home, scopes, now).await
+    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
+        self.0.view(partition, scopes, now).await
     }
 
-    fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
         match self.1 {
             QuotaFlaw::IgnoresNewLimits => Ok(()),
-            _ => self.0.change(groups, now),
+            _ => self.0.change_limits(groups, now),
         }
     }
 }
@@ -155,17 +174,17 @@ enum LedgerFlaw {
 struct BrokenLedger(MemoryLedger, LedgerFlaw, AtomicU32);
 
 impl Ledger for BrokenLedger {
-    async fn lease(&self, ask: &LeaseAsk, now: Now) -> Result<LeaseDecision, StoreError> {
+    async fn lease(&self, ask: &LeaseRequest, now: Now) -> Result<LeaseDecision, StoreError> {
         let decision = self.0.lease(ask, now).await?;
         Ok(match (self.1, decision) {
-            (LedgerFlaw::LendsWithoutEnd, LeaseDecision::Spent(lease)) => {
-                LeaseDecision::Granted(Lease { granted: ask.total, ..lease })
+            (LedgerFlaw::LendsWithoutEnd, LeaseDecision::Exhausted(lease)) => {
+                LeaseDecision::Granted(BudgetLease { granted: ask.total, ..lease })
             }
             _ => decision,
         })
     }
 
-    async fn report(&self, reports: &[LeaseReport], now: Now) -> Result<Vec<Lease>, StoreError> {
+    async fn report(&self, reports: &[LeaseReport], now: Now) -> Result<Vec<BudgetLease>, StoreError> {
         match self.1 {
             LedgerFlaw::ForgetsWhatWasReported => {
                 let nothing = |report: &LeaseReport| LeaseReport { posted: Money::ZERO, ..*report };
@@ -175,7 +194,7 @@ impl Ledger for BrokenLedger {
         }
     }
 
-    async fn expire(&self, now: Now) -> Result<Vec<Lease>, StoreError> {
+    async fn expire(&self, now: Now) -> Result<Vec<BudgetLease>, StoreError> {
         match self.1 {
             LedgerFlaw::NeverWritesOff => Ok(Vec::new()),
             _ => self.0.expire(now).await,
@@ -191,14 +210,14 @@ impl Ledger for BrokenLedger {
         self.0.reconcile(lease, spent, now).await
     }
 
-    async fn set_limits(&self, limits: BudgetLimits, day: u64) -> Result<Vec<Recall>, StoreError> {
+    async fn set_limits(&self, limits: BudgetLimits, day: u64) -> Result<Vec<LeaseRecall>, StoreError> {
         match self.1 {
             LedgerFlaw::IgnoresNewLimits => Ok(Vec::new()),
             _ => self.0.set_limits(limits, day).await,
         }
     }
 
-    async fn post(&self, events: &[UsageEvent]) -> Result<Posted, StoreError> {
+    async fn post(&self, events: &[UsageEvent]) -> Result<PostSummary, StoreError> {
         match self.1 {
             LedgerFlaw::CountsACallTwice => {
                 let mut events = events.to_vec();
@@ -209,7 +228,7 @@ impl Ledger for BrokenLedger {
             }
             LedgerFlaw::LosesTheRestOfABatch => {
                 let posted = self.0.post(&events[..events.len().min(3)]).await?;
-                Ok(Posted { new: posted.new, known: events.len() - posted.new })
+                Ok(PostSummary { inserted: posted.inserted, duplicates: events.len() - posted.inserted })
             }
             _ => self.0.post(events).await,
         }

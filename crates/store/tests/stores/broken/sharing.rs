@@ -7,8 +7,8 @@ use seawall_core::queue::{Departure, EnterDecision, QueueRequest, QueueStats, Qu
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Grade;
 use seawall_store::{
-    Board, ClaimAsk, ClaimDecision, Claims, Fleet, Line, MemoryBoard, MemoryClaim, MemoryClaims, MemoryLine,
-    MemoryProbes, NodeView, ProbeAsk, Probes, StoreError,
+    Board, ClaimDecision, ClaimRequest, Claims, Fleet, MemoryBoard, MemoryClaim, MemoryClaims, MemoryProbes,
+    MemoryQueue, NodeView, ProbeRequest, Probes, RequestQueue, StoreError,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,14 +31,20 @@ struct BrokenClaims(MemoryClaims, ClaimFlaw, AtomicU64, AtomicU64);
 impl Claims for BrokenClaims {
     type Claim = MemoryClaim;
 
-    async fn claim(&self, ask: &ClaimAsk<'_>, now: Now) -> Result<ClaimDecision<MemoryClaim>, StoreError> {
-        let joined = format!("{}{}", ask.caller, ask.name);
+    async fn claim(
+        &self,
+        ask: &ClaimRequest<'_>,
+        now: Now,
+    ) -> Result<ClaimDecision<MemoryClaim>, StoreError> {
+        let joined = format!("{}{}", ask.caller, ask.key);
         let second = Duration::from_secs(1);
         let ask = match self.1 {
-            ClaimFlaw::NeverFrees => ClaimAsk { lasts: Duration::MAX, ..*ask },
-            ClaimFlaw::FreesTooLate => ClaimAsk { lasts: ask.lasts + Duration::from_millis(1), ..*ask },
-            ClaimFlaw::IgnoresTheRequest => ClaimAsk { fingerprint: 0, ..*ask },
-            ClaimFlaw::JoinsCallerAndName => ClaimAsk { caller: 0, name: &joined, ..*ask },
+            ClaimFlaw::NeverFrees => ClaimRequest { timeout: Duration::MAX, ..*ask },
+            ClaimFlaw::FreesTooLate => {
+                ClaimRequest { timeout: ask.timeout + Duration::from_millis(1), ..*ask }
+            }
+            ClaimFlaw::IgnoresTheRequest => ClaimRequest { fingerprint: 0, ..*ask },
+            ClaimFlaw::JoinsCallerAndName => ClaimRequest { caller: 0, key: &joined, ..*ask },
             _ => *ask,
         };
         let others = self.3.fetch_add(1, Ordering::SeqCst);
@@ -55,20 +61,20 @@ impl Claims for BrokenClaims {
         if is_mine && decision == ClaimDecision::InProgress {
             let number = self.2.fetch_add(1, Ordering::Relaxed);
             let name = format!("another {number}");
-            return self.0.claim(&ClaimAsk { name: &name, lasts: second, ..ask }, now).await;
+            return self.0.claim(&ClaimRequest { key: &name, timeout: second, ..ask }, now).await;
         }
         Ok(decision)
     }
 
     async fn finish(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
         match self.1 {
-            ClaimFlaw::ForgetsWhatIsDone => self.0.give_up(claim, now).await,
+            ClaimFlaw::ForgetsWhatIsDone => self.0.release(claim, now).await,
             _ => self.0.finish(claim, now).await,
         }
     }
 
-    async fn give_up(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
-        self.0.give_up(claim, now).await
+    async fn release(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
+        self.0.release(claim, now).await
     }
 }
 
@@ -104,13 +110,13 @@ impl Board for BrokenBoard {
         &self,
         node: NodeId,
         view: &NodeView,
-        lives: Duration,
+        ttl: Duration,
         now: Now,
     ) -> Result<(), StoreError> {
         if matches!(self.1, BoardFlaw::TakesOlderViews) {
             self.0.leave(node, now).await?;
         }
-        self.0.publish(node, view, lives, now).await
+        self.0.publish(node, view, ttl, now).await
     }
 
     async fn leave(&self, node: NodeId, now: Now) -> Result<(), StoreError> {
@@ -148,16 +154,16 @@ enum ProbeFlaw {
 struct BrokenProbes(MemoryProbes, ProbeFlaw);
 
 impl Probes for BrokenProbes {
-    async fn lease(&self, ask: &ProbeAsk<'_>, now: Now) -> Result<ProbeLease, StoreError> {
+    async fn lease(&self, ask: &ProbeRequest<'_>, now: Now) -> Result<ProbeLease, StoreError> {
         let ask = match self.1 {
-            ProbeFlaw::SeesOneNodeOnly => ProbeAsk { node: NodeId(0), ..*ask },
-            ProbeFlaw::NeverFrees => ProbeAsk { lasts: Duration::MAX, ..*ask },
+            ProbeFlaw::SeesOneNodeOnly => ProbeRequest { node: NodeId(0), ..*ask },
+            ProbeFlaw::NeverFrees => ProbeRequest { ttl: Duration::MAX, ..*ask },
             _ => *ask,
         };
         let lease = self.0.lease(&ask, now).await?;
         Ok(match self.1 {
             ProbeFlaw::ServesEarlierStages if lease.probes == 0 => {
-                ProbeLease { probes: ask.wants.probes.min(1), ..lease }
+                ProbeLease { probes: ask.wanted.probes.min(1), ..lease }
             }
             _ => lease,
         })
@@ -186,14 +192,14 @@ fn broken_probes_are_noticed() {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum LineFlaw {
+enum QueueFlaw {
     NobodyCanLeave,
     TimeStandsStill,
 }
 
-struct BrokenLine(MemoryLine, LineFlaw);
+struct BrokenQueue(MemoryQueue, QueueFlaw);
 
-impl Line for BrokenLine {
+impl RequestQueue for BrokenQueue {
     fn enter(&self, request: &QueueRequest, now: Timestamp) -> EnterDecision {
         self.0.enter(request, now)
     }
@@ -204,15 +210,15 @@ impl Line for BrokenLine {
 
     fn cancel(&self, ticket: QueueTicket, now: Timestamp) -> Option<Departure> {
         match self.1 {
-            LineFlaw::NobodyCanLeave => None,
-            LineFlaw::TimeStandsStill => self.0.cancel(ticket, now),
+            QueueFlaw::NobodyCanLeave => None,
+            QueueFlaw::TimeStandsStill => self.0.cancel(ticket, now),
         }
     }
 
     fn pop_expired(&self, now: Timestamp) -> Option<Departure> {
         match self.1 {
-            LineFlaw::NobodyCanLeave => self.0.pop_expired(now),
-            LineFlaw::TimeStandsStill => None,
+            QueueFlaw::NobodyCanLeave => self.0.pop_expired(now),
+            QueueFlaw::TimeStandsStill => None,
         }
     }
 
@@ -226,8 +232,8 @@ impl Line for BrokenLine {
 }
 
 #[test]
-fn a_broken_line_is_noticed() {
-    notices(&[LineFlaw::NobodyCanLeave, LineFlaw::TimeStandsStill], |flaw| {
-        conformance::line(EFFORT, |settings| BrokenLine(MemoryLine::new(settings), flaw))
+fn a_broken_queue_is_noticed() {
+    notices(&[QueueFlaw::NobodyCanLeave, QueueFlaw::TimeStandsStill], |flaw| {
+        conformance::queue(EFFORT, |settings| BrokenQueue(MemoryQueue::new(settings), flaw))
     });
 }

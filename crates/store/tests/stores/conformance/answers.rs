@@ -1,12 +1,12 @@
 //! Answers: the store rule, compared and replaced in one atomic step.
 
-use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use super::{Drive, Effort, Step, TestResult, at_once, explore, millis, same, start};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
 use proptest::sample::select;
 use seawall_core::cache_policy::{
-    AnswerEnd, CacheAgeOptions, CacheAges, CacheKey, KeptAnswer, KeyParts, NewAnswer, Question,
-    StoreDecision, StoreOptions,
+    AnswerEnd, CacheAgeOptions, CacheAges, CacheKey, CacheStoreDecision, CacheStoreOptions, CachedAnswer,
+    KeyParts, NewAnswer, Question,
 };
 use seawall_core::vocabulary::{Grade, Intent};
 use seawall_store::{Answers, StoredAnswer};
@@ -14,28 +14,28 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The settings that every store is tested with. It must hold at least 16 answers.
-fn rules() -> (CacheAges, StoreOptions) {
+fn rules() -> (CacheAges, CacheStoreOptions) {
     let seconds = Duration::from_secs;
-    let ages = CacheAgeOptions { fresh_for: seconds(10), keep_for: seconds(60), clock_skew: seconds(5) };
-    (ages.check().unwrap(), StoreOptions { largest_text: 12 })
+    let ages = CacheAgeOptions { max_age: seconds(10), max_stale_age: seconds(60), clock_skew: seconds(5) };
+    (ages.check().unwrap(), CacheStoreOptions { max_answer_size: 12 })
 }
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Operation {
     Load(usize),
     Store { key: usize, text: &'static str, end: AnswerEnd, grade: Grade },
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
     let texts = select(vec!["a", "", "  ", "漫画は\0\n", "漫画は漫画は", "twelve bytes", "thirteen byte"]);
     let ends = prop_oneof![6 => select(vec![AnswerEnd::Finished]), 1 => select(AnswerEnd::ALL.to_vec())];
-    let deed = prop_oneof![
-        (0_usize..6).prop_map(Deed::Load),
+    let operation = prop_oneof![
+        (0_usize..6).prop_map(Operation::Load),
         (0_usize..6, texts, ends, select(Grade::ALL.to_vec()))
-            .prop_map(|(key, text, end, grade)| Deed::Store { key, text, end, grade }),
+            .prop_map(|(key, text, end, grade)| Operation::Store { key, text, end, grade }),
     ];
     let passes = prop_oneof![4 => 0_u64..2_000, 1 => 0_u64..40_000, 1 => 59_999_u64..60_002];
-    vec((deed, passes), 1..50)
+    vec((operation, passes), 1..50)
 }
 
 fn keys() -> Vec<CacheKey> {
@@ -55,14 +55,14 @@ fn keys() -> Vec<CacheKey> {
 pub(crate) fn answers<S: Answers>(
     effort: Effort,
     drive: &impl Drive,
-    make: impl Fn(CacheAges, StoreOptions) -> S,
-) -> Verdict {
+    make: impl Fn(CacheAges, CacheStoreOptions) -> S,
+) -> TestResult {
     let make = || {
         let (ages, options) = rules();
         make(ages, options)
     };
     let keys = keys();
-    explore(effort, &deeds(), |deeds| play(&make(), drive, &keys, deeds))?;
+    explore(effort, &operations(), |operations| play(&make(), drive, &keys, operations))?;
     // Weak answers never replace a strong one, however closely they follow.
     let now = start().utc;
     let answer = |text, grade| NewAnswer { text, end: AnswerEnd::Finished, grade };
@@ -79,26 +79,31 @@ pub(crate) fn answers<S: Answers>(
     Ok(())
 }
 
-fn play(store: &impl Answers, drive: &impl Drive, keys: &[CacheKey], deeds: Vec<(Deed, u64)>) -> Step {
+fn play(
+    store: &impl Answers,
+    drive: &impl Drive,
+    keys: &[CacheKey],
+    operations: Vec<(Operation, u64)>,
+) -> Step {
     let (ages, options) = rules();
     let rule = options.check(ages).unwrap();
     let mut now = start().utc;
     let mut kept: BTreeMap<usize, StoredAnswer> = BTreeMap::new();
-    for (deed, passes) in deeds {
+    for (operation, passes) in operations {
         now = now + millis(passes);
-        match deed {
-            Deed::Load(key) => {
-                let expected = kept.get(&key).filter(|answer| ages.is_alive(&answer.kept, now));
+        match operation {
+            Operation::Load(key) => {
+                let expected = kept.get(&key).filter(|answer| ages.is_servable(&answer.kept, now));
                 let seen = drive.drive(store.load(&keys[key], now)).unwrap();
                 prop_assert_eq!(seen.as_ref(), expected);
             }
-            Deed::Store { key, text, end, grade } => {
+            Operation::Store { key, text, end, grade } => {
                 let answer = NewAnswer { text, end, grade };
                 let expected = rule.decide(&answer, kept.get(&key).map(|answer| &answer.kept), now);
                 let seen = drive.drive(store.store(&keys[key], &answer, now)).unwrap();
                 prop_assert_eq!(seen, expected);
-                if expected == StoreDecision::Store {
-                    let stored = KeptAnswer { grade, stored_at: now };
+                if expected == CacheStoreDecision::Store {
+                    let stored = CachedAnswer { grade, stored_at: now };
                     kept.insert(key, StoredAnswer { text: text.into(), kept: stored });
                 }
             }

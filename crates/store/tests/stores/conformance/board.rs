@@ -1,6 +1,6 @@
 //! The board: the newest view of every node that has not expired.
 
-use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use super::{Drive, Effort, Step, TestResult, at_once, explore, millis, same, start};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
 use seawall_core::breaker::NodeId;
@@ -9,20 +9,20 @@ use seawall_store::{Board, Fleet, NodeView};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug)]
-enum Deed {
-    Publish { node: u64, sequence: u64, lives: u64 },
+enum Operation {
+    Publish { node: u64, sequence: u64, ttl: u64 },
     Leave(u64),
     Read,
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
-    let deed = prop_oneof![
+fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
+    let operation = prop_oneof![
         3 => (0_u64..4, 0_u64..12, 0_u64..50)
-            .prop_map(|(node, sequence, lives)| Deed::Publish { node, sequence, lives }),
-        1 => (0_u64..4).prop_map(Deed::Leave),
-        2 => proptest::strategy::Just(Deed::Read),
+            .prop_map(|(node, sequence, ttl)| Operation::Publish { node, sequence, ttl }),
+        1 => (0_u64..4).prop_map(Operation::Leave),
+        2 => proptest::strategy::Just(Operation::Read),
     ];
-    vec((deed, 0_u64..20), 1..60)
+    vec((operation, 0_u64..20), 1..60)
 }
 
 /// The content of a view follows from its number, so that the same number means the same view.
@@ -36,8 +36,8 @@ fn view(node: u64, sequence: u64) -> NodeView {
 }
 
 /// Runs the suite against a board.
-pub(crate) fn board<S: Board>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
-    explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
+pub(crate) fn board<S: Board>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> TestResult {
+    explore(effort, &operations(), |operations| play(&make(), drive, operations))?;
     // In whatever order views arrive, the newest stays.
     let (store, now) = (make(), start());
     at_once(effort.threads, |thread| {
@@ -50,31 +50,31 @@ pub(crate) fn board<S: Board>(effort: Effort, drive: &impl Drive, make: impl Fn(
     same("the board", drive.drive(store.read(now)).unwrap(), Fleet::from([(NodeId(1), newest)]))
 }
 
-fn play(store: &impl Board, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+fn play(store: &impl Board, drive: &impl Drive, operations: Vec<(Operation, u64)>) -> Step {
     let mut now = start();
     let mut known: BTreeMap<u64, (u64, Timestamp)> = BTreeMap::new();
-    for (deed, passes) in deeds {
+    for (operation, passes) in operations {
         now = now + millis(passes);
-        known.retain(|_, (_, dies)| now.monotonic < *dies);
-        match deed {
-            Deed::Publish { node, sequence, lives } => {
+        known.retain(|_, (_, expires)| now.monotonic < *expires);
+        match operation {
+            Operation::Publish { node, sequence, ttl } => {
                 // The same number again is a duplicate of the same message, which has the same time.
                 if known.get(&node).is_some_and(|(there, _)| *there == sequence) {
                     continue;
                 }
-                let (told, lives) = (view(node, sequence), millis(lives));
+                let (published, ttl) = (view(node, sequence), millis(ttl));
                 for _ in 0..2 {
-                    drive.drive(store.publish(NodeId(node), &told, lives, now)).unwrap();
+                    drive.drive(store.publish(NodeId(node), &published, ttl, now)).unwrap();
                 }
                 if known.get(&node).is_none_or(|(there, _)| sequence > *there) {
-                    known.insert(node, (sequence, now.monotonic + lives));
+                    known.insert(node, (sequence, now.monotonic + ttl));
                 }
             }
-            Deed::Leave(node) => {
+            Operation::Leave(node) => {
                 drive.drive(store.leave(NodeId(node), now)).unwrap();
                 known.remove(&node);
             }
-            Deed::Read => {
+            Operation::Read => {
                 let expected: Fleet = known
                     .iter()
                     .map(|(node, (sequence, _))| (NodeId(*node), view(*node, *sequence)))

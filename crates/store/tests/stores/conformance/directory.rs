@@ -1,6 +1,6 @@
 //! The directory: a credential belongs to one caller, and the first revocation counts.
 
-use super::{Drive, Effort, Step, Verdict, at_once, explore, same, start};
+use super::{Drive, Effort, Step, TestResult, at_once, explore, same, start};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof};
@@ -11,7 +11,7 @@ use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Operation {
     Find(u8),
     Add(u8, CallerRecord),
     Revoke(u8, UtcTime),
@@ -37,37 +37,41 @@ fn tiers() -> impl Strategy<Value = Tier> {
     select(Tier::ALL.to_vec())
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let record = (any::<u64>(), ".{0,9}", tiers(), clamps(), moments(), option::of(moments())).prop_map(
-        |(caller, name, tier, clamp, created, revoked)| CallerRecord {
+        |(caller, name, tier, ceiling, created, revoked)| CallerRecord {
             caller,
             name: name.into(),
             tier,
-            clamp,
+            ceiling,
             created,
             revoked,
         },
     );
-    let deed = prop_oneof![
-        (0_u8..8).prop_map(Deed::Find),
-        (0_u8..8, record).prop_map(|(credential, record)| Deed::Add(credential, record)),
-        (0_u8..8, moments()).prop_map(|(credential, at)| Deed::Revoke(credential, at)),
+    let operation = prop_oneof![
+        (0_u8..8).prop_map(Operation::Find),
+        (0_u8..8, record).prop_map(|(credential, record)| Operation::Add(credential, record)),
+        (0_u8..8, moments()).prop_map(|(credential, at)| Operation::Revoke(credential, at)),
         (0_u8..8, tiers(), clamps())
-            .prop_map(|(credential, tier, clamp)| Deed::Entitle(credential, tier, clamp)),
-        (option::of(0_u8..9), 0_usize..9).prop_map(|(after, most)| Deed::List(after, most)),
+            .prop_map(|(credential, tier, ceiling)| Operation::Entitle(credential, tier, ceiling)),
+        (option::of(0_u8..9), 0_usize..9).prop_map(|(after, most)| Operation::List(after, most)),
     ];
-    vec(deed, 1..50)
+    vec(operation, 1..50)
 }
 
 /// Runs the suite against a directory.
-pub(crate) fn directory<S: Directory>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
-    explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
+pub(crate) fn directory<S: Directory>(
+    effort: Effort,
+    drive: &impl Drive,
+    make: impl Fn() -> S,
+) -> TestResult {
+    explore(effort, &operations(), |operations| play(&make(), drive, operations))?;
     let store = make();
     let record = |caller| CallerRecord {
         caller,
         name: "ann".into(),
         tier: Tier::Guest,
-        clamp: None,
+        ceiling: None,
         created: start().utc,
         revoked: None,
     };
@@ -83,35 +87,35 @@ pub(crate) fn directory<S: Directory>(effort: Effort, drive: &impl Drive, make: 
     Ok(())
 }
 
-fn play(store: &impl Directory, drive: &impl Drive, deeds: Vec<Deed>) -> Step {
+fn play(store: &impl Directory, drive: &impl Drive, operations: Vec<Operation>) -> Step {
     let mut known: BTreeMap<CredentialHash, CallerRecord> = BTreeMap::new();
-    for deed in deeds {
-        match deed {
-            Deed::Find(number) => {
+    for operation in operations {
+        match operation {
+            Operation::Find(number) => {
                 let seen = drive.drive(store.find(&credential(number))).unwrap();
                 prop_assert_eq!(seen.as_ref(), known.get(&credential(number)));
             }
-            Deed::Add(number, record) => {
+            Operation::Add(number, record) => {
                 let seen = drive.drive(store.add(&credential(number), &record)).unwrap();
                 let is_known = known.contains_key(&credential(number));
-                prop_assert_eq!(seen, if is_known { AddDecision::Known } else { AddDecision::Added });
+                prop_assert_eq!(seen, if is_known { AddDecision::AlreadyExists } else { AddDecision::Added });
                 known.entry(credential(number)).or_insert(record);
             }
-            Deed::Revoke(number, at) => {
+            Operation::Revoke(number, at) => {
                 let seen = drive.drive(store.revoke(&credential(number), at)).unwrap();
                 prop_assert_eq!(seen, known.contains_key(&credential(number)));
                 if let Some(record) = known.get_mut(&credential(number)) {
                     record.revoked.get_or_insert(at);
                 }
             }
-            Deed::Entitle(number, tier, clamp) => {
-                let seen = drive.drive(store.entitle(&credential(number), tier, clamp)).unwrap();
+            Operation::Entitle(number, tier, ceiling) => {
+                let seen = drive.drive(store.entitle(&credential(number), tier, ceiling)).unwrap();
                 prop_assert_eq!(seen, known.contains_key(&credential(number)));
                 if let Some(record) = known.get_mut(&credential(number)) {
-                    (record.tier, record.clamp) = (tier, clamp);
+                    (record.tier, record.ceiling) = (tier, ceiling);
                 }
             }
-            Deed::List(after, most) => {
+            Operation::List(after, most) => {
                 let after = after.map(credential);
                 let is_later =
                     |(hash, _): &(&CredentialHash, &CallerRecord)| after.is_none_or(|after| **hash > after);

@@ -1,16 +1,18 @@
 //! The ledger: leases within the caps, every call once, and totals that match the calls.
 
-use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use super::{Drive, Effort, Step, TestResult, at_once, explore, millis, same, start};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::sample::select;
 use seawall_core::budget::{
-    BudgetLimits, BudgetOptions, Lease, LeaseBook, LeaseDecision, LeaseId, LeaseReport,
+    BudgetLease, BudgetLimits, BudgetOptions, LeaseDecision, LeaseId, LeaseLedger, LeaseReport,
 };
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
-use seawall_store::{CallId, Certainty, DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals, UsageEvent};
+use seawall_store::{
+    CallId, Certainty, DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals, UsageEvent,
+};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -21,11 +23,11 @@ fn limits(day: u64) -> BudgetLimits {
 }
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Operation {
     Lease {
         lease: LeaseId,
         total: u64,
-        lasts: u64,
+        term: u64,
     },
     Report(Vec<(LeaseId, u64, u64)>),
     Expire,
@@ -52,22 +54,22 @@ fn leases() -> impl Strategy<Value = LeaseId> {
         .prop_map(|(day, tier, node, generation)| LeaseId { day: today() + day, tier, node, generation })
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
     let reports = vec((leases(), 0_u64..600, 0_u64..300), 0..3);
-    let deed = prop_oneof![
+    let operation = prop_oneof![
         4 => (leases(), 0_u64..700, 0_u64..3_000)
-            .prop_map(|(lease, total, lasts)| Deed::Lease { lease, total, lasts }),
-        2 => reports.prop_map(Deed::Report),
-        2 => proptest::strategy::Just(Deed::Expire),
-        1 => (leases(), 0_u64..600).prop_map(|(lease, spent)| Deed::Reconcile(lease, spent)),
-        1 => (1_u64..2_000).prop_map(Deed::SetLimits),
-        3 => vec((0_u32..25, 0_u64..2_000), 0..6).prop_map(Deed::Post),
-        1 => (0_u64..2).prop_map(Deed::Day),
-        1 => (0_u64..2, 0_u64..4).prop_map(|(day, caller)| Deed::Caller(day, caller)),
-        1 => (0_u64..2, 0_usize..6).prop_map(|(day, most)| Deed::TopSpenders(day, most)),
-        1 => (0_u64..3_000, 0_u64..3_000, 1_usize..5).prop_map(|(from, to, most)| Deed::Events { from, to, most }),
+            .prop_map(|(lease, total, term)| Operation::Lease { lease, total, term }),
+        2 => reports.prop_map(Operation::Report),
+        2 => proptest::strategy::Just(Operation::Expire),
+        1 => (leases(), 0_u64..600).prop_map(|(lease, spent)| Operation::Reconcile(lease, spent)),
+        1 => (1_u64..2_000).prop_map(Operation::SetLimits),
+        3 => vec((0_u32..25, 0_u64..2_000), 0..6).prop_map(Operation::Post),
+        1 => (0_u64..2).prop_map(Operation::Day),
+        1 => (0_u64..2, 0_u64..4).prop_map(|(day, caller)| Operation::Caller(day, caller)),
+        1 => (0_u64..2, 0_usize..6).prop_map(|(day, most)| Operation::TopSpenders(day, most)),
+        1 => (0_u64..3_000, 0_u64..3_000, 1_usize..5).prop_map(|(from, to, most)| Operation::Events { from, to, most }),
     ];
-    vec((deed, prop_oneof![3 => 0_u64..200, 1 => 0_u64..4_000]), 1..50)
+    vec((operation, prop_oneof![3 => 0_u64..200, 1 => 0_u64..4_000]), 1..50)
 }
 
 /// The content of a call follows from its number, but not the time at which it is posted.
@@ -97,27 +99,27 @@ pub(crate) fn ledger<S: Ledger>(
     effort: Effort,
     drive: &impl Drive,
     make: impl Fn(BudgetLimits) -> S,
-) -> Verdict {
-    explore(effort, &deeds(), |deeds| play(&make(limits(1_000)), drive, deeds))?;
+) -> TestResult {
+    explore(effort, &operations(), |operations| play(&make(limits(1_000)), drive, operations))?;
     lend_at_once(effort, drive, &make(limits(1_000)))?;
     post_at_once(effort, drive, &make(limits(1_000)))
 }
 
 /// Clears the expiry of a lease, which is measured on the store's own clock.
-fn without_clock(lease: Lease) -> Lease {
-    Lease { expires: Timestamp::ZERO, ..lease }
+fn without_clock(lease: BudgetLease) -> BudgetLease {
+    BudgetLease { expires: Timestamp::ZERO, ..lease }
 }
 
 fn decided(decision: LeaseDecision) -> LeaseDecision {
     match decision {
         LeaseDecision::Granted(lease) => LeaseDecision::Granted(without_clock(lease)),
-        LeaseDecision::Spent(lease) => LeaseDecision::Spent(without_clock(lease)),
-        LeaseDecision::Over(lease) => LeaseDecision::Over(without_clock(lease)),
+        LeaseDecision::Exhausted(lease) => LeaseDecision::Exhausted(without_clock(lease)),
+        LeaseDecision::Superseded(lease) => LeaseDecision::Superseded(without_clock(lease)),
     }
 }
 
-fn by_name(leases: Vec<Lease>) -> Vec<Lease> {
-    let mut leases: Vec<Lease> = leases.into_iter().map(without_clock).collect();
+fn by_name(leases: Vec<BudgetLease>) -> Vec<BudgetLease> {
+    let mut leases: Vec<BudgetLease> = leases.into_iter().map(without_clock).collect();
     leases.sort_by_key(|lease| lease.id);
     leases
 }
@@ -149,7 +151,7 @@ fn spenders(calls: &Calls, day: u64) -> Vec<(u64, Totals)> {
     all
 }
 
-fn day_totals(calls: &Calls, book: &LeaseBook, day: u64) -> DayTotals {
+fn day_totals(calls: &Calls, lease_ledger: &LeaseLedger, day: u64) -> DayTotals {
     let of_day = || calls.values().filter(move |event| event.day == day);
     let mut models: Vec<_> = of_day().map(|event| event.model.clone()).collect();
     models.sort();
@@ -158,25 +160,25 @@ fn day_totals(calls: &Calls, book: &LeaseBook, day: u64) -> DayTotals {
     DayTotals {
         tiers: Tier::ALL.map(|tier| sum(of_day().filter(|event| event.tier == tier))),
         models: models.into_iter().map(|model| (model.clone(), of_model(model))).collect(),
-        lent: Tier::ALL.map(|tier| book.tier(day, tier)),
+        leases: Tier::ALL.map(|tier| lease_ledger.tier(day, tier)),
         callers: spenders(calls, day).len() as u64,
     }
 }
 
-fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+fn play<S: Ledger>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u64)>) -> Step {
     let mut now = start();
-    let mut book = LeaseBook::new(limits(1_000));
+    let mut lease_ledger = LeaseLedger::new(limits(1_000));
     let mut calls = Calls::new();
-    for (turn, (deed, passes)) in deeds.into_iter().enumerate() {
+    for (turn, (operation, passes)) in operations.into_iter().enumerate() {
         now = now + millis(passes);
-        match deed {
-            Deed::Lease { lease, total, lasts } => {
-                let ask = LeaseAsk { lease, total: Money::from_nanos(total), lasts: millis(lasts) };
-                let expected = book.grant(lease, ask.total, ask.lasts, now.monotonic);
+        match operation {
+            Operation::Lease { lease, total, term } => {
+                let ask = LeaseRequest { lease, total: Money::from_nanos(total), term: millis(term) };
+                let expected = lease_ledger.grant(lease, ask.total, ask.term, now.monotonic);
                 let seen = drive.drive(store.lease(&ask, now)).unwrap();
                 prop_assert_eq!(decided(seen), decided(expected), "turn {}", turn);
             }
-            Deed::Report(reports) => {
+            Operation::Report(reports) => {
                 let report = |(lease, posted, returned): (LeaseId, u64, u64)| LeaseReport {
                     lease,
                     posted: Money::from_nanos(posted),
@@ -184,18 +186,18 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
                 };
                 let reports: Vec<_> = reports.into_iter().map(report).collect();
                 let expected: Vec<_> =
-                    reports.iter().map(|report| without_clock(book.report(report))).collect();
+                    reports.iter().map(|report| without_clock(lease_ledger.report(report))).collect();
                 let seen = drive.drive(store.report(&reports, now)).unwrap();
                 let seen: Vec<_> = seen.into_iter().map(without_clock).collect();
                 prop_assert_eq!(seen, expected, "turn {}", turn);
             }
-            Deed::Expire => {
-                let expected = by_name(book.expire(now.monotonic));
+            Operation::Expire => {
+                let expected = by_name(lease_ledger.expire(now.monotonic));
                 prop_assert_eq!(by_name(drive.drive(store.expire(now)).unwrap()), expected, "turn {}", turn);
             }
-            Deed::Reconcile(lease, spent) => {
+            Operation::Reconcile(lease, spent) => {
                 let spent = Money::from_nanos(spent);
-                let expected = book.reconcile(lease, spent);
+                let expected = lease_ledger.reconcile(lease, spent);
                 prop_assert_eq!(
                     drive.drive(store.reconcile(lease, spent, now)).unwrap(),
                     expected,
@@ -203,12 +205,12 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
                     turn
                 );
             }
-            Deed::SetLimits(day) => {
-                let expected = book.set_limits(limits(day), today());
+            Operation::SetLimits(day) => {
+                let expected = lease_ledger.set_limits(limits(day), today());
                 let seen = drive.drive(store.set_limits(limits(day), today())).unwrap();
                 prop_assert_eq!(seen, expected, "turn {}", turn);
             }
-            Deed::Post(numbers) => {
+            Operation::Post(numbers) => {
                 let events: Vec<_> =
                     numbers.into_iter().map(|(number, ago)| event(number, ago, now)).collect();
                 let before = calls.len();
@@ -217,19 +219,24 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
                 }
                 let new = calls.len() - before;
                 let seen = drive.drive(store.post(&events)).unwrap();
-                prop_assert_eq!(seen, Posted { new, known: events.len() - new }, "turn {}", turn);
+                prop_assert_eq!(
+                    seen,
+                    PostSummary { inserted: new, duplicates: events.len() - new },
+                    "turn {}",
+                    turn
+                );
             }
-            Deed::Day(day) => {
+            Operation::Day(day) => {
                 let day = today() + day;
                 let seen = drive.drive(store.day(day)).unwrap();
-                prop_assert_eq!(seen, day_totals(&calls, &book, day), "turn {}", turn);
+                prop_assert_eq!(seen, day_totals(&calls, &lease_ledger, day), "turn {}", turn);
             }
-            Deed::Caller(day, caller) => {
+            Operation::Caller(day, caller) => {
                 let day = today() + day;
                 let seen = drive.drive(store.caller(day, caller)).unwrap();
                 prop_assert_eq!(seen, of_caller(&calls, day, caller), "turn {}", turn);
             }
-            Deed::TopSpenders(day, most) => {
+            Operation::TopSpenders(day, most) => {
                 let day = today() + day;
                 let mut expected = spenders(&calls, day);
                 expected.truncate(most);
@@ -240,7 +247,7 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
                     turn
                 );
             }
-            Deed::Events { from, to, most } => {
+            Operation::Events { from, to, most } => {
                 let ago = |ago| UtcTime::from_nanos(now.utc.as_nanos() - ago * 1_000_000);
                 let time = ago(from.max(to))..ago(from.min(to));
                 let mut expected: Vec<_> =
@@ -265,37 +272,37 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
 }
 
 /// Nodes that each want as much as possible get together exactly what there is.
-fn lend_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
+fn lend_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> TestResult {
     let now = start();
     let granted = at_once(effort.threads, |node| {
         let mut granted = Money::ZERO;
         for round in 1..30 {
             let lease = LeaseId { day: today(), tier: Tier::Prime, node, generation: 0 };
-            let ask = LeaseAsk { lease, total: Money::from_nanos(round * 7), lasts: millis(1_000) };
+            let ask = LeaseRequest { lease, total: Money::from_nanos(round * 7), term: millis(1_000) };
             granted = drive.drive(store.lease(&ask, now)).unwrap().lease().granted;
         }
         granted
     });
     let granted: Money = granted.into_iter().sum();
-    same("what is lent of 500", granted, Money::from_nanos(500.min(effort.threads * 29 * 7)))?;
-    let lent = drive.drive(store.day(today())).unwrap().lent[0].lent;
-    same("what the books say is lent", lent, granted)
+    same("what is leased of 500", granted, Money::from_nanos(500.min(effort.threads * 29 * 7)))?;
+    let leases = drive.drive(store.day(today())).unwrap().leases[0].leased;
+    same("what the ledger reports as leased", leases, granted)
 }
 
 /// All threads post the same calls in different batches: each counts once.
-fn post_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
+fn post_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> TestResult {
     let (now, most) = (start(), 60_u32);
     let posted = at_once(effort.threads, |thread| {
         let batch = usize::try_from(thread).unwrap() + 1;
         let events: Vec<_> = (0..most).map(|number| event(number, 0, now)).collect();
-        let new = |events| drive.drive(store.post(events)).unwrap().new;
+        let new = |events| drive.drive(store.post(events)).unwrap().inserted;
         events.chunks(batch).map(new).sum::<usize>()
     });
     same("calls that were new to somebody", posted.into_iter().sum::<usize>(), most as usize)?;
     let calls: Calls = (0..most).map(|number| event(number, 0, now)).map(|event| (event.id, event)).collect();
-    let book = LeaseBook::new(limits(1_000));
+    let lease_ledger = LeaseLedger::new(limits(1_000));
     for day in [today(), today() + 1] {
-        same("the day", drive.drive(store.day(day)).unwrap(), day_totals(&calls, &book, day))?;
+        same("the day", drive.drive(store.day(day)).unwrap(), day_totals(&calls, &lease_ledger, day))?;
     }
     Ok(())
 }

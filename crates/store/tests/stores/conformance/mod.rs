@@ -14,8 +14,8 @@ mod claims;
 mod directory;
 mod drive;
 mod ledger;
-mod line;
 mod probes;
+mod queue;
 mod quotas;
 mod sessions;
 mod switches;
@@ -26,8 +26,8 @@ pub(crate) use claims::claims;
 pub(crate) use directory::directory;
 pub(crate) use drive::{Drive, Parked};
 pub(crate) use ledger::ledger;
-pub(crate) use line::line;
 pub(crate) use probes::probes;
+pub(crate) use queue::queue;
 pub(crate) use quotas::quotas;
 pub(crate) use sessions::sessions;
 pub(crate) use switches::switches;
@@ -39,7 +39,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 /// What is wrong with a store, if anything.
-pub(crate) type Verdict = Result<(), String>;
+pub(crate) type TestResult = Result<(), String>;
 
 /// The outcome of one sequence.
 pub(crate) type Step = Result<(), TestCaseError>;
@@ -69,7 +69,7 @@ fn millis(millis: u64) -> Duration {
 }
 
 /// Runs sequences until one fails, and shrinks that one.
-fn explore<S: Strategy>(effort: Effort, sequences: &S, play: impl Fn(S::Value) -> Step) -> Verdict
+fn explore<S: Strategy>(effort: Effort, sequences: &S, play: impl Fn(S::Value) -> Step) -> TestResult
 where
     S::Value: Debug,
 {
@@ -95,6 +95,6 @@ fn at_once<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
 
 /// Compares two values that have to be equal.
 #[expect(clippy::needless_pass_by_value, reason = "what is compared is mostly made where it is compared")]
-fn same<T: Debug + PartialEq>(what: &str, seen: T, expected: T) -> Verdict {
+fn same<T: Debug + PartialEq>(what: &str, seen: T, expected: T) -> TestResult {
     if seen == expected { Ok(()) } else { Err(format!("{what}: {seen:?} instead of {expected:?}")) }
 }

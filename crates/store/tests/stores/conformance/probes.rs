@@ -1,17 +1,17 @@
 //! Probes: never more than the stage has, and none of a stage that is over.
 
-use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, start};
+use super::{Drive, Effort, Step, TestResult, at_once, explore, millis, start};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
 use seawall_core::breaker::{NodeId, ProbeLease};
 use seawall_core::time::Timestamp;
-use seawall_store::{ProbeAsk, Probes};
+use seawall_store::{ProbeRequest, Probes};
 use std::collections::BTreeMap;
 
 const TARGETS: [&str; 2] = ["strong", "fast"];
 
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum Operation {
     Lease { target: usize, wants: ProbeLease, stage_size: u32, node: u64, lasts: u64 },
     GiveBack { target: usize, lease: ProbeLease, node: u64 },
 }
@@ -21,26 +21,26 @@ fn wants() -> impl Strategy<Value = ProbeLease> {
     (stage, 0_u32..8).prop_map(|((episode, stage), probes)| ProbeLease { episode, stage, probes })
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
-    let deed = prop_oneof![
+fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
+    let operation = prop_oneof![
         4 => (0_usize..2, wants(), 0_u32..11, 0_u64..4, 0_u64..40).prop_map(
-            |(target, wants, stage_size, node, lasts)| Deed::Lease { target, wants, stage_size, node, lasts }
+            |(target, wants, stage_size, node, lasts)| Operation::Lease { target, wants, stage_size, node, lasts }
         ),
         1 => (0_usize..2, wants(), 0_u64..4)
-            .prop_map(|(target, lease, node)| Deed::GiveBack { target, lease, node }),
+            .prop_map(|(target, lease, node)| Operation::GiveBack { target, lease, node }),
     ];
-    vec((deed, 0_u64..15), 1..60)
+    vec((operation, 0_u64..15), 1..60)
 }
 
 /// Runs the suite against a store of probe leases.
-pub(crate) fn probes<S: Probes>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
-    explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
+pub(crate) fn probes<S: Probes>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> TestResult {
+    explore(effort, &operations(), |operations| play(&make(), drive, operations))?;
     let (store, now) = (make(), start());
     for episode in 1..20 {
         let granted = at_once(effort.threads, |node| {
             let wants = ProbeLease { episode, stage: 1, probes: 2 };
             let (node, lasts) = (NodeId(node), millis(1_000));
-            let ask = ProbeAsk { target: "strong", wants, stage_size: 3, node, lasts };
+            let ask = ProbeRequest { target: "strong", wanted: wants, stage_size: 3, node, ttl: lasts };
             drive.drive(store.lease(&ask, now)).unwrap().probes
         });
         super::same("probes of a stage of three", granted.into_iter().sum::<u32>(), 3)?;
@@ -51,13 +51,13 @@ pub(crate) fn probes<S: Probes>(effort: Effort, drive: &impl Drive, make: impl F
 /// The latest episode and stage, and the lease of each node with its expiry.
 type Known = ((u64, usize), Vec<(u64, u32, Timestamp)>);
 
-fn play(store: &impl Probes, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+fn play(store: &impl Probes, drive: &impl Drive, operations: Vec<(Operation, u64)>) -> Step {
     let mut now = start();
     let mut known: BTreeMap<usize, Known> = BTreeMap::new();
-    for (deed, passes) in deeds {
+    for (operation, passes) in operations {
         now = now + millis(passes);
-        match deed {
-            Deed::Lease { target, wants, stage_size, node, lasts } => {
+        match operation {
+            Operation::Lease { target, wants, stage_size, node, lasts } => {
                 let asked = (wants.episode, wants.stage);
                 let (latest, shares) = known.entry(target).or_insert((asked, Vec::new()));
                 let expected = if asked < *latest {
@@ -73,11 +73,11 @@ fn play(store: &impl Probes, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Ste
                     probes
                 };
                 let (target, node, lasts) = (TARGETS[target], NodeId(node), millis(lasts));
-                let ask = ProbeAsk { target, wants, stage_size, node, lasts };
+                let ask = ProbeRequest { target, wanted: wants, stage_size, node, ttl: lasts };
                 let seen = drive.drive(store.lease(&ask, now)).unwrap();
                 prop_assert_eq!(seen, ProbeLease { probes: expected, ..wants });
             }
-            Deed::GiveBack { target, lease, node } => {
+            Operation::GiveBack { target, lease, node } => {
                 drive.drive(store.give_back(TARGETS[target], lease, NodeId(node), now)).unwrap();
                 if let Some((latest, shares)) = known.get_mut(&target)
                     && *latest == (lease.episode, lease.stage)

@@ -1,6 +1,6 @@
 //! Idempotency keys, limits and money: all or nothing, and in this order.
 
-use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use super::{Drive, Effort, Step, TestResult, at_once, explore, millis, same, start};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
@@ -8,11 +8,11 @@ use proptest::sample::select;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    CalendarPeriod, Cost, GroupId, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Reservation, Scope,
-    Unit,
+    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation,
+    QuotaScope, QuotaUnit, RateLimiter,
 };
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk, Quotas, Spent};
+use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, Quotas, Settlement};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ fn groups() -> Vec<QuotaGroup> {
 fn groups_with(minute: u32) -> Vec<QuotaGroup> {
     let second = Duration::from_secs(1);
     let caller = vec![
-        Quota::sliding("minute", Unit::Request, minute, second * 60, 2).unwrap(),
-        Quota::rate("smooth", Unit::Token, 10, second, 30).unwrap(),
-        Quota::calendar("day", Unit::Request, 40, CalendarPeriod::Day).unwrap(),
+        Quota::sliding("minute", QuotaUnit::Request, minute, second * 60, 2).unwrap(),
+        Quota::rate("smooth", QuotaUnit::Token, 10, second, 30).unwrap(),
+        Quota::calendar("day", QuotaUnit::Request, 40, CalendarPeriod::Day).unwrap(),
     ];
     let everybody = vec![
-        Quota::sliding("tokens", Unit::Token, 200, second * 600, 0).unwrap(),
-        Quota::calendar("month", Unit::Token, 2_000, CalendarPeriod::Month).unwrap(),
+        Quota::sliding("tokens", QuotaUnit::Token, 200, second * 600, 0).unwrap(),
+        Quota::calendar("month", QuotaUnit::Token, 2_000, CalendarPeriod::Month).unwrap(),
     ];
     vec![QuotaGroup::new("caller", caller).unwrap(), QuotaGroup::new("everybody", everybody).unwrap()]
 }
@@ -39,19 +39,19 @@ fn groups_with(minute: u32) -> Vec<QuotaGroup> {
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     caller: u64,
-    cost: Cost,
-    /// The worst-case cost, and the cap.
+    cost: QuotaCost,
+    /// The maximum cost, and the cap.
     money: Option<(u64, u64)>,
     /// Key, fingerprint, expiry of the claim and how long it is kept.
     claim: Option<(usize, u64, u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum Operation {
     Reserve(Wish),
     Settle {
         which: usize,
-        spent: Spent,
+        spent: Settlement,
     },
     Refund(usize),
     Forget(usize),
@@ -64,7 +64,7 @@ const NAMES: [&str; 3] = ["a", "b", ""];
 
 fn wishes() -> impl Strategy<Value = Wish> {
     let cost = (0_u32..4, prop_oneof![4 => 0_u32..12, 1 => 0_u32..40])
-        .prop_map(|(requests, tokens)| Cost { requests, tokens });
+        .prop_map(|(requests, tokens)| QuotaCost { requests, tokens });
     let claim = (0..NAMES.len(), 0_u64..2, select(vec![0, 1, 50, 5_000]), select(vec![0, 1, 50, 5_000]));
     let money = (0_u64..60, select(vec![0, 40, 100]));
     (0_u64..3, cost, option::of(money), option::of(claim)).prop_map(|(caller, cost, money, claim)| Wish {
@@ -75,18 +75,22 @@ fn wishes() -> impl Strategy<Value = Wish> {
     })
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
     let spent =
         (0_u32..4, 0_u32..20, 0_u64..90, proptest::bool::ANY).prop_map(|(requests, tokens, money, done)| {
-            Spent { cost: Cost { requests, tokens }, money: Money::from_nanos(money), done }
+            Settlement {
+                cost: QuotaCost { requests, tokens },
+                money: Money::from_nanos(money),
+                answered: done,
+            }
         });
-    let deed = prop_oneof![
-        6 => wishes().prop_map(Deed::Reserve),
-        2 => (0_usize..8, spent).prop_map(|(which, spent)| Deed::Settle { which, spent }),
-        1 => (0_usize..8).prop_map(Deed::Refund),
-        1 => (0_usize..8).prop_map(Deed::Forget),
-        1 => (0_u64..3).prop_map(Deed::View),
-        1 => (1_u32..12).prop_map(Deed::Change),
+    let operation = prop_oneof![
+        6 => wishes().prop_map(Operation::Reserve),
+        2 => (0_usize..8, spent).prop_map(|(which, spent)| Operation::Settle { which, spent }),
+        1 => (0_usize..8).prop_map(Operation::Refund),
+        1 => (0_usize..8).prop_map(Operation::Forget),
+        1 => (0_u64..3).prop_map(Operation::View),
+        1 => (1_u32..12).prop_map(Operation::Change),
     ];
     let passes = prop_oneof![
         8 => 0_u64..3,
@@ -94,15 +98,15 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
         2 => 0_u64..61_000,
         1 => 0_u64..13 * 3_600_000,
     ];
-    vec((deed, passes), 1..80)
+    vec((operation, passes), 1..80)
 }
 
-fn scopes(caller: u64, [own, everybody]: [GroupId; 2]) -> [Scope; 2] {
-    [Scope { group: everybody, key: QuotaKey(0) }, Scope { group: own, key: QuotaKey(caller) }]
+fn scopes(caller: u64, [own, everybody]: [GroupId; 2]) -> [QuotaScope; 2] {
+    [QuotaScope { group: everybody, key: QuotaKey(0) }, QuotaScope { group: own, key: QuotaKey(caller) }]
 }
 
-fn ids(book: &QuotaBook) -> [GroupId; 2] {
-    ["caller", "everybody"].map(|name| book.group(name).unwrap())
+fn ids(limiter: &RateLimiter) -> [GroupId; 2] {
+    ["caller", "everybody"].map(|name| limiter.group(name).unwrap())
 }
 
 /// Runs the suite against a store of quotas.
@@ -110,24 +114,24 @@ pub(crate) fn quotas<S: Quotas>(
     effort: Effort,
     drive: &impl Drive,
     make: impl Fn(Vec<QuotaGroup>) -> S,
-) -> Verdict {
-    explore(effort, &deeds(), |deeds| play(&make(groups()), drive, deeds))?;
+) -> TestResult {
+    explore(effort, &operations(), |operations| play(&make(groups()), drive, operations))?;
     for_threads(effort, drive, &make(groups()))
 }
 
-/// The expected state of a key: its fingerprint, the receipt that holds it (none when done), and its expiry.
+/// The expected state of a key: its fingerprint, the reservation that holds it (none when done), and its expiry.
 type KnownName = (u64, Option<usize>, Timestamp);
 
 struct Judge {
-    book: QuotaBook,
+    limiter: RateLimiter,
     names: BTreeMap<(u64, usize), KnownName>,
     /// Day and caller, and the expected total.
     money: Vec<(u64, u64, u64)>,
 }
 
-/// What the reference remembers of a receipt.
+/// What the reference remembers of a reservation.
 struct Taken {
-    limits: Reservation,
+    limits: QuotaReservation,
     money: Option<usize>,
     claim: Option<((u64, usize), u64)>,
     number: usize,
@@ -138,14 +142,14 @@ impl Judge {
         self.names.retain(|_, (_, _, until)| now.monotonic < *until);
         if let Some((name, fingerprint, ..)) = wish.claim {
             match self.names.get(&(wish.caller, name)) {
-                Some((known, ..)) if *known != fingerprint => return AdmitDecision::OtherRequest,
+                Some((known, ..)) if *known != fingerprint => return AdmitDecision::KeyReused,
                 Some((_, Some(_), _)) => return AdmitDecision::InProgress,
                 Some((_, None, _)) => return AdmitDecision::Done,
                 None => {}
             }
         }
-        let scopes = scopes(wish.caller, ids(&self.book));
-        let (limits, tightest) = match self.book.reserve(&scopes, wish.cost, now).unwrap() {
+        let scopes = scopes(wish.caller, ids(&self.limiter));
+        let (limits, tightest) = match self.limiter.reserve(&scopes, wish.cost, now).unwrap() {
             QuotaDecision::Granted { reservation, tightest } => (reservation, tightest),
             QuotaDecision::RetryAfter(refusal) => return AdmitDecision::RetryAfter(refusal),
             QuotaDecision::TooLarge { limit, capacity } => {
@@ -156,12 +160,16 @@ impl Judge {
         if let Some((worst, cap)) = wish.money {
             let is_own = |(day, caller, _): &&(u64, u64, u64)| (*day, *caller) == (today, wish.caller);
             let committed: u64 = self.money.iter().filter(is_own).map(|(.., amount)| amount).sum();
-            let free = cap.saturating_sub(committed);
-            if worst > free {
-                self.book.refund(limits, now);
+            let available = cap.saturating_sub(committed);
+            if worst > available {
+                self.limiter.refund(limits, now);
                 let resets = UtcTime::start_of_day(today + 1);
-                let free = Money::from_nanos(free);
-                return AdmitDecision::DayShort(DayShortage { free, unspent: free, resets });
+                let available = Money::from_nanos(available);
+                return AdmitDecision::DailyBudgetExceeded(DayShortage {
+                    available,
+                    unspent: available,
+                    resets,
+                });
             }
         }
         let money = wish.money.map(|(worst, _)| {
@@ -173,12 +181,12 @@ impl Judge {
             self.names.insert(key, (fingerprint, Some(number), now.monotonic + millis(lasts)));
             (key, keep)
         });
-        AdmitDecision::Granted { receipt: Taken { limits, money, claim, number }, tightest }
+        AdmitDecision::Granted { reservation: Taken { limits, money, claim, number }, tightest }
     }
 
-    fn settle(&mut self, taken: Taken, spent: Spent, now: Now) {
+    fn settle(&mut self, taken: Taken, spent: Settlement, now: Now) {
         self.names.retain(|_, (_, _, until)| now.monotonic < *until);
-        self.book.settle(taken.limits, spent.cost, now);
+        self.limiter.settle(taken.limits, spent.cost, now);
         if let Some(place) = taken.money {
             self.money[place].2 = spent.money.as_nanos();
         }
@@ -187,7 +195,7 @@ impl Judge {
         if *by != Some(taken.number) {
             return;
         }
-        if spent.done {
+        if spent.answered {
             (*by, *until) = (None, now.monotonic + millis(keep));
         } else {
             self.names.remove(&key);
@@ -195,96 +203,98 @@ impl Judge {
     }
 }
 
-/// Splits a decision from its receipt, so that it can be compared.
+/// Splits a decision from its reservation, so that it can be compared.
 fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
     let decision = match decision {
-        AdmitDecision::Granted { receipt, tightest } => {
-            return (AdmitDecision::Granted { receipt: (), tightest }, Some(receipt));
+        AdmitDecision::Granted { reservation, tightest } => {
+            return (AdmitDecision::Granted { reservation: (), tightest }, Some(reservation));
         }
         AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
         // How much of it is only held is not compared, because not every store notices that a hold has expired.
-        AdmitDecision::DayShort(day) => {
-            assert!(day.unspent >= day.free);
-            AdmitDecision::DayShort(DayShortage { unspent: day.free, ..day })
+        AdmitDecision::DailyBudgetExceeded(day) => {
+            assert!(day.unspent >= day.available);
+            AdmitDecision::DailyBudgetExceeded(DayShortage { unspent: day.available, ..day })
         }
         AdmitDecision::InProgress => AdmitDecision::InProgress,
         AdmitDecision::Done => AdmitDecision::Done,
         AdmitDecision::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
-        AdmitDecision::OtherRequest => AdmitDecision::OtherRequest,
+        AdmitDecision::KeyReused => AdmitDecision::KeyReused,
     };
     (decision, None)
 }
 
-fn play<S: Quotas>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+fn play<S: Quotas>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u64)>) -> Step {
     let mut now = start();
-    let book = QuotaBook::new(groups(), 1).unwrap();
-    let ids = ids(&book);
-    let mut judge = Judge { book, names: BTreeMap::new(), money: Vec::new() };
-    let mut open: Vec<(Taken, S::Receipt)> = Vec::new();
-    for (turn, (deed, passes)) in deeds.into_iter().enumerate() {
+    let limiter = RateLimiter::new(groups(), 1).unwrap();
+    let ids = ids(&limiter);
+    let mut judge = Judge { limiter, names: BTreeMap::new(), money: Vec::new() };
+    let mut open: Vec<(Taken, S::Reservation)> = Vec::new();
+    for (turn, (operation, passes)) in operations.into_iter().enumerate() {
         now = now + millis(passes);
-        match deed {
-            Deed::Reserve(wish) => {
+        match operation {
+            Operation::Reserve(wish) => {
                 let scopes = scopes(wish.caller, ids);
                 let ask = ask(&wish, &scopes);
                 let (expected, taken) = part(judge.reserve(&wish, turn, now));
-                let (seen, receipt) = part(drive.drive(store.reserve(&ask, now)).unwrap());
+                let (seen, reservation) = part(drive.drive(store.reserve(&ask, now)).unwrap());
                 prop_assert_eq!(seen, expected, "turn {}", turn);
-                open.extend(taken.zip(receipt));
+                open.extend(taken.zip(reservation));
             }
-            Deed::Settle { which, .. } | Deed::Refund(which) | Deed::Forget(which) if !open.is_empty() => {
-                let (taken, receipt) = open.swap_remove(which % open.len());
-                match deed {
-                    Deed::Settle { spent, .. } => {
+            Operation::Settle { which, .. } | Operation::Refund(which) | Operation::Forget(which)
+                if !open.is_empty() =>
+            {
+                let (taken, reservation) = open.swap_remove(which % open.len());
+                match operation {
+                    Operation::Settle { spent, .. } => {
                         judge.settle(taken, spent, now);
-                        drive.drive(store.settle(receipt, spent, now)).unwrap();
+                        drive.drive(store.settle(reservation, spent, now)).unwrap();
                     }
-                    Deed::Refund(_) => {
-                        judge.settle(taken, Spent::default(), now);
-                        drive.drive(store.refund(receipt, now)).unwrap();
+                    Operation::Refund(_) => {
+                        judge.settle(taken, Settlement::default(), now);
+                        drive.drive(store.refund(reservation, now)).unwrap();
                     }
                     // The worker has crashed: everything stays charged.
-                    _ => drop((taken, receipt)),
+                    _ => drop((taken, reservation)),
                 }
             }
-            Deed::View(caller) => {
+            Operation::View(caller) => {
                 let scopes = scopes(caller, ids);
-                let expected = judge.book.view(&scopes, now).unwrap();
+                let expected = judge.limiter.view(&scopes, now).unwrap();
                 let seen = drive.drive(store.view(caller, &scopes, now)).unwrap();
                 prop_assert_eq!(seen, expected, "turn {}", turn);
             }
-            Deed::Change(minute) => {
-                let _ = judge.book.change(groups_with(minute), now).unwrap();
-                store.change(groups_with(minute), now).unwrap();
+            Operation::Change(minute) => {
+                let _ = judge.limiter.change_limits(groups_with(minute), now).unwrap();
+                store.change_limits(groups_with(minute), now).unwrap();
             }
-            Deed::Settle { .. } | Deed::Refund(_) | Deed::Forget(_) => {}
+            Operation::Settle { .. } | Operation::Refund(_) | Operation::Forget(_) => {}
         }
     }
     Ok(())
 }
 
-fn ask<'a>(wish: &Wish, scopes: &'a [Scope]) -> QuotaAsk<'a> {
+fn ask<'a>(wish: &Wish, scopes: &'a [QuotaScope]) -> AdmissionRequest<'a> {
     let caller = wish.caller;
-    let money = wish.money.map(|(worst, cap)| MoneyAsk {
+    let money = wish.money.map(|(worst, cap)| CallerBudgetRequest {
         caller,
-        worst: Money::from_nanos(worst),
+        max_cost: Money::from_nanos(worst),
         cap: Money::from_nanos(cap),
-        lasts: millis(1_000),
+        timeout: millis(1_000),
     });
-    let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| ClaimAsk {
+    let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| ClaimRequest {
         caller,
-        name: NAMES[name],
+        key: NAMES[name],
         fingerprint,
-        lasts: millis(lasts),
-        keep: millis(keep),
+        timeout: millis(lasts),
+        retention: millis(keep),
     });
-    QuotaAsk { home: caller, scopes, cost: wish.cost, money, claim }
+    AdmissionRequest { partition: caller, scopes, cost: wish.cost, money, claim }
 }
 
 /// Concurrent requests: exactly what the limits allow is granted.
-fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
-    let ids = ids(&QuotaBook::new(groups(), 1).unwrap());
+fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> TestResult {
+    let ids = ids(&RateLimiter::new(groups(), 1).unwrap());
     let now = start();
     let try_often = |wish: Wish| {
         let scopes = scopes(wish.caller, ids);
@@ -292,10 +302,10 @@ fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verd
             let mut kept = 0_u64;
             for round in 0..12 {
                 let decision = drive.drive(store.reserve(&ask(&wish, &scopes), now)).unwrap();
-                if let AdmitDecision::Granted { receipt, .. } = decision {
+                if let AdmitDecision::Granted { reservation, .. } = decision {
                     // Some are refunded, and their room is taken by other threads.
                     if (round + thread) % 3 == 0 {
-                        drive.drive(store.refund(receipt, now)).unwrap();
+                        drive.drive(store.refund(reservation, now)).unwrap();
                     } else {
                         kept += 1;
                     }
@@ -306,7 +316,7 @@ fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verd
         let scopes_left = drive.drive(store.view(wish.caller, &scopes, now)).unwrap();
         (grants.into_iter().sum::<u64>(), scopes_left[0].remaining)
     };
-    let request = Wish { caller: 5, cost: Cost::REQUEST, money: None, claim: None };
+    let request = Wish { caller: 5, cost: QuotaCost::REQUEST, money: None, claim: None };
     let (kept, left) = try_often(request);
     same("requests kept and left of ten", kept + u64::from(left), 10)?;
     // Seven each of forty: five fit, and not six.

@@ -1,6 +1,6 @@
 //! Switches: an order applies to the version that its operator has seen, and every order is in the audit trail.
 
-use super::{Drive, Effort, Step, Verdict, at_once, explore, same, start};
+use super::{Drive, Effort, Step, TestResult, at_once, explore, same, start};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::sample::select;
@@ -10,7 +10,7 @@ use seawall_core::vocabulary::{Ceiling, Mode};
 use seawall_store::{ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches, verify_trail};
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Operation {
     /// The order, and how many versions ago its operator read the state.
     Order(ChangeOrder, u64),
     Trail(u64, usize),
@@ -26,27 +26,27 @@ fn changes() -> impl Strategy<Value = SwitchChange> {
     ]
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let order = (changes(), [".{0,9}", ".{0,9}", ".{0,9}"], any::<u64>(), proptest::bool::weighted(0.2));
     let order = order.prop_map(|(change, [who, role, why], at, refused)| ChangeOrder {
         change,
-        who: who.into(),
+        operator: who.into(),
         role: role.into(),
-        why: why.into(),
+        reason: why.into(),
         at: UtcTime::from_nanos(at),
         refused,
     });
     let late = prop_oneof![4 => 0_u64..1, 1 => 0_u64..3];
-    let deed = prop_oneof![
-        3 => (order, late).prop_map(|(order, late)| Deed::Order(order, late)),
-        1 => (0_u64..40, 0_usize..50).prop_map(|(from, most)| Deed::Trail(from, most)),
+    let operation = prop_oneof![
+        3 => (order, late).prop_map(|(order, late)| Operation::Order(order, late)),
+        1 => (0_u64..40, 0_usize..50).prop_map(|(from, most)| Operation::Trail(from, most)),
     ];
-    vec(deed, 1..40)
+    vec(operation, 1..40)
 }
 
 /// Runs the suite against a store of switches.
-pub(crate) fn switches<S: Switches>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
-    explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
+pub(crate) fn switches<S: Switches>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> TestResult {
+    explore(effort, &operations(), |operations| play(&make(), drive, operations))?;
     let store = make();
     let carried_out = at_once(effort.threads, |thread| {
         let mut carried_out = 0_u64;
@@ -54,14 +54,14 @@ pub(crate) fn switches<S: Switches>(effort: Effort, drive: &impl Drive, make: im
             let refused = (round + thread) % 5 == 0;
             let order = ChangeOrder {
                 change: SwitchChange::Throw(Switch::OffPeak, thread % 2 == 0),
-                who: format!("{thread}").into(),
+                operator: format!("{thread}").into(),
                 role: "ops".into(),
-                why: "to try".into(),
+                reason: "to try".into(),
                 at: start().utc,
                 refused,
             };
             let seen = drive.drive(store.read()).unwrap().version;
-            let decision = drive.drive(store.order(&order, seen)).unwrap();
+            let decision = drive.drive(store.apply(&order, seen)).unwrap();
             carried_out += u64::from(matches!(decision, ChangeDecision::Recorded(_)) && !refused);
         }
         carried_out
@@ -82,22 +82,22 @@ pub(crate) fn switches<S: Switches>(effort: Effort, drive: &impl Drive, make: im
     verify_trail(&trail).map_err(|broken| broken.to_string())
 }
 
-fn play(store: &impl Switches, drive: &impl Drive, deeds: Vec<Deed>) -> Step {
+fn play(store: &impl Switches, drive: &impl Drive, operations: Vec<Operation>) -> Step {
     let mut state = SwitchState::default();
     let mut orders: Vec<ChangeOrder> = Vec::new();
     prop_assert_eq!(drive.drive(store.read()).unwrap(), state);
-    for deed in deeds {
-        match deed {
-            Deed::Order(order, late) => {
+    for operation in operations {
+        match operation {
+            Operation::Order(order, late) => {
                 let seen = state.version.wrapping_sub(late);
-                let decision = drive.drive(store.order(&order, seen)).unwrap();
+                let decision = drive.drive(store.apply(&order, seen)).unwrap();
                 if late > 0 && !order.refused {
                     prop_assert_eq!(decision, ChangeDecision::Outdated(state));
                 } else {
                     if !order.refused {
                         state.version += 1;
                         match order.change {
-                            SwitchChange::Throw(switch, on) => state.protections.throw(switch, on),
+                            SwitchChange::Throw(switch, on) => state.protections.set_switch(switch, on),
                             SwitchChange::SetMode(protection, mode) => {
                                 state.protections.set_mode(protection, mode);
                             }
@@ -110,7 +110,7 @@ fn play(store: &impl Switches, drive: &impl Drive, deeds: Vec<Deed>) -> Step {
                 }
                 prop_assert_eq!(drive.drive(store.read()).unwrap(), state);
             }
-            Deed::Trail(from, most) => {
+            Operation::Trail(from, most) => {
                 let records = drive.drive(store.trail(from, most)).unwrap();
                 let from = usize::try_from(from).unwrap().min(orders.len());
                 let expected = &orders[from..orders.len().min(from + most)];

@@ -1,54 +1,55 @@
-//! The scripts take the same decisions as the quota book in memory, step by step.
+//! The scripts take the same decisions as the rate limiter in memory, step by step.
 
 use super::server::Server;
 use super::world::World;
-use seawall_core::chance::SeededChance;
 use seawall_core::quota::{
-    CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Reservation, Scope, Unit,
+    CalendarPeriod, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation, QuotaScope,
+    QuotaUnit, RateLimiter,
 };
+use seawall_core::random::SeededRandom;
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_store::redis::{Placement, RedisQuotas, RedisReceipt};
-use seawall_store::{AdmitDecision, QuotaAsk, Quotas, Spent};
+use seawall_store::redis::{Placement, RedisQuotaReservation, RedisQuotas};
+use seawall_store::{AdmissionRequest, AdmitDecision, Quotas, Settlement};
 use std::time::Duration;
 
 /// Periods of whole microseconds, so that both compute with the same numbers.
 fn groups() -> Vec<QuotaGroup> {
     let second = Duration::from_secs(1);
     let tier = vec![
-        Quota::sliding("minute", Unit::Request, 10, second * 60, 2).unwrap(),
-        Quota::sliding("hour", Unit::Request, 40, second * 3_600, 0).unwrap(),
-        Quota::rate("smooth", Unit::Request, 2, second, 4).unwrap(),
-        Quota::sliding("tokens", Unit::Token, 900, second * 60, 0).unwrap(),
-        Quota::calendar("day", Unit::Request, 60, CalendarPeriod::Day).unwrap(),
+        Quota::sliding("minute", QuotaUnit::Request, 10, second * 60, 2).unwrap(),
+        Quota::sliding("hour", QuotaUnit::Request, 40, second * 3_600, 0).unwrap(),
+        Quota::rate("smooth", QuotaUnit::Request, 2, second, 4).unwrap(),
+        Quota::sliding("tokens", QuotaUnit::Token, 900, second * 60, 0).unwrap(),
+        Quota::calendar("day", QuotaUnit::Request, 60, CalendarPeriod::Day).unwrap(),
     ];
     let route = vec![
-        Quota::rate("tokens", Unit::Token, 30, second * 3, 400).unwrap(),
-        Quota::calendar("month", Unit::Token, 20_000, CalendarPeriod::Month).unwrap(),
+        Quota::rate("tokens", QuotaUnit::Token, 30, second * 3, 400).unwrap(),
+        Quota::calendar("month", QuotaUnit::Token, 20_000, CalendarPeriod::Month).unwrap(),
     ];
     vec![QuotaGroup::new("tier", tier).unwrap(), QuotaGroup::new("route", route).unwrap()]
 }
 
 struct Both {
-    book: QuotaBook,
+    limiter: RateLimiter,
     redis: RedisQuotas<World>,
-    held: Vec<(Reservation, RedisReceipt)>,
+    held: Vec<(QuotaReservation, RedisQuotaReservation)>,
     granted: u32,
     refused: u32,
     too_large: u32,
 }
 
 impl Both {
-    async fn reserve(&mut self, home: u64, scopes: &[Scope], cost: Cost, now: Now) {
-        let ask = QuotaAsk { home, scopes, cost, money: None, claim: None };
-        let expected = self.book.reserve(scopes, cost, now).unwrap();
+    async fn reserve(&mut self, partition: u64, scopes: &[QuotaScope], cost: QuotaCost, now: Now) {
+        let ask = AdmissionRequest { partition, scopes, cost, money: None, claim: None };
+        let expected = self.limiter.reserve(scopes, cost, now).unwrap();
         let got = self.redis.reserve(&ask, now).await.unwrap();
         match (expected, got) {
             (
                 QuotaDecision::Granted { reservation, tightest },
-                AdmitDecision::Granted { receipt, tightest: got },
+                AdmitDecision::Granted { reservation: redis_reservation, tightest: got },
             ) => {
                 assert_eq!(tightest, got);
-                self.held.push((reservation, receipt));
+                self.held.push((reservation, redis_reservation));
                 self.granted += 1;
             }
             (QuotaDecision::RetryAfter(expected), AdmitDecision::RetryAfter(got)) => {
@@ -73,13 +74,13 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
     let world = World::new();
     for seed in 0..6 {
         server.command("FLUSHALL");
-        let placed = groups().into_iter().map(|group| (group, Placement::Home)).collect();
-        let redis = RedisQuotas::new(server.link(&world), placed).unwrap().stepped();
-        let book = QuotaBook::new(groups(), 1).unwrap();
+        let placed = groups().into_iter().map(|group| (group, Placement::Partition)).collect();
+        let redis = RedisQuotas::new(server.link(&world), placed).unwrap().with_manual_clock();
+        let limiter = RateLimiter::new(groups(), 1).unwrap();
         let (tier, route) = (redis.group("tier").unwrap(), redis.group("route").unwrap());
-        assert_eq!((Some(tier), Some(route)), (book.group("tier"), book.group("route")));
-        let mut both = Both { book, redis, held: Vec::new(), granted: 0, refused: 0, too_large: 0 };
-        let mut chance = SeededChance::new(seed);
+        assert_eq!((Some(tier), Some(route)), (limiter.group("tier"), limiter.group("route")));
+        let mut both = Both { limiter, redis, held: Vec::new(), granted: 0, refused: 0, too_large: 0 };
+        let mut chance = SeededRandom::new(seed);
         let mut now = Now::new(Timestamp::ZERO, UtcTime::from_civil(2027, 2, 28));
         for _ in 0..500 {
             let mut pick = |below: u64| chance.draw().below(below);
@@ -96,25 +97,26 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
                 now.utc.as_nanos().saturating_sub(u64::try_from(back.as_nanos()).unwrap()),
             );
             let seen = Now::new(now.monotonic - back, utc);
-            let home = 1 + pick(2);
-            let own = Scope { group: tier, key: QuotaKey(home) };
-            let other = Scope { group: route, key: QuotaKey(home + pick(2) * 16) };
+            let partition = 1 + pick(2);
+            let own = QuotaScope { group: tier, key: QuotaKey(partition) };
+            let other = QuotaScope { group: route, key: QuotaKey(partition + pick(2) * 16) };
             let scopes = if pick(3) == 0 { vec![own] } else { vec![other, own] };
             let tokens = u32::try_from(if pick(20) == 0 { pick(1_000) } else { pick(60) }).unwrap();
-            let cost = Cost { requests: u32::try_from(pick(6) / 3 + pick(40) / 39 * 7).unwrap(), tokens };
+            let cost =
+                QuotaCost { requests: u32::try_from(pick(6) / 3 + pick(40) / 39 * 7).unwrap(), tokens };
             match pick(10) {
-                0..7 => both.reserve(home, &scopes, cost, seen).await,
+                0..7 => both.reserve(partition, &scopes, cost, seen).await,
                 7..9 if !both.held.is_empty() => {
                     let place = usize::try_from(pick(both.held.len() as u64)).unwrap();
-                    let (reservation, receipt) = both.held.swap_remove(place);
-                    let actual = Cost { requests: cost.requests % 3, tokens };
-                    both.book.settle(reservation, actual, seen);
-                    let spent = Spent { cost: actual, ..Spent::default() };
-                    both.redis.settle(receipt, spent, seen).await.unwrap();
+                    let (reservation, redis_reservation) = both.held.swap_remove(place);
+                    let actual = QuotaCost { requests: cost.requests % 3, tokens };
+                    both.limiter.settle(reservation, actual, seen);
+                    let spent = Settlement { cost: actual, ..Settlement::default() };
+                    both.redis.settle(redis_reservation, spent, seen).await.unwrap();
                 }
                 _ => {
-                    let expected = both.book.view(&scopes, seen).unwrap();
-                    assert_eq!(both.redis.view(home, &scopes, seen).await.unwrap(), expected);
+                    let expected = both.limiter.view(&scopes, seen).unwrap();
+                    assert_eq!(both.redis.view(partition, &scopes, seen).await.unwrap(), expected);
                 }
             }
         }

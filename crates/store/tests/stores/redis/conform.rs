@@ -4,13 +4,14 @@ use super::server::Server;
 use super::world::World;
 use crate::conformance::{self, Drive, Effort};
 use arrayvec::ArrayVec;
-use seawall_core::quota::{LimitView, QuotaGroup, Scope};
+use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use seawall_store::redis::{
-    Placement, RedisAnswers, RedisBoard, RedisClaims, RedisProbes, RedisQuotas, RedisReceipt, RedisSessions,
+    Placement, RedisAnswers, RedisBoard, RedisClaims, RedisProbes, RedisQuotaReservation, RedisQuotas,
+    RedisSessions,
 };
-use seawall_store::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent, StoreError};
+use seawall_store::{AdmissionRequest, AdmitDecision, MAX_LIMITS, Quotas, Settlement, StoreError};
 use tokio::runtime::Runtime;
 
 /// Each case starts with a flushed server and uses the network: at most a quarter of the cases of the memory stores.
@@ -34,7 +35,7 @@ impl OnServer {
         Self { server, runtime, world }
     }
 
-    fn link(&self) -> seawall_store::redis::RedisLink<World> {
+    fn link(&self) -> seawall_store::redis::RedisConnection<World> {
         self.server.command("FLUSHALL");
         let _inside = self.runtime.enter();
         self.server.link(&self.world)
@@ -47,31 +48,40 @@ impl Drive for OnServer {
     }
 }
 
-/// The suite's callers share a group that is decided together with their own, so all of them get the same home.
+/// The suite's callers share a group that is decided together with their own, so all of them get the same partition.
 struct OneHome(RedisQuotas<World>);
 
 impl Quotas for OneHome {
-    type Receipt = RedisReceipt;
+    type Reservation = RedisQuotaReservation;
 
-    async fn reserve(&self, ask: &QuotaAsk<'_>, now: Now) -> Result<AdmitDecision<RedisReceipt>, StoreError> {
-        self.0.reserve(&QuotaAsk { home: 1, ..ask.clone() }, now).await
+    async fn reserve(
+        &self,
+        ask: &AdmissionRequest<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<RedisQuotaReservation>, StoreError> {
+        self.0.reserve(&AdmissionRequest { partition: 1, ..ask.clone() }, now).await
     }
 
-    async fn settle(&self, receipt: RedisReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
-        self.0.settle(receipt, spent, now).await
+    async fn settle(
+        &self,
+        reservation: RedisQuotaReservation,
+        spent: Settlement,
+        now: Now,
+    ) -> Result<(), StoreError> {
+        self.0.settle(reservation, spent, now).await
     }
 
     async fn view(
         &self,
         _: u64,
-        scopes: &[Scope],
+        scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
+    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
         self.0.view(1, scopes, now).await
     }
 
-    fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
-        self.0.change(groups, now)
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+        self.0.change_limits(groups, now)
     }
 }
 
@@ -79,8 +89,8 @@ impl Quotas for OneHome {
 fn quotas_on_a_server_conform() {
     let place = OnServer::start();
     let make = |groups: Vec<QuotaGroup>| {
-        let groups = groups.into_iter().map(|group| (group, Placement::Home)).collect();
-        OneHome(RedisQuotas::new(place.link(), groups).unwrap().stepped())
+        let groups = groups.into_iter().map(|group| (group, Placement::Partition)).collect();
+        OneHome(RedisQuotas::new(place.link(), groups).unwrap().with_manual_clock())
     };
     conformance::quotas(effort(), &place, make).unwrap();
 }
@@ -88,7 +98,7 @@ fn quotas_on_a_server_conform() {
 #[test]
 fn sessions_on_a_server_conform() {
     let place = OnServer::start();
-    conformance::sessions(effort(), &place, || RedisSessions::new(place.link()).stepped()).unwrap();
+    conformance::sessions(effort(), &place, || RedisSessions::new(place.link()).with_manual_clock()).unwrap();
 }
 
 #[test]
@@ -101,17 +111,17 @@ fn answers_on_a_server_conform() {
 #[test]
 fn the_board_on_a_server_conforms() {
     let place = OnServer::start();
-    conformance::board(effort(), &place, || RedisBoard::new(place.link()).stepped()).unwrap();
+    conformance::board(effort(), &place, || RedisBoard::new(place.link()).with_manual_clock()).unwrap();
 }
 
 #[test]
 fn probes_on_a_server_conform() {
     let place = OnServer::start();
-    conformance::probes(effort(), &place, || RedisProbes::new(place.link()).stepped()).unwrap();
+    conformance::probes(effort(), &place, || RedisProbes::new(place.link()).with_manual_clock()).unwrap();
 }
 
 #[test]
 fn claims_on_a_server_conform() {
     let place = OnServer::start();
-    conformance::claims(effort(), &place, || RedisClaims::new(place.link()).stepped()).unwrap();
+    conformance::claims(effort(), &place, || RedisClaims::new(place.link()).with_manual_clock()).unwrap();
 }

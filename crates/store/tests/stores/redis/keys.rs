@@ -3,13 +3,15 @@
 use super::server::Server;
 use super::world::World;
 use super::{at_home, group, is_granted, minute, try_one};
-use seawall_core::handle::Runtime;
 use seawall_core::money::Money;
-use seawall_core::quota::{CalendarPeriod, Cost, GroupId, Quota, QuotaGroup, QuotaKey, Scope, Unit};
+use seawall_core::quota::{
+    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+};
+use seawall_core::runtime::Runtime;
 use seawall_store::redis::{RedisClaims, RedisSessions};
 use seawall_store::{
-    AdmitDecision, ClaimAsk, ClaimDecision, Claims, MoneyAsk, QuotaAsk, Quotas, SessionKey, SessionUse,
-    Sessions, StoreError,
+    AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimDecision, ClaimRequest, Claims, Quotas,
+    RequestTokens, SessionKey, Sessions, StoreError,
 };
 use std::time::Duration;
 
@@ -28,24 +30,25 @@ fn keys(server: &Server) -> Vec<(String, i64)> {
 }
 
 #[tokio::test]
-async fn ten_thousand_who_are_refused_leave_nothing_behind() {
+async fn ten_thousand_refusals_leave_no_keys() {
     let server = Server::start().await;
     let world = World::new();
     let node = at_home(server.link(&world), vec![minute(2)]);
-    let scope = |caller| [Scope { group: GroupId::at(0), key: QuotaKey(caller) }];
+    let scope = |caller| [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(caller) }];
     for caller in 0..10_000_u64 {
         let scopes = scope(caller);
-        let broke = MoneyAsk { caller, worst: Money::from_nanos(1), cap: Money::ZERO, lasts: LASTS };
-        let claim = ClaimAsk { caller, name: "a", fingerprint: 1, lasts: LASTS, keep: LASTS };
+        let broke =
+            CallerBudgetRequest { caller, max_cost: Money::from_nanos(1), cap: Money::ZERO, timeout: LASTS };
+        let claim = ClaimRequest { caller, key: "a", fingerprint: 1, timeout: LASTS, retention: LASTS };
         let (cost, money) = if caller % 2 == 0 {
-            (Cost::REQUEST, Some(broke))
+            (QuotaCost::REQUEST, Some(broke))
         } else {
-            (Cost { requests: 3, tokens: 0 }, None)
+            (QuotaCost { requests: 3, tokens: 0 }, None)
         };
-        let ask = QuotaAsk { home: caller, scopes: &scopes, cost, money, claim: Some(claim) };
+        let ask = AdmissionRequest { partition: caller, scopes: &scopes, cost, money, claim: Some(claim) };
         let decision = node.reserve(&ask, world.now()).await.unwrap();
         assert!(
-            matches!(decision, AdmitDecision::DayShort(_) | AdmitDecision::TooLarge { .. }),
+            matches!(decision, AdmitDecision::DailyBudgetExceeded(_) | AdmitDecision::TooLarge { .. }),
             "{decision:?}"
         );
     }
@@ -59,39 +62,49 @@ async fn ten_thousand_who_are_refused_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn every_key_has_an_end() {
+async fn every_key_has_an_expiry() {
     let server = Server::start().await;
     let world = World::new();
     let second = Duration::from_secs(1);
     let quotas = vec![
-        Quota::rate("smooth", Unit::Request, 5, second, 10).unwrap(),
-        Quota::sliding("hour", Unit::Request, 50, second * 3_600, 0).unwrap(),
-        Quota::calendar("day", Unit::Request, 50, CalendarPeriod::Day).unwrap(),
-        Quota::calendar("month", Unit::Token, 50_000, CalendarPeriod::Month).unwrap(),
+        Quota::rate("smooth", QuotaUnit::Request, 5, second, 10).unwrap(),
+        Quota::sliding("hour", QuotaUnit::Request, 50, second * 3_600, 0).unwrap(),
+        Quota::calendar("day", QuotaUnit::Request, 50, CalendarPeriod::Day).unwrap(),
+        Quota::calendar("month", QuotaUnit::Token, 50_000, CalendarPeriod::Month).unwrap(),
     ];
     let node = at_home(server.link(&world), vec![QuotaGroup::new("tier", quotas).unwrap()]);
-    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(9) }];
-    let money = MoneyAsk { caller: 8, worst: Money::from_nanos(5), cap: Money::from_nanos(50), lasts: LASTS };
+    let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(9) }];
+    let money = CallerBudgetRequest {
+        caller: 8,
+        max_cost: Money::from_nanos(5),
+        cap: Money::from_nanos(50),
+        timeout: LASTS,
+    };
     for (name, done) in [("a", Some(true)), ("b", Some(false)), ("c", None)] {
-        let claim = ClaimAsk { caller: 7, name, fingerprint: 1, lasts: LASTS, keep: LASTS };
-        let ask = QuotaAsk {
-            home: 7,
+        let claim = ClaimRequest { caller: 7, key: name, fingerprint: 1, timeout: LASTS, retention: LASTS };
+        let ask = AdmissionRequest {
+            partition: 7,
             scopes: &scopes,
-            cost: Cost::tokens(9),
+            cost: QuotaCost::tokens(9),
             money: Some(money),
             claim: Some(claim),
         };
-        let AdmitDecision::Granted { receipt, .. } = node.reserve(&ask, world.now()).await.unwrap() else {
+        let AdmitDecision::Granted { reservation, .. } = node.reserve(&ask, world.now()).await.unwrap()
+        else {
             panic!()
         };
         if let Some(done) = done {
-            let spent = seawall_store::Spent { cost: Cost::tokens(30), money: Money::from_nanos(9), done };
-            node.settle(receipt, spent, world.now()).await.unwrap();
+            let spent = seawall_store::Settlement {
+                cost: QuotaCost::tokens(30),
+                money: Money::from_nanos(9),
+                answered: done,
+            };
+            node.settle(reservation, spent, world.now()).await.unwrap();
         }
     }
     let sessions = RedisSessions::new(server.link(&world));
     let session = SessionKey { caller: 1, name: "{x}*\n".into() };
-    sessions.append(&session, 1, &[], SessionUse::default(), world.now()).await.unwrap();
+    sessions.append(&session, 1, &[], RequestTokens::default(), world.now()).await.unwrap();
     let keys = keys(&server);
     assert_eq!(keys.len(), 5, "{keys:?}");
     assert!(keys.iter().all(|(_, life)| *life > 0), "{keys:?}");
@@ -107,9 +120,9 @@ async fn names_that_try_to_forge_keys_are_names() {
     let large = "x".repeat(1 << 20);
     for name in ["*", "{tag}", "a\nb\r\nFLUSHALL\r\n", "\0", "", "sw1:q:{7}", &large] {
         for caller in [7, 8] {
-            let ask = ClaimAsk { caller, name, fingerprint: 1, lasts: LASTS, keep: LASTS };
+            let ask = ClaimRequest { caller, key: name, fingerprint: 1, timeout: LASTS, retention: LASTS };
             let claim = match claims.claim(&ask, world.now()).await.unwrap() {
-                ClaimDecision::Yours(claim) => claim,
+                ClaimDecision::Granted(claim) => claim,
                 other => panic!("{other:?}"),
             };
             assert_eq!(claims.claim(&ask, world.now()).await.unwrap(), ClaimDecision::InProgress);
@@ -133,7 +146,7 @@ async fn what_an_intruder_writes_is_found_out_and_counts_as_all_used() {
         server.command("DEL sw1:q:{1}");
         server.command(command);
         let error = try_one(&node, 1, &world).await.unwrap_err();
-        assert!(matches!(error, StoreError::Broken { .. }), "{command}: {error}");
+        assert!(matches!(error, StoreError::Failed { .. }), "{command}: {error}");
         let decision = try_one(&node, 1, &world).await.unwrap();
         let AdmitDecision::RetryAfter(refusal) = decision else { panic!("{command}: {decision:?}") };
         assert_eq!(refusal.binding.remaining, 0);
@@ -142,11 +155,11 @@ async fn what_an_intruder_writes_is_found_out_and_counts_as_all_used() {
     // Other keys are not affected, and viewing a corrupted record changes nothing.
     assert!(is_granted(&node, 2, &world).await);
     server.command("SET sw1:q:{3} nonsense");
-    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(3) }];
+    let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(3) }];
     assert!(node.view(3, &scopes, world.now()).await.is_err());
     let sessions = RedisSessions::new(server.link(&world));
     let session = SessionKey { caller: 1, name: "a".into() };
-    sessions.append(&session, 1, &[], SessionUse::default(), world.now()).await.unwrap();
+    sessions.append(&session, 1, &[], RequestTokens::default(), world.now()).await.unwrap();
     for (key, _) in keys(&server) {
         if key.starts_with("sw1:s:") {
             server.command(&format!("SET {key} nonsense"));
@@ -165,29 +178,35 @@ async fn other_limits_find_the_old_counts_by_their_names() {
         assert!(is_granted(&node, 1, &world).await);
     }
     let left = async || {
-        let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(1) }];
+        let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(1) }];
         node.view(1, &scopes, world.now()).await.unwrap()[0].remaining
     };
-    node.change(vec![minute(9)], world.now()).unwrap();
+    node.change_limits(vec![minute(9)], world.now()).unwrap();
     assert_eq!(left().await, 5);
     // Another period or another kind: what was used counts as used now.
-    let hour = Quota::sliding("minute", Unit::Request, 6, Duration::from_secs(3_600), 0).unwrap();
-    node.change(vec![group("tier", hour)], world.now()).unwrap();
+    let hour = Quota::sliding("minute", QuotaUnit::Request, 6, Duration::from_secs(3_600), 0).unwrap();
+    node.change_limits(vec![group("tier", hour)], world.now()).unwrap();
     assert_eq!(left().await, 2);
     assert!(is_granted(&node, 1, &world).await);
-    let day = Quota::calendar("minute", Unit::Request, 6, CalendarPeriod::Day).unwrap();
-    node.change(vec![group("tier", day)], world.now()).unwrap();
+    let day = Quota::calendar("minute", QuotaUnit::Request, 6, CalendarPeriod::Day).unwrap();
+    node.change_limits(vec![group("tier", day)], world.now()).unwrap();
     assert_eq!(left().await, 1);
     assert!(is_granted(&node, 1, &world).await);
-    let rate = Quota::rate("minute", Unit::Request, 1, Duration::from_secs(3_600), 8).unwrap();
-    node.change(vec![group("tier", rate)], world.now()).unwrap();
+    let rate = Quota::rate("minute", QuotaUnit::Request, 1, Duration::from_secs(3_600), 8).unwrap();
+    node.change_limits(vec![group("tier", rate)], world.now()).unwrap();
     assert_eq!(left().await, 2);
 }
 
-/// One request at a stepped time, this many microseconds after the start.
+/// One request at a manual-clock time, this many microseconds after the start.
 async fn step(node: &seawall_store::redis::RedisQuotas<World>, group: u16, micros: u64) {
-    let scopes = [Scope { group: GroupId::at(group), key: QuotaKey(7) }];
-    let ask = QuotaAsk { home: 7, scopes: &scopes, cost: Cost::REQUEST, money: None, claim: None };
+    let scopes = [QuotaScope { group: GroupId::from_index(group), key: QuotaKey(7) }];
+    let ask = AdmissionRequest {
+        partition: 7,
+        scopes: &scopes,
+        cost: QuotaCost::REQUEST,
+        money: None,
+        claim: None,
+    };
     let now = seawall_core::time::Now::default() + Duration::from_secs(1_000) + Duration::from_micros(micros);
     let decision = node.reserve(&ask, now).await.unwrap();
     assert!(matches!(decision, AdmitDecision::Granted { .. }), "{decision:?}");
@@ -196,7 +215,7 @@ async fn step(node: &seawall_store::redis::RedisQuotas<World>, group: u16, micro
 #[tokio::test]
 async fn the_end_of_a_record_is_moved_before_anything_in_it_could_be_lost() {
     let server = Server::start().await;
-    let node = at_home(server.link(&World::new()), vec![minute(100)]).stepped();
+    let node = at_home(server.link(&World::new()), vec![minute(100)]).with_manual_clock();
     step(&node, 0, 0).await;
     // Stepped time adds an hour. In addition, a 64th of the necessary time is kept.
     let life = keys(&server)[0].1;
@@ -209,13 +228,14 @@ async fn the_end_of_a_record_is_moved_before_anything_in_it_could_be_lost() {
 }
 
 #[tokio::test]
-async fn a_record_gets_rid_of_limits_that_nobody_asks_for_any_more() {
+async fn a_record_drops_limits_that_are_no_longer_configured() {
     let server = Server::start().await;
     let second = Duration::from_secs(1);
-    let quota = |name, limit| Quota::sliding(name, Unit::Request, limit, second * 60, 0).unwrap();
-    let both = vec![quota("a", 50), Quota::rate("b", Unit::Request, 1, second, 60).unwrap(), quota("c", 50)];
+    let quota = |name, limit| Quota::sliding(name, QuotaUnit::Request, limit, second * 60, 0).unwrap();
+    let both =
+        vec![quota("a", 50), Quota::rate("b", QuotaUnit::Request, 1, second, 60).unwrap(), quota("c", 50)];
     let groups = vec![QuotaGroup::new("before", both).unwrap(), group("after", quota("a", 50))];
-    let node = at_home(server.link(&World::new()), groups).stepped();
+    let node = at_home(server.link(&World::new()), groups).with_manual_clock();
     let length = || server.command("STRLEN sw1:q:{7}");
     step(&node, 1, 0).await;
     let alone = length();

@@ -6,9 +6,9 @@ use super::server::{Server, patient};
 use super::world::World;
 use super::{at_home, is_granted, minute, try_one};
 use seawall_core::breaker::NodeId;
-use seawall_core::handle::{Runtime as _, Timer as _};
-use seawall_store::redis::{RedisLink, RedisOptions};
-use seawall_store::{AwayOptions, SharedQuotas, Standing};
+use seawall_core::runtime::{Runtime as _, Timer as _};
+use seawall_store::redis::{RedisConnection, RedisOptions};
+use seawall_store::{SharedQuotas, SharedQuotasOptions, SharedStoreState};
 use std::time::Duration;
 
 /// How often an unreachable store is checked, as in the gateway.
@@ -20,12 +20,14 @@ async fn a_connection_that_dies_without_a_reset_is_replaced_within_two_seconds()
     let proxy = Proxy::start(server.port).await;
     let world = World::new();
     // A timeout long enough that a busy machine does not look like a dead connection.
-    let answer_within = Duration::from_millis(50);
+    let operation_timeout = Duration::from_millis(50);
     let servers = vec![format!("redis://127.0.0.1:{}", proxy.port)];
-    let link =
-        RedisLink::new(&RedisOptions { servers, answer_within, ..RedisOptions::default() }, world.clone());
+    let link = RedisConnection::new(
+        &RedisOptions { servers, operation_timeout, ..RedisOptions::default() },
+        world.clone(),
+    );
     let store = at_home(link.unwrap(), vec![minute(10_000)]);
-    let options = AwayOptions { node: NodeId(1), answer_within, fleet_size: 1, seed: 1 };
+    let options = SharedQuotasOptions { node: NodeId(1), operation_timeout, fleet_size: 1, seed: 1 };
     let log = Log::default();
     let node = SharedQuotas::new(store, vec![minute(10_000)], options, world.clone(), Box::new(log)).unwrap();
     while !node.tick(world.now()).await {
@@ -34,12 +36,12 @@ async fn a_connection_that_dies_without_a_reset_is_replaced_within_two_seconds()
     // The connect timeout has passed.
     world.sleep(Duration::from_millis(1_100)).await;
     for turn in 1..=2 {
-        assert!(is_granted(&node, 1, &world).await && node.standing() == Standing::Here);
+        assert!(is_granted(&node, 1, &world).await && node.store_state() == SharedStoreState::Reachable);
         proxy.forget_connections();
         for _ in 0..40 {
             assert!(is_granted(&node, 1, &world).await);
         }
-        assert_eq!(node.standing(), Standing::Away, "turn {turn}");
+        assert_eq!(node.store_state(), SharedStoreState::Unreachable, "turn {turn}");
         let began = world.monotonic();
         while !node.tick(world.now()).await {
             assert!(world.monotonic() - began < Duration::from_secs(20), "nobody connects anew");
@@ -48,19 +50,19 @@ async fn a_connection_that_dies_without_a_reset_is_replaced_within_two_seconds()
         let took = world.monotonic() - began;
         println!("turn {turn}: back {took:?} after the node had gone on alone");
         assert!(took < Duration::from_secs(2), "{took:?}");
-        assert_eq!((node.standing(), node.waiting_to_merge()), (Standing::Here, 0));
+        assert_eq!((node.store_state(), node.pending_reports()), (SharedStoreState::Reachable, 0));
         world.sleep(Duration::from_millis(1_100)).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_is_reached_by_tls_and_only_if_somebody_vouches_for_it() {
+async fn a_server_is_reached_by_tls_only_with_a_trusted_certificate() {
     let (server, authority) = Server::start_with_tls().await;
     let world = World::new();
     let link = |ca_certificates: Option<Vec<u8>>| {
         let servers = vec![format!("rediss://localhost:{}", server.port)];
         let options = RedisOptions { servers, ca_certificates, ..patient() };
-        at_home(RedisLink::new(&options, world.clone()).unwrap(), vec![minute(3)])
+        at_home(RedisConnection::new(&options, world.clone()).unwrap(), vec![minute(3)])
     };
     let trusting = link(Some(authority.into_bytes()));
     let mut granted = 0;
@@ -76,5 +78,5 @@ async fn a_server_is_reached_by_tls_and_only_if_somebody_vouches_for_it() {
         ca_certificates: Some(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec()),
         ..patient()
     };
-    assert!(RedisLink::new(&wrong, world.clone()).is_err());
+    assert!(RedisConnection::new(&wrong, world.clone()).is_err());
 }

@@ -11,9 +11,9 @@ mod sentinel;
 mod server;
 mod world;
 
-use seawall_core::quota::{Cost, GroupId, Quota, QuotaGroup, QuotaKey, Scope, Unit};
-use seawall_store::redis::{Placement, RedisLink, RedisQuotas};
-use seawall_store::{AdmitDecision, QuotaAsk, Quotas, StoreError};
+use seawall_core::quota::{GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
+use seawall_store::redis::{Placement, RedisConnection, RedisQuotas};
+use seawall_store::{AdmissionRequest, AdmitDecision, Quotas, StoreError};
 use std::time::Duration;
 use world::World;
 
@@ -24,11 +24,11 @@ fn group(name: &str, quota: Quota) -> QuotaGroup {
 
 /// A limit of this many requests in any minute.
 fn minute(limit: u32) -> QuotaGroup {
-    group("tier", Quota::sliding("minute", Unit::Request, limit, Duration::from_secs(60), 0).unwrap())
+    group("tier", Quota::sliding("minute", QuotaUnit::Request, limit, Duration::from_secs(60), 0).unwrap())
 }
 
-fn at_home(link: RedisLink<World>, groups: Vec<QuotaGroup>) -> RedisQuotas<World> {
-    let placed = groups.into_iter().map(|group| (group, Placement::Home)).collect();
+fn at_home(link: RedisConnection<World>, groups: Vec<QuotaGroup>) -> RedisQuotas<World> {
+    let placed = groups.into_iter().map(|group| (group, Placement::Partition)).collect();
     RedisQuotas::new(link, placed).unwrap()
 }
 
@@ -37,10 +37,16 @@ async fn try_one<Q: Quotas>(
     quotas: &Q,
     caller: u64,
     world: &World,
-) -> Result<AdmitDecision<Q::Receipt>, StoreError> {
-    use seawall_core::handle::Runtime;
-    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(caller) }];
-    let ask = QuotaAsk { home: caller, scopes: &scopes, cost: Cost::REQUEST, money: None, claim: None };
+) -> Result<AdmitDecision<Q::Reservation>, StoreError> {
+    use seawall_core::runtime::Runtime;
+    let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(caller) }];
+    let ask = AdmissionRequest {
+        partition: caller,
+        scopes: &scopes,
+        cost: QuotaCost::REQUEST,
+        money: None,
+        claim: None,
+    };
     quotas.reserve(&ask, world.now()).await
 }
 

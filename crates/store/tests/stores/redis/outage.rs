@@ -4,18 +4,18 @@ use super::server::Server;
 use super::world::World;
 use super::{at_home, is_granted, minute};
 use seawall_core::breaker::NodeId;
-use seawall_core::handle::{Runtime, Timer as _};
-use seawall_core::quota::{GroupId, QuotaKey, Scope};
+use seawall_core::quota::{GroupId, QuotaKey, QuotaScope};
+use seawall_core::runtime::{Runtime, Timer as _};
 use seawall_store::redis::RedisQuotas;
-use seawall_store::{AwayObserver, AwayOptions, Quotas, SharedQuotas, Standing};
+use seawall_store::{Quotas, SharedQuotas, SharedQuotasOptions, SharedStoreState, StoreStateObserver};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<(Standing, Standing)>>>);
+pub(super) struct Log(Arc<Mutex<Vec<(SharedStoreState, SharedStoreState)>>>);
 
-impl AwayObserver for Log {
-    fn changed(&self, from: Standing, to: Standing, _: &str) {
+impl StoreStateObserver for Log {
+    fn changed(&self, from: SharedStoreState, to: SharedStoreState, _: &str) {
         self.0.lock().unwrap().push((from, to));
     }
 }
@@ -25,8 +25,8 @@ type Node = SharedQuotas<RedisQuotas<World>, World>;
 fn node(server: &Server, world: &World, number: u64, fleet_size: u32, limit: u32) -> (Node, Log) {
     let store = at_home(server.hasty_link(world), vec![minute(limit)]);
     let log = Log::default();
-    let answer_within = Duration::from_millis(25);
-    let options = AwayOptions { node: NodeId(number), answer_within, fleet_size, seed: 1 };
+    let operation_timeout = Duration::from_millis(25);
+    let options = SharedQuotasOptions { node: NodeId(number), operation_timeout, fleet_size, seed: 1 };
     let node = SharedQuotas::new(store, vec![minute(limit)], options, world.clone(), Box::new(log.clone()));
     (node.unwrap(), log)
 }
@@ -59,7 +59,7 @@ async fn delays(node: &Arc<Node>, world: &World) -> Vec<Duration> {
 }
 
 #[tokio::test]
-async fn a_frozen_server_delays_nobody_for_long() {
+async fn a_frozen_server_delays_no_request_for_long() {
     let server = Server::start().await;
     let world = World::new();
     let (node, log) = node(&server, &world, 1, 1, 1_000);
@@ -76,44 +76,44 @@ async fn a_frozen_server_delays_nobody_for_long() {
     // 25 ms, and the overhead of a busy machine; on a quiet one it stays below 50.
     assert!(more < Duration::from_millis(100), "{more:?}");
     assert!(longest < Duration::from_millis(150), "{longest:?}");
-    assert_eq!(node.standing(), Standing::Away);
-    assert_eq!(*log.0.lock().unwrap(), [(Standing::Here, Standing::Away)]);
+    assert_eq!(node.store_state(), SharedStoreState::Unreachable);
+    assert_eq!(*log.0.lock().unwrap(), [(SharedStoreState::Reachable, SharedStoreState::Unreachable)]);
     server.thaw();
     come_back(&node, &world).await;
-    assert_eq!(node.waiting_to_merge(), 0);
+    assert_eq!(node.pending_reports(), 0);
 }
 
 #[tokio::test]
-async fn a_thousand_homes_are_told_within_two_seconds_of_the_servers_return() {
-    const HOMES: u64 = 1_000;
+async fn a_thousand_partitions_are_reported_within_two_seconds_of_recovery() {
+    const PARTITIONS: u64 = 1_000;
     let server = Server::start().await;
     let world = World::new();
     let (node, _) = node(&server, &world, 1, 2, 10);
     node.tick(world.now()).await;
     server.freeze();
-    for home in 0..HOMES {
-        assert!(is_granted(&node, home, &world).await);
+    for partition in 0..PARTITIONS {
+        assert!(is_granted(&node, partition, &world).await);
     }
-    assert_eq!(node.waiting_to_merge() as u64, HOMES);
+    assert_eq!(node.pending_reports() as u64, PARTITIONS);
     // The server comes back just after a check, and the next check is a second later.
     node.tick(world.now()).await;
     server.thaw();
     let began = world.monotonic();
-    while node.waiting_to_merge() > 0 {
+    while node.pending_reports() > 0 {
         world.sleep(Duration::from_secs(1)).await;
         node.tick(world.now()).await;
-        assert!(world.monotonic() - began < Duration::from_secs(10), "{} left", node.waiting_to_merge());
+        assert!(world.monotonic() - began < Duration::from_secs(10), "{} left", node.pending_reports());
     }
     let took = world.monotonic() - began;
-    println!("{HOMES} homes told {took:?} after the return");
-    assert_eq!((node.counts().merged, node.standing()), (HOMES, Standing::Here));
+    println!("{PARTITIONS} partitions reported {took:?} after the return");
+    assert_eq!((node.stats().merged, node.store_state()), (PARTITIONS, SharedStoreState::Reachable));
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 /// Ticks like a node until the store is used again.
 async fn come_back(node: &Node, world: &World) {
     let began = world.monotonic();
-    while node.standing() == Standing::Away {
+    while node.store_state() == SharedStoreState::Unreachable {
         node.tick(world.now()).await;
         world.sleep(Duration::from_millis(50)).await;
         assert!(world.monotonic() - began < Duration::from_secs(10), "the store is back and nobody notices");
@@ -121,7 +121,7 @@ async fn come_back(node: &Node, world: &World) {
 }
 
 #[tokio::test]
-async fn four_nodes_without_their_server_admit_about_the_limit_and_tell_it_afterwards() {
+async fn four_nodes_without_their_server_admit_about_the_limit_and_report_it_afterwards() {
     const LIMIT: u32 = 200;
     let mut server = Server::start().await;
     let world = World::new();
@@ -146,14 +146,17 @@ async fn four_nodes_without_their_server_admit_about_the_limit_and_tell_it_after
     }
     assert!((LIMIT..=LIMIT * 13 / 10).contains(&granted), "{granted} of {LIMIT}");
     for (node, log) in &nodes {
-        assert_eq!(node.waiting_to_merge(), 0);
+        assert_eq!(node.pending_reports(), 0);
         let changes = log.0.lock().unwrap().clone();
         // It came back empty, so that it does not decide alone.
-        let expected = [(Standing::Here, Standing::Away), (Standing::Away, Standing::Learning)];
+        let expected = [
+            (SharedStoreState::Reachable, SharedStoreState::Unreachable),
+            (SharedStoreState::Unreachable, SharedStoreState::Recovering),
+        ];
         assert_eq!(changes, expected);
     }
     // What was admitted meanwhile has been merged: no second window is granted.
-    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(7) }];
+    let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(7) }];
     let left = nodes[0].0.store().view(7, &scopes, world.now()).await.unwrap()[0].remaining;
     assert!(left <= LIMIT / 2 + LIMIT / 10, "{left} left on the server");
 }
@@ -166,11 +169,11 @@ async fn what_was_admitted_without_the_server_counts_when_it_thaws() {
     node.tick(world.now()).await;
     server.freeze();
     find_out(&node, &world, 5).await;
-    assert_eq!(node.standing(), Standing::Away);
+    assert_eq!(node.store_state(), SharedStoreState::Unreachable);
     server.thaw();
     come_back(&node, &world).await;
-    assert_eq!(node.standing(), Standing::Here);
-    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(5) }];
+    assert_eq!(node.store_state(), SharedStoreState::Reachable);
+    let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(5) }];
     let left = node.store().view(5, &scopes, world.now()).await.unwrap()[0].remaining;
     // Forty were admitted locally; some that were sent before the server froze count there as well.
     assert!(left <= 60, "{left}");
@@ -178,7 +181,7 @@ async fn what_was_admitted_without_the_server_counts_when_it_thaws() {
 }
 
 #[tokio::test]
-async fn an_emptied_server_gives_nobody_a_second_window() {
+async fn an_emptied_server_gives_no_caller_a_second_window() {
     let server = Server::start().await;
     let world = World::new();
     let (node, log) = node(&server, &world, 1, 2, 20);
@@ -188,10 +191,10 @@ async fn an_emptied_server_gives_nobody_a_second_window() {
         if turn == 30 {
             server.command("FLUSHALL");
             node.tick(world.now()).await;
-            assert_eq!(node.standing(), Standing::Learning);
+            assert_eq!(node.store_state(), SharedStoreState::Recovering);
         }
         granted += u32::from(is_granted(&node, 3, &world).await);
     }
     assert_eq!(granted, 20);
-    assert_eq!(*log.0.lock().unwrap(), [(Standing::Here, Standing::Learning)]);
+    assert_eq!(*log.0.lock().unwrap(), [(SharedStoreState::Reachable, SharedStoreState::Recovering)]);
 }

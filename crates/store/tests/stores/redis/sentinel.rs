@@ -4,7 +4,7 @@ use super::server::{Server, patient};
 use super::world::World;
 use super::{at_home, is_granted, minute, try_one};
 use seawall_store::StoreError;
-use seawall_store::redis::{RedisLink, RedisOptions};
+use seawall_store::redis::{RedisConnection, RedisOptions};
 
 fn watch(sentinel: &Server, master: &Server) {
     sentinel.command("SENTINEL REMOVE one");
@@ -18,14 +18,14 @@ fn options(sentinels: &[&Server]) -> RedisOptions {
 }
 
 #[tokio::test]
-async fn whoever_the_sentinels_say_is_master_is_asked() {
+async fn the_master_that_the_sentinels_report_is_used() {
     let (mut first, second, sentinel) =
         (Server::start().await, Server::start().await, Server::sentinel().await);
     let mut dead = Server::sentinel().await;
     dead.kill();
     watch(&sentinel, &first);
     let world = World::new();
-    let link = RedisLink::new(&options(&[&dead, &sentinel]), world.clone()).unwrap();
+    let link = RedisConnection::new(&options(&[&dead, &sentinel]), world.clone()).unwrap();
     let node = at_home(link, vec![minute(2)]);
     assert!(is_granted(&node, 1, &world).await);
     assert_eq!((first.command("DBSIZE"), second.command("DBSIZE")), (":1\r\n".into(), ":0\r\n".into()));
@@ -35,7 +35,7 @@ async fn whoever_the_sentinels_say_is_master_is_asked() {
     assert_eq!(second.command("DBSIZE"), ":0\r\n");
     first.kill();
     let error = try_one(&node, 1, &world).await.unwrap_err();
-    assert!(matches!(error, StoreError::Away { .. }), "{error}");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     assert!(is_granted(&node, 1, &world).await);
     assert_eq!(second.command("DBSIZE"), ":1\r\n");
 }
@@ -45,28 +45,28 @@ async fn a_master_that_has_become_a_replica_is_left() {
     let (first, second, sentinel) = (Server::start().await, Server::start().await, Server::sentinel().await);
     watch(&sentinel, &first);
     let world = World::new();
-    let node = at_home(RedisLink::new(&options(&[&sentinel]), world.clone()).unwrap(), vec![minute(9)]);
+    let node = at_home(RedisConnection::new(&options(&[&sentinel]), world.clone()).unwrap(), vec![minute(9)]);
     assert!(is_granted(&node, 1, &world).await);
     first.command(&format!("REPLICAOF 127.0.0.1 {}", second.port));
     watch(&sentinel, &second);
     let error = try_one(&node, 1, &world).await.unwrap_err();
-    assert!(matches!(error, StoreError::Away { .. }), "{error}");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     assert!(is_granted(&node, 1, &world).await);
     assert_eq!(second.command("DBSIZE"), ":1\r\n");
 }
 
 #[tokio::test]
-async fn who_has_no_sentinel_that_knows_is_away_and_nonsense_is_refused() {
+async fn without_a_sentinel_that_knows_the_master_the_store_is_unavailable() {
     let (master, sentinel, world) = (Server::start().await, Server::sentinel().await, World::new());
-    let node = at_home(RedisLink::new(&options(&[&sentinel]), world.clone()).unwrap(), vec![minute(9)]);
+    let node = at_home(RedisConnection::new(&options(&[&sentinel]), world.clone()).unwrap(), vec![minute(9)]);
     let error = try_one(&node, 1, &world).await.unwrap_err();
-    assert!(error.to_string().contains("no sentinel knows the master"), "{error}");
+    assert!(error.to_string().contains("no sentinel knows the address of the master"), "{error}");
     watch(&sentinel, &master);
     assert!(is_granted(&node, 1, &world).await);
-    let wrong = |options| RedisLink::new(&options, world.clone()).err().unwrap().to_string();
+    let wrong = |options| RedisConnection::new(&options, world.clone()).err().unwrap().to_string();
     let both = RedisOptions { cluster: true, ..options(&[&sentinel]) };
-    assert_eq!(wrong(both), "sentinel_master: a cluster has no sentinels");
-    assert_eq!(wrong(options(&[])), "servers: no address of a sentinel");
+    assert_eq!(wrong(both), "sentinel_master: cannot be combined with a cluster");
+    assert_eq!(wrong(options(&[])), "servers: the address of a sentinel is missing");
     let two = RedisOptions { sentinel_master: None, ..options(&[&sentinel, &sentinel]) };
     assert_eq!(wrong(two), "servers: 2 addresses, and no cluster");
 }

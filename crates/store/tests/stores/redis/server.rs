@@ -1,7 +1,7 @@
 //! Real servers that are started for a test and stopped at its end, also when it fails.
 
 use super::world::World;
-use seawall_store::redis::{RedisLink, RedisOptions};
+use seawall_store::redis::{RedisConnection, RedisOptions};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A Redis server process.
 pub(crate) struct Server {
     pub(crate) port: u16,
-    folder: PathBuf,
+    data_dir: PathBuf,
     cluster: bool,
     sentinel: bool,
     child: Option<Child>,
@@ -32,7 +32,7 @@ impl Server {
         let mut server = Self::prepared(false);
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let (certificate, key) = (server.folder.join("certificate.pem"), server.folder.join("key.pem"));
+        let (certificate, key) = (server.data_dir.join("certificate.pem"), server.data_dir.join("key.pem"));
         std::fs::write(&certificate, cert.pem()).unwrap();
         std::fs::write(&key, signing_key.serialize_pem()).unwrap();
         let mut command = Command::new("redis-server");
@@ -48,7 +48,7 @@ impl Server {
         ]);
         command.arg("--tls-cert-file").arg(&certificate).arg("--tls-key-file").arg(&key);
         command.arg("--tls-ca-cert-file").arg(&certificate).args(["--tls-auth-clients", "no"]);
-        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&server.folder);
+        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&server.data_dir);
         server.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let world = World::new();
         for _ in 0..200 {
@@ -62,17 +62,17 @@ impl Server {
 
     fn prepared(cluster: bool) -> Self {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("seawall-redis-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self { port: free_port(cluster), folder, cluster, sentinel: false, child: None }
+        let data_dir = std::env::temp_dir().join(format!("seawall-redis-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&data_dir).unwrap();
+        Self { port: free_port(cluster), data_dir, cluster, sentinel: false, child: None }
     }
 
     /// A sentinel that does not watch a master yet.
     pub(crate) async fn sentinel() -> Self {
         let mut server = Self::prepared(false);
         server.sentinel = true;
-        let file = server.folder.join("sentinel.conf");
-        let settings = format!("port {}\nbind 127.0.0.1\ndir {}\n", server.port, server.folder.display());
+        let file = server.data_dir.join("sentinel.conf");
+        let settings = format!("port {}\nbind 127.0.0.1\ndir {}\n", server.port, server.data_dir.display());
         std::fs::write(&file, settings).unwrap();
         let mut command = Command::new("redis-server");
         command.arg(file).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
@@ -85,7 +85,7 @@ impl Server {
     pub(crate) async fn run(&mut self) {
         let mut command = Command::new("redis-server");
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&self.folder);
+        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&self.data_dir);
         if self.cluster {
             command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
         }
@@ -141,15 +141,15 @@ impl Server {
         without_end.unwrap_or(&answer).to_owned()
     }
 
-    pub(crate) fn link(&self, world: &World) -> RedisLink<World> {
+    pub(crate) fn link(&self, world: &World) -> RedisConnection<World> {
         let options = RedisOptions { servers: vec![self.url()], ..patient() };
-        RedisLink::new(&options, world.clone()).unwrap()
+        RedisConnection::new(&options, world.clone()).unwrap()
     }
 
     /// A link with the production timeout.
-    pub(crate) fn hasty_link(&self, world: &World) -> RedisLink<World> {
+    pub(crate) fn hasty_link(&self, world: &World) -> RedisConnection<World> {
         let options = RedisOptions { servers: vec![self.url()], ..RedisOptions::default() };
-        RedisLink::new(&options, world.clone()).unwrap()
+        RedisConnection::new(&options, world.clone()).unwrap()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -159,13 +159,13 @@ impl Server {
 
 /// Long timeouts, because a machine with two cores that also builds cannot keep 25 ms.
 pub(crate) fn patient() -> RedisOptions {
-    RedisOptions { answer_within: Duration::from_secs(5), ..RedisOptions::default() }
+    RedisOptions { operation_timeout: Duration::from_secs(5), ..RedisOptions::default() }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.data_dir);
     }
 }
 
@@ -204,8 +204,8 @@ impl Cluster {
         panic!("the cluster does not come up");
     }
 
-    pub(crate) fn link(&self, world: &World) -> RedisLink<World> {
+    pub(crate) fn link(&self, world: &World) -> RedisConnection<World> {
         let servers = self.0.iter().map(Server::url).collect();
-        RedisLink::new(&RedisOptions { servers, cluster: true, ..patient() }, world.clone()).unwrap()
+        RedisConnection::new(&RedisOptions { servers, cluster: true, ..patient() }, world.clone()).unwrap()
     }
 }

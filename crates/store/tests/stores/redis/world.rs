@@ -1,7 +1,7 @@
 //! The real clock and timer, with a configurable clock skew.
 
-use seawall_core::chance::{Draw, SeededChance};
-use seawall_core::handle::{Runtime, Timer};
+use seawall_core::random::{Draw, SeededRandom};
+use seawall_core::runtime::{Runtime, Timer};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ pub(crate) struct World {
     origin: Instant,
     /// The skew of this node's clocks, in milliseconds.
     skew: i64,
-    chance: Arc<Mutex<SeededChance>>,
+    chance: Arc<Mutex<SeededRandom>>,
 }
 
 impl World {
@@ -23,7 +23,7 @@ impl World {
     #[expect(clippy::disallowed_methods, reason = "tests against real servers need the real clock")]
     pub(crate) fn with_skew(skew: i64) -> Self {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-        let chance = SeededChance::new(u64::try_from(seed % u128::from(u64::MAX)).unwrap());
+        let chance = SeededRandom::new(u64::try_from(seed % u128::from(u64::MAX)).unwrap());
         Self { origin: Instant::now(), skew, chance: Arc::new(Mutex::new(chance)) }
     }
 

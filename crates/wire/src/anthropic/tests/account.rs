@@ -29,7 +29,7 @@ fn what_changes_the_price_is_read_with_the_usage() {
 }
 
 #[test]
-fn where_all_passes_come_to_more_than_is_told_the_larger_is_believed() {
+fn the_sum_over_all_passes_is_used_if_it_exceeds_the_reported_total() {
     let pass = |kind: &str, input: u64, output: u64| {
         format!(
             r#"{{"type":"{kind}","input_tokens":{input},"output_tokens":{output},"cache_read_input_tokens":1,

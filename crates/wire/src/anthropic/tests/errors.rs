@@ -1,4 +1,4 @@
-use crate::Refusal;
+use crate::ApiErrorKind;
 use crate::anthropic::{error_code_of, error_type_of, read_error, status_of};
 use seawall_core::failure::{ANTHROPIC, FailureKind, Retryability};
 use std::time::Duration;
@@ -67,16 +67,16 @@ fn hints_are_plain_numbers_and_milliseconds_come_first() {
 
 #[test]
 fn each_refusal_means_to_the_next_seawall_what_it_meant_to_us() {
-    for refusal in Refusal::ALL {
-        let name = error_code_of(refusal).unwrap_or(error_type_of(refusal));
-        let failure = ANTHROPIC.classify(status_of(refusal), Some(name));
-        let by_status = ANTHROPIC.classify(status_of(refusal), None);
-        // Only the refusal whose status alone would mislead clients has a code; an operator's kill switch is a 503
+    for error_kind in ApiErrorKind::ALL {
+        let name = error_code_of(error_kind).unwrap_or(error_type_of(error_kind));
+        let failure = ANTHROPIC.classify(status_of(error_kind), Some(name));
+        let by_status = ANTHROPIC.classify(status_of(error_kind), None);
+        // Only the kind whose status alone would mislead clients has a code; an operator's kill switch is a 503
         // without a type of its own.
-        match refusal {
-            Refusal::OutOfBudget => assert_eq!(failure.retryability, Retryability::Elsewhere),
-            Refusal::SwitchedOff => assert_eq!(failure.kind, FailureKind::ServerFault),
-            _ => assert_eq!(failure.kind, by_status.kind, "{refusal:?}"),
+        match error_kind {
+            ApiErrorKind::BudgetExhausted => assert_eq!(failure.retryability, Retryability::OtherTarget),
+            ApiErrorKind::SwitchedOff => assert_eq!(failure.kind, FailureKind::ServerFault),
+            _ => assert_eq!(failure.kind, by_status.kind, "{error_kind:?}"),
         }
     }
 }

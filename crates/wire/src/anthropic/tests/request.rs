@@ -1,12 +1,12 @@
-use crate::anthropic::{RequestHead, TurnText, read_request, read_text, with_model};
-use crate::{Refusal, RequestError, RequestLimits};
+use crate::anthropic::{MessagesHead, TurnText, read_request, read_text, with_model};
+use crate::{ApiErrorKind, RequestError, RequestLimits};
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-fn read(body: &str) -> Result<RequestHead, RequestError> {
+fn read(body: &str) -> Result<MessagesHead, RequestError> {
     read_request(body.as_bytes(), &RequestLimits::default())
 }
 
@@ -49,45 +49,45 @@ fn what_only_the_vendor_decides_on_passes() {
 #[test]
 fn fields_that_are_wrong_are_named() {
     let turn = |turn: Value| Some(json!([{"role": "user", "content": "hi"}, turn]));
-    let number = "max_tokens: must be a whole number from 0 to 2147483648";
+    let number = "max_tokens: Input should be an integer between 0 and 2147483648";
     for (field, value, expected) in [
-        ("model", None, "model: is missing"),
-        ("model", Some(json!(7)), "model: must be a string"),
-        ("model", Some(json!(null)), "model: must be a string"),
-        ("model", Some(json!("")), "model: must not be empty"),
-        ("model", Some(json!("m".repeat(257))), "model: must not be longer than 256 bytes"),
-        ("max_tokens", None, "max_tokens: is missing"),
+        ("model", None, "model: Field required"),
+        ("model", Some(json!(7)), "model: Input should be a valid string"),
+        ("model", Some(json!(null)), "model: Input should be a valid string"),
+        ("model", Some(json!("")), "model: String should have at least 1 character"),
+        ("model", Some(json!("m".repeat(257))), "model: String should have at most 256 bytes"),
+        ("max_tokens", None, "max_tokens: Field required"),
         ("max_tokens", Some(json!("10")), number),
         ("max_tokens", Some(json!(-1)), number),
         ("max_tokens", Some(json!(1.5)), number),
         ("max_tokens", Some(json!(null)), number),
         ("max_tokens", Some(json!(2_147_483_649_u64)), number),
         ("max_tokens", Some(json!(u64::MAX)), number),
-        ("stream", Some(json!("true")), "stream: must be true or false"),
-        ("stream", Some(json!(1)), "stream: must be true or false"),
-        ("messages", None, "messages: is missing"),
-        ("messages", Some(json!([])), "messages: must not be empty"),
-        ("messages", Some(json!("hi")), "messages: must be a list"),
-        ("messages", Some(json!({"role": "user"})), "messages: must be a list"),
-        ("messages", turn(json!("hi")), "messages.1: must be an object"),
-        ("messages", turn(json!(null)), "messages.1: must be an object"),
-        ("messages", turn(json!([])), "messages.1: must be an object"),
-        ("messages", turn(json!({"content": "hi"})), "messages.1.role: is missing"),
+        ("stream", Some(json!("true")), "stream: Input should be a valid boolean"),
+        ("stream", Some(json!(1)), "stream: Input should be a valid boolean"),
+        ("messages", None, "messages: Field required"),
+        ("messages", Some(json!([])), "messages: at least one message is required"),
+        ("messages", Some(json!("hi")), "messages: Input should be a valid list"),
+        ("messages", Some(json!({"role": "user"})), "messages: Input should be a valid list"),
+        ("messages", turn(json!("hi")), "messages.1: Input should be an object"),
+        ("messages", turn(json!(null)), "messages.1: Input should be an object"),
+        ("messages", turn(json!([])), "messages.1: Input should be an object"),
+        ("messages", turn(json!({"content": "hi"})), "messages.1.role: Field required"),
         (
             "messages",
             turn(json!({"role": ["user"], "content": "hi"})),
-            "messages.1.role: must be the name of a role",
+            "messages.1.role: Input should be a non-empty string",
         ),
         (
             "messages",
             turn(json!({"role": "", "content": "hi"})),
-            "messages.1.role: must be the name of a role",
+            "messages.1.role: Input should be a non-empty string",
         ),
-        ("messages", turn(json!({"role": "user"})), "messages.1.content: is missing"),
+        ("messages", turn(json!({"role": "user"})), "messages.1.content: Field required"),
         (
             "messages",
             turn(json!({"role": "user", "content": {"type": "text"}})),
-            "messages.1.content: must be a string or a list of blocks",
+            "messages.1.content: Input should be a valid string or a list of content blocks",
         ),
     ] {
         let body = body_with(field, value);
@@ -99,13 +99,13 @@ fn fields_that_are_wrong_are_named() {
 fn a_field_given_twice_is_refused_however_it_is_spelled() {
     let good = body_with("model", Some(json!("haiku")));
     let twice = |field: &str| good.replacen('{', &format!("{{{field},"), 1);
-    assert_eq!(complaint(&twice(r#""model":"opus""#)), "model: is given twice");
-    assert_eq!(complaint(&twice(r#""mod\u0065l":"opus""#)), "model: is given twice");
-    assert_eq!(complaint(&twice(r#""x":1,"x":1"#)), "x: is given twice");
+    assert_eq!(complaint(&twice(r#""model":"opus""#)), "model: Duplicate field");
+    assert_eq!(complaint(&twice(r#""mod\u0065l":"opus""#)), "model: Duplicate field");
+    assert_eq!(complaint(&twice(r#""x":1,"x":1"#)), "x: Duplicate field");
     let turn =
         |turn: &str| complaint(&good.replace(r#"{"content":"hi","role":"user"}"#, &format!("{{{turn}}}")));
-    assert_eq!(turn(r#""role":"user","content":"a","content":"b""#), "messages.0.content: is given twice");
-    assert_eq!(turn(r#""role":"user","rol\u0065":"user","content":"b""#), "messages.0.role: is given twice");
+    assert_eq!(turn(r#""role":"user","content":"a","content":"b""#), "messages.0.content: Duplicate field");
+    assert_eq!(turn(r#""role":"user","rol\u0065":"user","content":"b""#), "messages.0.role: Duplicate field");
 }
 
 #[test]
@@ -129,31 +129,34 @@ fn what_is_not_json_is_refused_with_the_place() {
         let error = read(body).unwrap_err();
         let text = error.to_string();
         assert!(
-            text.starts_with("the body is not JSON: ") && text.contains(" at line 1 column "),
+            text.starts_with("The request body is not valid JSON: ") && text.contains(" at line 1 column "),
             "{body}: {text}"
         );
-        assert_eq!(error.refusal(), Refusal::Malformed);
+        assert_eq!(error.api_error_kind(), ApiErrorKind::Malformed);
     }
-    assert_eq!(complaint("\u{FEFF}{}"), "the body is not JSON: it begins with a byte order mark");
+    assert_eq!(
+        complaint("\u{FEFF}{}"),
+        "The request body is not valid JSON: it begins with a byte order mark"
+    );
     for body in ["[]", "null", "7", "\"model\""] {
-        assert_eq!(complaint(body), "the body must be a JSON object");
+        assert_eq!(complaint(body), "The request body must be a JSON object");
     }
     let error = read_request(b"{\"model\":\"\xFF\"}", &RequestLimits::default()).unwrap_err();
     assert_eq!(error, RequestError::NotUtf8 { at: 10 });
-    assert_eq!(error.to_string(), "the body is not UTF-8: byte 10 begins no character");
+    assert_eq!(error.to_string(), "The request body is not valid UTF-8: invalid byte at offset 10");
 }
 
 #[test]
 fn bodies_built_to_hurt_are_refused() {
-    let limits = RequestLimits { body: 1 << 20, ..RequestLimits::default() };
+    let limits = RequestLimits { max_body_size: 1 << 20, ..RequestLimits::default() };
     let bomb = "[".repeat(1 << 20);
     let refused = |body: &str| read_request(body.as_bytes(), &limits).unwrap_err();
-    assert_eq!(refused(&bomb).to_string(), "the body nests deeper than 64 levels");
+    assert_eq!(refused(&bomb).to_string(), "The request body is nested too deeply: the limit is 64 levels");
     assert_eq!(
         refused(&format!("{bomb}[")).to_string(),
-        "the body has 1048577 bytes, and at most 1048576 are taken"
+        "Request exceeds the maximum size: the body has 1048577 bytes, the limit is 1048576 bytes"
     );
-    assert_eq!(refused(&format!("{bomb}[")).refusal(), Refusal::TooLarge);
+    assert_eq!(refused(&format!("{bomb}[")).api_error_kind(), ApiErrorKind::TooLarge);
     let nested = |levels: usize| {
         let value: Value =
             serde_json::from_str(&format!("{}{}", "[".repeat(levels), "]".repeat(levels))).unwrap();
@@ -162,7 +165,10 @@ fn bodies_built_to_hurt_are_refused() {
     assert!(nested(63).is_ok());
     assert_eq!(nested(64), Err(RequestError::TooDeep { limit: 64 }));
     let many: String = (0..65).map(|number| format!("\"f{number}\":0,")).collect();
-    assert_eq!(refused(&format!("{{{many}\"f\":0}}")).to_string(), "the body has more than 64 fields");
+    assert_eq!(
+        refused(&format!("{{{many}\"f\":0}}")).to_string(),
+        "The request body has too many fields: the limit is 64"
+    );
     let digits =
         body_with("max_tokens", None).replacen('{', &format!("{{\"max_tokens\":{},", "9".repeat(99_999)), 1);
     assert!(refused(&digits).to_string().starts_with("max_tokens: must be"));

@@ -95,7 +95,7 @@ fn an_account_that_cannot_be_read_is_an_error_and_content_that_cannot_is_none() 
 
 #[test]
 fn an_error_is_final() {
-    let mut stream = AnthropicStream::new(SseLimits { line: 30, event: 30 });
+    let mut stream = AnthropicStream::new(SseLimits { max_line_bytes: 30, max_event_bytes: 30 });
     let too_long = StreamError::Sse(SseError::LineTooLong { limit: 30 });
     assert_eq!(stream.feed(&[b'x'; 31], |_| ()), Err(too_long.clone()));
     assert_eq!(stream.feed(b"\n\n", |_| panic!("read on")), Err(too_long));
@@ -104,7 +104,7 @@ fn an_error_is_final() {
     let error = stream.feed(broken.as_bytes(), |_| panic!("read on")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "message_start cannot be read: EOF while parsing an object at line 1 column 1"
+        "invalid message_start event: EOF while parsing an object at line 1 column 1"
     );
     assert_eq!(stream.feed(b"event: message_stop\ndata: {}\n\n", |_| panic!("read on")), Err(error));
     assert!(!stream.is_complete());
@@ -112,7 +112,7 @@ fn an_error_is_final() {
 
 proptest! {
     #[test]
-    fn any_split_tells_the_same(places in proptest::collection::vec(0..COMPLETE.len(), 0..8)) {
+    fn any_split_yields_the_same_events(places in proptest::collection::vec(0..COMPLETE.len(), 0..8)) {
         let mut places = places;
         places.extend([0, COMPLETE.len()]);
         places.sort_unstable();

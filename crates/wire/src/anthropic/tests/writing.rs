@@ -1,6 +1,6 @@
-use crate::Refusal;
+use crate::ApiErrorKind;
 use crate::anthropic::{
-    Answer, AnswerStart, ErrorReply, read_answer, status_of, write_answer, write_block_start,
+    AnswerStart, AnthropicErrorBody, TextAnswer, read_answer, status_of, write_answer, write_block_start,
     write_block_stop, write_error, write_error_event, write_message_delta, write_message_start,
     write_message_stop, write_ping, write_text_delta,
 };
@@ -38,7 +38,10 @@ fn a_stream_is_written_as_the_vendor_writes_it() {
 fn a_failed_stream_is_written_as_the_vendor_writes_it() {
     let stream = written(|out| {
         write_message_start(out, &start(Usage { input: 25, output: 1, ..Usage::default() }));
-        write_error_event(out, &ErrorReply::new(Refusal::Overloaded, "Overloaded", Some("req_1")));
+        write_error_event(
+            out,
+            &AnthropicErrorBody::new(ApiErrorKind::Overloaded, "Overloaded", Some("req_1")),
+        );
     });
     assert_eq!(stream, include_str!("../../../tests/golden/stream_failed.txt"));
 }
@@ -47,19 +50,20 @@ fn a_failed_stream_is_written_as_the_vendor_writes_it() {
 fn a_whole_answer_is_written_as_the_vendor_writes_it_and_read_back() {
     let finish = FinishReason::MaxTokens;
     let text = "Hello \"漫画\"\n";
-    let body = written(|out| write_answer(out, &Answer { start: start(USAGE), text, finish }));
+    let body = written(|out| write_answer(out, &TextAnswer { start: start(USAGE), text, finish }));
     assert_eq!(body, include_str!("../../../tests/golden/answer.json").trim_end());
     assert_eq!(read_answer(body.as_bytes()), Ok((UsageReport { usage: USAGE, has_output: true }, finish)));
 }
 
 #[test]
 fn every_refusal_has_its_status_and_body() {
-    let line = |refusal: &Refusal| {
-        let body = written(|out| write_error(out, &ErrorReply::new(*refusal, "no", Some("req_1"))));
-        format!("{} {body}\n", status_of(*refusal))
+    let line = |error_kind: &ApiErrorKind| {
+        let body =
+            written(|out| write_error(out, &AnthropicErrorBody::new(*error_kind, "no", Some("req_1"))));
+        format!("{} {body}\n", status_of(*error_kind))
     };
-    let lines: String = Refusal::ALL.iter().map(line).collect();
+    let lines: String = ApiErrorKind::ALL.iter().map(line).collect();
     assert_eq!(lines, include_str!("../../../tests/golden/errors.txt"));
-    let body = written(|out| write_error(out, &ErrorReply::new(Refusal::Internal, "no", None)));
+    let body = written(|out| write_error(out, &AnthropicErrorBody::new(ApiErrorKind::Internal, "no", None)));
     assert!(body.ends_with(r#""request_id":null}"#), "{body}");
 }

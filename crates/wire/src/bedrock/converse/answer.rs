@@ -1,12 +1,12 @@
 //! Reads and writes whole answers.
 
-use super::shapes::{Block, BlockFields, Metrics, finish_of, name_of};
-use super::usage::{PerformanceFields, TierFields, UsageFields, served_usage};
+use super::shapes::{BlockFields, ConverseBlock, ConverseMetrics, finish_of, name_of};
+use super::usage::{ConverseUsageFields, PerformanceFields, TierFields, read_usage_report};
 use crate::AnswerError;
-use crate::bedrock::refusal::json;
+use crate::bedrock::error_response::json;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, UsageReport};
-use crate::reported::Reported;
-use crate::request::Name;
+use crate::lenient::Lenient;
+use crate::request::CowStr;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Reads usage and finish reason from a whole answer that passes through.
 pub fn read_converse_usage(body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
     let answer: AccountFields<'_> = parse(body)?;
-    let report = served_usage(&answer.usage, &answer.service_tier, &answer.performance_config);
+    let report = read_usage_report(&answer.usage, &answer.service_tier, &answer.performance_config);
     Ok((report, finish_of(&answer.stop_reason.0)))
 }
 
@@ -29,7 +29,7 @@ pub fn read_chat_answer(body: &[u8], id: &str, model: &str) -> Result<ChatAnswer
         model: model.to_owned(),
         parts: parts?.into_iter().flatten().collect(),
         finish: finish_of(&answer.stop_reason.0),
-        usage: answer.usage.told().map(UsageFields::read).unwrap_or_default(),
+        usage: answer.usage.get().map(ConverseUsageFields::read).unwrap_or_default(),
     })
 }
 
@@ -37,11 +37,11 @@ pub fn read_chat_answer(body: &[u8], id: &str, model: &str) -> Result<ChatAnswer
 #[must_use]
 pub fn write_chat_answer(answer: &ChatAnswer, latency: Duration) -> Bytes {
     let content = answer.parts.iter().map(|part| match part {
-        AnswerPart::Text(text) => Block::Text(text),
+        AnswerPart::Text(text) => ConverseBlock::Text(text),
         AnswerPart::ToolCall(call) => call.into(),
     });
-    json(&Answer {
-        metrics: Metrics { latency_ms: latency.as_millis() },
+    json(&AnswerOut {
+        metrics: ConverseMetrics { latency_ms: latency.as_millis() },
         output: Output { message: Message { content: content.collect(), role: "assistant" } },
         stop_reason: name_of(answer.finish),
         usage: answer.usage.into(),
@@ -50,8 +50,8 @@ pub fn write_chat_answer(answer: &ChatAnswer, latency: Duration) -> Bytes {
 
 fn read_part(raw: &RawValue) -> Result<Option<AnswerPart>, AnswerError> {
     let unreadable = |problem: &str| AnswerError::Unreadable { problem: format!("{problem}: {raw}") };
-    let mut block = BlockFields::read(raw).ok_or_else(|| unreadable("this is no block of an answer"))?;
-    if let Some(text) = block.text.take().or_else(|| block.marked_text()) {
+    let mut block = BlockFields::read(raw).ok_or_else(|| unreadable("invalid content block"))?;
+    if let Some(text) = block.text.take().or_else(|| block.annotated_text()) {
         return Ok(Some(AnswerPart::Text(text)));
     }
     // A tool call that the service executes itself is dropped, like every other block without a neutral form.
@@ -66,13 +66,13 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, AnswerError> {
 #[serde(rename_all = "camelCase")]
 struct AccountFields<'a> {
     #[serde(borrow)]
-    stop_reason: Name<'a>,
+    stop_reason: CowStr<'a>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<ConverseUsageFields>,
     #[serde(default)]
-    service_tier: Reported<TierFields>,
+    service_tier: Lenient<TierFields>,
     #[serde(default)]
-    performance_config: Reported<PerformanceFields>,
+    performance_config: Lenient<PerformanceFields>,
 }
 
 #[derive(Deserialize)]
@@ -81,9 +81,9 @@ struct AnswerFields<'a> {
     #[serde(borrow)]
     output: OutputFields<'a>,
     #[serde(borrow)]
-    stop_reason: Name<'a>,
+    stop_reason: CowStr<'a>,
     #[serde(default)]
-    usage: Reported<UsageFields>,
+    usage: Lenient<ConverseUsageFields>,
 }
 
 #[derive(Deserialize)]
@@ -100,11 +100,11 @@ struct MessageFields<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
-    metrics: Metrics,
+struct AnswerOut<'a> {
+    metrics: ConverseMetrics,
     output: Output<'a>,
     stop_reason: &'static str,
-    usage: UsageFields,
+    usage: ConverseUsageFields,
 }
 
 #[derive(Serialize)]
@@ -114,6 +114,6 @@ struct Output<'a> {
 
 #[derive(Serialize)]
 struct Message<'a> {
-    content: Vec<Block<'a>>,
+    content: Vec<ConverseBlock<'a>>,
     role: &'static str,
 }

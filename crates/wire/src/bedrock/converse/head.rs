@@ -1,8 +1,8 @@
 //! Reads the fields of a Converse request that decisions need.
 
-use crate::fields::{Fields, each};
-use crate::request::{READ_BEFORE, check_text, read_max_output, span_of, spliced};
-use crate::thinking::asks_to_think;
+use crate::fields::{JsonFields, each};
+use crate::request::{ALREADY_CHECKED, check_text, read_max_output, span_of, splice};
+use crate::thinking::enables_thinking;
 use crate::{RequestError, RequestLimits};
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -16,9 +16,9 @@ pub struct ConverseHead {
     /// The number of turns.
     pub turns: usize,
     /// Whether the request enables thinking, which is billed but not always shown.
-    pub thinks: bool,
+    pub enables_thinking: bool,
     /// Where a limit can be inserted, and the text before and after it; `None` if the body has a limit.
-    limit_place: Option<LimitPlace>,
+    limit_insertion: Option<LimitInsertion>,
     /// Whether the fields that are passed to the model unparsed contain a limit. It is removed there, because models
     /// differ in which of two limits they use.
     has_other_limits: bool,
@@ -39,7 +39,7 @@ const OTHER_CONFIGS: [&str; 3] = ["inferenceConfig", "textGenerationConfig", "ge
 /// The field whose content the service passes to the model unparsed.
 const ADDITIONAL: &str = "additionalModelRequestFields";
 
-type LimitPlace = (Range<usize>, &'static str, &'static str);
+type LimitInsertion = (Range<usize>, &'static str, &'static str);
 
 /// Reads a request. The whole body is checked to be JSON; fields that are not needed are not parsed.
 ///
@@ -54,46 +54,52 @@ type LimitPlace = (Range<usize>, &'static str, &'static str);
 /// ```
 pub fn read_converse_request(body: &[u8], limits: &RequestLimits) -> Result<ConverseHead, RequestError> {
     let text = check_text(body, limits)?;
-    let fields = Fields::of_body(text, limits)?;
+    let fields = JsonFields::of_body(text, limits)?;
     // The vendor decides which roles exist.
-    let check_turn = |raw| match Fields::of_value(raw, limits)?.need_string("role")?.as_str() {
-        "" => Err(RequestError::wrong("role", "must be the name of a role")),
+    let check_turn = |raw| match JsonFields::of_value(raw, limits)?.need_string("role")?.as_str() {
+        "" => Err(RequestError::invalid("role", "Input should be a non-empty string")),
         _ => Ok(()),
     };
     let turns = each(fields.need("messages")?, limits, check_turn);
     let turns = turns.map_err(|error| error.within("messages"))?.len();
     if turns == 0 {
-        return Err(RequestError::wrong("messages", "must not be empty"));
+        return Err(RequestError::invalid("messages", "at least one message is required"));
     }
-    let (max_output, limit_place) = read_limit(&fields, text, limits)?;
+    let (max_output, limit_insertion) = read_limit(&fields, text, limits)?;
     let additional = fields.get(ADDITIONAL).map(|raw| read_additional(raw, limits)).transpose();
-    let (other, thinks) = additional.map_err(|error| error.within(ADDITIONAL))?.unwrap_or_default();
+    let (other, enables_thinking) = additional.map_err(|error| error.within(ADDITIONAL))?.unwrap_or_default();
     let max_output = max_output.into_iter().chain(other).min();
-    Ok(ConverseHead { max_output, turns, thinks, limit_place, has_other_limits: other.is_some() })
+    Ok(ConverseHead {
+        max_output,
+        turns,
+        enables_thinking,
+        limit_insertion,
+        has_other_limits: other.is_some(),
+    })
 }
 
 /// The smallest output limit among the model-specific fields, and whether they enable thinking.
 fn read_additional(raw: &RawValue, limits: &RequestLimits) -> Result<(Option<u32>, bool), RequestError> {
-    let additional = Fields::of_value(raw, limits)?;
+    let additional = JsonFields::of_value(raw, limits)?;
     for config in OTHER_CONFIGS {
         let Ok(Some(nested)) = additional.object(config, limits) else { continue };
         if let Some(limit) = OTHER_LIMITS.into_iter().find(|name| nested.has(name)) {
-            let problem = "must not limit the output: write inferenceConfig.maxTokens instead";
-            return Err(RequestError::wrong(limit, problem).within(config));
+            let problem = "Output limits are not permitted here; use inferenceConfig.maxTokens";
+            return Err(RequestError::invalid(limit, problem).within(config));
         }
     }
     let mut smallest = None;
     for name in OTHER_LIMITS {
         smallest = smallest.into_iter().chain(additional.max_output(name)?).min();
     }
-    Ok((smallest, asks_to_think(&additional)))
+    Ok((smallest, enables_thinking(&additional)))
 }
 
 fn read_limit(
-    fields: &Fields<'_>,
+    fields: &JsonFields<'_>,
     text: &str,
     limits: &RequestLimits,
-) -> Result<(Option<u32>, Option<LimitPlace>), RequestError> {
+) -> Result<(Option<u32>, Option<LimitInsertion>), RequestError> {
     let Some(raw) = fields.get_any("inferenceConfig") else {
         // The offset after the opening brace. The body has fields, so inserted text must end with a comma.
         let at = text.find('{').map_or(0, |brace| brace + 1);
@@ -103,18 +109,18 @@ fn read_limit(
     if raw.get() == "null" {
         return Ok((None, Some((span, r#"{"maxTokens":"#, "}"))));
     }
-    let config = Fields::of_value(raw, limits).map_err(|error| error.within("inferenceConfig"))?;
+    let config = JsonFields::of_value(raw, limits).map_err(|error| error.within("inferenceConfig"))?;
     if let Some(limit) = config.get("maxTokens") {
         return Ok((Some(read_max_output("inferenceConfig.maxTokens", limit)?), None));
     }
-    let place = match config.get_any("maxTokens") {
+    let range = match config.get_any("maxTokens") {
         Some(null) => (span_of(null.get(), text), "", ""),
         None => {
             let at = span.start + 1;
             (at..at, r#""maxTokens":"#, if config.is_empty() { "" } else { "," })
         }
     };
-    Ok((None, Some(place)))
+    Ok((None, Some(range)))
 }
 
 /// Rewrites the request to at most one output limit: the caller's own, or `max_output` if the caller set none. Nothing
@@ -123,37 +129,37 @@ fn read_limit(
 /// ```
 /// use bytes::Bytes;
 /// use seawall_wire::RequestLimits;
-/// use seawall_wire::bedrock::{converse_within, read_converse_request};
+/// use seawall_wire::bedrock::{converse_with_limit, read_converse_request};
 ///
 /// let body = Bytes::from(r#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#);
 /// let head = read_converse_request(&body, &RequestLimits::default())?;
 /// assert_eq!(
-///     converse_within(&body, &head, Some(9))?,
+///     converse_with_limit(&body, &head, Some(9))?,
 ///     r#"{"inferenceConfig":{"maxTokens":9},"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
 /// );
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
-pub fn converse_within(
+pub fn converse_with_limit(
     body: &Bytes,
     head: &ConverseHead,
     max_output: Option<u32>,
 ) -> Result<Bytes, RequestError> {
     let Some(max_output) = head.max_output.or(max_output) else { return Ok(body.clone()) };
     if head.has_other_limits {
-        return limited_once(body, max_output);
+        return with_single_limit(body, max_output);
     }
-    let Some((place, before, behind)) = &head.limit_place else { return Ok(body.clone()) };
-    Ok(spliced(body, &[(place.clone(), &format!("{before}{max_output}{behind}"))]))
+    let Some((range, before, behind)) = &head.limit_insertion else { return Ok(body.clone()) };
+    Ok(splice(body, &[(range.clone(), &format!("{before}{max_output}{behind}"))]))
 }
 
 /// Rewrites a body with several limits to one limit. Few callers set several, so the second parse is acceptable.
-fn limited_once(body: &[u8], max_output: u32) -> Result<Bytes, RequestError> {
-    let fields = Fields::read(body, &READ_BEFORE)?;
+fn with_single_limit(body: &[u8], max_output: u32) -> Result<Bytes, RequestError> {
+    let fields = JsonFields::read(body, &ALREADY_CHECKED)?;
     let limit = ("maxTokens", max_output.to_string());
-    let config = match fields.object("inferenceConfig", &READ_BEFORE)? {
+    let config = match fields.object("inferenceConfig", &ALREADY_CHECKED)? {
         Some(config) => config.with(&[limit], &[]),
         None => format!(r#"{{"maxTokens":{max_output}}}"#),
     };
-    let additional = fields.need_object(ADDITIONAL, &READ_BEFORE)?.with(&[], &OTHER_LIMITS);
+    let additional = fields.need_object(ADDITIONAL, &ALREADY_CHECKED)?.with(&[], &OTHER_LIMITS);
     Ok(fields.with(&[("inferenceConfig", config), (ADDITIONAL, additional)], &[]).into())
 }

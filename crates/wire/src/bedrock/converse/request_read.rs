@@ -1,18 +1,18 @@
 //! Parses a whole Converse request.
 
 use super::shapes::BlockFields;
-use crate::bedrock::body::{missing, read_object, wrong};
+use crate::bedrock::body::{invalid, missing, read_object};
 use crate::bedrock::path::BedrockCall;
-use crate::chat::{ChatRequest, JsonText, Part, Role, ToolChoice, ToolDefinition, Turn};
-use crate::fields::Fields;
-use crate::request::Name;
+use crate::chat::{ChatRequest, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
+use crate::fields::JsonFields;
+use crate::request::CowStr;
 use crate::{RequestError, RequestLimits};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// Fields that change the answer and have no equivalent in another dialect. They are refused.
-const PROMISES: [&str; 3] = ["guardrailConfig", "outputConfig", "promptVariables"];
+const UNTRANSLATABLE_FIELDS: [&str; 3] = ["guardrailConfig", "outputConfig", "promptVariables"];
 
 /// Parses a request; the model and the stream flag come from the path.
 ///
@@ -31,48 +31,48 @@ pub fn read_chat_request(
     body: &[u8],
     limits: &RequestLimits,
 ) -> Result<ChatRequest, RequestError> {
-    let fields = Fields::read(body, limits)?;
-    if let Some(promise) = PROMISES.into_iter().find(|name| fields.get(name).is_some()) {
-        return Err(wrong(promise, "cannot be kept by the model that would answer"));
+    let fields = JsonFields::read(body, limits)?;
+    if let Some(promise) = UNTRANSLATABLE_FIELDS.into_iter().find(|name| fields.get(name).is_some()) {
+        return Err(invalid(promise, "Not supported by the target model"));
     }
     let mut request = ChatRequest {
         model: call.model.clone(),
         stream: call.operation.is_stream(),
         // Streams of this dialect always end with usage.
         stream_usage: true,
-        system: fields.get("system").map_or(Ok(Vec::new()), |raw| read_system(raw, limits.members))?,
-        turns: read_turns(fields.get("messages").ok_or_else(|| missing("messages"))?, limits.members)?,
+        system: fields.get("system").map_or(Ok(Vec::new()), |raw| read_system(raw, limits.max_items))?,
+        turns: read_turns(fields.get("messages").ok_or_else(|| missing("messages"))?, limits.max_items)?,
         ..ChatRequest::default()
     };
     if let Some(raw) = fields.get("inferenceConfig") {
         read_inference(raw, &mut request)?;
     }
     if let Some(raw) = fields.get("toolConfig") {
-        read_tools(raw, &mut request, limits.members)?;
+        read_tools(raw, &mut request, limits.max_items)?;
     }
     Ok(request)
 }
 
-/// A list of at most `most` items.
-fn read_list<'a>(raw: &'a RawValue, field: &str, most: usize) -> Result<Vec<&'a RawValue>, RequestError> {
-    let list = serde_json::from_str(raw.get()).map_err(|_| wrong(field, "must be a list"))?;
-    bounded(list, field, most)
+/// A list of at most `max` items.
+fn read_list<'a>(raw: &'a RawValue, field: &str, max: usize) -> Result<Vec<&'a RawValue>, RequestError> {
+    let list = serde_json::from_str(raw.get()).map_err(|_| invalid(field, "Input should be a valid list"))?;
+    bounded(list, field, max)
 }
 
-fn bounded<'a>(list: Vec<&'a RawValue>, field: &str, most: usize) -> Result<Vec<&'a RawValue>, RequestError> {
-    if list.len() > most {
-        return Err(RequestError::TooMany { field: field.to_owned(), limit: most });
+fn bounded<'a>(list: Vec<&'a RawValue>, field: &str, max: usize) -> Result<Vec<&'a RawValue>, RequestError> {
+    if list.len() > max {
+        return Err(RequestError::TooMany { field: field.to_owned(), limit: max });
     }
     Ok(list)
 }
 
-fn read_system(raw: &RawValue, most: usize) -> Result<Vec<String>, RequestError> {
+fn read_system(raw: &RawValue, max: usize) -> Result<Vec<String>, RequestError> {
     let mut system = Vec::new();
-    for (at, raw) in read_list(raw, "system", most)?.into_iter().enumerate() {
-        let way = || format!("system.{at}");
-        match read_part(raw, &way, most)? {
-            Some(Part::Text(text)) => system.push(text),
-            Some(_) => return Err(wrong(way(), "must be text")),
+    for (at, raw) in read_list(raw, "system", max)?.into_iter().enumerate() {
+        let path = || format!("system.{at}");
+        match read_part(raw, &path, max)? {
+            Some(RequestPart::Text(text)) => system.push(text),
+            Some(_) => return Err(invalid(path(), "Input should be a text block")),
             None => {}
         }
     }
@@ -82,67 +82,77 @@ fn read_system(raw: &RawValue, most: usize) -> Result<Vec<String>, RequestError>
 #[derive(Deserialize)]
 struct TurnFields<'a> {
     #[serde(borrow)]
-    role: Option<Name<'a>>,
+    role: Option<CowStr<'a>>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
 
-fn read_turns(raw: &RawValue, most: usize) -> Result<Vec<Turn>, RequestError> {
-    let list = read_list(raw, "messages", most)?;
+fn read_turns(raw: &RawValue, max: usize) -> Result<Vec<Turn>, RequestError> {
+    let list = read_list(raw, "messages", max)?;
     if list.is_empty() {
-        return Err(wrong("messages", "must not be empty"));
+        return Err(invalid("messages", "at least one message is required"));
     }
-    list.into_iter().enumerate().map(|(at, raw)| read_turn(raw, at, most)).collect()
+    list.into_iter().enumerate().map(|(at, raw)| read_turn(raw, at, max)).collect()
 }
 
-fn read_turn(raw: &RawValue, at: usize, most: usize) -> Result<Turn, RequestError> {
-    let way = |field: &str| format!("messages.{at}.{field}");
-    let turn: TurnFields<'_> = read_object(raw)
-        .ok_or_else(|| wrong(format!("messages.{at}"), "must be an object with role and content"))?;
-    let Name(role) = turn.role.ok_or_else(|| missing(way("role")))?;
+fn read_turn(raw: &RawValue, at: usize, max: usize) -> Result<Turn, RequestError> {
+    let path = |field: &str| format!("messages.{at}.{field}");
+    let turn: TurnFields<'_> = read_object(raw).ok_or_else(|| {
+        invalid(format!("messages.{at}"), "Input should be an object with role and content")
+    })?;
+    let CowStr(role) = turn.role.ok_or_else(|| missing(path("role")))?;
     let role = match &*role {
         "user" => Role::User,
         "assistant" => Role::Assistant,
-        _ => return Err(wrong(way("role"), "must be user or assistant")),
+        _ => return Err(invalid(path("role"), "Input should be 'user' or 'assistant'")),
     };
-    let content = turn.content.ok_or_else(|| missing(way("content")))?;
-    let parts = read_list(content, &way("content"), most)?;
-    Ok(Turn { role, parts: read_parts(parts, &way("content"), most)? })
+    let content = turn.content.ok_or_else(|| missing(path("content")))?;
+    let parts = read_list(content, &path("content"), max)?;
+    Ok(Turn { role, parts: read_parts(parts, &path("content"), max)? })
 }
 
-fn read_parts(list: Vec<&RawValue>, way: &str, most: usize) -> Result<Vec<Part>, RequestError> {
-    let parts = list.into_iter().enumerate().map(|(at, raw)| read_part(raw, &|| format!("{way}.{at}"), most));
+fn read_parts(list: Vec<&RawValue>, path: &str, max: usize) -> Result<Vec<RequestPart>, RequestError> {
+    let parts = list.into_iter().enumerate().map(|(at, raw)| read_part(raw, &|| format!("{path}.{at}"), max));
     parts.filter_map(Result::transpose).collect()
 }
 
 /// Parses a content block; `None` if it has no meaning outside this dialect.
-fn read_part(raw: &RawValue, way: &dyn Fn() -> String, most: usize) -> Result<Option<Part>, RequestError> {
-    let mut block =
-        BlockFields::read(raw).ok_or_else(|| wrong(way(), "is no block that this dialect has"))?;
-    if let Some(text) = block.text.take().or_else(|| block.marked_text()) {
-        return Ok(Some(Part::Text(text)));
+fn read_part(
+    raw: &RawValue,
+    path: &dyn Fn() -> String,
+    max: usize,
+) -> Result<Option<RequestPart>, RequestError> {
+    let mut block = BlockFields::read(raw).ok_or_else(|| invalid(path(), "Unknown content block"))?;
+    if let Some(text) = block.text.take().or_else(|| block.annotated_text()) {
+        return Ok(Some(RequestPart::Text(text)));
     }
     if let Some(image) = block.image {
-        let problem = "must be png, jpeg, gif or webp and hold its bytes";
-        return image.into_image().map(|image| Some(Part::Image(image))).ok_or_else(|| wrong(way(), problem));
+        let problem = "Image should be png, jpeg, gif or webp with inline bytes";
+        return image
+            .into_image()
+            .map(|image| Some(RequestPart::Image(image)))
+            .ok_or_else(|| invalid(path(), problem));
     }
     if let Some(call) = block.tool_use {
-        let problem = "must be a call to a tool of the caller, with an object as its input";
-        return call.into_call().map(|call| Some(Part::ToolCall(call))).ok_or_else(|| wrong(way(), problem));
+        let problem = "toolUse should be a call of a client tool with an object as input";
+        return call
+            .into_call()
+            .map(|call| Some(RequestPart::ToolCall(call)))
+            .ok_or_else(|| invalid(path(), problem));
     }
     if let Some(result) = block.tool_result {
-        let inside = format!("{}.toolResult.content", way());
-        let parts = read_parts(bounded(result.content, &inside, most)?, &inside, most)?;
+        let inside = format!("{}.toolResult.content", path());
+        let parts = read_parts(bounded(result.content, &inside, max)?, &inside, max)?;
         let is_error = result.status.as_deref() == Some("error");
-        return Ok(Some(Part::ToolResult { call: result.tool_use_id, parts, is_error }));
+        return Ok(Some(RequestPart::ToolResult { call: result.tool_use_id, parts, is_error }));
     }
     if let Some(json) = block.json {
-        return Ok(Some(Part::Text(json.get().to_owned())));
+        return Ok(Some(RequestPart::Text(json.get().to_owned())));
     }
     if block.cache_point.is_some() || block.reasoning_content.is_some() {
         return Ok(None);
     }
-    Err(wrong(way(), "cannot be shown to the model that would answer"))
+    Err(invalid(path(), "Content block is not supported by the target model"))
 }
 
 #[derive(Deserialize)]
@@ -155,10 +165,10 @@ struct InferenceFields {
 }
 
 fn read_inference(raw: &RawValue, request: &mut ChatRequest) -> Result<(), RequestError> {
-    let problem = "must have maxTokens, temperature and topP as numbers and stopSequences as texts";
-    let fields: InferenceFields = read_object(raw).ok_or_else(|| wrong("inferenceConfig", problem))?;
+    let problem = "maxTokens, temperature and topP should be numbers and stopSequences a list of strings";
+    let fields: InferenceFields = read_object(raw).ok_or_else(|| invalid("inferenceConfig", problem))?;
     if fields.max_tokens == Some(0) {
-        return Err(wrong("inferenceConfig.maxTokens", "must be at least 1"));
+        return Err(invalid("inferenceConfig.maxTokens", "Input should be greater than or equal to 1"));
     }
     request.max_output = fields.max_tokens;
     request.temperature = fields.temperature;
@@ -206,11 +216,12 @@ struct Schema {
     json: JsonText,
 }
 
-fn read_tools(raw: &RawValue, request: &mut ChatRequest, most: usize) -> Result<(), RequestError> {
-    let config: ToolConfigFields<'_> = read_object(raw)
-        .ok_or_else(|| wrong("toolConfig", "must have a list of tools and may have toolChoice"))?;
-    for (at, raw) in bounded(config.tools, "toolConfig.tools", most)?.into_iter().enumerate() {
-        let problem = "must be a toolSpec with name and inputSchema.json";
+fn read_tools(raw: &RawValue, request: &mut ChatRequest, max: usize) -> Result<(), RequestError> {
+    let config: ToolConfigFields<'_> = read_object(raw).ok_or_else(|| {
+        invalid("toolConfig", "Input should be an object with tools and, optionally, toolChoice")
+    })?;
+    for (at, raw) in bounded(config.tools, "toolConfig.tools", max)?.into_iter().enumerate() {
+        let problem = "Input should be a toolSpec with name and inputSchema.json";
         let tool: Option<ToolFields> = read_object(raw);
         match tool {
             Some(ToolFields { tool_spec: Some(tool), .. }) => request.tools.push(ToolDefinition {
@@ -219,7 +230,7 @@ fn read_tools(raw: &RawValue, request: &mut ChatRequest, most: usize) -> Result<
                 schema: tool.input_schema.json,
             }),
             Some(ToolFields { cache_point: Some(_), .. }) => {}
-            _ => return Err(wrong(format!("toolConfig.tools.{at}"), problem)),
+            _ => return Err(invalid(format!("toolConfig.tools.{at}"), problem)),
         }
     }
     request.tool_choice = match config.tool_choice {

@@ -1,10 +1,10 @@
 //! Writes a Converse request.
 
-use super::shapes::{Block, Source, format_of};
+use super::shapes::{ConverseBlock, ImageSource, format_of};
 use crate::RequestError;
-use crate::bedrock::body::wrong;
-use crate::bedrock::refusal::json;
-use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefinition, Turn};
+use crate::bedrock::body::invalid;
+use crate::bedrock::error_response::json;
+use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -14,16 +14,16 @@ use serde::Serialize;
 ///
 /// ```
 /// use seawall_wire::bedrock::write_chat_request;
-/// use seawall_wire::chat::{ChatRequest, Part, Role, Turn};
+/// use seawall_wire::chat::{ChatRequest, RequestPart, Role, Turn};
 ///
-/// let turns = vec![Turn { role: Role::User, parts: vec![Part::Text("hi".to_owned())] }];
+/// let turns = vec![Turn { role: Role::User, parts: vec![RequestPart::Text("hi".to_owned())] }];
 /// let body = write_chat_request(&ChatRequest { turns, ..ChatRequest::default() })?;
 /// assert_eq!(&body[..], br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#);
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
 pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> {
     // The service refuses empty texts here.
-    let system = request.system.iter().filter(|text| !text.is_empty()).map(|text| Block::Text(text));
+    let system = request.system.iter().filter(|text| !text.is_empty()).map(|text| ConverseBlock::Text(text));
     let inference = Inference {
         max_tokens: request.positive_max_output()?,
         temperature: request
@@ -59,35 +59,42 @@ fn write_turns(turns: &[Turn]) -> Result<Vec<Message<'_>>, RequestError> {
     Ok(messages)
 }
 
-fn write_parts<'a>(parts: &'a [Part], way: &str, in_result: bool) -> Result<Vec<Block<'a>>, RequestError> {
-    let write = |(at, part): (usize, &'a Part)| match part {
-        Part::Text(text) => Ok(Block::Text(text)),
-        Part::Image(image) => write_image(image).map_err(|problem| wrong(format!("{way}.{at}"), problem)),
-        Part::ToolCall(_) | Part::ToolResult { .. } if in_result => {
-            Err(wrong(format!("{way}.{at}"), "the result of a tool may have texts and images only"))
+fn write_parts<'a>(
+    parts: &'a [RequestPart],
+    path: &str,
+    in_result: bool,
+) -> Result<Vec<ConverseBlock<'a>>, RequestError> {
+    let write = |(at, part): (usize, &'a RequestPart)| match part {
+        RequestPart::Text(text) => Ok(ConverseBlock::Text(text)),
+        RequestPart::Image(image) => {
+            write_image(image).map_err(|problem| invalid(format!("{path}.{at}"), problem))
         }
-        Part::ToolCall(call) => Ok(call.into()),
-        Part::ToolResult { call, parts, is_error } => Ok(Block::ToolResult {
+        RequestPart::ToolCall(_) | RequestPart::ToolResult { .. } if in_result => {
+            Err(invalid(format!("{path}.{at}"), "Tool results may contain only text and images"))
+        }
+        RequestPart::ToolCall(call) => Ok(call.into()),
+        RequestPart::ToolResult { call, parts, is_error } => Ok(ConverseBlock::ToolResult {
             tool_use_id: call,
-            content: write_parts(parts, &format!("{way}.{at}.toolResult.content"), true)?,
+            content: write_parts(parts, &format!("{path}.{at}.toolResult.content"), true)?,
             status: if *is_error { "error" } else { "success" },
         }),
     };
     parts.iter().enumerate().map(write).collect()
 }
 
-fn write_image(image: &Image) -> Result<Block<'_>, &'static str> {
+fn write_image(image: &Image) -> Result<ConverseBlock<'_>, &'static str> {
     match image {
-        Image::Url(_) => Err("an image by its address cannot be shown to the model that would answer"),
+        Image::Url(_) => Err("Image URLs are not supported by the target model"),
         Image::Base64 { media_type, content } => {
-            let format = format_of(media_type).ok_or("an image must be png, jpeg, gif or webp")?;
-            Ok(Block::Image { format, source: Source { bytes: content } })
+            let format = format_of(media_type).ok_or("Image should be png, jpeg, gif or webp")?;
+            Ok(ConverseBlock::Image { format, source: ImageSource { bytes: content } })
         }
     }
 }
 
 fn write_tools(request: &ChatRequest) -> Option<ToolConfig<'_>> {
-    let is_call = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult { .. });
+    let is_call =
+        |part: &RequestPart| matches!(part, RequestPart::ToolCall(_) | RequestPart::ToolResult { .. });
     let has_calls = || request.turns.iter().any(|turn| turn.parts.iter().any(is_call));
     if request.tools.is_empty() || (request.tool_choice == ToolChoice::None && !has_calls()) {
         return None;
@@ -105,7 +112,7 @@ fn write_tools(request: &ChatRequest) -> Option<ToolConfig<'_>> {
 struct Body<'a> {
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Block<'a>>,
+    system: Vec<ConverseBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     inference_config: Option<Inference<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +122,7 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    content: Vec<Block<'a>>,
+    content: Vec<ConverseBlock<'a>>,
 }
 
 #[derive(Serialize)]

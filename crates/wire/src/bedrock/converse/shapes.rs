@@ -28,7 +28,7 @@ impl<'a> BlockFields<'a> {
     }
 
     /// The text of a block that wraps text with annotations (guard content, citations).
-    pub(super) fn marked_text(&mut self) -> Option<String> {
+    pub(super) fn annotated_text(&mut self) -> Option<String> {
         let guarded = self.guard_content.take().and_then(|guard| guard.text).map(|guard| guard.text);
         guarded.or_else(|| {
             let pieces = self.citations_content.take()?.content;
@@ -118,19 +118,19 @@ struct CitedText {
 /// A content block as written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(super) enum Block<'a> {
+pub(super) enum ConverseBlock<'a> {
     Text(&'a str),
-    Image { format: &'static str, source: Source<'a> },
+    Image { format: &'static str, source: ImageSource<'a> },
     ToolUse { tool_use_id: &'a str, name: &'a str, input: &'a JsonText },
     ToolResult { tool_use_id: &'a str, content: Vec<Self>, status: &'static str },
 }
 
 #[derive(Serialize)]
-pub(super) struct Source<'a> {
+pub(super) struct ImageSource<'a> {
     pub(super) bytes: &'a str,
 }
 
-impl<'a> From<&'a ToolCall> for Block<'a> {
+impl<'a> From<&'a ToolCall> for ConverseBlock<'a> {
     fn from(call: &'a ToolCall) -> Self {
         Self::ToolUse { tool_use_id: &call.id, name: &call.name, input: &call.input }
     }
@@ -138,7 +138,7 @@ impl<'a> From<&'a ToolCall> for Block<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metrics {
+pub(super) struct ConverseMetrics {
     pub(super) latency_ms: u128,
 }
 

@@ -1,12 +1,12 @@
 //! Parses a stream for conversion to another dialect.
 
 use super::shapes::finish_of;
-use super::usage::{PerformanceFields, TierFields, UsageFields, served_usage};
+use super::usage::{ConverseUsageFields, PerformanceFields, TierFields, read_usage_report};
 use crate::bedrock::frame::{Frame, FrameEnding, FrameKind, FrameLimits, FrameReader};
 use crate::bedrock::stream::{BedrockStreamError, StreamEnding, failure_of, parse};
 use crate::chat::{ChatEvent, FinishReason, Usage, UsageReport};
-use crate::reported::Reported;
-use crate::request::Name;
+use crate::lenient::Lenient;
+use crate::request::CowStr;
 use serde::Deserialize;
 use std::mem;
 
@@ -15,13 +15,13 @@ use std::mem;
 /// The service reports usage after the finish reason. [`ChatEvent::Finished`] must come last, so it is held back until
 /// usage has arrived, or until the stream has ended without it.
 #[derive(Debug)]
-pub struct ChatReader {
+pub struct ConverseChatReader {
     frames: FrameReader,
-    answer: Answer,
+    answer: AnswerState,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct AnswerState {
     id: String,
     model: String,
     has_started: bool,
@@ -43,12 +43,12 @@ enum Progress {
     Broken(BedrockStreamError),
 }
 
-impl ChatReader {
+impl ConverseChatReader {
     /// Creates a reader at the start of a stream. The stream contains neither an id nor the model: `id` is the header
     /// `x-amzn-requestid`, and `model` the one that was called.
     #[must_use]
     pub fn new(limits: FrameLimits, id: &str, model: &str) -> Self {
-        let answer = Answer {
+        let answer = AnswerState {
             id: id.to_owned(),
             model: model.to_owned(),
             has_started: false,
@@ -95,7 +95,7 @@ impl ChatReader {
     }
 }
 
-impl Answer {
+impl AnswerState {
     fn read(
         &mut self,
         frame: &Frame<'_>,
@@ -128,14 +128,14 @@ impl Answer {
                 None
             }
             "messageStop" => {
-                let stop: MessageStop<'_> = parse("messageStop", frame.payload)?;
+                let stop: MessageStopFields<'_> = parse("messageStop", frame.payload)?;
                 self.stopped = Some(finish_of(&stop.stop_reason.0));
                 None
             }
             "metadata" => {
-                let metadata: Metadata = parse("metadata", frame.payload)?;
+                let metadata: MetadataFields = parse("metadata", frame.payload)?;
                 self.has_usage = true;
-                metadata.usage.told().map(|_| ChatEvent::Usage(metadata.report().usage))
+                metadata.usage.get().map(|_| ChatEvent::Usage(metadata.report().usage))
             }
             // A frame type unknown to this version. A stream may begin with one.
             _ => return Ok(()),
@@ -188,38 +188,38 @@ struct BlockDelta {
 #[serde(rename_all = "camelCase")]
 struct Delta {
     text: Option<String>,
-    tool_use: Option<MoreInput>,
-    reasoning_content: Option<MoreThought>,
+    tool_use: Option<ToolInputDelta>,
+    reasoning_content: Option<ReasoningDelta>,
 }
 
 /// A reasoning delta; signatures and redacted reasoning have no text.
 #[derive(Deserialize)]
-struct MoreThought {
+struct ReasoningDelta {
     text: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct MoreInput {
+struct ToolInputDelta {
     input: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct MessageStop<'a> {
+pub(super) struct MessageStopFields<'a> {
     #[serde(borrow)]
-    pub(super) stop_reason: Name<'a>,
+    pub(super) stop_reason: CowStr<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Metadata {
-    usage: Reported<UsageFields>,
-    service_tier: Reported<TierFields>,
-    performance_config: Reported<PerformanceFields>,
+pub(super) struct MetadataFields {
+    usage: Lenient<ConverseUsageFields>,
+    service_tier: Lenient<TierFields>,
+    performance_config: Lenient<PerformanceFields>,
 }
 
-impl Metadata {
+impl MetadataFields {
     pub(super) fn report(&self) -> UsageReport {
-        served_usage(&self.usage, &self.service_tier, &self.performance_config)
+        read_usage_report(&self.usage, &self.service_tier, &self.performance_config)
     }
 }

@@ -1,9 +1,9 @@
 //! Writes a stream from dialect-neutral events.
 
-use super::shapes::{Metrics, name_of};
-use super::usage::UsageFields;
+use super::shapes::{ConverseMetrics, name_of};
+use super::usage::ConverseUsageFields;
+use crate::bedrock::error_response::{StreamKind, json, write_failure_frame};
 use crate::bedrock::frame::write_event_frame;
-use crate::bedrock::refusal::{StreamKind, json, write_failure_frame};
 use crate::chat::{ChatEvent, FinishReason, Usage};
 use bytes::BytesMut;
 use serde::Serialize;
@@ -14,16 +14,16 @@ use std::time::Duration;
 /// Usage is written once, at the end: earlier reports are kept until then. As in the service's own streams, a text
 /// block has no start event and a tool call has one. Tool input outside a tool call is dropped.
 #[derive(Debug, Default)]
-pub struct ChatWriter {
+pub struct ConverseChatWriter {
     usage: Usage,
     latency: Duration,
     /// The index of the open block, or of the next one.
     index: usize,
-    open: Open,
+    open: OpenBlock,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Open {
+enum OpenBlock {
     #[default]
     Nothing,
     Thinking,
@@ -31,7 +31,7 @@ enum Open {
     Call,
 }
 
-impl ChatWriter {
+impl ConverseChatWriter {
     /// Creates a writer at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
@@ -52,27 +52,27 @@ impl ChatWriter {
             }
             ChatEvent::Thinking(text) if text.is_empty() => {}
             ChatEvent::Thinking(text) => {
-                if self.open != Open::Thinking {
+                if self.open != OpenBlock::Thinking {
                     self.close(out);
-                    self.open = Open::Thinking;
+                    self.open = OpenBlock::Thinking;
                 }
                 self.put_delta(out, Delta::ReasoningContent { text });
             }
             ChatEvent::Text(text) => {
-                if self.open != Open::Text {
+                if self.open != OpenBlock::Text {
                     self.close(out);
-                    self.open = Open::Text;
+                    self.open = OpenBlock::Text;
                 }
                 self.put_delta(out, Delta::Text(text));
             }
             ChatEvent::ToolCallStarted { id, name } => {
                 self.close(out);
-                self.open = Open::Call;
+                self.open = OpenBlock::Call;
                 let start = Start::ToolUse { tool_use_id: id, name };
                 put(out, "contentBlockStart", &BlockStart { start, content_block_index: self.index });
             }
             ChatEvent::ToolInput(input) => {
-                if self.open == Open::Call {
+                if self.open == OpenBlock::Call {
                     self.put_delta(out, Delta::ToolUse { input });
                 }
             }
@@ -80,7 +80,7 @@ impl ChatWriter {
             ChatEvent::Finished(finish) => {
                 self.close(out);
                 put(out, "messageStop", &MessageStop { stop_reason: name_of(*finish) });
-                let metrics = Metrics { latency_ms: self.latency.as_millis() };
+                let metrics = ConverseMetrics { latency_ms: self.latency.as_millis() };
                 put(out, "metadata", &Metadata { usage: self.usage.into(), metrics });
             }
             ChatEvent::Failed { failure, message } => {
@@ -94,9 +94,9 @@ impl ChatWriter {
     }
 
     fn close(&mut self, out: &mut BytesMut) {
-        if self.open != Open::Nothing {
+        if self.open != OpenBlock::Nothing {
             put(out, "contentBlockStop", &BlockStop { content_block_index: self.index });
-            self.open = Open::Nothing;
+            self.open = OpenBlock::Nothing;
             self.index = self.index.saturating_add(1);
         }
     }
@@ -108,7 +108,7 @@ pub(super) fn write_end(out: &mut BytesMut, open: Option<usize>, usage: Usage, l
         put(out, "contentBlockStop", &BlockStop { content_block_index });
     }
     put(out, "messageStop", &MessageStop { stop_reason: name_of(FinishReason::MaxTokens) });
-    let metrics = Metrics { latency_ms: latency.as_millis() };
+    let metrics = ConverseMetrics { latency_ms: latency.as_millis() };
     put(out, "metadata", &Metadata { usage: usage.into(), metrics });
 }
 
@@ -163,6 +163,6 @@ struct MessageStop {
 
 #[derive(Serialize)]
 struct Metadata {
-    usage: UsageFields,
-    metrics: Metrics,
+    usage: ConverseUsageFields,
+    metrics: ConverseMetrics,
 }

@@ -13,18 +13,18 @@ const TEXT: u8 = 7;
 
 /// The headers that are used here.
 #[derive(Debug, Default)]
-pub(super) struct Named<'a> {
-    message_type: Value<'a>,
-    event_type: Value<'a>,
-    exception_type: Value<'a>,
-    error_code: Value<'a>,
-    error_message: Value<'a>,
-    pub(super) content_type: Value<'a>,
+pub(super) struct FrameHeaders<'a> {
+    message_type: FrameHeaderValue<'a>,
+    event_type: FrameHeaderValue<'a>,
+    exception_type: FrameHeaderValue<'a>,
+    error_code: FrameHeaderValue<'a>,
+    error_message: FrameHeaderValue<'a>,
+    pub(super) content_type: FrameHeaderValue<'a>,
 }
 
 /// The value of a header, if present.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Value<'a> {
+pub(super) enum FrameHeaderValue<'a> {
     #[default]
     Absent,
     /// Valid UTF-8.
@@ -32,7 +32,7 @@ pub(super) enum Value<'a> {
     Other,
 }
 
-impl<'a> Value<'a> {
+impl<'a> FrameHeaderValue<'a> {
     /// The string; empty if there is none.
     pub(super) fn text(self) -> &'a str {
         self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
@@ -48,30 +48,30 @@ impl<'a> Value<'a> {
     fn need(self, name: &str) -> Result<&'a str, FrameError> {
         match self {
             Self::Text(_) => Ok(self.text()),
-            Self::Absent | Self::Other => Err(untyped(format!("it has no {name}"))),
+            Self::Absent | Self::Other => Err(untyped(format!("header {name} is missing"))),
         }
     }
 }
 
-impl<'a> Named<'a> {
+impl<'a> FrameHeaders<'a> {
     pub(super) fn read(mut bytes: &'a [u8]) -> Result<Self, FrameError> {
-        let mut named = Self::default();
+        let mut headers = Self::default();
         // Headers are nearly always pure ASCII; then no part needs its own UTF-8 check.
         let is_ascii = bytes.is_ascii();
         let is_text = |part: &[u8]| is_ascii || std::str::from_utf8(part).is_ok();
         while !bytes.is_empty() {
             let (name, value) = take_header(&mut bytes)
                 .filter(|(name, value)| is_text(name) && value.bytes().is_none_or(is_text))
-                .ok_or_else(|| broken("a header cannot be read"))?;
-            let Some(place) = named.place(name) else { continue };
-            if matches!(place, Value::Absent) {
-                *place = value;
+                .ok_or_else(|| broken("malformed header"))?;
+            let Some(slot) = headers.slot(name) else { continue };
+            if matches!(slot, FrameHeaderValue::Absent) {
+                *slot = value;
             }
         }
-        Ok(named)
+        Ok(headers)
     }
 
-    fn place(&mut self, name: &[u8]) -> Option<&mut Value<'a>> {
+    fn slot(&mut self, name: &[u8]) -> Option<&mut FrameHeaderValue<'a>> {
         let is = |known: &str| known.as_bytes() == name;
         Some(match name {
             name if !name.starts_with(b":") => return None,
@@ -93,19 +93,19 @@ impl<'a> Named<'a> {
                 code: self.error_code.need(ERROR_CODE)?,
                 message: self.error_message.text(),
             },
-            other => return Err(untyped(format!("{other:?} is no type of a frame"))),
+            other => return Err(untyped(format!("unknown message type {other:?}"))),
         })
     }
 }
 
 /// Parses the header that begins here; `None` if the bytes are not one. UTF-8 is not checked.
-fn take_header<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], Value<'a>)> {
+fn take_header<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], FrameHeaderValue<'a>)> {
     let length = *bytes.split_off_first()?;
     let name = bytes.split_off(..usize::from(length))?;
     let value = match *bytes.split_off_first()? {
-        TEXT => Value::Text(take_counted(bytes)?),
-        BYTES => take_counted(bytes).map(|_| Value::Other)?,
-        kind => bytes.split_off(..fixed_length(kind)?).map(|_| Value::Other)?,
+        TEXT => FrameHeaderValue::Text(take_counted(bytes)?),
+        BYTES => take_counted(bytes).map(|_| FrameHeaderValue::Other)?,
+        kind => bytes.split_off(..fixed_length(kind)?).map(|_| FrameHeaderValue::Other)?,
     };
     Some((name, value))
 }

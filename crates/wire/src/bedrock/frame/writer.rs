@@ -28,12 +28,12 @@ pub fn write_exception_frame(out: &mut BytesMut, name: &'static str, payload: im
 /// The value type of every header written here: string.
 const TEXT: u8 = 7;
 /// Size of the lengths and checksums.
-const AROUND: usize = 16;
+const FRAME_OVERHEAD: usize = 16;
 
 fn put(out: &mut BytesMut, kind: &str, name_header: &str, name: &str, payload: &[u8]) {
     let headers = [(name_header, name), (CONTENT_TYPE, "application/json"), (MESSAGE_TYPE, kind)];
     let headers_length: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-    let length = headers_length + payload.len() + AROUND;
+    let length = headers_length + payload.len() + FRAME_OVERHEAD;
     // Names are short, and no payload built here comes near 4 GiB.
     let checked = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
     let start = out.len();

@@ -1,7 +1,7 @@
 //! The request and response headers of InvokeModel.
 
 use crate::chat::Usage;
-use crate::features::{ask_for, served_as};
+use crate::features::{parse_service_option, request_option};
 use crate::{RequestError, RequestFeatures};
 use seawall_core::money::{PriceDimension, ServiceLevel};
 use std::time::Duration;
@@ -29,7 +29,7 @@ const ACCEPT: &str = "x-amzn-bedrock-accept";
 pub const HEADER_PREFIX: &str = "x-amzn-bedrock-";
 
 /// Response headers that report service options; they are forwarded unchanged to a caller of InvokeModel.
-pub const PASSED_RESPONSE_HEADERS: [&str; 2] = [PERFORMANCE, TIER];
+pub const FORWARDED_RESPONSE_HEADERS: [&str; 2] = [PERFORMANCE, TIER];
 
 /// A header of InvokeModel that is part of the request, like the fields of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl InvokeHeader {
             Some(name) => Ok(Some(Self { name, value: value.into() })),
             // The accepted content type of chunks; they are forwarded as they arrive.
             None if name == ACCEPT => Ok(None),
-            None => Err(RequestError::wrong(name, "is not known here; leave it out")),
+            None => Err(RequestError::invalid(name, "Unknown header; remove it")),
         }
     }
 
@@ -70,23 +70,23 @@ impl InvokeHeader {
 
     /// The error for a target that does not support this header.
     #[must_use]
-    pub fn not_taken(&self) -> RequestError {
+    pub fn unsupported(&self) -> RequestError {
         let problem = match self.name {
             GUARDRAIL | GUARDRAIL_VERSION | TRACE => {
-                "is a header of InvokeModel, and no model of this route can be asked with it; Converse takes \
-                 guardrailConfig in its body"
+                "This InvokeModel header is not supported by any target of the route; use guardrailConfig in a \
+                 Converse request instead"
             }
             PERFORMANCE => {
-                "is a header of InvokeModel, and no model of this route can be asked with it; Converse takes \
-                 performanceConfig in its body"
+                "This InvokeModel header is not supported by any target of the route; use performanceConfig in a \
+                 Converse request instead"
             }
             TIER => {
-                "is a header of InvokeModel, and no model of this route can be asked with it; Converse takes \
-                 serviceTier in its body"
+                "This InvokeModel header is not supported by any target of the route; use serviceTier in a \
+                 Converse request instead"
             }
-            _ => "is a header of InvokeModel, and no model of this route can be asked with it",
+            _ => "This InvokeModel header is not supported by any target of the route",
         };
-        RequestError::wrong(self.name, problem)
+        RequestError::invalid(self.name, problem)
     }
 
     /// Adds the price options of this header. A contradiction between header and body is refused, because it is unknown
@@ -98,9 +98,12 @@ impl InvokeHeader {
             _ => return Ok(()),
         };
         if features.pricing.service.of(dimension).is_some() {
-            return Err(RequestError::wrong(self.name, "must not stand beside the same in the body"));
+            return Err(RequestError::invalid(
+                self.name,
+                "This option is also set in the body; set it only once",
+            ));
         }
-        ask_for(&mut features.pricing, dimension, &self.value);
+        request_option(&mut features.pricing, dimension, &self.value);
         Ok(())
     }
 }
@@ -110,7 +113,7 @@ impl InvokeHeader {
 pub fn read_service_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> ServiceLevel {
     let dimensions = [(TIER, PriceDimension::Tier), (PERFORMANCE, PriceDimension::Latency)];
     dimensions.into_iter().fold(ServiceLevel::default(), |level, (name, dimension)| {
-        header(name).map_or(level, |value| served_as(value).onto(level, dimension))
+        header(name).map_or(level, |value| parse_service_option(value).apply_to(level, dimension))
     })
 }
 

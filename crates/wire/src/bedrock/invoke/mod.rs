@@ -12,12 +12,12 @@ mod stream;
 mod transcode;
 
 pub use headers::{
-    HEADER_PREFIX, INVOKE_CONTENT_TYPE, InvokeHeader, PASSED_RESPONSE_HEADERS, STREAM_CONTENT_TYPE,
+    FORWARDED_RESPONSE_HEADERS, HEADER_PREFIX, INVOKE_CONTENT_TYPE, InvokeHeader, STREAM_CONTENT_TYPE,
     read_service_headers, read_usage_headers, usage_headers,
 };
 pub use opaque::{OpaqueHead, OpaqueStream, read_opaque_usage};
 pub use request::{
-    InvokeBody, InvokeHead, invoke_to_messages, messages_to_invoke, opaque_not_taken, read_invoke_body,
+    InvokeBody, InvokeHead, invoke_to_messages, messages_to_invoke, opaque_unsupported, read_invoke_body,
     read_invoke_request,
 };
 pub use stream::{InvocationMetrics, InvokeStream};

@@ -9,8 +9,8 @@ use crate::RequestError;
 use crate::bedrock::frame::{Frame, FrameEnding, FrameKind, FrameLimits, FrameReader};
 use crate::bedrock::stream::{BedrockStreamError, failure_of};
 use crate::chat::{StreamEvent, Usage, UsageReport};
-use crate::fields::Fields;
-use crate::reported::Reported;
+use crate::fields::JsonFields;
+use crate::lenient::Lenient;
 use memchr::memmem;
 use seawall_core::tokens::OutputMeter;
 use serde::Deserialize;
@@ -27,13 +27,13 @@ const ANSWERS: [&str; 4] = ["num_generations", "n", "numResults", "num_results"]
 
 impl OpaqueHead {
     /// Reads the fields of a body that is known to be JSON.
-    pub(super) fn of(fields: &Fields<'_>) -> Result<Self, RequestError> {
+    pub(super) fn of(fields: &JsonFields<'_>) -> Result<Self, RequestError> {
         let mut answers = 1;
         for name in ANSWERS {
             if let Some(raw) = fields.get(name) {
                 let number = raw.get().parse::<u32>().ok().filter(|number| (1..=1_000).contains(number));
-                let problem = "must be a whole number from 1 to 1000";
-                answers = number.ok_or_else(|| RequestError::wrong(name, problem))?.max(answers);
+                let problem = "Input should be an integer between 1 and 1000";
+                answers = number.ok_or_else(|| RequestError::invalid(name, problem))?.max(answers);
             }
         }
         Ok(Self { answers })
@@ -139,7 +139,7 @@ impl Account {
         // Few chunks contain the metrics; the others are not parsed.
         if memmem::find(&self.chunk, METRICS.as_bytes()).is_some() {
             let last: LastChunk = serde_json::from_slice(&self.chunk).unwrap_or_default();
-            if let Some(usage) = last.metrics.told().and_then(MetricsFields::usage) {
+            if let Some(usage) = last.metrics.get().and_then(MetricsFields::usage) {
                 self.usage = Some(usage);
                 on_event(StreamEvent::Progress { usage, finish: None });
             }
@@ -154,23 +154,23 @@ const METRICS: &str = "amazon-bedrock-invocationMetrics";
 #[serde(default)]
 struct LastChunk {
     #[serde(rename = "amazon-bedrock-invocationMetrics")]
-    metrics: Reported<MetricsFields>,
+    metrics: Lenient<MetricsFields>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MetricsFields {
-    input_token_count: Reported<u64>,
-    output_token_count: Reported<u64>,
-    cache_read_input_token_count: Reported<u64>,
-    cache_write_input_token_count: Reported<u64>,
+    input_token_count: Lenient<u64>,
+    output_token_count: Lenient<u64>,
+    cache_read_input_token_count: Lenient<u64>,
+    cache_write_input_token_count: Lenient<u64>,
 }
 
 impl MetricsFields {
     /// `None` unless input and output are both present. One unusable count makes the others unreliable.
     fn usage(&self) -> Option<Usage> {
         let cached = [self.cache_read_input_token_count, self.cache_write_input_token_count];
-        if cached.iter().any(Reported::is_unusable) {
+        if cached.iter().any(Lenient::is_invalid) {
             return None;
         }
         Some(Usage {
@@ -188,60 +188,60 @@ impl MetricsFields {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AnswerFields {
-    usage: Reported<UsageFields>,
+    usage: Lenient<UsageFields>,
     #[serde(rename = "inputTextTokenCount")]
-    titan_input: Reported<u64>,
-    results: Reported<Vec<TitanResult>>,
-    prompt_token_count: Reported<u64>,
-    generation_token_count: Reported<u64>,
+    titan_input: Lenient<u64>,
+    results: Lenient<Vec<TitanResult>>,
+    prompt_token_count: Lenient<u64>,
+    generation_token_count: Lenient<u64>,
     #[serde(rename = "amazon-bedrock-invocationMetrics")]
-    metrics: Reported<MetricsFields>,
+    metrics: Lenient<MetricsFields>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct TitanResult {
-    token_count: Reported<u64>,
+    token_count: Lenient<u64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct UsageFields {
     #[serde(alias = "input_tokens", alias = "prompt_tokens", rename = "inputTokens")]
-    input: Reported<u64>,
+    input: Lenient<u64>,
     #[serde(alias = "output_tokens", alias = "completion_tokens", rename = "outputTokens")]
-    output: Reported<u64>,
+    output: Lenient<u64>,
     #[serde(rename = "cacheReadInputTokenCount")]
-    cache_read: Reported<u64>,
+    cache_read: Lenient<u64>,
     #[serde(rename = "cacheWriteInputTokenCount")]
-    cache_write: Reported<u64>,
+    cache_write: Lenient<u64>,
 }
 
 impl AnswerFields {
     fn report(&self) -> UsageReport {
-        let told = |input: u64, output: Option<u64>| UsageReport {
+        let report_of = |input: u64, output: Option<u64>| UsageReport {
             usage: Usage { input, output: output.unwrap_or(0), ..Usage::default() },
             has_output: output.is_some(),
         };
-        if let Some(usage) = self.metrics.told().and_then(MetricsFields::usage) {
+        if let Some(usage) = self.metrics.get().and_then(MetricsFields::usage) {
             return UsageReport { usage, has_output: true };
         }
-        if let Some(usage) = self.usage.told()
+        if let Some(usage) = self.usage.get()
             && let Some(input) = usage.input.count()
         {
-            let mut report = told(input, usage.output.count());
+            let mut report = report_of(input, usage.output.count());
             report.usage.cache_read = usage.cache_read.count().unwrap_or(0);
             report.usage.cache_write = usage.cache_write.count().unwrap_or(0);
             return report;
         }
         if let Some(input) = self.prompt_token_count.count() {
-            return told(input, self.generation_token_count.count());
+            return report_of(input, self.generation_token_count.count());
         }
         let Some(input) = self.titan_input.count() else { return UsageReport::default() };
-        let results = self.results.told().map(|results| {
+        let results = self.results.get().map(|results| {
             let counts: Option<Vec<u64>> = results.iter().map(|result| result.token_count.count()).collect();
             counts.map(|counts| counts.into_iter().fold(0, u64::saturating_add))
         });
-        told(input, results.flatten())
+        report_of(input, results.flatten())
     }
 }

@@ -1,10 +1,10 @@
 //! Reads the fields of a request that decisions need, and converts between this format and Anthropic Messages.
 
 use super::opaque::OpaqueHead;
-use crate::bedrock::body::{missing, read_object, wrong};
-use crate::fields::Fields;
-use crate::request::{Name, read_max_output_or_zero};
-use crate::thinking::asks_to_think;
+use crate::bedrock::body::{invalid, missing, read_object};
+use crate::fields::JsonFields;
+use crate::request::{CowStr, read_max_output_or_zero};
+use crate::thinking::enables_thinking;
 use crate::{RequestError, RequestLimits};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ pub struct InvokeHead {
     /// The beta features that the caller requests. Anthropic's own API takes them in a header.
     pub betas: Vec<String>,
     /// Whether the request enables thinking, which is billed but not always shown.
-    pub thinks: bool,
+    pub enables_thinking: bool,
 }
 
 /// Reads a request. The whole body is checked to be JSON; fields that are not needed are not parsed. The version is
@@ -38,7 +38,7 @@ pub struct InvokeHead {
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
 pub fn read_invoke_request(body: &[u8], limits: &RequestLimits) -> Result<InvokeHead, RequestError> {
-    read_anthropic(&Fields::read(body, limits)?)
+    read_anthropic(&JsonFields::read(body, limits)?)
 }
 
 /// A body of InvokeModel, by the vendor of its model.
@@ -52,7 +52,7 @@ pub enum InvokeBody {
 
 /// Reads the fields that decisions need, for a model of any vendor.
 pub fn read_invoke_body(body: &[u8], limits: &RequestLimits) -> Result<InvokeBody, RequestError> {
-    let fields = Fields::read(body, limits)?;
+    let fields = JsonFields::read(body, limits)?;
     if fields.has("anthropic_version") {
         return read_anthropic(&fields).map(InvokeBody::Anthropic);
     }
@@ -61,18 +61,22 @@ pub fn read_invoke_body(body: &[u8], limits: &RequestLimits) -> Result<InvokeBod
 
 /// The error for a target that is not called by InvokeModel when the body is in another vendor's format.
 #[must_use]
-pub fn opaque_not_taken() -> RequestError {
-    wrong("anthropic_version", "is missing: bodies of other vendors' models pass to models at Bedrock only")
+pub fn opaque_unsupported() -> RequestError {
+    invalid(
+        "anthropic_version",
+        "Field required: request bodies of other vendors' models are supported only by targets at Bedrock",
+    )
 }
 
-fn read_anthropic(fields: &Fields<'_>) -> Result<InvokeHead, RequestError> {
+fn read_anthropic(fields: &JsonFields<'_>) -> Result<InvokeHead, RequestError> {
     let max_tokens = fields.get("max_tokens").ok_or_else(|| missing("max_tokens"))?;
     let max_output = read_max_output_or_zero("max_tokens", max_tokens)?;
     let turns = count_turns(fields.get("messages").ok_or_else(|| missing("messages"))?)?;
     let betas = fields.get("anthropic_beta").map_or(Ok(Vec::new()), |betas| {
-        serde_json::from_str(betas.get()).map_err(|_| wrong("anthropic_beta", "must be a list of strings"))
+        serde_json::from_str(betas.get())
+            .map_err(|_| invalid("anthropic_beta", "Input should be a list of strings"))
     })?;
-    Ok(InvokeHead { max_output, turns, betas, thinks: asks_to_think(fields) })
+    Ok(InvokeHead { max_output, turns, betas, enables_thinking: enables_thinking(fields) })
 }
 
 /// Converts the request to Anthropic Messages. Values are unchanged. The names of beta features are removed; they are
@@ -87,7 +91,7 @@ pub fn invoke_to_messages(
     if stream {
         added.push(("stream", "true".to_owned()));
     }
-    Ok(Fields::read(body, limits)?.with(&added, &["anthropic_version", "anthropic_beta", "stream"]))
+    Ok(JsonFields::read(body, limits)?.with(&added, &["anthropic_version", "anthropic_beta", "stream"]))
 }
 
 /// Converts an Anthropic Messages request to InvokeModel. Values are unchanged. `betas` are the names of beta features
@@ -101,36 +105,40 @@ pub fn messages_to_invoke(
     if !betas.is_empty() {
         added.push(("anthropic_beta", serde_json::Value::from(betas).to_string()));
     }
-    Ok(Fields::read(body, limits)?.with(&added, &["model", "stream"]))
+    Ok(JsonFields::read(body, limits)?.with(&added, &["model", "stream"]))
 }
 
 #[derive(Deserialize)]
 struct TurnFields<'a> {
     #[serde(borrow)]
-    role: Option<Name<'a>>,
+    role: Option<CowStr<'a>>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
 
 /// Counts the turns. Returns an error that names the first invalid turn.
 fn count_turns(messages: &RawValue) -> Result<usize, RequestError> {
-    let turns: Vec<&RawValue> =
-        serde_json::from_str(messages.get()).map_err(|_| wrong("messages", "must be a list"))?;
+    let turns: Vec<&RawValue> = serde_json::from_str(messages.get())
+        .map_err(|_| invalid("messages", "Input should be a valid list"))?;
     if turns.is_empty() {
-        return Err(wrong("messages", "must not be empty"));
+        return Err(invalid("messages", "at least one message is required"));
     }
     for (at, turn) in turns.iter().enumerate() {
-        let way = |field: &str| format!("messages.{at}.{field}");
-        let turn: TurnFields<'_> = read_object(turn)
-            .ok_or_else(|| wrong(format!("messages.{at}"), "must be an object with role and content"))?;
-        let Name(role) = turn.role.ok_or_else(|| missing(way("role")))?;
+        let path = |field: &str| format!("messages.{at}.{field}");
+        let turn: TurnFields<'_> = read_object(turn).ok_or_else(|| {
+            invalid(format!("messages.{at}"), "Input should be an object with role and content")
+        })?;
+        let CowStr(role) = turn.role.ok_or_else(|| missing(path("role")))?;
         // The vendor decides which roles exist.
         if role.is_empty() {
-            return Err(wrong(way("role"), "must be the name of a role"));
+            return Err(invalid(path("role"), "Input should be a non-empty string"));
         }
-        let content = turn.content.ok_or_else(|| missing(way("content")))?;
+        let content = turn.content.ok_or_else(|| missing(path("content")))?;
         if !content.get().starts_with(['"', '[']) {
-            return Err(wrong(way("content"), "must be a string or a list of blocks"));
+            return Err(invalid(
+                path("content"),
+                "Input should be a valid string or a list of content blocks",
+            ));
         }
     }
     Ok(turns.len())

@@ -35,12 +35,12 @@ pub struct InvocationMetrics {
 #[derive(Debug)]
 pub struct InvokeStream {
     reader: InvokeReader,
-    watch: Watch,
+    account: InvokeAccount,
 }
 
 #[derive(Debug)]
-struct Watch {
-    inner: EventAccount,
+struct InvokeAccount {
+    events: EventAccount,
     metrics: Option<InvocationMetrics>,
     failed: Option<BedrockStreamError>,
 }
@@ -49,8 +49,8 @@ impl InvokeStream {
     /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: FrameLimits) -> Self {
-        let watch = Watch { inner: EventAccount::default(), metrics: None, failed: None };
-        Self { reader: InvokeReader::new(limits), watch }
+        let account = InvokeAccount { events: EventAccount::default(), metrics: None, failed: None };
+        Self { reader: InvokeReader::new(limits), account }
     }
 
     /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
@@ -60,13 +60,13 @@ impl InvokeStream {
         bytes: &[u8],
         mut on_event: impl FnMut(StreamEvent),
     ) -> Result<(), BedrockStreamError> {
-        let watch = &mut self.watch;
+        let account = &mut self.account;
         let outcome = self.reader.feed(bytes, |event| {
-            if watch.failed.is_none() {
-                watch.failed = watch.read(event, &mut on_event).err();
+            if account.failed.is_none() {
+                account.failed = account.read(event, &mut on_event).err();
             }
         });
-        match &watch.failed {
+        match &account.failed {
             Some(error) => Err(error.clone()),
             None => outcome,
         }
@@ -75,45 +75,45 @@ impl InvokeStream {
     /// The usage that the vendor has reported so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.watch.usage()
+        self.account.usage()
     }
 
     /// The usage so far, and whether it includes the final output count.
     #[must_use]
     pub fn report(&self) -> UsageReport {
-        let has_output = self.watch.inner.report().has_output || self.watch.metrics.is_some();
-        UsageReport { usage: self.watch.usage(), has_output }
+        let has_output = self.account.events.report().has_output || self.account.metrics.is_some();
+        UsageReport { usage: self.account.usage(), has_output }
     }
 
     /// What has arrived of the answer.
     #[must_use]
     pub const fn meter(&mut self) -> &mut OutputMeter {
-        self.watch.inner.meter()
+        self.account.events.meter()
     }
 
     /// Appends Anthropic's events that end the stream here, in the form that the vendor uses at the output limit. They
     /// are not wrapped in frames.
     pub fn write_end(&self, out: &mut BytesMut, usage: Usage) {
-        self.watch.inner.write_end(out, usage);
+        self.account.events.write_end(out, usage);
     }
 
     /// The finish reason, once known.
     #[must_use]
     pub const fn finish_reason(&self) -> Option<FinishReason> {
-        self.watch.inner.finish_reason()
+        self.account.events.finish_reason()
     }
 
     /// The service's metrics, once they have arrived.
     #[must_use]
     pub const fn metrics(&self) -> Option<InvocationMetrics> {
-        self.watch.metrics
+        self.account.metrics
     }
 
     /// Whether the vendor has marked the answer as complete and the stream is at a frame boundary. A stream that ends
     /// in any other state was truncated, even if its connection was closed cleanly.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.watch.inner.is_complete() && self.is_between_frames()
+        self.account.events.is_complete() && self.is_between_frames()
     }
 
     /// Whether the bytes so far end at a frame boundary. Only there may other frames be inserted.
@@ -129,7 +129,7 @@ impl InvokeStream {
     }
 }
 
-impl Watch {
+impl InvokeAccount {
     fn read(
         &mut self,
         event: InvokeEvent<'_>,
@@ -145,7 +145,7 @@ impl Watch {
         if matches!(name, "message_stop" | "") {
             self.take_metrics(json, on_event);
         }
-        let event = self.inner.read(name.as_bytes(), json);
+        let event = self.events.read(name.as_bytes(), json);
         on_event(event.map_err(|error| BedrockStreamError::Unreadable {
             event: "chunk",
             problem: error.to_string(),
@@ -162,23 +162,23 @@ impl Watch {
         let before = self.usage();
         self.metrics = last.metrics;
         if self.usage() != before {
-            on_event(StreamEvent::Progress { usage: self.usage(), finish: self.inner.finish_reason() });
+            on_event(StreamEvent::Progress { usage: self.usage(), finish: self.events.finish_reason() });
         }
     }
 
     fn usage(&self) -> Usage {
-        let told = self.inner.usage();
+        let reported = self.events.usage();
         let metrics = self.metrics.unwrap_or_default();
-        let no_input = told.input == 0 && told.cache_read == 0 && told.cache_write == 0;
+        let no_input = reported.input == 0 && reported.cache_read == 0 && reported.cache_write == 0;
         Usage {
-            input: if no_input { metrics.input } else { told.input },
+            input: if no_input { metrics.input } else { reported.input },
             // The output count in the first event is not the count of the answer.
-            output: if self.inner.report().has_output {
-                told.output
+            output: if self.events.report().has_output {
+                reported.output
             } else {
-                told.output.max(metrics.output)
+                reported.output.max(metrics.output)
             },
-            ..told
+            ..reported
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Converts between Anthropic's server-sent events and Bedrock frames.
 
-use crate::anthropic::{AnthropicStream, ErrorReply, read_error, write_error_event, write_message_stop};
+use crate::anthropic::{
+    AnthropicErrorBody, AnthropicStream, read_error, write_error_event, write_message_stop,
+};
+use crate::bedrock::error_response::{StreamKind, json, write_failure_frame};
 use crate::bedrock::frame::{FrameEnding, FrameKind, FrameLimits, FrameReader, write_event_frame};
-use crate::bedrock::refusal::{StreamKind, json, write_failure_frame};
 use crate::bedrock::stream::{BedrockStreamError, failure_of, parse};
-use crate::request::Name;
+use crate::request::CowStr;
 use crate::sse::{SseLimits, SseReader, write_event};
 use crate::stream::parse as parse_event;
-use crate::{Refusal, StreamError};
+use crate::{ApiErrorKind, StreamError};
 use base64_simd::STANDARD as BASE64;
 use bytes::BytesMut;
 use seawall_core::failure::Failure;
@@ -90,7 +92,7 @@ impl InvokeReader {
 /// Extracts Anthropic's events from frames and writes them as the server-sent events of Anthropic Messages.
 ///
 /// An event without a type is dropped, because it could not be named; the metrics that the service adds to the last
-/// event are removed, too. A failure is written as the refusal that the caller receives for it.
+/// event are removed, too. A failure is written as the API error that the caller receives for it.
 #[derive(Debug)]
 pub struct InvokeToSse {
     reader: InvokeReader,
@@ -111,8 +113,8 @@ impl InvokeToSse {
             InvokeEvent::Message { name: "message_stop", .. } => write_message_stop(out),
             InvokeEvent::Message { name, json } => write_event(out, name, json),
             InvokeEvent::Failed { failure, message } => {
-                let refusal = Refusal::of_failure(failure.kind);
-                write_error_event(out, &ErrorReply::new(refusal, &message, None));
+                let error_kind = ApiErrorKind::of_failure(failure.kind);
+                write_error_event(out, &AnthropicErrorBody::new(error_kind, &message, None));
             }
         })
     }
@@ -125,9 +127,9 @@ struct Chunk<'a> {
 }
 
 #[derive(Deserialize)]
-struct Typed<'a> {
+struct EventType<'a> {
     #[serde(rename = "type", borrow)]
-    name: Option<Name<'a>>,
+    name: Option<CowStr<'a>>,
 }
 
 fn read_chunk(
@@ -136,8 +138,8 @@ fn read_chunk(
     on_event: &mut impl FnMut(InvokeEvent<'_>),
 ) -> Result<(), BedrockStreamError> {
     decode_chunk(payload, event)?;
-    let typed: Typed<'_> = parse("chunk", event)?;
-    let name = typed.name.as_ref().map_or("", |Name(name)| name);
+    let typed: EventType<'_> = parse("chunk", event)?;
+    let name = typed.name.as_ref().map_or("", |CowStr(name)| name);
     on_event(InvokeEvent::Message { name, json: event });
     Ok(())
 }
@@ -156,7 +158,7 @@ pub(super) fn decode_chunk(payload: &[u8], event: &mut Vec<u8>) -> Result<(), Be
     let decoded = BASE64.decode_append(bytes, event);
     decoded.map_err(|error| BedrockStreamError::Unreadable {
         event: "chunk",
-        problem: format!("its bytes are not base64: {error}"),
+        problem: format!("invalid base64: {error}"),
     })?;
     Ok(())
 }
@@ -188,7 +190,7 @@ pub fn write_chunk(out: &mut BytesMut, event: &[u8]) {
 #[derive(Debug)]
 pub struct SseToInvoke {
     sse: SseReader,
-    watch: AnthropicStream,
+    observer: AnthropicStream,
     first_after: Option<Duration>,
 }
 
@@ -196,15 +198,15 @@ impl SseToInvoke {
     /// Creates a converter at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
-        Self { sse: SseReader::new(limits), watch: AnthropicStream::new(limits), first_after: None }
+        Self { sse: SseReader::new(limits), observer: AnthropicStream::new(limits), first_after: None }
     }
 
     /// Parses the next chunk and appends a frame for each event that it completes. `elapsed` is the time since the
     /// model was called.
     pub fn feed(&mut self, bytes: &[u8], elapsed: Duration, out: &mut BytesMut) -> Result<(), StreamError> {
         let first_after = *self.first_after.get_or_insert(elapsed);
-        self.watch.feed(bytes, |_| ())?;
-        let usage = self.watch.usage();
+        self.observer.feed(bytes, |_| ())?;
+        let usage = self.observer.usage();
         let mut broken = None;
         self.sse.feed(bytes, |event| match event.name {
             _ if broken.is_some() => {}

@@ -61,7 +61,7 @@ fn every_reason_to_stop_is_read() {
 }
 
 #[test]
-fn what_has_no_word_is_left_out() {
+fn content_without_a_neutral_form_is_dropped() {
     let body = r#"{"output":{"message":{"role":"assistant","content":[
         {"reasoningContent":{"reasoningText":{"text":"hm"}}},
         {"citationsContent":{"content":[{"text":"a"},{"text":"b"}],"citations":[]}},
@@ -138,5 +138,5 @@ fn an_answer_that_cannot_be_read_is_an_error() {
     let AnswerError::Unreadable { problem } = read_chat_answer(body.as_bytes(), "", "").unwrap_err() else {
         panic!("{body}")
     };
-    assert_eq!(problem, "this is no block of an answer: []");
+    assert_eq!(problem, "invalid content block: []");
 }

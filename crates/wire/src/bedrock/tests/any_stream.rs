@@ -2,7 +2,7 @@
 
 use super::stream::{frames_of, read, started, watch};
 use super::{cut, event};
-use crate::bedrock::{ChatReader, FrameLimits, StreamEnding};
+use crate::bedrock::{ConverseChatReader, FrameLimits, StreamEnding};
 use crate::chat::{ChatEvent, FinishReason, Usage};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -90,7 +90,7 @@ proptest! {
     ) {
         let mut bytes: Vec<u8> = frames.iter().flat_map(|(name, payload)| event(name, payload)).collect();
         bytes.extend_from_slice(&tail);
-        let mut reader = ChatReader::new(FrameLimits::default(), "", "");
+        let mut reader = ConverseChatReader::new(FrameLimits::default(), "", "");
         let _ = reader.feed(&bytes, |_| ());
         prop_assert!(reader.finish(|_| ()) == StreamEnding::Interrupted);
     }

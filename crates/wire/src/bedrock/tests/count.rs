@@ -1,6 +1,6 @@
 use crate::RequestLimits;
 use crate::bedrock::{BedrockCall, BedrockOperation, CountRequest, read_count_request, write_count};
-use crate::chat::Part;
+use crate::chat::RequestPart;
 
 fn read(body: &str) -> Result<CountRequest, String> {
     let call = BedrockCall { operation: BedrockOperation::CountTokens, model: "haiku".to_owned() };
@@ -14,21 +14,21 @@ fn both_kinds_of_request_are_read() {
     let converse = r#"{"input":{"converse":{"messages":[{"role":"user","content":[{"text":"hi"}]}]}}}"#;
     let Ok(CountRequest::Converse(request)) = read(converse) else { panic!("{converse}") };
     assert_eq!((request.model.as_str(), request.stream), ("haiku", false));
-    assert_eq!(request.turns[0].parts, [Part::Text("hi".to_owned())]);
+    assert_eq!(request.turns[0].parts, [RequestPart::Text("hi".to_owned())]);
     assert_eq!(&write_count(7)[..], br#"{"inputTokens":7}"#);
 }
 
 #[test]
 fn what_is_neither_is_refused_by_field() {
-    let neither = "input: must hold invokeModel with a body, or converse";
+    let neither = "input: Input should contain invokeModel with a body, or converse";
     for (body, problem) in [
-        ("{}", "input: is missing"),
+        ("{}", "input: Field required"),
         (r#"{"input":[]}"#, neither),
         (r#"{"input":{}}"#, neither),
         (r#"{"input":{"invokeModel":{}}}"#, neither),
-        (r#"{"input":{"invokeModel":{"body":"%"}}}"#, "input.invokeModel.body: must be base64"),
-        (r#"{"input":{"converse":{}}}"#, "messages: is missing"),
-        (r#"{"input":{"converse":7}}"#, "the body must be a JSON object"),
+        (r#"{"input":{"invokeModel":{"body":"%"}}}"#, "input.invokeModel.body: Input should be valid base64"),
+        (r#"{"input":{"converse":{}}}"#, "messages: Field required"),
+        (r#"{"input":{"converse":7}}"#, "The request body must be a JSON object"),
     ] {
         assert_eq!(read(body), Err(problem.to_owned()), "{body}");
     }

@@ -1,7 +1,7 @@
 use super::{exception, written};
-use crate::Refusal;
+use crate::ApiErrorKind;
 use crate::bedrock::{
-    StreamKind, final_refusal, read_error, read_error_message, refusal_headers, refusal_name, refusal_status,
+    StreamKind, error_headers, error_name, error_status, final_error, read_error, read_error_message,
     write_error, write_failure_frame,
 };
 use seawall_core::failure::{BEDROCK, FailureKind, Retryability};
@@ -78,24 +78,24 @@ fn hints_are_plain_numbers_and_the_vendors_own_comes_first() {
 
 #[test]
 fn every_refusal_has_its_status_and_name() {
-    let line = |refusal: &Refusal| {
+    let line = |error_kind: &ApiErrorKind| {
         let body = String::from_utf8(written(|out| write_error(out, "no"))).unwrap();
-        format!("{} {} {body}\n", refusal_status(*refusal), refusal_name(*refusal))
+        format!("{} {} {body}\n", error_status(*error_kind), error_name(*error_kind))
     };
-    let lines: String = Refusal::ALL.iter().map(line).collect();
+    let lines: String = ApiErrorKind::ALL.iter().map(line).collect();
     assert_eq!(lines, include_str!("../../../tests/golden/bedrock/errors.txt"));
 }
 
 #[test]
 fn each_refusal_means_to_the_next_seawall_what_it_meant_to_us() {
-    for refusal in Refusal::ALL {
-        let (status, name) = (refusal_status(refusal), refusal_name(refusal));
+    for error_kind in ApiErrorKind::ALL {
+        let (status, name) = (error_status(error_kind), error_name(error_kind));
         assert!(BEDROCK.names().iter().any(|(known, _)| *known == name), "{name}");
         let failure = BEDROCK.classify(status, Some(name));
         let by_status = BEDROCK.classify(status, None);
-        match refusal {
-            Refusal::OutOfBudget => assert_eq!(failure.retryability, Retryability::Elsewhere),
-            _ => assert_eq!(failure.kind, by_status.kind, "{refusal:?}"),
+        match error_kind {
+            ApiErrorKind::BudgetExhausted => assert_eq!(failure.retryability, Retryability::OtherTarget),
+            _ => assert_eq!(failure.kind, by_status.kind, "{error_kind:?}"),
         }
         assert_eq!(failure, read_error(status, named(name), &written(|out| write_error(out, "no"))));
     }
@@ -103,32 +103,37 @@ fn each_refusal_means_to_the_next_seawall_what_it_meant_to_us() {
 
 #[test]
 fn what_a_wait_cannot_cure_is_not_tried_again_by_the_vendors_clients() {
-    for refusal in [Refusal::OutOfBudget, Refusal::Malformed, Refusal::TooLarge, Refusal::TimedOut] {
-        assert!(![429, 500, 502, 503, 504].contains(&refusal_status(refusal)));
-        assert!(!refusal_name(refusal).contains("Throttl"));
+    for error_kind in [
+        ApiErrorKind::BudgetExhausted,
+        ApiErrorKind::Malformed,
+        ApiErrorKind::TooLarge,
+        ApiErrorKind::TimedOut,
+    ] {
+        assert!(![429, 500, 502, 503, 504].contains(&error_status(error_kind)));
+        assert!(!error_name(error_kind).contains("Throttl"));
     }
 }
 
 #[test]
-fn what_nobody_is_to_come_back_for_has_the_services_name_and_is_known_to_the_next_seawall() {
-    for refusal in Refusal::ALL {
-        let (status, name) = final_refusal(refusal);
+fn a_final_refusal_has_the_services_exception_and_is_recognised_by_another_seawall() {
+    for error_kind in ApiErrorKind::ALL {
+        let (status, name) = final_error(error_kind);
         assert!(BEDROCK.names().iter().any(|(known, _)| *known == name), "{name}");
-        if refusal != Refusal::Internal {
-            assert_eq!((status, name), (refusal_status(refusal), refusal_name(refusal)));
+        if error_kind != ApiErrorKind::Internal {
+            assert_eq!((status, name), (error_status(error_kind), error_name(error_kind)));
         }
     }
-    assert_eq!(final_refusal(Refusal::Throttled), (429, "ThrottlingException"));
-    assert_eq!(final_refusal(Refusal::OutOfBudget), (400, "ServiceQuotaExceededException"));
-    assert_eq!(final_refusal(Refusal::Overloaded), (503, "ServiceUnavailableException"));
-    assert_eq!(final_refusal(Refusal::Internal), (424, "ModelErrorException"));
-    assert_eq!(final_refusal(Refusal::NotFound), (404, "ResourceNotFoundException"));
+    assert_eq!(final_error(ApiErrorKind::Throttled), (429, "ThrottlingException"));
+    assert_eq!(final_error(ApiErrorKind::BudgetExhausted), (400, "ServiceQuotaExceededException"));
+    assert_eq!(final_error(ApiErrorKind::Overloaded), (503, "ServiceUnavailableException"));
+    assert_eq!(final_error(ApiErrorKind::Internal), (424, "ModelErrorException"));
+    assert_eq!(final_error(ApiErrorKind::NotFound), (404, "ResourceNotFoundException"));
 }
 
 #[test]
-fn only_a_wait_that_helps_is_told_and_it_is_rounded_up() {
+fn a_retry_delay_is_sent_only_if_it_helps_and_is_rounded_up() {
     let wait = Some(Duration::from_micros(2_500_001));
-    let headers = refusal_headers(Refusal::Throttled, "r1", wait);
+    let headers = error_headers(ApiErrorKind::Throttled, "r1", wait);
     let expected = [
         ("content-type", "application/json"),
         ("x-amzn-errortype", "ThrottlingException"),
@@ -137,10 +142,17 @@ fn only_a_wait_that_helps_is_told_and_it_is_rounded_up() {
         ("retry-after", "3"),
     ];
     assert_eq!(headers, expected.map(|(name, value)| (name, value.to_owned())));
-    for refusal in Refusal::ALL {
-        let can_help = matches!(refusal, Refusal::Throttled | Refusal::BudgetHeld | Refusal::Overloaded);
-        assert_eq!(refusal_headers(refusal, "r1", wait).len(), if can_help { 5 } else { 3 }, "{refusal:?}");
-        assert_eq!(refusal_headers(refusal, "r1", None).len(), 3);
+    for error_kind in ApiErrorKind::ALL {
+        let can_help = matches!(
+            error_kind,
+            ApiErrorKind::Throttled | ApiErrorKind::BudgetHeld | ApiErrorKind::Overloaded
+        );
+        assert_eq!(
+            error_headers(error_kind, "r1", wait).len(),
+            if can_help { 5 } else { 3 },
+            "{error_kind:?}"
+        );
+        assert_eq!(error_headers(error_kind, "r1", None).len(), 3);
     }
     assert_eq!(read_error(429, none, b"").retry_after, None);
 }

@@ -12,7 +12,7 @@ use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptes
 
 /// The content of a frame, independent of the parser.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct Present {
     kind: &'static str,
     name: String,
     message: String,
@@ -20,7 +20,7 @@ struct Told {
     payload: Vec<u8>,
 }
 
-fn by_ours(bytes: &[u8]) -> Option<Told> {
+fn by_ours(bytes: &[u8]) -> Option<Present> {
     let mut told = None;
     let mut reader = FrameReader::new(FrameLimits::default());
     let outcome = reader.feed(bytes, |frame| {
@@ -29,7 +29,7 @@ fn by_ours(bytes: &[u8]) -> Option<Told> {
             FrameKind::Exception(name) => ("exception", name, ""),
             FrameKind::Error { code, message } => ("error", code, message),
         };
-        told = Some(Told {
+        told = Some(Present {
             kind,
             name: name.to_owned(),
             message: message.to_owned(),
@@ -40,7 +40,7 @@ fn by_ours(bytes: &[u8]) -> Option<Told> {
     outcome.ok().and(told)
 }
 
-fn by_the_vendor(bytes: &[u8]) -> Option<Told> {
+fn by_the_vendor(bytes: &[u8]) -> Option<Present> {
     let message = read_message_from(bytes).ok()?;
     let header = |name: &str| {
         let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
@@ -52,7 +52,7 @@ fn by_the_vendor(bytes: &[u8]) -> Option<Told> {
         "error" => ("error", header(":error-code")?, header(":error-message")),
         _ => return None,
     };
-    Some(Told {
+    Some(Present {
         kind,
         name,
         message: words.unwrap_or_default(),
@@ -107,7 +107,7 @@ fn framed(claimed: u32, inside: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn any_frame_tells_what_it_tells_the_vendors_own_code(
+    fn any_frame_is_read_as_by_the_vendors_own_code(
         first in vec((name(), value()), 0..3),
         kind in prop_oneof!["event", "exception", "error"],
         more in vec((name(), value()), 0..8),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-const ROOMY: FrameLimits = FrameLimits { frame: 1 << 16 };
+const ROOMY: FrameLimits = FrameLimits { max_frame_bytes: 1 << 16 };
 
 type Owned = (String, String, Vec<u8>);
 
@@ -96,7 +96,7 @@ fn any_byte_that_was_changed_is_noticed() {
     wrong_length[3] ^= 1;
     // Detected from the first twelve bytes alone.
     assert!(read(ROOMY, [&wrong_length[..11]]).1.is_ok());
-    let problem = "the checksum of its length does not match".to_owned();
+    let problem = "prelude checksum mismatch".to_owned();
     assert_eq!(complaint(&wrong_length[..12]), FrameError::Broken { problem });
 }
 
@@ -104,15 +104,21 @@ fn any_byte_that_was_changed_is_noticed() {
 fn a_frame_that_is_too_large_is_refused_before_it_is_held() {
     let frame = event("chunk", "{}");
     let limit = frame.len();
-    assert_eq!(read(FrameLimits { frame: limit }, [&frame[..]]).1, Ok(()));
+    assert_eq!(read(FrameLimits { max_frame_bytes: limit }, [&frame[..]]).1, Ok(()));
     let too_large = FrameError::TooLarge { size: limit, limit: limit - 1 };
     for length in [12, limit] {
-        assert_eq!(read(FrameLimits { frame: limit - 1 }, [&frame[..length]]).1, Err(too_large.clone()));
+        assert_eq!(
+            read(FrameLimits { max_frame_bytes: limit - 1 }, [&frame[..length]]).1,
+            Err(too_large.clone())
+        );
     }
-    assert_eq!(FrameLimits::default().frame, 4_194_304);
+    assert_eq!(FrameLimits::default().max_frame_bytes, 4_194_304);
     let claim = [&[0xFF; 4][..], &[0; 4]].concat();
     let claim = [&claim[..], &crc32fast::hash(&claim).to_be_bytes()].concat();
-    assert_eq!(complaint(&claim), FrameError::TooLarge { size: u32::MAX as usize, limit: ROOMY.frame });
+    assert_eq!(
+        complaint(&claim),
+        FrameError::TooLarge { size: u32::MAX as usize, limit: ROOMY.max_frame_bytes }
+    );
 }
 
 #[test]
@@ -124,18 +130,18 @@ fn a_frame_shorter_than_its_own_lengths_is_broken() {
     }
     assert_eq!(
         complaint(&frame(&[], b"")),
-        FrameError::Untyped { problem: "it has no :message-type".to_owned() }
+        FrameError::Untyped { problem: "header :message-type is missing".to_owned() }
     );
 }
 
 #[test]
 fn a_frame_that_does_not_say_what_it_is_is_refused() {
     for (headers, problem) in [
-        (&[(":event-type", "chunk")][..], "it has no :message-type"),
-        (&[(":message-type", "event")], "it has no :event-type"),
-        (&[(":message-type", "exception"), (":event-type", "x")], "it has no :exception-type"),
-        (&[(":message-type", "error")], "it has no :error-code"),
-        (&[(":message-type", "news")], "\"news\" is no type of a frame"),
+        (&[(":event-type", "chunk")][..], "header :message-type is missing"),
+        (&[(":message-type", "event")], "header :event-type is missing"),
+        (&[(":message-type", "exception"), (":event-type", "x")], "header :exception-type is missing"),
+        (&[(":message-type", "error")], "header :error-code is missing"),
+        (&[(":message-type", "news")], "unknown message type \"news\""),
     ] {
         let problem = problem.to_owned();
         assert_eq!(complaint(&frame(headers, b"{}")), FrameError::Untyped { problem });
@@ -152,7 +158,7 @@ fn an_error_is_final() {
 
 proptest! {
     #[test]
-    fn any_split_tells_the_same(
+    fn any_split_yields_the_same_events(
         payloads in vec(vec(any::<u8>(), 0..40), 0..6),
         places in vec(any::<usize>(), 0..12),
     ) {

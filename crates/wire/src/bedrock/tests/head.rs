@@ -2,7 +2,8 @@
 
 use super::{event, exception};
 use crate::bedrock::{
-    ConverseHead, FrameLimits, FrameReader, InvokeToSse, SseToInvoke, converse_within, read_converse_request,
+    ConverseHead, FrameLimits, FrameReader, InvokeToSse, SseToInvoke, converse_with_limit,
+    read_converse_request,
 };
 use crate::sse::SseLimits;
 use crate::{RequestError, RequestLimits};
@@ -31,7 +32,7 @@ fn a_limit_is_put_in_where_the_caller_named_none() {
     ] {
         let body = Bytes::from(with(fields));
         let head = read(&with(fields)).unwrap();
-        let sent = converse_within(&body, &head, Some(9)).unwrap();
+        let sent = converse_with_limit(&body, &head, Some(9)).unwrap();
         let mut wanted: Value = serde_json::from_slice(&body).unwrap();
         wanted["inferenceConfig"] = expected;
         assert_eq!(serde_json::from_slice::<Value>(&sent).unwrap(), wanted, "{fields}");
@@ -57,7 +58,8 @@ fn a_limit_among_the_fields_of_the_model_becomes_the_one_limit_where_it_is_small
         let body = Bytes::from(with(fields));
         let head = read(&with(fields)).unwrap();
         assert_eq!(head.max_output, Some(smaller), "{fields}");
-        let sent: Value = serde_json::from_slice(&converse_within(&body, &head, Some(9)).unwrap()).unwrap();
+        let sent: Value =
+            serde_json::from_slice(&converse_with_limit(&body, &head, Some(9)).unwrap()).unwrap();
         assert_eq!(sent["inferenceConfig"]["maxTokens"], json!(smaller), "{fields}");
         assert_eq!(sent["additionalModelRequestFields"], rest, "{fields}");
         assert_eq!(sent["messages"], json!([{"role": "user", "content": [{"text": "hi"}]}]));
@@ -66,7 +68,7 @@ fn a_limit_among_the_fields_of_the_model_becomes_the_one_limit_where_it_is_small
     let fields = r#""inferenceConfig":{"maxTokens":1},"additionalModelRequestFields":{"thinking":{"type":"enabled"}},"#;
     let body = Bytes::from(with(fields));
     assert_eq!(
-        converse_within(&body, &read(&with(fields)).unwrap(), Some(9)).unwrap().as_ptr(),
+        converse_with_limit(&body, &read(&with(fields)).unwrap(), Some(9)).unwrap().as_ptr(),
         body.as_ptr()
     );
     let nested = with(r#""additionalModelRequestFields":{"inferenceConfig":{"max_new_tokens":100000}},"#);
@@ -78,19 +80,19 @@ fn a_limit_among_the_fields_of_the_model_becomes_the_one_limit_where_it_is_small
 }
 
 #[test]
-fn a_request_that_cannot_be_read_is_told_where() {
+fn an_invalid_request_is_refused_with_the_path_of_the_error() {
     for (body, problem) in [
-        ("{}".to_owned(), "messages: is missing"),
-        (r#"{"messages":[]}"#.into(), "messages: must not be empty"),
-        (r#"{"messages":[{"role":""}]}"#.into(), "messages.0.role: must be the name of a role"),
-        (with(r#""inferenceConfig":7,"#), "inferenceConfig: must be an object"),
+        ("{}".to_owned(), "messages: Field required"),
+        (r#"{"messages":[]}"#.into(), "messages: at least one message is required"),
+        (r#"{"messages":[{"role":""}]}"#.into(), "messages.0.role: Input should be a non-empty string"),
+        (with(r#""inferenceConfig":7,"#), "inferenceConfig: Input should be an object"),
         (
             with(r#""inferenceConfig":{"maxTokens":0},"#),
-            "inferenceConfig.maxTokens: must be a whole number from 1 to 2147483648",
+            "inferenceConfig.maxTokens: Input should be an integer between 1 and 2147483648",
         ),
         (
             with(r#""inferenceConfig":{"maxTokens":1,"maxTokens":2},"#),
-            "inferenceConfig.maxTokens: is given twice",
+            "inferenceConfig.maxTokens: Duplicate field",
         ),
     ] {
         assert_eq!(read(&body).unwrap_err().to_string(), problem, "{body}");

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 const SSE: &str = include_str!("../../../tests/golden/stream.txt");
 const FAILED_SSE: &str = include_str!("../../../tests/golden/stream_failed.txt");
-const LIMITS: RequestLimits = RequestLimits { body: 1_000, depth: 8, fields: 8, members: 8 };
+const LIMITS: RequestLimits =
+    RequestLimits { max_body_size: 1_000, max_depth: 8, max_fields: 8, max_items: 8 };
 const BODY: &str = r#"{ "anthropic_version": "bedrock-2023-05-31", "max_tokens" : 50,
   "messages":[{"role":"user","content":"h\u0069  \"there\""}], "temperature":1.50e0,"anthropic_beta":["a-1","b-2"]}"#;
 
@@ -54,40 +55,46 @@ fn a_request_that_is_none_is_refused_by_field() {
     let turn = r#"{"role":"user","content":"x"}"#;
     let with_turn = |turn: &str| format!(r#"{{"max_tokens":1,"messages":[{turn}]}}"#);
     let with_max = |max: &str| format!(r#"{{"max_tokens":{max},"messages":[{turn}]}}"#);
-    let range = "max_tokens: must be a whole number from 0 to 2147483648";
+    let range = "max_tokens: Input should be an integer between 0 and 2147483648";
     for (body, problem) in [
-        ("[]".to_owned(), "the body must be a JSON object"),
-        ("{}".to_owned(), "max_tokens: is missing"),
-        (r#"{"max_tokens":null}"#.to_owned(), "max_tokens: is missing"),
-        (r#"{"max_tokens":1}"#.to_owned(), "messages: is missing"),
-        (r#"{"max_tokens":1,"max_tokens":2}"#.to_owned(), "max_tokens: is given twice"),
-        (r#"{"max_tokens":1,"m\u0061x_tokens":2}"#.to_owned(), "max_tokens: is given twice"),
+        ("[]".to_owned(), "The request body must be a JSON object"),
+        ("{}".to_owned(), "max_tokens: Field required"),
+        (r#"{"max_tokens":null}"#.to_owned(), "max_tokens: Field required"),
+        (r#"{"max_tokens":1}"#.to_owned(), "messages: Field required"),
+        (r#"{"max_tokens":1,"max_tokens":2}"#.to_owned(), "max_tokens: Duplicate field"),
+        (r#"{"max_tokens":1,"m\u0061x_tokens":2}"#.to_owned(), "max_tokens: Duplicate field"),
         (with_max("-1"), range),
         (with_max("2147483649"), range),
         (with_max("1.5"), range),
         (with_max("\"5\""), range),
-        (r#"{"max_tokens":1,"messages":{}}"#.to_owned(), "messages: must be a list"),
-        (r#"{"max_tokens":1,"messages":[]}"#.to_owned(), "messages: must not be empty"),
-        (with_turn("7"), "messages.0: must be an object with role and content"),
-        (with_turn(r#"["user","x"]"#), "messages.0: must be an object with role and content"),
-        (with_turn(r#"{"content":"x"}"#), "messages.0.role: is missing"),
-        (with_turn(r#"{"role":"","content":"x"}"#), "messages.0.role: must be the name of a role"),
-        (with_turn(r#"{"role":"user"}"#), "messages.0.content: is missing"),
+        (r#"{"max_tokens":1,"messages":{}}"#.to_owned(), "messages: Input should be a valid list"),
+        (r#"{"max_tokens":1,"messages":[]}"#.to_owned(), "messages: at least one message is required"),
+        (with_turn("7"), "messages.0: Input should be an object with role and content"),
+        (with_turn(r#"["user","x"]"#), "messages.0: Input should be an object with role and content"),
+        (with_turn(r#"{"content":"x"}"#), "messages.0.role: Field required"),
+        (with_turn(r#"{"role":"","content":"x"}"#), "messages.0.role: Input should be a non-empty string"),
+        (with_turn(r#"{"role":"user"}"#), "messages.0.content: Field required"),
         (
             with_turn(r#"{"role":"user","content":7}"#),
-            "messages.0.content: must be a string or a list of blocks",
+            "messages.0.content: Input should be a valid string or a list of content blocks",
         ),
         (
             format!(r#"{{"max_tokens":1,"messages":[{turn}],"anthropic_beta":"a"}}"#),
-            "anthropic_beta: must be a list of strings",
+            "anthropic_beta: Input should be a list of strings",
         ),
-        (r#"{"a":[[[[[[[[1]]]]]]]]}"#.to_owned(), "the body nests deeper than 8 levels"),
+        (
+            r#"{"a":[[[[[[[[1]]]]]]]]}"#.to_owned(),
+            "The request body is nested too deeply: the limit is 8 levels",
+        ),
         (
             r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1}"#.to_owned(),
-            "the body has more than 8 fields",
+            "The request body has too many fields: the limit is 8",
         ),
-        ("\u{FEFF}{}".to_owned(), "the body is not JSON: it begins with a byte order mark"),
-        (" ".repeat(1_001), "the body has 1001 bytes, and at most 1000 are taken"),
+        ("\u{FEFF}{}".to_owned(), "The request body is not valid JSON: it begins with a byte order mark"),
+        (
+            " ".repeat(1_001),
+            "Request exceeds the maximum size: the body has 1001 bytes, the limit is 1000 bytes",
+        ),
     ] {
         assert_eq!(read_invoke_request(body.as_bytes(), &LIMITS).unwrap_err().to_string(), problem, "{body}");
     }
@@ -123,13 +130,13 @@ fn bodies_move_to_anthropic_and_back_with_every_value_as_it_came() {
     let named = messages_to_invoke(br#"{"anthropic_version":"2026-10-21"}"#, &LIMITS, &[]).unwrap();
     assert_eq!(named, format!("{{{version}}}"));
     assert_eq!(
-        invoke_to_messages(br#"{"x":1"#, &LIMITS, "m", true).unwrap_err().refusal(),
-        crate::Refusal::Malformed
+        invoke_to_messages(br#"{"x":1"#, &LIMITS, "m", true).unwrap_err().api_error_kind(),
+        crate::ApiErrorKind::Malformed
     );
 }
 
 #[test]
-fn headers_tell_usage_and_are_read_back() {
+fn usage_headers_are_written_and_read_back() {
     let usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::default() };
     let headers = usage_headers(usage, Duration::from_millis(412));
     let expected = [
@@ -175,7 +182,7 @@ fn a_stream_of_anthropic_in_frames_is_read_for_its_usage_and_its_end() {
 }
 
 #[test]
-fn every_split_tells_the_same_and_every_cut_is_an_interruption() {
+fn every_split_yields_the_same_events_and_every_cut_is_an_interruption() {
     let bytes = transcoded(SSE);
     let (whole, _) = watch([&bytes[..]]);
     for place in 0..bytes.len() {
@@ -209,7 +216,7 @@ fn events_come_out_of_their_frames_as_they_went_in() {
 }
 
 #[test]
-fn failures_are_read_whether_the_service_or_the_model_tells_them() {
+fn failures_of_the_service_and_of_the_model_are_read() {
     let bytes = transcoded(FAILED_SSE);
     assert!(bytes.ends_with(&exception("serviceUnavailableException", r#"{"message":"Overloaded"}"#)));
     let (events, stream) = watch([&bytes[..]]);
@@ -233,7 +240,7 @@ fn failures_are_read_whether_the_service_or_the_model_tells_them() {
 }
 
 #[test]
-fn counts_of_the_service_are_used_where_the_model_told_none() {
+fn counts_of_the_service_are_used_if_the_model_reported_none() {
     let stop = |metrics: &str| {
         chunk(&format!(
             r#"{{{metrics}"amazon-bedrock-invocationMetrics":{{"inputTokenCount":7,"outputTokenCount":9}}}}"#
@@ -260,7 +267,7 @@ fn counts_of_the_service_are_used_where_the_model_told_none() {
 }
 
 #[test]
-fn a_chunk_tells_the_same_however_its_json_is_written() {
+fn a_chunk_is_read_the_same_however_its_json_is_written() {
     // {"type":"ping"}
     let told = "eyJ0eXBlIjoicGluZyJ9";
     let (head, tail) = told.split_at(3);
@@ -300,12 +307,12 @@ fn a_chunk_tells_the_same_however_its_json_is_written() {
 #[test]
 fn a_chunk_that_cannot_be_read_is_an_error_and_final() {
     for (bytes, problem) in [
-        (event("chunk", "{"), "chunk cannot be read: EOF while parsing an object at line 1 column 1"),
-        (event("chunk", r#"{"bytes":"%"}"#), "chunk cannot be read: its bytes are not base64: "),
-        (chunk("{"), "chunk cannot be read: EOF while parsing an object at line 1 column 1"),
+        (event("chunk", "{"), "invalid chunk event: EOF while parsing an object at line 1 column 1"),
+        (event("chunk", r#"{"bytes":"%"}"#), "invalid chunk event: invalid base64: "),
+        (chunk("{"), "invalid chunk event: EOF while parsing an object at line 1 column 1"),
         (
             chunk(r#"{"type":"message_start"}"#),
-            "chunk cannot be read: message_start cannot be read: missing field",
+            "invalid chunk event: invalid message_start event: missing field",
         ),
     ] {
         let mut stream = InvokeStream::new(FrameLimits::default());

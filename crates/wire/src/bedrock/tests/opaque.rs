@@ -107,11 +107,11 @@ fn headers_that_bind_are_kept_and_strange_ones_refused() {
     ] {
         let header = InvokeHeader::read(name, "x").unwrap().unwrap();
         assert_eq!((header.name, &*header.value, header.is_binding()), (name, "x", is_binding));
-        assert!(header.not_taken().to_string().starts_with(name));
+        assert!(header.unsupported().to_string().starts_with(name));
     }
     assert_eq!(InvokeHeader::read("x-amzn-bedrock-accept", "application/json"), Ok(None));
     let strange = InvokeHeader::read("x-amzn-bedrock-speed", "warp").unwrap_err();
-    assert_eq!(strange.to_string(), "x-amzn-bedrock-speed: is not known here; leave it out");
+    assert_eq!(strange.to_string(), "x-amzn-bedrock-speed: Unknown header; remove it");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_tier_and_a_latency_in_headers_change_the_price_as_fields_do() {
 
 proptest! {
     #[test]
-    fn however_a_stream_is_split_it_says_the_same(places in vec(any::<usize>(), 0..6)) {
+    fn every_split_of_a_stream_yields_the_same_events(places in vec(any::<usize>(), 0..6)) {
         let last = chunk(&format!("{{{METRICS}}}"));
         let bytes = [chunk("a"), event("new", "{}"), chunk("b"), last].concat();
         let (whole, stream) = told(&[&bytes]);

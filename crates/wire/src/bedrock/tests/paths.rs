@@ -1,4 +1,4 @@
-use crate::Refusal;
+use crate::ApiErrorKind;
 use crate::bedrock::{BedrockCall, BedrockOperation, PathError, read_path, write_path};
 use proptest::prelude::{prop_assert_eq, proptest};
 use proptest::sample::select;
@@ -46,7 +46,7 @@ fn other_paths_are_unknown() {
     ] {
         assert_eq!(read_path(path), Err(PathError::Unknown), "{path}");
     }
-    assert_eq!(PathError::Unknown.refusal(), Refusal::UnknownPath);
+    assert_eq!(PathError::Unknown.api_error_kind(), ApiErrorKind::UnknownPath);
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn names_of_models_are_decoded_once() {
 
 #[test]
 fn names_that_cannot_be_names_are_refused() {
-    let escape = "has a percent sign without two hexadecimal digits";
-    let letters = "may have letters, digits and _ - . : / only";
-    let parts = "must not have an empty part, . or .. between slashes";
+    let escape = "Invalid percent-encoding";
+    let letters = "String should contain only letters, digits and _ - . : /";
+    let parts = "Path segments should not be empty, . or ..";
     for (model, problem) in [
-        ("", "must not be empty"),
+        ("", "String should have at least 1 character"),
         ("%", escape),
         ("a%3", escape),
         ("a%3g", escape),
@@ -99,9 +99,9 @@ fn names_that_cannot_be_names_are_refused() {
     assert_eq!(read_path(&format!("/model/{}/invoke", "a".repeat(2048))).unwrap().model.len(), 2048);
     assert!(read_path(&format!("/model/{}/invoke", "%61".repeat(2048))).is_ok());
     for model in ["a".repeat(2049), "%61".repeat(2049), "%".repeat(6145)] {
-        assert_eq!(complaint(&model), "must not be longer than 2048 bytes");
+        assert_eq!(complaint(&model), "String should have at most 2048 bytes");
     }
-    assert_eq!(PathError::Model { problem: "" }.refusal(), Refusal::Malformed);
+    assert_eq!(PathError::Model { problem: "" }.api_error_kind(), ApiErrorKind::Malformed);
 }
 
 proptest! {

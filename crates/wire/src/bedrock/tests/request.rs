@@ -1,6 +1,8 @@
 use crate::RequestLimits;
 use crate::bedrock::{BedrockCall, BedrockOperation, read_chat_request, write_chat_request};
-use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolCall, ToolChoice, ToolDefinition, Turn};
+use crate::chat::{
+    ChatRequest, Image, JsonText, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition, Turn,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
@@ -16,33 +18,36 @@ fn with_content(content: &str) -> String {
     format!(r#"{{"messages":[{{"role":"user","content":[{content}]}}]}}"#)
 }
 
-fn parts(content: &str) -> Vec<Part> {
+fn parts(content: &str) -> Vec<RequestPart> {
     read(&with_content(content)).unwrap().turns.remove(0).parts
 }
 
-fn text(text: &str) -> Part {
-    Part::Text(text.to_owned())
+fn text(text: &str) -> RequestPart {
+    RequestPart::Text(text.to_owned())
 }
 
 fn json(text: &str) -> JsonText {
     JsonText::new(text.to_owned()).unwrap()
 }
 
-fn image() -> Part {
-    Part::Image(Image::Base64 { media_type: "image/png".to_owned(), content: "aGk=".to_owned() })
+fn image() -> RequestPart {
+    RequestPart::Image(Image::Base64 { media_type: "image/png".to_owned(), content: "aGk=".to_owned() })
 }
 
 fn full() -> ChatRequest {
     let call = ToolCall { id: "t1".to_owned(), name: "find".to_owned(), input: json(r#"{"volume": 3}"#) };
-    let result =
-        Part::ToolResult { call: "t1".to_owned(), parts: vec![text("three"), image()], is_error: true };
+    let result = RequestPart::ToolResult {
+        call: "t1".to_owned(),
+        parts: vec![text("three"), image()],
+        is_error: true,
+    };
     let turn = |role, parts| Turn { role, parts };
     ChatRequest {
         model: "haiku".to_owned(),
         system: vec!["Be kind.".to_owned(), "Be brief.".to_owned()],
         turns: vec![
             turn(Role::User, vec![text("漫画?"), image()]),
-            turn(Role::Assistant, vec![text("Let me see."), Part::ToolCall(call)]),
+            turn(Role::Assistant, vec![text("Let me see."), RequestPart::ToolCall(call)]),
             turn(Role::User, vec![result]),
         ],
         tools: vec![
@@ -71,7 +76,7 @@ fn a_request_is_written_as_the_service_takes_it_and_read_back() {
 }
 
 #[test]
-fn the_path_says_model_and_stream() {
+fn the_path_names_the_model_and_the_stream_flag() {
     let call = BedrockCall { operation: BedrockOperation::Converse, model: "opus".to_owned() };
     let request = read_chat_request(&call, GOLDEN.as_bytes(), &RequestLimits::default()).unwrap();
     assert_eq!(request, ChatRequest { model: "opus".to_owned(), stream: false, ..full() });
@@ -97,12 +102,12 @@ fn what_is_not_set_stays_so() {
 }
 
 #[test]
-fn marks_are_left_out_and_words_stay() {
+fn annotations_are_dropped_and_the_text_is_kept() {
     let content = r#"{"cachePoint":{"type":"default"}},{"reasoningContent":{"reasoningText":{"text":"hm"}}},
         {"guardContent":{"text":{"text":"guarded","qualifiers":["query"]}}},
         {"citationsContent":{"content":[{"text":"a"},{"text":"b"}]}},
         {"toolResult":{"toolUseId":"t","content":[{"json":{"a": 1}},{"text":"b"}]}}"#;
-    let result = Part::ToolResult {
+    let result = RequestPart::ToolResult {
         call: "t".to_owned(),
         parts: vec![text(r#"{"a": 1}"#), text("b")],
         is_error: false,
@@ -120,9 +125,9 @@ fn marks_are_left_out_and_words_stay() {
 
 #[test]
 fn what_the_model_would_miss_is_refused_by_field() {
-    let unseen = "cannot be shown to the model that would answer";
-    let call = "must be a call to a tool of the caller, with an object as its input";
-    let picture = "must be png, jpeg, gif or webp and hold its bytes";
+    let unseen = "Content block is not supported by the target model";
+    let call = "toolUse should be a call of a client tool with an object as input";
+    let picture = "Image should be png, jpeg, gif or webp with inline bytes";
     let first = "messages.0.content.0";
     for (content, field, problem) in [
         (r#"{"document":{"name":"x"}}"#, first, unseen),
@@ -134,8 +139,8 @@ fn what_the_model_would_miss_is_refused_by_field() {
         (r#"{"image":{"format":"tiff","source":{"bytes":"aGk="}}}"#, first, picture),
         (r#"{"toolUse":{"toolUseId":"t","name":"n","input":{},"type":"server_tool_use"}}"#, first, call),
         (r#"{"toolUse":{"toolUseId":"t","name":"n","input":"x"}}"#, first, call),
-        (r#"{"toolUse":{"name":"n","input":{}}}"#, first, "is no block that this dialect has"),
-        ("7", first, "is no block that this dialect has"),
+        (r#"{"toolUse":{"name":"n","input":{}}}"#, first, "Unknown content block"),
+        ("7", first, "Unknown content block"),
         (
             r#"{"toolResult":{"toolUseId":"t","content":[{"video":{}}]}}"#,
             "messages.0.content.0.toolResult.content.0",
@@ -145,25 +150,25 @@ fn what_the_model_would_miss_is_refused_by_field() {
         assert_eq!(read(&with_content(content)), Err(format!("{field}: {problem}")), "{content}");
     }
     let turn = r#""messages":[{"role":"user","content":[]}]"#;
-    let kept = "cannot be kept by the model that would answer";
+    let kept = "Not supported by the target model";
     for (body, problem) in [
-        ("{}".to_owned(), "messages: is missing".to_owned()),
-        (r#"{"messages":7}"#.to_owned(), "messages: must be a list".to_owned()),
-        (r#"{"messages":[]}"#.to_owned(), "messages: must not be empty".to_owned()),
-        (r#"{"messages":[[]]}"#.to_owned(), "messages.0: must be an object with role and content".to_owned()),
-        (r#"{"messages":[{"content":[]}]}"#.to_owned(), "messages.0.role: is missing".to_owned()),
-        (r#"{"messages":[{"role":"system","content":[]}]}"#.to_owned(), "messages.0.role: must be user or assistant".to_owned()),
-        (r#"{"messages":[{"role":"user"}]}"#.to_owned(), "messages.0.content: is missing".to_owned()),
-        (r#"{"messages":[{"role":"user","content":"x"}]}"#.to_owned(), "messages.0.content: must be a list".to_owned()),
+        ("{}".to_owned(), "messages: Field required".to_owned()),
+        (r#"{"messages":7}"#.to_owned(), "messages: Input should be a valid list".to_owned()),
+        (r#"{"messages":[]}"#.to_owned(), "messages: at least one message is required".to_owned()),
+        (r#"{"messages":[[]]}"#.to_owned(), "messages.0: Input should be an object with role and content".to_owned()),
+        (r#"{"messages":[{"content":[]}]}"#.to_owned(), "messages.0.role: Field required".to_owned()),
+        (r#"{"messages":[{"role":"system","content":[]}]}"#.to_owned(), "messages.0.role: Input should be 'user' or 'assistant'".to_owned()),
+        (r#"{"messages":[{"role":"user"}]}"#.to_owned(), "messages.0.content: Field required".to_owned()),
+        (r#"{"messages":[{"role":"user","content":"x"}]}"#.to_owned(), "messages.0.content: Input should be a valid list".to_owned()),
         (format!(r#"{{{turn},"guardrailConfig":{{}}}}"#), format!("guardrailConfig: {kept}")),
         (format!(r#"{{{turn},"outputConfig":{{}}}}"#), format!("outputConfig: {kept}")),
         (format!(r#"{{{turn},"promptVariables":{{}}}}"#), format!("promptVariables: {kept}")),
-        (format!(r#"{{{turn},"system":"x"}}"#), "system: must be a list".to_owned()),
-        (format!(r#"{{{turn},"system":[{{"image":{{"format":"png","source":{{"bytes":"aGk="}}}}}}]}}"#), "system.0: must be text".to_owned()),
-        (format!(r#"{{{turn},"inferenceConfig":{{"maxTokens":0}}}}"#), "inferenceConfig.maxTokens: must be at least 1".to_owned()),
-        (format!(r#"{{{turn},"inferenceConfig":{{"maxTokens":-1}}}}"#), "inferenceConfig: must have maxTokens, temperature and topP as numbers and stopSequences as texts".to_owned()),
-        (format!(r#"{{{turn},"toolConfig":[]}}"#), "toolConfig: must have a list of tools and may have toolChoice".to_owned()),
-        (format!(r#"{{{turn},"toolConfig":{{"tools":[{{"systemTool":{{"name":"x"}}}}]}}}}"#), "toolConfig.tools.0: must be a toolSpec with name and inputSchema.json".to_owned()),
+        (format!(r#"{{{turn},"system":"x"}}"#), "system: Input should be a valid list".to_owned()),
+        (format!(r#"{{{turn},"system":[{{"image":{{"format":"png","source":{{"bytes":"aGk="}}}}}}]}}"#), "system.0: Input should be a text block".to_owned()),
+        (format!(r#"{{{turn},"inferenceConfig":{{"maxTokens":0}}}}"#), "inferenceConfig.maxTokens: Input should be greater than or equal to 1".to_owned()),
+        (format!(r#"{{{turn},"inferenceConfig":{{"maxTokens":-1}}}}"#), "inferenceConfig: maxTokens, temperature and topP should be numbers and stopSequences a list of strings".to_owned()),
+        (format!(r#"{{{turn},"toolConfig":[]}}"#), "toolConfig: Input should be an object with tools and, optionally, toolChoice".to_owned()),
+        (format!(r#"{{{turn},"toolConfig":{{"tools":[{{"systemTool":{{"name":"x"}}}}]}}}}"#), "toolConfig.tools.0: Input should be a toolSpec with name and inputSchema.json".to_owned()),
     ] {
         assert_eq!(read(&body), Err(problem), "{body}");
     }
@@ -179,7 +184,10 @@ fn four_kinds_of_pictures_are_known() {
         ("webp", "image/webp"),
     ] {
         let image = |media_type: &str| {
-            Part::Image(Image::Base64 { media_type: media_type.to_owned(), content: "aGk=".to_owned() })
+            RequestPart::Image(Image::Base64 {
+                media_type: media_type.to_owned(),
+                content: "aGk=".to_owned(),
+            })
         };
         let turns = vec![Turn { role: Role::User, parts: vec![image(media_type)] }];
         let body = write_chat_request(&ChatRequest { turns, ..ChatRequest::default() }).unwrap();
@@ -190,7 +198,7 @@ fn four_kinds_of_pictures_are_known() {
 }
 
 #[test]
-fn what_one_side_said_in_several_turns_is_put_together() {
+fn consecutive_turns_of_one_role_are_merged() {
     let turn = |role, word| Turn { role, parts: vec![text(word)] };
     let turns =
         vec![turn(Role::User, "a"), turn(Role::User, "b"), turn(Role::Assistant, "c"), turn(Role::User, "d")];
@@ -200,26 +208,27 @@ fn what_one_side_said_in_several_turns_is_put_together() {
 }
 
 #[test]
-fn what_the_service_has_no_word_for_is_refused_or_bent_when_written() {
+fn content_that_the_service_cannot_express_is_refused_or_adapted() {
     let write = |request: &ChatRequest| match write_chat_request(request) {
         Ok(body) => String::from_utf8(body.to_vec()).unwrap(),
         Err(error) => error.to_string(),
     };
-    let only =
-        |part: Part| ChatRequest { turns: vec![Turn { role: Role::User, parts: vec![part] }], ..full() };
-    let url = only(Part::Image(Image::Url("https://a/b.png".to_owned())));
-    assert_eq!(
-        write(&url),
-        "messages.0.content.0: an image by its address cannot be shown to the model that would answer"
-    );
-    let tiff =
-        only(Part::Image(Image::Base64 { media_type: "image/tiff".to_owned(), content: String::new() }));
-    assert_eq!(write(&tiff), "messages.0.content.0: an image must be png, jpeg, gif or webp");
-    let nested = Part::ToolResult { call: "t".to_owned(), parts: vec![], is_error: false };
-    let nested = only(Part::ToolResult { call: "t".to_owned(), parts: vec![nested], is_error: false });
+    let only = |part: RequestPart| ChatRequest {
+        turns: vec![Turn { role: Role::User, parts: vec![part] }],
+        ..full()
+    };
+    let url = only(RequestPart::Image(Image::Url("https://a/b.png".to_owned())));
+    assert_eq!(write(&url), "messages.0.content.0: Image URLs are not supported by the target model");
+    let tiff = only(RequestPart::Image(Image::Base64 {
+        media_type: "image/tiff".to_owned(),
+        content: String::new(),
+    }));
+    assert_eq!(write(&tiff), "messages.0.content.0: Image should be png, jpeg, gif or webp");
+    let nested = RequestPart::ToolResult { call: "t".to_owned(), parts: vec![], is_error: false };
+    let nested = only(RequestPart::ToolResult { call: "t".to_owned(), parts: vec![nested], is_error: false });
     assert_eq!(
         write(&nested),
-        "messages.0.content.0.toolResult.content.0: the result of a tool may have texts and images only"
+        "messages.0.content.0.toolResult.content.0: Tool results may contain only text and images"
     );
 
     let forbidden = ChatRequest { tool_choice: ToolChoice::None, ..only(text("hi")) };
@@ -252,12 +261,12 @@ fn taken_in_turns(turns: &[Turn]) -> Vec<Turn> {
     sides.map(|side| Turn { role: side[0].role, parts: together(side) }).collect()
 }
 
-fn any_part() -> impl Strategy<Value = Part> {
-    let leaf = prop_oneof![any::<String>().prop_map(Part::Text), Just(image())];
+fn any_part() -> impl Strategy<Value = RequestPart> {
+    let leaf = prop_oneof![any::<String>().prop_map(RequestPart::Text), Just(image())];
     let call = (any::<String>(), any::<String>())
-        .prop_map(|(id, name)| Part::ToolCall(ToolCall { id, name, input: JsonText::empty_object() }));
+        .prop_map(|(id, name)| RequestPart::ToolCall(ToolCall { id, name, input: JsonText::empty_object() }));
     let result = (any::<String>(), vec(leaf.clone(), 0..3), any::<bool>())
-        .prop_map(|(call, parts, is_error)| Part::ToolResult { call, parts, is_error });
+        .prop_map(|(call, parts, is_error)| RequestPart::ToolResult { call, parts, is_error });
     prop_oneof![leaf, call, result]
 }
 

@@ -1,6 +1,7 @@
 use super::{event, exception, frame, written};
 use crate::bedrock::{
-    BedrockStreamError, ChatReader, ChatWriter, ConverseStream, FrameError, FrameLimits, StreamEnding,
+    BedrockStreamError, ConverseChatReader, ConverseChatWriter, ConverseStream, FrameError, FrameLimits,
+    StreamEnding,
 };
 use crate::chat::{ChatEvent, FinishReason, StreamEvent, Usage};
 use seawall_core::failure::FailureKind;
@@ -31,13 +32,13 @@ fn told() -> Vec<ChatEvent> {
 }
 
 pub(super) fn frames_of(events: &[ChatEvent]) -> Vec<u8> {
-    let mut writer = ChatWriter::new();
+    let mut writer = ConverseChatWriter::new();
     writer.set_latency(Duration::from_millis(412));
     written(|out| events.iter().for_each(|event| writer.write(out, event)))
 }
 
 pub(super) fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<ChatEvent>, StreamEnding) {
-    let mut reader = ChatReader::new(FrameLimits::default(), "r1", "haiku");
+    let mut reader = ConverseChatReader::new(FrameLimits::default(), "r1", "haiku");
     let mut events = Vec::new();
     for piece in pieces {
         reader.feed(piece, |event| events.push(event)).unwrap();
@@ -165,7 +166,7 @@ fn failures_end_the_stream() {
 }
 
 #[test]
-fn what_has_no_word_is_left_out() {
+fn content_without_a_neutral_form_is_dropped() {
     let stream = [
         event("initial-response", ""),
         event("messageStart", r#"{"role":"assistant","p":"abc"}"#),
@@ -199,7 +200,7 @@ fn what_has_no_word_is_left_out() {
 }
 
 #[test]
-fn a_start_is_told_even_where_the_service_does_not() {
+fn a_start_event_is_emitted_even_if_the_service_sends_none() {
     let stream = [
         event("metadata", r#"{"usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3}}"#),
         event("messageStop", r#"{"stopReason":"end_turn"}"#),
@@ -231,7 +232,7 @@ fn a_frame_that_cannot_be_read_is_an_error_and_final() {
         ("metadata", r#"{"usage":{"inputTokens":-,"outputTokens":2}}"#),
         ("metadata", ""),
     ] {
-        let mut reader = ChatReader::new(FrameLimits::default(), "", "");
+        let mut reader = ConverseChatReader::new(FrameLimits::default(), "", "");
         let error = reader.feed(&event(name, payload), |event| panic!("{event:?}")).unwrap_err();
         assert!(matches!(&error, BedrockStreamError::Unreadable { event, .. } if *event == name), "{error}");
         assert_eq!(
@@ -245,7 +246,8 @@ fn a_frame_that_cannot_be_read_is_an_error_and_final() {
             assert_eq!(stream.feed(&event("messageStart", "{}"), |event| panic!("{event:?}")), Err(error));
         }
     }
-    let limits = FrameLimits { frame: 20 };
-    let too_large = ChatReader::new(limits, "", "").feed(&event("x", ""), |event| panic!("{event:?}"));
+    let limits = FrameLimits { max_frame_bytes: 20 };
+    let too_large =
+        ConverseChatReader::new(limits, "", "").feed(&event("x", ""), |event| panic!("{event:?}"));
     assert!(matches!(too_large, Err(BedrockStreamError::Frame(FrameError::TooLarge { limit: 20, .. }))));
 }

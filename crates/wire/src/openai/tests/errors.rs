@@ -1,5 +1,5 @@
-use crate::Refusal;
-use crate::openai::{ErrorReply, error_code_of, error_type_of, read_error, status_of, write_error};
+use crate::ApiErrorKind;
+use crate::openai::{OpenAiErrorBody, error_code_of, error_type_of, read_error, status_of, write_error};
 use bytes::BytesMut;
 use seawall_core::failure::{FailureKind, Retryability};
 use std::time::Duration;
@@ -44,17 +44,17 @@ fn the_code_decides_then_the_type_then_the_status() {
 
 #[test]
 fn each_refusal_means_to_the_next_seawall_what_it_meant_to_us() {
-    for refusal in Refusal::ALL {
+    for error_kind in ApiErrorKind::ALL {
         let mut body = BytesMut::new();
-        write_error(&mut body, &ErrorReply::new(refusal, "no"));
-        let failure = read_error(status_of(refusal), no_header, &body);
-        let by_status = read_error(status_of(refusal), no_header, b"");
-        match refusal {
-            Refusal::OutOfBudget => assert_eq!(failure.retryability, Retryability::Elsewhere),
-            Refusal::ContextLength => assert_eq!(failure.kind, FailureKind::TooLong),
-            Refusal::SwitchedOff => assert_eq!(failure.kind, FailureKind::ServerFault),
-            _ => assert_eq!(failure.kind, by_status.kind, "{refusal:?}"),
+        write_error(&mut body, &OpenAiErrorBody::new(error_kind, "no"));
+        let failure = read_error(status_of(error_kind), no_header, &body);
+        let by_status = read_error(status_of(error_kind), no_header, b"");
+        match error_kind {
+            ApiErrorKind::BudgetExhausted => assert_eq!(failure.retryability, Retryability::OtherTarget),
+            ApiErrorKind::ContextLength => assert_eq!(failure.kind, FailureKind::TooLong),
+            ApiErrorKind::SwitchedOff => assert_eq!(failure.kind, FailureKind::ServerFault),
+            _ => assert_eq!(failure.kind, by_status.kind, "{error_kind:?}"),
         }
-        assert!(!error_type_of(refusal).is_empty() && error_code_of(refusal) != Some(""));
+        assert!(!error_type_of(error_kind).is_empty() && error_code_of(error_kind) != Some(""));
     }
 }

@@ -20,7 +20,7 @@ fn expected() -> String {
 }
 
 #[test]
-fn exactly_the_chunk_that_only_tells_usage_is_taken_out_at_any_split() {
+fn exactly_the_usage_chunk_is_removed_at_any_split() {
     assert_eq!([STREAM, &expected()].map(|stream| stream.matches("\n\n").count()), [11, 10]);
     for split in 0..=STREAM.len() {
         let (before, after) = STREAM.as_bytes().split_at(split);

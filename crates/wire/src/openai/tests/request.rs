@@ -1,11 +1,11 @@
-use crate::openai::{RequestHead, for_upstream, for_upstream_within, read_request, with_model};
+use crate::openai::{ChatCompletionHead, for_upstream, for_upstream_with_limit, read_request, with_model};
 use crate::{RequestError, RequestLimits};
 use bytes::Bytes;
 use proptest::prelude::{prop_assert_eq, proptest};
 use seawall_core::vocabulary::OutputLimitField::{self, MaxCompletionTokens};
 use serde_json::{Value, json};
 
-fn read(body: &str) -> Result<RequestHead, RequestError> {
+fn read(body: &str) -> Result<ChatCompletionHead, RequestError> {
     read_request(body.as_bytes(), &RequestLimits::default())
 }
 
@@ -37,27 +37,33 @@ fn the_head_is_what_decisions_need() {
 }
 
 #[test]
-fn a_request_that_cannot_be_read_is_told_where() {
+fn an_invalid_request_is_refused_with_the_path_of_the_error() {
     let long = format!(r#"{{"model":"{}","messages":[]}}"#, "m".repeat(257));
     for (body, problem) in [
-        (with(r#""stream":"yes","#), "stream: must be true or false"),
-        (with(r#""stream_options":7,"#), "stream_options: must be an object"),
+        (with(r#""stream":"yes","#), "stream: Input should be a valid boolean"),
+        (with(r#""stream_options":7,"#), "stream_options: Input should be an object"),
         (
             with(r#""stream_options":{"include_usage":"yes"},"#),
-            "stream_options.include_usage: must be true or false",
+            "stream_options.include_usage: Input should be a valid boolean",
         ),
         (
             with(r#""max_completion_tokens":0,"#),
-            "max_completion_tokens: must be a whole number from 1 to 2147483648",
+            "max_completion_tokens: Input should be an integer between 1 and 2147483648",
         ),
-        (with(r#""n":0,"#), "n: must be a whole number from 1 to 128"),
-        (with(r#""n":129,"#), "n: must be a whole number from 1 to 128"),
-        (with(r#""n":1.5,"#), "n: must be a whole number from 1 to 128"),
-        (r#"{"model":"m","messages":[]}"#.into(), "messages: must not be empty"),
-        (r#"{"model":"m","messages":[{"role":""}]}"#.into(), "messages.0.role: must be the name of a role"),
-        (r#"{"model":"","messages":[{"role":"user"}]}"#.into(), "model: must not be empty"),
-        (r#"{"model":7,"messages":[{"role":"user"}]}"#.into(), "model: must be a string"),
-        (long.replace("[]", r#"[{"role":"user"}]"#), "model: must not be longer than 256 bytes"),
+        (with(r#""n":0,"#), "n: Input should be an integer between 1 and 128"),
+        (with(r#""n":129,"#), "n: Input should be an integer between 1 and 128"),
+        (with(r#""n":1.5,"#), "n: Input should be an integer between 1 and 128"),
+        (r#"{"model":"m","messages":[]}"#.into(), "messages: at least one message is required"),
+        (
+            r#"{"model":"m","messages":[{"role":""}]}"#.into(),
+            "messages.0.role: Input should be a non-empty string",
+        ),
+        (
+            r#"{"model":"","messages":[{"role":"user"}]}"#.into(),
+            "model: String should have at least 1 character",
+        ),
+        (r#"{"model":7,"messages":[{"role":"user"}]}"#.into(), "model: Input should be a valid string"),
+        (long.replace("[]", r#"[{"role":"user"}]"#), "model: String should have at most 256 bytes"),
     ] {
         assert_eq!(read(&body).unwrap_err().to_string(), problem, "{body}");
     }
@@ -129,9 +135,14 @@ fn a_limit_is_put_in_where_the_caller_named_none() {
         let body = with(fields);
         let head = read(&body).unwrap();
         for model in ["m", "other"] {
-            let sent =
-                for_upstream_within(&Bytes::from(body.clone()), &head, model, Some(9), MaxCompletionTokens)
-                    .unwrap();
+            let sent = for_upstream_with_limit(
+                &Bytes::from(body.clone()),
+                &head,
+                model,
+                Some(9),
+                MaxCompletionTokens,
+            )
+            .unwrap();
             let sent: Value = serde_json::from_slice(&sent).unwrap();
             let mut wanted: Value = serde_json::from_str(&body).unwrap();
             wanted["model"] = json!(model);
@@ -144,7 +155,10 @@ fn a_limit_is_put_in_where_the_caller_named_none() {
     let body = Bytes::from(with(r#""max_tokens":5,"#));
     let head = read_request(&body, &RequestLimits::default()).unwrap();
     for field in OutputLimitField::ALL {
-        assert_eq!(for_upstream_within(&body, &head, "m", Some(9), field).unwrap().as_ptr(), body.as_ptr());
+        assert_eq!(
+            for_upstream_with_limit(&body, &head, "m", Some(9), field).unwrap().as_ptr(),
+            body.as_ptr()
+        );
     }
 }
 
@@ -163,7 +177,7 @@ fn of_two_limits_the_smaller_goes_out_in_the_field_that_the_target_takes() {
             [("max_completion_tokens", "max_tokens"), ("max_tokens", "max_completion_tokens")]
         {
             let limit_field = OutputLimitField::parse(field).unwrap();
-            let sent = for_upstream_within(&body, &head, "n", Some(9), limit_field).unwrap();
+            let sent = for_upstream_with_limit(&body, &head, "n", Some(9), limit_field).unwrap();
             let sent: Value = serde_json::from_slice(&sent).unwrap();
             assert_eq!((&sent[field], sent.get(other)), (&json!(smaller), None), "{fields}");
             assert_eq!(sent["model"], json!("n"));
@@ -178,7 +192,7 @@ fn a_missing_limit_goes_into_the_field_that_the_target_takes() {
     for fields in ["", r#""max_tokens":null,"#, r#""max_completion_tokens":null,"#] {
         let body = Bytes::from(with(fields));
         let head = read_request(&body, &RequestLimits::default()).unwrap();
-        let sent = for_upstream_within(&body, &head, "m", Some(9), OutputLimitField::MaxTokens).unwrap();
+        let sent = for_upstream_with_limit(&body, &head, "m", Some(9), OutputLimitField::MaxTokens).unwrap();
         let sent: Value = serde_json::from_slice(&sent).unwrap();
         assert_eq!(sent["max_tokens"], json!(9), "{fields}");
         assert!(sent["max_completion_tokens"].is_null(), "{fields}");
@@ -186,7 +200,7 @@ fn a_missing_limit_goes_into_the_field_that_the_target_takes() {
 }
 
 #[test]
-fn as_many_answers_are_wanted_as_the_request_says() {
+fn the_number_of_choices_is_read_from_the_request() {
     for (fields, choices) in [("", 1), (r#""n":null,"#, 1), (r#""n":1,"#, 1), (r#""n":128,"#, 128)] {
         assert_eq!(read(&with(fields)).unwrap().choices, choices, "{fields}");
     }

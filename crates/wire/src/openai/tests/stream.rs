@@ -103,7 +103,7 @@ fn an_error_is_final() {
         assert_eq!(stream.feed(b"data: [DONE]\n\n", |_| panic!("read on")), Err(error));
         assert!(!stream.is_complete());
     }
-    let mut stream = OpenAiStream::new(SseLimits { line: 30, event: 30 });
+    let mut stream = OpenAiStream::new(SseLimits { max_line_bytes: 30, max_event_bytes: 30 });
     let too_long = StreamError::Sse(SseError::LineTooLong { limit: 30 });
     assert_eq!(stream.feed(&[b'x'; 31], |_| ()), Err(too_long));
 }

@@ -1,11 +1,11 @@
 use super::signer::{
     AUDIENCE, ISSUER, NOW, claims, entries, issuers, later, now, options, raw_token, token, with_keys,
 };
-use crate::identity::token::{Algorithm, IssuerOptions, Issuers, TokenRefusal as No, credential_of_subject};
+use crate::identity::token::{IssuerOptions, TokenAlgorithm, TokenIssuers, TokenRefusal as No, hash_subject};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const RS: Algorithm = Algorithm::Rs256;
+const RS: TokenAlgorithm = TokenAlgorithm::Rs256;
 
 /// A token with this claim.
 fn with(name: &str, value: &Value) -> String {
@@ -40,38 +40,38 @@ fn claims_that_say_something_else_are_refused() {
         ("iss", json!("https://login.example.com"), No::IssuerUnknown),
         ("iss", json!(""), No::IssuerUnknown),
         ("iss", json!([ISSUER]), No::IssuerMissing),
-        ("aud", json!("seawall2"), No::AudienceWrong),
-        ("aud", json!(""), No::AudienceWrong),
-        ("aud", json!([]), No::AudienceWrong),
-        ("aud", json!(["other", "another"]), No::AudienceWrong),
-        ("aud", json!([AUDIENCE, 1]), No::AudienceWrong),
-        ("aud", json!({ AUDIENCE: 1 }), No::AudienceWrong),
-        ("aud", Value::Null, No::AudienceWrong),
-        ("aud", json!(vec![AUDIENCE; 65]), No::AudienceWrong),
+        ("aud", json!("seawall2"), No::AudienceMismatch),
+        ("aud", json!(""), No::AudienceMismatch),
+        ("aud", json!([]), No::AudienceMismatch),
+        ("aud", json!(["other", "another"]), No::AudienceMismatch),
+        ("aud", json!([AUDIENCE, 1]), No::AudienceMismatch),
+        ("aud", json!({ AUDIENCE: 1 }), No::AudienceMismatch),
+        ("aud", Value::Null, No::AudienceMismatch),
+        ("aud", json!(vec![AUDIENCE; 65]), No::AudienceMismatch),
         ("sub", json!(""), No::SubjectMissing),
-        ("sub", Value::Null, No::SubjectUnusable),
-        ("sub", json!(7), No::SubjectUnusable),
-        ("sub", json!("alice\n{\"forged\":1}"), No::SubjectUnusable),
-        ("sub", json!("\u{1b}[31malice"), No::SubjectUnusable),
-        ("sub", json!("a\u{0}b"), No::SubjectUnusable),
-        ("sub", json!("a".repeat(513)), No::SubjectUnusable),
+        ("sub", Value::Null, No::SubjectInvalid),
+        ("sub", json!(7), No::SubjectInvalid),
+        ("sub", json!("alice\n{\"forged\":1}"), No::SubjectInvalid),
+        ("sub", json!("\u{1b}[31malice"), No::SubjectInvalid),
+        ("sub", json!("a\u{0}b"), No::SubjectInvalid),
+        ("sub", json!("a".repeat(513)), No::SubjectInvalid),
         ("exp", json!(NOW), No::Expired),
         ("exp", json!(NOW - 1), No::Expired),
         ("exp", json!(0), No::Expired),
-        ("exp", json!((NOW + 60).to_string()), No::NumberUnusable),
-        ("exp", json!(1e300), No::NumberUnusable),
-        ("exp", json!(1_800_000_060.5), No::NumberUnusable),
-        ("exp", json!(1_800_000_060.0), No::NumberUnusable),
-        ("exp", json!(-1), No::NumberUnusable),
-        ("exp", json!(u64::MAX), No::NumberUnusable),
-        ("exp", json!(18_446_744_074_u64), No::NumberUnusable),
-        ("exp", Value::Null, No::NumberUnusable),
-        ("exp", json!(true), No::NumberUnusable),
-        ("nbf", json!(NOW + 1), No::NotYet),
-        ("nbf", json!("soon"), No::NumberUnusable),
-        ("nbf", Value::Null, No::NumberUnusable),
-        ("iat", json!(NOW + 1), No::IssuedLater),
-        ("iat", json!(1.5), No::NumberUnusable),
+        ("exp", json!((NOW + 60).to_string()), No::TimeInvalid),
+        ("exp", json!(1e300), No::TimeInvalid),
+        ("exp", json!(1_800_000_060.5), No::TimeInvalid),
+        ("exp", json!(1_800_000_060.0), No::TimeInvalid),
+        ("exp", json!(-1), No::TimeInvalid),
+        ("exp", json!(u64::MAX), No::TimeInvalid),
+        ("exp", json!(18_446_744_074_u64), No::TimeInvalid),
+        ("exp", Value::Null, No::TimeInvalid),
+        ("exp", json!(true), No::TimeInvalid),
+        ("nbf", json!(NOW + 1), No::NotYetValid),
+        ("nbf", json!("soon"), No::TimeInvalid),
+        ("nbf", Value::Null, No::TimeInvalid),
+        ("iat", json!(NOW + 1), No::IssuedInFuture),
+        ("iat", json!(1.5), No::TimeInvalid),
     ] {
         assert_eq!(issuers.verify(&with(name, &value), now()), Err(refusal), "{name}: {value}");
     }
@@ -100,12 +100,12 @@ fn claims_at_their_bounds_are_accepted() {
 fn numbers_that_json_can_write_and_nobody_can_read_are_refused() {
     let header = json!({ "alg": "RS256", "kid": "rsa" }).to_string();
     for (number, refusal) in [
-        ("1e309", No::ClaimsUnreadable),
-        ("NaN", No::ClaimsUnreadable),
-        ("1800000060.0", No::NumberUnusable),
-        ("18e8", No::NumberUnusable),
-        ("-0", No::NumberUnusable),
-        ("99999999999999999999999", No::NumberUnusable),
+        ("1e309", No::ClaimsMalformed),
+        ("NaN", No::ClaimsMalformed),
+        ("1800000060.0", No::TimeInvalid),
+        ("18e8", No::TimeInvalid),
+        ("-0", No::TimeInvalid),
+        ("99999999999999999999999", No::TimeInvalid),
     ] {
         let text = format!(r#"{{"iss":"{ISSUER}","aud":"{AUDIENCE}","sub":"alice","exp":{number}}}"#);
         assert_eq!(issuers().verify(&raw_token(RS, &header, &text), now()), Err(refusal), "{number}");
@@ -121,7 +121,11 @@ fn a_claim_that_comes_twice_is_refused() {
         r#""sub":"a","x":{"y":1,"y":2}"#,
     ] {
         let text = format!(r#"{{"iss":"{ISSUER}","aud":"{AUDIENCE}","exp":{},{extra}}}"#, NOW + 60);
-        assert_eq!(issuers().verify(&raw_token(RS, &header, &text), now()), Err(No::Twice), "{extra}");
+        assert_eq!(
+            issuers().verify(&raw_token(RS, &header, &text), now()),
+            Err(No::DuplicateName),
+            "{extra}"
+        );
     }
 }
 
@@ -134,13 +138,16 @@ fn leeway_moves_all_three_times() {
     let identity = verify("exp", NOW - 29).unwrap();
     assert_eq!(identity.expires, Some(later(1).utc));
     assert!(verify("nbf", NOW + 30).is_ok() && verify("iat", NOW + 30).is_ok());
-    assert_eq!((verify("nbf", NOW + 31), verify("iat", NOW + 31)), (Err(No::NotYet), Err(No::IssuedLater)));
+    assert_eq!(
+        (verify("nbf", NOW + 31), verify("iat", NOW + 31)),
+        (Err(No::NotYetValid), Err(No::IssuedInFuture))
+    );
     assert_eq!(IssuerOptions::new("a", "b").leeway, Duration::ZERO);
 }
 
 /// A cached token is valid no longer than an uncached one, and no earlier when a clock is set back.
 #[test]
-fn what_is_remembered_keeps_its_times() {
+fn cached_tokens_keep_their_validity_period() {
     let issuers = issuers();
     let mut claims = claims();
     claims["nbf"] = json!(NOW);
@@ -150,12 +157,12 @@ fn what_is_remembered_keeps_its_times() {
     assert!(issuers.verify(&token, now()).is_ok());
     let mut back = now();
     back.utc = seawall_core::time::UtcTime::from_nanos(back.utc.as_nanos() - 1);
-    assert_eq!(issuers.verify(&token, back), Err(No::NotYet));
+    assert_eq!(issuers.verify(&token, back), Err(No::NotYetValid));
 }
 
 #[test]
 fn there_is_room_for_a_hundred_thousand_tokens() {
-    assert_eq!(super::super::REMEMBERED, 100_000);
+    assert_eq!(super::super::CACHE_CAPACITY, 100_000);
 }
 
 #[test]
@@ -171,17 +178,17 @@ fn the_same_name_at_two_issuers_is_two_people() {
     let second = IssuerOptions { name: "https://other.example.com".to_owned(), ..options() };
     let all = [options(), second].map(|options| {
         let issuer = options.check().unwrap();
-        let set = super::super::KeySet::parse(&super::signer::key_set(&entries())).unwrap();
+        let set = super::super::JsonWebKeySet::parse(&super::signer::key_set(&entries())).unwrap();
         issuer.ring().unwrap().replace(set, now().monotonic);
         issuer
     });
-    let issuers = Issuers::new(all.into()).unwrap();
+    let issuers = TokenIssuers::new(all.into()).unwrap();
     let one = issuers.verify(&with("iss", &json!(ISSUER)), now()).unwrap();
     let other = issuers.verify(&with("iss", &json!("https://other.example.com")), now()).unwrap();
     assert_ne!(one.credential, other.credential);
-    assert_eq!(other.credential, credential_of_subject("https://other.example.com", "alice"));
-    let twice = Issuers::new(vec![options().check().unwrap(), options().check().unwrap()]).unwrap_err();
-    assert_eq!(twice.to_string(), format!("issuers: {ISSUER:?} is there twice"));
+    assert_eq!(other.credential, hash_subject("https://other.example.com", "alice"));
+    let twice = TokenIssuers::new(vec![options().check().unwrap(), options().check().unwrap()]).unwrap_err();
+    assert_eq!(twice.to_string(), format!("issuers: {ISSUER:?} is configured twice"));
 }
 
 #[test]
@@ -210,11 +217,11 @@ fn settings_that_make_no_sense_are_refused_by_name() {
         (IssuerOptions { algorithms: vec![], ..plain() }, "issuer algorithms: must name at least one"),
         (
             IssuerOptions { secret: None, ..secret() },
-            "issuer secret: must be there with HS256, and only then",
+            "issuer secret: is required with HS256, and only then allowed",
         ),
         (
             IssuerOptions { secret: Some(vec![7; 32]), ..plain() },
-            "issuer secret: must be there with HS256, and only then",
+            "issuer secret: is required with HS256, and only then allowed",
         ),
         (
             IssuerOptions { secret: Some(vec![7; 31]), ..secret() },
@@ -226,8 +233,8 @@ fn settings_that_make_no_sense_are_refused_by_name() {
         ),
         (IssuerOptions { grace: day + nano, ..plain() }, "issuer grace: must not be longer than a day"),
         (
-            IssuerOptions { oldest_keys: Duration::from_secs(10) - nano, ..plain() },
-            "issuer oldest_keys: must not be shorter than 10 seconds",
+            IssuerOptions { max_key_age: Duration::from_secs(10) - nano, ..plain() },
+            "issuer max_key_age: must not be shorter than 10 seconds",
         ),
     ] {
         assert!(!format!("{options:?}").contains("7, 7"), "a secret shows itself");
@@ -235,6 +242,6 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     }
     let least = Duration::from_secs(10);
     let bounds =
-        IssuerOptions { leeway: Duration::from_secs(300), grace: day, oldest_keys: least, ..plain() };
+        IssuerOptions { leeway: Duration::from_secs(300), grace: day, max_key_age: least, ..plain() };
     assert!(bounds.check().is_ok() && secret().check().unwrap().ring().is_none());
 }

@@ -2,7 +2,7 @@
 //! `cargo test -p seawall-gateway --release identity::token::tests::cost -- --ignored --nocapture`.
 
 use super::signer::{claims, issuers, now, token};
-use crate::identity::token::{Algorithm, Issuers};
+use crate::identity::token::{TokenAlgorithm, TokenIssuers};
 use serde_json::json;
 use std::hint::black_box;
 use std::time::Duration;
@@ -22,8 +22,8 @@ fn cost(mut work: impl FnMut(usize)) -> Duration {
 #[test]
 #[ignore = "measures"]
 fn a_known_token_costs_less_than_a_microsecond() {
-    for algorithm in [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa] {
-        let issuers: Issuers = issuers();
+    for algorithm in [TokenAlgorithm::Rs256, TokenAlgorithm::Es256, TokenAlgorithm::EdDsa] {
+        let issuers: TokenIssuers = issuers();
         let mut claims = claims();
         // A realistic token length.
         claims["scope"] = json!("read ".repeat(60));

@@ -1,6 +1,6 @@
 use super::signer::{KEYS, entries, key_set, modulus, rsa_entry};
 use crate::identity::encoding::base64url;
-use crate::identity::token::{KeySet, KeySetError, SkippedKey};
+use crate::identity::token::{JsonWebKeySet, KeySetError, SkippedKey};
 use proptest::collection;
 use proptest::prelude::{any, proptest};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Why this key is skipped in a key set beside one valid key.
 fn skipped(entry: &Value) -> Vec<SkippedKey> {
     let good = entries().remove(3);
-    KeySet::parse(&key_set(&[entry.clone(), good])).unwrap().skipped().to_vec()
+    JsonWebKeySet::parse(&key_set(&[entry.clone(), good])).unwrap().skipped().to_vec()
 }
 
 fn rsa_with(name: &str, value: Value) -> Value {
@@ -19,18 +19,18 @@ fn rsa_with(name: &str, value: Value) -> Value {
 
 #[test]
 fn keys_of_other_kinds_are_passed_over() {
-    use SkippedKey::{Malformed, OtherUse, Unknown};
+    use SkippedKey::{Malformed, OtherUse, Unsupported};
     let mut p256 = entries().remove(1);
     p256["alg"] = json!("ES384");
     for (entry, why) in [
-        (json!({}), Unknown),
-        (json!({ "kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "rsa" }), Unknown),
-        (json!({ "kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA" }), Unknown),
-        (json!({ "kty": "OKP", "crv": "X25519", "x": "AA" }), Unknown),
-        (rsa_with("kty", json!("rsa")), Unknown),
-        (rsa_with("alg", json!("RS1")), Unknown),
-        (rsa_with("alg", json!("HS256")), Unknown),
-        (p256, Unknown),
+        (json!({}), Unsupported),
+        (json!({ "kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "rsa" }), Unsupported),
+        (json!({ "kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA" }), Unsupported),
+        (json!({ "kty": "OKP", "crv": "X25519", "x": "AA" }), Unsupported),
+        (rsa_with("kty", json!("rsa")), Unsupported),
+        (rsa_with("alg", json!("RS1")), Unsupported),
+        (rsa_with("alg", json!("HS256")), Unsupported),
+        (p256, Unsupported),
         (rsa_with("use", json!("enc")), OtherUse),
         (rsa_with("key_ops", json!(["sign"])), OtherUse),
         (rsa_with("key_ops", json!([])), OtherUse),
@@ -102,54 +102,54 @@ fn weak_and_absurd_rsa_keys_are_passed_over() {
     ] {
         assert_eq!(skipped(&rsa_with(name, value.clone())), Vec::from_iter(why), "{name}: {value}");
     }
-    let only = KeySet::parse(&key_set(&[rsa_with("n", odd(1_024))]));
-    assert_eq!(only.unwrap_err(), KeySetError::NoKey);
+    let only = JsonWebKeySet::parse(&key_set(&[rsa_with("n", odd(1_024))]));
+    assert_eq!(only.unwrap_err(), KeySetError::NoUsableKey);
 }
 
 #[test]
 fn a_set_that_is_not_one_is_refused_as_a_whole() {
-    let parse = |text: &str| KeySet::parse(text.as_bytes()).unwrap_err();
+    let parse = |text: &str| JsonWebKeySet::parse(text.as_bytes()).unwrap_err();
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[1]}"#, r#"{"keys":[]} x"#] {
-        assert_eq!(parse(text), KeySetError::Unreadable, "{text}");
+        assert_eq!(parse(text), KeySetError::Malformed, "{text}");
     }
-    assert_eq!(parse(r#"{"keys":[]}"#), KeySetError::NoKey);
-    assert_eq!(parse(r#"{"keys":[],"keys":[]}"#), KeySetError::Twice);
-    assert_eq!(parse(r#"{"keys":[{"kid":"a","kid":"b"}]}"#), KeySetError::Twice);
+    assert_eq!(parse(r#"{"keys":[]}"#), KeySetError::NoUsableKey);
+    assert_eq!(parse(r#"{"keys":[],"keys":[]}"#), KeySetError::DuplicateName);
+    assert_eq!(parse(r#"{"keys":[{"kid":"a","kid":"b"}]}"#), KeySetError::DuplicateName);
     let many = |count: usize| {
         let others = (1..count).map(|_| json!({ "kty": "other" }));
         key_set(&others.chain([rsa_entry("a", &KEYS.rsa)]).collect::<Vec<_>>())
     };
-    assert!(KeySet::parse(&many(64)).is_ok());
-    assert_eq!(KeySet::parse(&many(65)).unwrap_err(), KeySetError::TooMany);
+    assert!(JsonWebKeySet::parse(&many(64)).is_ok());
+    assert_eq!(JsonWebKeySet::parse(&many(65)).unwrap_err(), KeySetError::TooManyKeys);
     let mut long = key_set(&entries());
     long.resize(256 * 1024, b' ');
-    assert!(KeySet::parse(&long).is_ok());
+    assert!(JsonWebKeySet::parse(&long).is_ok());
     long.push(b' ');
-    assert_eq!(KeySet::parse(&long).unwrap_err(), KeySetError::TooLong);
+    assert_eq!(JsonWebKeySet::parse(&long).unwrap_err(), KeySetError::TooLong);
 }
 
 #[test]
 fn two_keys_of_one_name_and_algorithm_are_refused() {
     let [first, second] = [&KEYS.rsa, &KEYS.other_rsa].map(|key| rsa_entry("a", key));
-    let same = KeySet::parse(&key_set(&[first.clone(), second.clone()]));
-    assert_eq!(same.unwrap_err(), KeySetError::SameName);
+    let same = JsonWebKeySet::parse(&key_set(&[first.clone(), second.clone()]));
+    assert_eq!(same.unwrap_err(), KeySetError::DuplicateKeyId);
     let mut curve = entries().remove(1);
     curve["kid"] = json!("a");
-    assert!(KeySet::parse(&key_set(&[first.clone(), curve])).is_ok());
+    assert!(JsonWebKeySet::parse(&key_set(&[first.clone(), curve])).is_ok());
     let nameless = [first, second].map(|mut entry| {
         entry.as_object_mut().unwrap().remove("kid");
         entry
     });
-    assert!(KeySet::parse(&key_set(&nameless)).is_ok());
+    assert!(JsonWebKeySet::parse(&key_set(&nameless)).is_ok());
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_answered(bytes in collection::vec(any::<u8>(), 0..60)) {
-        let _ = KeySet::parse(&bytes);
+        let _ = JsonWebKeySet::parse(&bytes);
         let entry = json!({ "kty": "RSA", "n": base64url(&bytes), "e": "AQAB" });
-        let _ = KeySet::parse(&key_set(&[entry]));
+        let _ = JsonWebKeySet::parse(&key_set(&[entry]));
         let entry = json!({ "kty": "OKP", "crv": "Ed25519", "x": base64url(&bytes) });
-        let _ = KeySet::parse(&key_set(&[entry]));
+        let _ = JsonWebKeySet::parse(&key_set(&[entry]));
     }
 }

@@ -3,8 +3,8 @@ use super::signer::{
     with_secret,
 };
 use crate::identity::token::{
-    Algorithm, IssuerOptions, Issuers, KeyRing, KeySet, KeySetError, RefreshDecision, RefreshPermit,
-    TokenRefusal,
+    IssuerOptions, JsonWebKeySet, KeyRing, KeySetError, RefreshDecision, RefreshPermit, TokenAlgorithm,
+    TokenIssuers, TokenRefusal,
 };
 use proptest::collection;
 use proptest::prelude::{prop_assert_eq, proptest};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-const RS: Algorithm = Algorithm::Rs256;
+const RS: TokenAlgorithm = TokenAlgorithm::Rs256;
 
-fn ring(issuers: &Issuers) -> &Arc<KeyRing> {
+fn ring(issuers: &TokenIssuers) -> &Arc<KeyRing> {
     issuers.all()[0].ring().unwrap()
 }
 
-fn set(entries: &[Value]) -> KeySet {
-    KeySet::parse(&key_set(entries)).unwrap()
+fn set(entries: &[Value]) -> JsonWebKeySet {
+    JsonWebKeySet::parse(&key_set(entries)).unwrap()
 }
 
 fn permit(decision: RefreshDecision) -> RefreshPermit {
@@ -38,7 +38,7 @@ fn just_before(seconds: u64) -> seawall_core::time::Now {
 
 /// The most important property: a cached token must not outlive the key that verified it.
 #[test]
-fn a_key_that_was_taken_back_dies_when_its_grace_is_over_with_all_that_is_remembered() {
+fn a_removed_key_and_its_cached_tokens_expire_after_the_grace_period() {
     let grace = Duration::from_secs(20);
     let issuers = with_keys(IssuerOptions { grace, ..options() }, &entries());
     let known = token(RS, &claims());
@@ -54,11 +54,11 @@ fn a_key_that_was_taken_back_dies_when_its_grace_is_over_with_all_that_is_rememb
         assert_eq!(issuers.verify(token, later(21)), Err(TokenRefusal::KeyUnknown));
     }
     // The other keys are unaffected.
-    assert!(issuers.verify(&token(Algorithm::Es256, &claims()), later(21)).is_ok());
+    assert!(issuers.verify(&token(TokenAlgorithm::Es256, &claims()), later(21)).is_ok());
 }
 
 #[test]
-fn without_grace_a_key_dies_at_once() {
+fn without_grace_a_removed_key_expires_at_once() {
     let issuers = with_keys(IssuerOptions { grace: Duration::ZERO, ..options() }, &entries());
     let known = token(RS, &claims());
     assert!(issuers.verify(&known, now()).is_ok());
@@ -74,7 +74,7 @@ fn a_second_list_does_not_lengthen_the_grace() {
     ring(&issuers).replace(set(&entries()[1..3]), later(10).monotonic);
     assert!(issuers.verify(&known, just_before(20)).is_ok());
     assert_eq!(issuers.verify(&known, later(20)), Err(TokenRefusal::KeyUnknown));
-    let dropped_later = token(Algorithm::EdDsa, &claims());
+    let dropped_later = token(TokenAlgorithm::EdDsa, &claims());
     assert!(issuers.verify(&dropped_later, just_before(30)).is_ok());
     assert_eq!(issuers.verify(&dropped_later, later(30)), Err(TokenRefusal::KeyUnknown));
 }
@@ -100,7 +100,7 @@ fn a_new_key_under_an_old_name_leaves_the_old_one_its_grace() {
     ring(&issuers).replace(set(&[rsa_entry("rsa", &KEYS.other_rsa)]), now().monotonic);
     let old = token(RS, &claims());
     assert!(issuers.verify(&old, just_before(20)).is_ok());
-    assert_eq!(issuers.verify(&old, later(20)), Err(TokenRefusal::SignatureWrong));
+    assert_eq!(issuers.verify(&old, later(20)), Err(TokenRefusal::SignatureInvalid));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_token_without_a_name_means_the_only_key() {
     let nameless = raw_token(RS, r#"{"alg":"RS256"}"#, &claims().to_string());
     assert!(issuers().verify(&nameless, now()).is_ok());
     let two = [rsa_entry("a", &KEYS.rsa), rsa_entry("b", &KEYS.other_rsa)];
-    assert_eq!(with_keys(options(), &two).verify(&nameless, now()), Err(TokenRefusal::KeyUnnamed));
+    assert_eq!(with_keys(options(), &two).verify(&nameless, now()), Err(TokenRefusal::KeyIdMissing));
     let mut unnamed = rsa_entry("a", &KEYS.rsa);
     unnamed.as_object_mut().unwrap().remove("kid");
     let issuers = with_keys(options(), &[unnamed]);
@@ -118,39 +118,39 @@ fn a_token_without_a_name_means_the_only_key() {
 }
 
 #[test]
-fn made_up_names_bring_about_one_fetch_in_ten_seconds() {
+fn unknown_key_ids_cause_at_most_one_fetch_in_ten_seconds() {
     let issuers = issuers();
     let ring = ring(&issuers);
-    assert!(matches!(ring.wants_refresh(Some("rsa"), now().monotonic), RefreshDecision::Known));
-    let first = permit(ring.wants_refresh(Some("made up"), now().monotonic));
+    assert!(matches!(ring.request_refresh(Some("rsa"), now().monotonic), RefreshDecision::NotNeeded));
+    let first = permit(ring.request_refresh(Some("made up"), now().monotonic));
     for seconds in [0, 5, 100] {
-        let again = ring.wants_refresh(Some("another"), later(seconds).monotonic);
-        assert!(matches!(again, RefreshDecision::UnderWay), "{again:?}");
+        let again = ring.request_refresh(Some("another"), later(seconds).monotonic);
+        assert!(matches!(again, RefreshDecision::InProgress), "{again:?}");
     }
     drop(first);
-    let soon = ring.wants_refresh(Some("made up"), just_before(10).monotonic);
+    let soon = ring.request_refresh(Some("made up"), just_before(10).monotonic);
     assert!(matches!(soon, RefreshDecision::TooSoon), "{soon:?}");
-    drop(permit(ring.wants_refresh(Some("made up"), later(10).monotonic)));
+    drop(permit(ring.request_refresh(Some("made up"), later(10).monotonic)));
 }
 
 #[test]
 fn a_first_list_that_does_not_come_is_asked_for_sooner() {
-    let issuers = Issuers::new(vec![options().check().unwrap()]).unwrap();
+    let issuers = TokenIssuers::new(vec![options().check().unwrap()]).unwrap();
     let ring = ring(&issuers);
     let mut second = 0;
     for pause in [1, 2, 4, 8, 10, 10] {
-        let first = permit(ring.wants_refresh(None, later(second).monotonic));
-        let beside = ring.wants_refresh(Some("rsa"), later(second + pause).monotonic);
-        assert!(matches!(beside, RefreshDecision::UnderWay), "{beside:?}");
+        let first = permit(ring.request_refresh(None, later(second).monotonic));
+        let beside = ring.request_refresh(Some("rsa"), later(second + pause).monotonic);
+        assert!(matches!(beside, RefreshDecision::InProgress), "{beside:?}");
         drop(first);
-        let soon = ring.wants_refresh(Some("rsa"), just_before(second + pause).monotonic);
+        let soon = ring.request_refresh(Some("rsa"), just_before(second + pause).monotonic);
         assert!(matches!(soon, RefreshDecision::TooSoon), "{pause}: {soon:?}");
         second += pause;
     }
-    let came = permit(ring.wants_refresh(None, later(second).monotonic));
+    let came = permit(ring.request_refresh(None, later(second).monotonic));
     came.finish(&key_set(&entries()), later(second).monotonic).unwrap();
     // From then on an invented key name is limited as usual.
-    let soon = ring.wants_refresh(Some("made up"), just_before(second + 10).monotonic);
+    let soon = ring.request_refresh(Some("made up"), just_before(second + 10).monotonic);
     assert!(matches!(soon, RefreshDecision::TooSoon), "{soon:?}");
 }
 
@@ -159,17 +159,17 @@ fn a_list_that_has_grown_old_is_fetched_anew() {
     let issuers = issuers();
     let ring = ring(&issuers);
     for name in [None, Some("rsa")] {
-        assert!(matches!(ring.wants_refresh(name, just_before(300).monotonic), RefreshDecision::Known));
+        assert!(matches!(ring.request_refresh(name, just_before(300).monotonic), RefreshDecision::NotNeeded));
     }
-    let permit = permit(ring.wants_refresh(None, later(300).monotonic));
+    let permit = permit(ring.request_refresh(None, later(300).monotonic));
     permit.finish(&key_set(&entries()), later(301).monotonic).unwrap();
-    assert!(matches!(ring.wants_refresh(None, just_before(601).monotonic), RefreshDecision::Known));
-    assert!(matches!(ring.wants_refresh(None, later(601).monotonic), RefreshDecision::Fetch(_)));
+    assert!(matches!(ring.request_refresh(None, just_before(601).monotonic), RefreshDecision::NotNeeded));
+    assert!(matches!(ring.request_refresh(None, later(601).monotonic), RefreshDecision::Fetch(_)));
 }
 
 #[test]
 fn an_unknown_key_is_found_after_a_fetch() {
-    let issuers = Issuers::new(vec![options().check().unwrap()]).unwrap();
+    let issuers = TokenIssuers::new(vec![options().check().unwrap()]).unwrap();
     let token = token(RS, &claims());
     assert_eq!(issuers.verify(&token, now()), Err(TokenRefusal::KeyUnknown));
     let (issuer, decision) = issuers.refresh_for(&token, now().monotonic).unwrap();
@@ -177,29 +177,29 @@ fn an_unknown_key_is_found_after_a_fetch() {
     permit(decision).finish(&key_set(&entries()), now().monotonic).unwrap();
     assert!(issuers.verify(&token, now()).is_ok());
     let (_, decision) = issuers.refresh_for(&token, now().monotonic).unwrap();
-    assert!(matches!(decision, RefreshDecision::Known));
+    assert!(matches!(decision, RefreshDecision::NotNeeded));
 }
 
 #[test]
 fn a_list_that_cannot_be_used_changes_nothing() {
     let issuers = issuers();
-    let permit = permit(ring(&issuers).wants_refresh(Some("new"), now().monotonic));
-    assert_eq!(permit.finish(br#"{"keys":[]}"#, now().monotonic), Err(KeySetError::NoKey));
+    let permit = permit(ring(&issuers).request_refresh(Some("new"), now().monotonic));
+    assert_eq!(permit.finish(br#"{"keys":[]}"#, now().monotonic), Err(KeySetError::NoUsableKey));
     assert!(issuers.verify(&token(RS, &claims()), later(59)).is_ok());
-    let again = ring(&issuers).wants_refresh(Some("new"), later(9).monotonic);
+    let again = ring(&issuers).request_refresh(Some("new"), later(9).monotonic);
     assert!(matches!(again, RefreshDecision::TooSoon), "{again:?}");
 }
 
 #[test]
-fn what_no_list_could_help_brings_about_no_fetch() {
-    let issuers = Issuers::new(vec![options().check().unwrap()]).unwrap();
+fn tokens_that_no_key_list_could_verify_cause_no_fetch() {
+    let issuers = TokenIssuers::new(vec![options().check().unwrap()]).unwrap();
     let mut stranger = claims();
     stranger["iss"] = json!("https://evil.example.com");
-    let forged = raw_token(Algorithm::Hs256, r#"{"alg":"HS256","kid":"x"}"#, &claims().to_string());
+    let forged = raw_token(TokenAlgorithm::Hs256, r#"{"alg":"HS256","kid":"x"}"#, &claims().to_string());
     for token in ["", "a.b.c", &token(RS, &stranger), &forged, &"a".repeat(16_385)] {
         assert!(issuers.refresh_for(token, now().monotonic).is_none(), "{token}");
     }
-    let secret = token(Algorithm::Hs256, &claims());
+    let secret = token(TokenAlgorithm::Hs256, &claims());
     assert!(with_secret().refresh_for(&secret, now().monotonic).is_none());
 }
 
@@ -225,7 +225,7 @@ fn of_many_threads_one_fetches() {
     let fetches: usize = std::thread::scope(|scope| {
         let ask = || {
             let decisions: Vec<_> =
-                (0..100).map(|_| ring.wants_refresh(Some("new"), later(10).monotonic)).collect();
+                (0..100).map(|_| ring.request_refresh(Some("new"), later(10).monotonic)).collect();
             let is_fetch = |decision: &&RefreshDecision| matches!(decision, RefreshDecision::Fetch(_));
             decisions.iter().filter(is_fetch).count()
         };
@@ -261,7 +261,7 @@ proptest! {
     #[test]
     fn keys_live_as_a_naive_list_says(steps in collection::vec((0_u64..15, 0_u32..16), 1..12)) {
         const GRACE: u64 = 20;
-        let algorithms = [Algorithm::Rs256, Algorithm::Es256, Algorithm::Es384, Algorithm::EdDsa];
+        let algorithms = [TokenAlgorithm::Rs256, TokenAlgorithm::Es256, TokenAlgorithm::Es384, TokenAlgorithm::EdDsa];
         let mut long = claims();
         long["exp"] = json!(super::signer::NOW + 1_000);
         let tokens = algorithms.map(|algorithm| token(algorithm, &long));

@@ -1,7 +1,7 @@
 //! A test issuer: keys, key sets and tokens.
 
 use crate::identity::encoding::base64url;
-use crate::identity::token::{Algorithm, Issuer, IssuerOptions, Issuers};
+use crate::identity::token::{IssuerOptions, TokenAlgorithm, TokenIssuer, TokenIssuers};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
@@ -78,16 +78,16 @@ pub(in crate::identity) fn key_set(entries: &[Value]) -> Vec<u8> {
 }
 
 /// The name of the key for this algorithm.
-pub(in crate::identity) fn key_of(algorithm: Algorithm) -> &'static str {
+pub(in crate::identity) fn key_of(algorithm: TokenAlgorithm) -> &'static str {
     match algorithm {
-        Algorithm::Es256 => "p256",
-        Algorithm::Es384 => "p384",
-        Algorithm::EdDsa => "ed25519",
+        TokenAlgorithm::Es256 => "p256",
+        TokenAlgorithm::Es384 => "p384",
+        TokenAlgorithm::EdDsa => "ed25519",
         _ => "rsa",
     }
 }
 
-pub(in crate::identity) fn sign(algorithm: Algorithm, message: &str) -> Vec<u8> {
+pub(in crate::identity) fn sign(algorithm: TokenAlgorithm, message: &str) -> Vec<u8> {
     let (random, message) = (SystemRandom::new(), message.as_bytes());
     let rsa = |encoding| {
         let mut signature = vec![0; 256];
@@ -95,14 +95,14 @@ pub(in crate::identity) fn sign(algorithm: Algorithm, message: &str) -> Vec<u8> 
         signature
     };
     match algorithm {
-        Algorithm::Rs256 => rsa(&RSA_PKCS1_SHA256),
-        Algorithm::Rs384 => rsa(&RSA_PKCS1_SHA384),
-        Algorithm::Rs512 => rsa(&RSA_PKCS1_SHA512),
-        Algorithm::Ps256 => rsa(&RSA_PSS_SHA256),
-        Algorithm::Es256 => KEYS.p256.sign(&random, message).unwrap().as_ref().to_vec(),
-        Algorithm::Es384 => KEYS.p384.sign(&random, message).unwrap().as_ref().to_vec(),
-        Algorithm::EdDsa => KEYS.ed25519.sign(message).as_ref().to_vec(),
-        Algorithm::Hs256 => code(SECRET, message),
+        TokenAlgorithm::Rs256 => rsa(&RSA_PKCS1_SHA256),
+        TokenAlgorithm::Rs384 => rsa(&RSA_PKCS1_SHA384),
+        TokenAlgorithm::Rs512 => rsa(&RSA_PKCS1_SHA512),
+        TokenAlgorithm::Ps256 => rsa(&RSA_PSS_SHA256),
+        TokenAlgorithm::Es256 => KEYS.p256.sign(&random, message).unwrap().as_ref().to_vec(),
+        TokenAlgorithm::Es384 => KEYS.p384.sign(&random, message).unwrap().as_ref().to_vec(),
+        TokenAlgorithm::EdDsa => KEYS.ed25519.sign(message).as_ref().to_vec(),
+        TokenAlgorithm::Hs256 => code(SECRET, message),
     }
 }
 
@@ -116,7 +116,7 @@ pub(in crate::identity) fn message(header: &str, claims: &str) -> String {
 }
 
 /// A token of these texts, signed by this algorithm whatever the header says.
-pub(in crate::identity) fn raw_token(algorithm: Algorithm, header: &str, claims: &str) -> String {
+pub(in crate::identity) fn raw_token(algorithm: TokenAlgorithm, header: &str, claims: &str) -> String {
     let message = message(header, claims);
     format!("{message}.{}", base64url(&sign(algorithm, &message)))
 }
@@ -125,29 +125,29 @@ pub(in crate::identity) fn claims() -> Value {
     json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": NOW + 60, "tier": "prime" })
 }
 
-pub(in crate::identity) fn token(algorithm: Algorithm, claims: &Value) -> String {
+pub(in crate::identity) fn token(algorithm: TokenAlgorithm, claims: &Value) -> String {
     let header = json!({ "alg": algorithm.name(), "kid": key_of(algorithm), "typ": "JWT" });
     raw_token(algorithm, &header.to_string(), &claims.to_string())
 }
 
 pub(in crate::identity) fn options() -> IssuerOptions {
-    let public = Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Hs256);
+    let public = TokenAlgorithm::ALL.into_iter().filter(|algorithm| *algorithm != TokenAlgorithm::Hs256);
     IssuerOptions { algorithms: public.collect(), ..IssuerOptions::new(ISSUER, AUDIENCE) }
 }
 
 /// The issuer with these keys on its list.
-pub(in crate::identity) fn with_keys(options: IssuerOptions, entries: &[Value]) -> Issuers {
-    let issuer: Issuer = options.check().unwrap();
-    let set = super::super::KeySet::parse(&key_set(entries)).unwrap();
+pub(in crate::identity) fn with_keys(options: IssuerOptions, entries: &[Value]) -> TokenIssuers {
+    let issuer: TokenIssuer = options.check().unwrap();
+    let set = super::super::JsonWebKeySet::parse(&key_set(entries)).unwrap();
     issuer.ring().unwrap().replace(set, now().monotonic);
-    Issuers::new(vec![issuer]).unwrap()
+    TokenIssuers::new(vec![issuer]).unwrap()
 }
 
-pub(in crate::identity) fn issuers() -> Issuers {
+pub(in crate::identity) fn issuers() -> TokenIssuers {
     with_keys(options(), &entries())
 }
 
-pub(in crate::identity) fn with_secret() -> Issuers {
+pub(in crate::identity) fn with_secret() -> TokenIssuers {
     let issuer = IssuerOptions::with_secret(ISSUER, AUDIENCE, SECRET.to_vec()).check().unwrap();
-    Issuers::new(vec![issuer]).unwrap()
+    TokenIssuers::new(vec![issuer]).unwrap()
 }

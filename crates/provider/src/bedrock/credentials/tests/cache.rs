@@ -4,7 +4,7 @@ use crate::bedrock::credentials::cache::CredentialCache;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
-use seawall_core::handle::Timer;
+use seawall_core::runtime::Timer;
 use seawall_core::time::{Timestamp, UtcTime};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -101,7 +101,7 @@ async fn keys_are_renewed_five_minutes_before_their_end_while_the_old_ones_are_u
 }
 
 #[tokio::test]
-async fn one_renews_at_a_time_and_nobody_waits_who_has_keys() {
+async fn renewals_run_one_at_a_time_and_callers_with_valid_credentials_do_not_wait() {
     let bench = Bench::new(1);
     bench.gives_keys_until(Some(1_000));
     assert_eq!(bench.get(0).await, Some(1_000));
@@ -123,7 +123,7 @@ async fn one_renews_at_a_time_and_nobody_waits_who_has_keys() {
 }
 
 #[tokio::test]
-async fn a_renewal_goes_on_when_who_began_it_goes_away() {
+async fn a_renewal_continues_after_its_caller_is_dropped() {
     let bench = Bench::new(0);
     bench.gives_keys_until(Some(1_000));
     tokio::select! {

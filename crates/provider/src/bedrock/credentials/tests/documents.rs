@@ -1,11 +1,11 @@
 //! Credential documents.
 
-use crate::bedrock::credentials::document::{keys_in_json, keys_in_xml, read_time};
+use crate::bedrock::credentials::document::{parse_json, parse_time, parse_xml};
 use proptest::prelude::{prop_assert_eq, proptest};
 use std::time::{Duration, SystemTime};
 
 fn seconds(text: &str) -> Option<u64> {
-    read_time(text).map(|time| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs())
+    parse_time(text).map(|time| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs())
 }
 
 #[test]
@@ -49,11 +49,11 @@ proptest! {
 
     #[test]
     fn nothing_that_a_server_says_breaks_the_readers(text in "\\PC{0,60}") {
-        let _ = (read_time(&text), keys_in_json(text.as_bytes(), "test"), keys_in_xml(text.as_bytes(), "test"));
+        let _ = (parse_time(&text), parse_json(text.as_bytes(), "test"), parse_xml(text.as_bytes(), "test"));
     }
 }
 
-fn told(error: impl std::fmt::Debug) -> String {
+fn error_text(error: impl std::fmt::Debug) -> String {
     format!("{error:?}")
 }
 
@@ -61,7 +61,7 @@ fn told(error: impl std::fmt::Debug) -> String {
 fn keys_in_json_need_their_parts_and_a_success() {
     let keys = br#"{"Code":"Success","AccessKeyId":"id","SecretAccessKey":"hush","Token":"t",
                     "Expiration":"2026-07-01T12:34:56Z"}"#;
-    let keys = keys_in_json(keys, "test").unwrap();
+    let keys = parse_json(keys, "test").unwrap();
     assert_eq!(
         (keys.access_key_id(), keys.secret_access_key(), keys.session_token()),
         ("id", "hush", Some("t"))
@@ -69,14 +69,14 @@ fn keys_in_json_need_their_parts_and_a_success() {
     let end = SystemTime::UNIX_EPOCH + Duration::from_secs(1_782_909_296);
     assert_eq!(keys.expiry(), Some(end));
     for (body, problem) in [
-        ("no", "no JSON"),
+        ("no", "not valid JSON"),
         ("{}", "no AccessKeyId"),
         (r#"{"AccessKeyId":"id"}"#, "no SecretAccessKey"),
         (r#"{"AccessKeyId":"","SecretAccessKey":"hush"}"#, "no AccessKeyId"),
         (r#"{"Code":"AssumeRoleUnauthorizedAccess","AccessKeyId":"id"}"#, "AssumeRoleUnauthorizedAccess"),
-        (r#"{"AccessKeyId":"id","SecretAccessKey":"hush","Expiration":"soon"}"#, "ends at no date"),
+        (r#"{"AccessKeyId":"id","SecretAccessKey":"hush","Expiration":"soon"}"#, "invalid expiration"),
     ] {
-        let error = told(keys_in_json(body.as_bytes(), "test").unwrap_err());
+        let error = error_text(parse_json(body.as_bytes(), "test").unwrap_err());
         assert!(error.contains(problem) && !error.contains("hush"), "{body}: {error}");
     }
 }
@@ -86,10 +86,10 @@ fn keys_in_xml_are_plain_text_once_read() {
     let keys = b"<R><SourceIdentity>x</SourceIdentity><Credentials>\n <AccessKeyId>id</AccessKeyId>
         <SecretAccessKey>a&amp;lt;b/+</SecretAccessKey><SessionToken>t==</SessionToken>
         <Expiration>2026-07-01T12:34:56Z</Expiration></Credentials></R>";
-    let keys = keys_in_xml(keys, "test").unwrap();
+    let keys = parse_xml(keys, "test").unwrap();
     let parts = (keys.access_key_id(), keys.secret_access_key(), keys.session_token());
     assert_eq!(parts, ("id", "a&lt;b/+", Some("t==")));
     assert!(keys.expiry().is_some());
     let outside = b"<AccessKeyId>id</AccessKeyId><SecretAccessKey>hush</SecretAccessKey>";
-    assert!(told(keys_in_xml(outside, "test").unwrap_err()).contains("no AccessKeyId"));
+    assert!(error_text(parse_xml(outside, "test").unwrap_err()).contains("no AccessKeyId"));
 }

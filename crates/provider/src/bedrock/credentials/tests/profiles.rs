@@ -1,7 +1,7 @@
 //! Profile files.
 
 use crate::bedrock::credentials::environment::Environment;
-use crate::bedrock::credentials::profile::{Found, With, chosen};
+use crate::bedrock::credentials::profile::{ProfileCredentials, RoleSource, active_profile};
 use std::path::PathBuf;
 
 /// Two files that are deleted on drop.
@@ -16,14 +16,14 @@ impl Files {
         Self(folder)
     }
 
-    fn chosen(&self, profile: Option<&str>) -> Result<Found, String> {
+    fn active_profile(&self, profile: Option<&str>) -> Result<ProfileCredentials, String> {
         let (home, profile) = (self.0.to_string_lossy().into_owned(), profile.map(str::to_owned));
-        let environment = Environment::read_by(move |name| match name {
+        let environment = Environment::from_fn(move |name| match name {
             "HOME" => Some(home.clone()),
             "AWS_PROFILE" => profile.clone(),
             _ => None,
         });
-        chosen(&environment).map_err(|error| format!("{error:?}"))
+        active_profile(&environment).map_err(|error| format!("{error:?}"))
     }
 }
 
@@ -33,8 +33,8 @@ impl Drop for Files {
     }
 }
 
-fn keys(found: Found) -> (String, String, Option<String>) {
-    let Found::Keys(keys) = found else { panic!("{found:?}") };
+fn keys(found: ProfileCredentials) -> (String, String, Option<String>) {
+    let ProfileCredentials::Static(keys) = found else { panic!("{found:?}") };
     let token = keys.session_token().map(str::to_owned);
     (keys.access_key_id().to_owned(), keys.secret_access_key().to_owned(), token)
 }
@@ -95,54 +95,58 @@ fn keys_of_both_files_are_found_by_the_name_of_the_profile() {
         CONFIG,
         "[default]\naws_access_key_id = id\nAWS_SECRET_ACCESS_KEY=hush\naws_session_token=t\n[work]\nregion=x\n",
     );
-    let (id, secret, token) = keys(files.chosen(None).unwrap());
+    let (id, secret, token) = keys(files.active_profile(None).unwrap());
     assert_eq!((id.as_str(), secret.as_str(), token.as_deref()), ("id", "hush", Some("t")));
-    let (id, secret, token) = keys(files.chosen(Some("work")).unwrap());
+    let (id, secret, token) = keys(files.active_profile(Some("work")).unwrap());
     assert_eq!((id.as_str(), secret.as_str(), token), ("w", "a#b;c/=", None));
 }
 
 #[test]
 fn a_role_is_taken_on_with_what_its_profile_names() {
     let files = Files::new("roles", CONFIG, "");
-    let Found::Role { arn, session, external_id, with: With::Profile(source) } =
-        files.chosen(Some("chained")).unwrap()
+    let ProfileCredentials::Role { arn, session, external_id, source: RoleSource::Profile(source) } =
+        files.active_profile(Some("chained")).unwrap()
     else {
         panic!("a role")
     };
-    let said = (arn.as_str(), session.as_deref(), external_id.as_deref());
-    assert_eq!(said, ("arn:aws:iam::1:role/r", Some("s"), Some("e")));
+    let response = (arn.as_str(), session.as_deref(), external_id.as_deref());
+    assert_eq!(response, ("arn:aws:iam::1:role/r", Some("s"), Some("e")));
     assert_eq!(keys(*source).0, "w");
-    let Found::Role { with: With::Profile(source), .. } = files.chosen(Some("itself")).unwrap() else {
+    let ProfileCredentials::Role { source: RoleSource::Profile(source), .. } =
+        files.active_profile(Some("itself")).unwrap()
+    else {
         panic!("a role")
     };
     assert_eq!(keys(*source).0, "i");
-    let with = |profile| match files.chosen(Some(profile)).unwrap() {
-        Found::Role { with, .. } => format!("{with:?}"),
-        Found::Keys(_) => panic!("keys"),
+    let source = |profile| match files.active_profile(Some(profile)).unwrap() {
+        ProfileCredentials::Role { source, .. } => format!("{source:?}"),
+        ProfileCredentials::Static(_) => panic!("keys"),
     };
-    assert_eq!(with("token"), "Token(\"token.txt\")");
-    assert_eq!(with("machine"), "Machine");
+    assert_eq!(source("token"), "Token(\"token.txt\")");
+    assert_eq!(source("machine"), "Machine");
 }
 
 #[test]
-fn what_cannot_be_followed_is_told() {
+fn unsupported_profiles_are_reported() {
     let files = Files::new("wrong", CONFIG, "");
     for (profile, problem) in [
         (Some("nobody"), "nobody does not exist"),
-        (Some("ring"), "leads in a circle"),
-        (Some("odd"), "credential_source that is unknown"),
-        (Some("bare"), "no keys to take it on with"),
-        (Some("program"), "from a program or a single sign-on"),
-        (Some("hollow"), "a source without keys"),
+        (Some("ring"), "has a role chain that is cyclic or too long"),
+        (Some("odd"), "unknown credential_source"),
+        (Some("bare"), "has a role_arn but none of"),
+        (Some("program"), "uses credential_process or single sign-on"),
+        (Some("hollow"), "a source_profile without credentials"),
     ] {
-        let error = files.chosen(profile).unwrap_err();
+        let error = files.active_profile(profile).unwrap_err();
         assert!(error.contains("ProviderError") && error.contains(problem), "{profile:?}: {error}");
     }
     // A profile without credentials is skipped, and so is a missing one.
-    for (profile, problem) in [(Some("region"), "region has no keys"), (None, "default has no keys")] {
-        let error = files.chosen(profile).unwrap_err();
+    for (profile, problem) in
+        [(Some("region"), "region has no credentials"), (None, "default has no credentials")]
+    {
+        let error = files.active_profile(profile).unwrap_err();
         assert!(error.contains("CredentialsNotLoaded") && error.contains(problem), "{error}");
     }
-    let error = Files::new("none", "", "").chosen(None).unwrap_err();
+    let error = Files::new("none", "", "").active_profile(None).unwrap_err();
     assert!(error.contains("CredentialsNotLoaded"), "{error}");
 }

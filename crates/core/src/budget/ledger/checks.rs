@@ -1,0 +1,104 @@
+//! Checks a request against every limit, from the narrowest to the widest.
+
+use super::{BudgetLedger, BudgetSource};
+use crate::budget::account::BudgetAccount;
+use crate::budget::entry::{BudgetRefusal, ReservationRequest};
+use crate::money::Money;
+use crate::time::{Now, UtcTime};
+use crate::vocabulary::Tier;
+
+impl BudgetLedger {
+    pub(super) fn check_request(&self, request: &ReservationRequest) -> Result<(), BudgetRefusal> {
+        let limit = request.limits.output(None);
+        if request.output > limit {
+            return Err(BudgetRefusal::RequestOutput { wanted: request.output, limit });
+        }
+        let limit = request.limits.input(request.output);
+        if request.input > limit {
+            return Err(BudgetRefusal::RequestInput { wanted: request.input, limit });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_session(&self, request: &ReservationRequest) -> Result<(), BudgetRefusal> {
+        let Some(session) = request.session else { return Ok(()) };
+        let session = self.session(session);
+        let available = session.free_input(self.limits.session_input);
+        if request.input > available {
+            return Err(BudgetRefusal::SessionInput { wanted: request.input, available });
+        }
+        let available = session.free_output(self.limits.session_output);
+        if request.output > available {
+            return Err(BudgetRefusal::SessionOutput { wanted: request.output, available });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_money(&self, request: &ReservationRequest, now: Now) -> Result<(), BudgetRefusal> {
+        self.check_day(request, now).map_err(|refusal| {
+            let wanted = request.max_cost;
+            // A tier's cap never exceeds the global cap.
+            let max = self.limits.caller_day.min(self.limits.tier_cap(now.utc.day(), request.tier));
+            // With a cap of zero, a smaller request would not fit either.
+            if wanted > max && max > Money::ZERO {
+                BudgetRefusal::ExceedsDailyBudget { wanted, max }
+            } else {
+                refusal
+            }
+        })
+    }
+
+    /// The largest amount that a request of this caller could reserve now, over all its budgets.
+    #[must_use]
+    pub fn available(&self, caller: u64, tier: Tier, now: Now) -> Money {
+        let day = now.utc.day();
+        let available = free_and_unspent(&self.caller(day, caller), self.limits.caller_day)
+            .0
+            .min(self.tier_free_and_unspent(tier, now).0);
+        match self.source {
+            BudgetSource::Caps => available.min(free_and_unspent(&self.all(day), self.limits.day_cap(day)).0),
+            // Leases are granted within the global cap.
+            BudgetSource::Leases { .. } => available,
+        }
+    }
+
+    fn check_day(&self, request: &ReservationRequest, now: Now) -> Result<(), BudgetRefusal> {
+        let day = now.utc.day();
+        let (wanted, tier, resets) =
+            (request.max_cost, request.tier, UtcTime::start_of_day(day.saturating_add(1)));
+        let (available, unspent) =
+            free_and_unspent(&self.caller(day, request.caller), self.limits.caller_day);
+        let mut refusal = (wanted > available)
+            .then_some((unspent, BudgetRefusal::CallerDay { wanted, available, unspent, resets }));
+        let (available, unspent) = self.tier_free_and_unspent(tier, now);
+        if wanted > available && refusal.is_none_or(|(least, _)| unspent < least) {
+            refusal = Some((unspent, BudgetRefusal::TierDay { tier, wanted, available, unspent, resets }));
+        }
+        // A ledger on leases cannot see the spend of other nodes; leases are granted within the global cap.
+        if self.source == BudgetSource::Caps {
+            let (available, unspent) = free_and_unspent(&self.all(day), self.limits.day_cap(day));
+            if wanted > available && refusal.is_none_or(|(least, _)| unspent < least) {
+                refusal = Some((unspent, BudgetRefusal::GlobalDay { wanted, available, unspent, resets }));
+            }
+        }
+        refusal.map_or(Ok(()), |(_, refusal)| Err(refusal))
+    }
+
+    /// What a tier has left: now, and once all holds are released. The authority may raise a lease up to the tier's
+    /// cap, so that money beyond the lease counts as held elsewhere and not as spent.
+    fn tier_free_and_unspent(&self, tier: Tier, now: Now) -> (Money, Money) {
+        let day = now.utc.day();
+        let account = self.tier(day, tier);
+        let Some(held) = self.held_lease(day, tier) else {
+            return free_and_unspent(&account, self.tier_cap(day, tier));
+        };
+        // After its end, the authority may have lent the remainder to another node.
+        let available = if now.monotonic < held.until { held.available() } else { Money::ZERO };
+        (available, account.unspent(self.limits.tier_cap(day, tier)))
+    }
+}
+
+/// What an account can reserve now, and once all holds are released.
+const fn free_and_unspent(account: &BudgetAccount, cap: Money) -> (Money, Money) {
+    (account.available(cap), account.unspent(cap))
+}

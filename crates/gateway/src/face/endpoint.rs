@@ -1,0 +1,180 @@
+//! Routes callers' requests by method and path.
+
+use hyper::Method;
+use seawall_pipeline::ApiOperation;
+use seawall_pipeline::dialect::{ApiOperationRef, Face};
+use seawall_wire::ApiErrorKind;
+use seawall_wire::bedrock::{decode_path, read_path};
+
+/// The operation that a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CallerEndpoint {
+    /// A model answer.
+    ModelRequest(ApiOperation),
+    /// The model list.
+    Models,
+    /// One entry of the model list.
+    Model(String),
+    /// A token count.
+    CountTokens,
+    /// A token count for this model, in Bedrock's dialect.
+    BedrockCountTokens(String),
+    /// Liveness.
+    Liveness,
+    /// Readiness.
+    Readiness,
+    /// The metrics page.
+    Metrics,
+    /// The OpenAPI document.
+    OpenApi,
+    /// No such operation. The rejection uses the dialect of callers that use such a path.
+    NotFound { face: Face, problem: &'static str, error_kind: ApiErrorKind },
+}
+
+impl CallerEndpoint {
+    /// The operation of an unknown path.
+    pub(super) const fn unknown_path() -> Self {
+        not_found(Face::OpenAiChat, "unknown path", ApiErrorKind::UnknownPath)
+    }
+
+    /// The face whose dialect a rejection uses.
+    pub(super) fn face(&self) -> Face {
+        match self {
+            Self::ModelRequest(operation) => operation.face(),
+            Self::CountTokens => Face::AnthropicMessages,
+            Self::BedrockCountTokens(_) => Face::BedrockInvoke,
+            Self::NotFound { face, .. } => *face,
+            Self::Models
+            | Self::Model(_)
+            | Self::Liveness
+            | Self::Readiness
+            | Self::Metrics
+            | Self::OpenApi => Face::OpenAiChat,
+        }
+    }
+
+    pub(crate) fn route(method: &Method, path: &str) -> Self {
+        let (endpoint, only) = match path {
+            "/v1/messages" => (Self::ModelRequest(ApiOperation::Messages), Method::POST),
+            "/v1/chat/completions" => (Self::ModelRequest(ApiOperation::Completions), Method::POST),
+            "/chat" => (Self::ModelRequest(ApiOperation::Chat { accepts_stream: false }), Method::POST),
+            "/v1/messages/count_tokens" => (Self::CountTokens, Method::POST),
+            "/v1/models" => (Self::Models, Method::GET),
+            "/livez" => (Self::Liveness, Method::GET),
+            "/readyz" => (Self::Readiness, Method::GET),
+            "/metrics" => (Self::Metrics, Method::GET),
+            "/openapi.json" => (Self::OpenApi, Method::GET),
+            _ if path.starts_with("/model/") => (route_bedrock(path), Method::POST),
+            // Other paths of Bedrock's runtime API, rejected in Bedrock's dialect.
+            _ if path.starts_with("/guardrail/") || path.starts_with("/async-invoke") => {
+                return not_found(Face::BedrockInvoke, "unknown path", ApiErrorKind::UnknownPath);
+            }
+            _ => match path.strip_prefix("/v1/models/").and_then(decode_model_name) {
+                Some(model) => (Self::Model(model), Method::GET),
+                None => return Self::unknown_path(),
+            },
+        };
+        if *method == only || matches!(endpoint, Self::NotFound { .. }) {
+            return endpoint;
+        }
+        let face = endpoint.face();
+        let problem =
+            if only == Method::POST { "method not allowed: use POST" } else { "method not allowed: use GET" };
+        not_found(face, problem, ApiErrorKind::UnknownPath)
+    }
+}
+
+/// The model name at the end of a path. A slash inside it must be percent-encoded.
+fn decode_model_name(encoded: &str) -> Option<String> {
+    let is_one_part = !encoded.is_empty() && !encoded.contains('/');
+    is_one_part.then(|| decode_path(encoded)).flatten().and_then(|name| String::from_utf8(name).ok())
+}
+
+const fn not_found(face: Face, problem: &'static str, error_kind: ApiErrorKind) -> CallerEndpoint {
+    CallerEndpoint::NotFound { face, problem, error_kind }
+}
+
+fn route_bedrock(path: &str) -> CallerEndpoint {
+    let refused = |problem, error_kind| not_found(Face::BedrockInvoke, problem, error_kind);
+    let call = match read_path(path) {
+        Ok(call) => call,
+        Err(error) if error.api_error_kind() == ApiErrorKind::UnknownPath => {
+            return refused("unknown path", ApiErrorKind::UnknownPath);
+        }
+        Err(_) => return refused("invalid model id in the path", ApiErrorKind::Malformed),
+    };
+    match ApiOperationRef::of_bedrock(&call) {
+        Some(ApiOperationRef::Invoke { stream, .. }) => {
+            CallerEndpoint::ModelRequest(ApiOperation::Invoke { model: call.model, stream })
+        }
+        Some(ApiOperationRef::Converse { stream, .. }) => {
+            CallerEndpoint::ModelRequest(ApiOperation::Converse { model: call.model, stream })
+        }
+        // The only operation without a model answer.
+        _ => CallerEndpoint::BedrockCountTokens(call.model),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallerEndpoint;
+    use hyper::Method;
+    use seawall_pipeline::ApiOperation;
+    use seawall_pipeline::dialect::Face;
+    use seawall_wire::ApiErrorKind;
+
+    #[test]
+    fn each_path_leads_to_its_dialect() {
+        let post = |path: &str| CallerEndpoint::route(&Method::POST, path);
+        assert_eq!(post("/v1/messages"), CallerEndpoint::ModelRequest(ApiOperation::Messages));
+        assert_eq!(post("/v1/chat/completions"), CallerEndpoint::ModelRequest(ApiOperation::Completions));
+        let model = || "a:0".to_owned();
+        for (name, operation) in [
+            ("invoke", ApiOperation::Invoke { model: model(), stream: false }),
+            ("invoke-with-response-stream", ApiOperation::Invoke { model: model(), stream: true }),
+            ("converse", ApiOperation::Converse { model: model(), stream: false }),
+            ("converse-stream", ApiOperation::Converse { model: model(), stream: true }),
+        ] {
+            assert_eq!(post(&format!("/model/a%3A0/{name}")), CallerEndpoint::ModelRequest(operation));
+        }
+        assert_eq!(post("/model/a%3A0/count-tokens"), CallerEndpoint::BedrockCountTokens(model()));
+        assert_eq!(CallerEndpoint::route(&Method::GET, "/v1/models"), CallerEndpoint::Models);
+        for (path, name) in [("manga", "manga"), ("a%2Fb%3A0", "a/b:0"), ("%E6%BC%AB%E7%94%BB", "漫画")] {
+            assert_eq!(
+                CallerEndpoint::route(&Method::GET, &format!("/v1/models/{path}")),
+                CallerEndpoint::Model(name.to_owned())
+            );
+        }
+        assert_eq!(post("/chat"), CallerEndpoint::ModelRequest(ApiOperation::Chat { accepts_stream: false }));
+    }
+
+    #[test]
+    fn unknown_paths_are_refused_in_the_dialect_of_the_path() {
+        let refused = |method: Method, path: &str| match CallerEndpoint::route(&method, path) {
+            CallerEndpoint::NotFound { face, error_kind, .. } => (face, error_kind),
+            other => panic!("{path}: {other:?}"),
+        };
+        assert_eq!(
+            refused(Method::GET, "/v1/messages"),
+            (Face::AnthropicMessages, ApiErrorKind::UnknownPath)
+        );
+        assert_eq!(refused(Method::POST, "/v1/models"), (Face::OpenAiChat, ApiErrorKind::UnknownPath));
+        for path in ["/model/a/nothing", "/guardrail/a/version/1/apply", "/async-invoke"] {
+            assert_eq!(
+                refused(Method::POST, path),
+                (Face::BedrockInvoke, ApiErrorKind::UnknownPath),
+                "{path}"
+            );
+        }
+        assert_eq!(
+            refused(Method::POST, "/model/%ff/invoke"),
+            (Face::BedrockInvoke, ApiErrorKind::Malformed)
+        );
+        for path in ["/v1/models/", "/v1/models/a/b", "/v1/models/%zz", "/v1/models/%ff"] {
+            assert_eq!(refused(Method::GET, path), (Face::OpenAiChat, ApiErrorKind::UnknownPath), "{path}");
+        }
+        for path in ["/", "//v1/messages", "/v1/messages/", "/admin", "/v1/../admin", "/%2e%2e/admin"] {
+            assert_eq!(refused(Method::POST, path), (Face::OpenAiChat, ApiErrorKind::UnknownPath), "{path}");
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Rejections in each dialect, with the retry advice that its client libraries read.
+
+use crate::body::ReplyBody;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::money::Money;
+use seawall_core::strategy::Language;
+use seawall_core::time::UtcTime;
+use seawall_pipeline::chat::ChatErrorResponse;
+use seawall_pipeline::dialect::{self, ErrorResponse, Face};
+use seawall_pipeline::{
+    BodyScope, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection, format_request_id,
+};
+use seawall_wire::bedrock::{NOT_READY, UNKNOWN_OPERATION};
+use seawall_wire::{ApiErrorKind, RetryAdvice, Vendor};
+use std::time::Duration;
+
+/// A rejection without retry advice.
+pub(super) fn refuse(face: Face, error_kind: ApiErrorKind, message: &str, id: u64) -> Response<ReplyBody> {
+    to_response(dialect::render_error(
+        face,
+        error_kind,
+        message,
+        &format_request_id(id),
+        RetryAdvice::default(),
+    ))
+}
+
+/// The rejection of an unknown path. One vendor's clients distinguish it from an unknown model.
+pub(super) fn refuse_unknown_path(face: Face, message: &str, id: u64) -> Response<ReplyBody> {
+    let mut response = refuse(face, ApiErrorKind::NotFound, message, id);
+    if face.vendor() == Some(Vendor::Bedrock) {
+        let name = HeaderValue::from_static(UNKNOWN_OPERATION);
+        response.headers_mut().insert("x-amzn-errortype", name);
+    }
+    response
+}
+
+fn to_response(reply: ErrorResponse) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::Full(Some(reply.body)));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in reply.headers {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value))
+        {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// A rejection by the pipeline, in the caller's dialect. On our own face the message is for end users and in their
+/// language; the exact problem stands beside it in English, for the developer of the caller's program.
+pub(super) fn reject(face: Face, rejection: &Rejection, id: u64, language: Language) -> Response<ReplyBody> {
+    let (error_kind, message, advice) = describe(rejection);
+    let id = format_request_id(id);
+    if face != Face::Chat {
+        let mut response = to_response(dialect::render_error(face, error_kind, &message, &id, advice));
+        if face.vendor() == Some(Vendor::Bedrock) && is_not_ready(rejection) {
+            let (status, name) = NOT_READY;
+            *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(name));
+        }
+        return response;
+    }
+    let limit = match rejection {
+        Rejection::RateLimited { limit, .. } | Rejection::TooLargeForLimit(limit) => Some(&*limit.name),
+        _ => None,
+    };
+    let chat =
+        ChatErrorResponse { error_kind, language, detail: Some(&message), limit, request_id: &id, advice };
+    to_response(chat.reply())
+}
+
+/// Whether the last target failed because its model is not ready, for which one vendor has an error of its own.
+fn is_not_ready(rejection: &Rejection) -> bool {
+    matches!(rejection, Rejection::UpstreamFailed { failure, .. } if failure.kind == FailureKind::NotReady)
+}
+
+/// Seconds, rounded up: never earlier than the limit has room again.
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
+    // Client libraries sleep for the whole `retry-after`, so a long wait is sent together with "do not retry".
+    let after = |wait| RetryAdvice { wait, should_retry: None };
+    let never = |wait| RetryAdvice { wait, should_retry: Some(false) };
+    match rejection {
+        Rejection::TooLarge(problem) => (ApiErrorKind::TooLarge, problem.clone(), RetryAdvice::default()),
+        Rejection::BodyMemory(scope) => {
+            let (error_kind, scope) = match scope {
+                BodyScope::Caller => (ApiErrorKind::Throttled, "this caller"),
+                BodyScope::Address => (ApiErrorKind::Throttled, "this address"),
+                BodyScope::All => (ApiErrorKind::Overloaded, "all callers"),
+            };
+            let message = format!("memory limit for request bodies exceeded ({scope}); retry in 1 s");
+            (error_kind, message, after(Some(DEFAULT_RETRY_AFTER)))
+        }
+        Rejection::ChatNotConfigured => (
+            ApiErrorKind::NotFound,
+            "the chat is not configured: no route serves the face chat".to_owned(),
+            RetryAdvice::default(),
+        ),
+        Rejection::Malformed(problem) => (ApiErrorKind::Malformed, problem.clone(), RetryAdvice::default()),
+        Rejection::Unauthenticated { message, .. } => {
+            (ApiErrorKind::Unauthenticated, message.clone(), RetryAdvice::default())
+        }
+        Rejection::UnknownCaller => {
+            (ApiErrorKind::Unauthenticated, "the credential is invalid".to_owned(), RetryAdvice::default())
+        }
+        Rejection::Revoked => (
+            ApiErrorKind::Unauthenticated,
+            "the credential has been revoked".to_owned(),
+            RetryAdvice::default(),
+        ),
+        Rejection::Forbidden => (
+            ApiErrorKind::Forbidden,
+            "the credential has no access to this model".to_owned(),
+            RetryAdvice::default(),
+        ),
+        Rejection::UnknownModel(model) => (
+            ApiErrorKind::NotFound,
+            format!("the model {} does not exist or is not available on this endpoint", quote(model)),
+            RetryAdvice::default(),
+        ),
+        Rejection::TooLargeForLimit(limit) => {
+            let message =
+                format!("the request alone exceeds the rate limit: {limit}; send a smaller request");
+            (ApiErrorKind::TooLarge, message, never(None))
+        }
+        Rejection::RateLimited { limit, retry_after } => {
+            let seconds = whole_seconds(retry_after.delay);
+            let message = format!("rate limit exceeded: {limit}; retry in {seconds} s");
+            let advice = if retry_after.should_retry { after } else { never };
+            (ApiErrorKind::Throttled, message, advice(Some(retry_after.delay)))
+        }
+        Rejection::Conflict(IdempotencyConflict::InProgress) => {
+            let message = "a request with this idempotency-key is in progress; retry in 1 s".to_owned();
+            (ApiErrorKind::Conflict, message, after(Some(DEFAULT_RETRY_AFTER)))
+        }
+        Rejection::Conflict(IdempotencyConflict::Completed) => (
+            ApiErrorKind::Conflict,
+            "a request with this idempotency-key has already been answered".to_owned(),
+            never(None),
+        ),
+        Rejection::Conflict(IdempotencyConflict::OutcomeUnknown) => {
+            let message = "a request with this idempotency-key was in progress when the gateway stopped, and may have been \
+                         answered and billed; to send it again, use a new idempotency-key"
+                .to_owned();
+            (ApiErrorKind::OutcomeUnknown, message, never(None))
+        }
+        Rejection::Conflict(IdempotencyConflict::KeyReused) => {
+            let message =
+                "this idempotency-key was used for a different request; use a new key for each request"
+                    .to_owned();
+            (ApiErrorKind::Conflict, message, never(None))
+        }
+        Rejection::BudgetExhausted { remaining, resets } => {
+            let message = if *remaining == Money::ZERO {
+                format!("daily budget exhausted; it resets at {}", format_minute(*resets))
+            } else {
+                format!(
+                    "the remaining daily budget ({remaining}) does not cover this request with any max_tokens; it resets at {}",
+                    format_minute(*resets)
+                )
+            };
+            (ApiErrorKind::BudgetExhausted, message, never(None))
+        }
+        Rejection::BudgetHeld { retry_after } => {
+            let seconds = whole_seconds(retry_after.delay);
+            let message = format!(
+                "the rest of the daily budget is reserved by requests in progress; retry in {seconds} s"
+            );
+            let advice = if retry_after.should_retry { after } else { never };
+            (ApiErrorKind::BudgetHeld, message, advice(Some(retry_after.delay)))
+        }
+        Rejection::ExceedsRemainingBudget { remaining, max_tokens } => {
+            let message = format!(
+                "the request may cost more than the remaining daily budget ({remaining}); set max_tokens to at most {max_tokens}"
+            );
+            (ApiErrorKind::ExceedsBudget, message, never(None))
+        }
+        Rejection::ExceedsDailyBudget { max_cost } => {
+            let message = format!(
+                "the request may cost up to {max_cost}, more than the whole daily budget; reduce max_tokens or shorten the input"
+            );
+            (ApiErrorKind::TooLarge, message, never(None))
+        }
+        Rejection::UntrackedInput(message) => (ApiErrorKind::Malformed, message.clone(), never(None)),
+        Rejection::Blocked { rule } => {
+            let message = format!("the request contains text that the guardrail denies ({rule})");
+            (ApiErrorKind::Malformed, message, never(None))
+        }
+        Rejection::SwitchedOff => {
+            (ApiErrorKind::SwitchedOff, "an operator has switched off all models".to_owned(), never(None))
+        }
+        Rejection::Unavailable { retry_after, should_retry, .. } => {
+            // If the time is unknown, a retry shortly afterwards costs little.
+            let wait = retry_after.unwrap_or(DEFAULT_RETRY_AFTER);
+            let advice = if *should_retry { after } else { never };
+            (ApiErrorKind::Overloaded, "no model is available at the moment".to_owned(), advice(Some(wait)))
+        }
+        Rejection::Concurrency { scope, retry_after } => {
+            let scope = match scope {
+                ConcurrencyScope::Caller => "this caller",
+                ConcurrencyScope::Address => "this address",
+                ConcurrencyScope::Guests => "all guests",
+            };
+            let wait = retry_after.unwrap_or(DEFAULT_RETRY_AFTER).max(DEFAULT_RETRY_AFTER);
+            let message = format!("concurrency limit exceeded ({scope}); retry in {} s", whole_seconds(wait));
+            (ApiErrorKind::Throttled, message, after(Some(wait)))
+        }
+        Rejection::UpstreamFailed { failure, message: Some(message), .. } => {
+            (ApiErrorKind::of_failure(failure.kind), message.to_string(), advice_after_exhaustion(failure))
+        }
+        Rejection::UpstreamFailed { failure, message: None, attempts } => {
+            let plural = if *attempts == 1 { "" } else { "s" };
+            let message =
+                format!("no model answered after {attempts} attempt{plural}: {}", failure.kind.label());
+            (ApiErrorKind::of_failure(failure.kind), message, advice_after_exhaustion(failure))
+        }
+        Rejection::ShuttingDown => {
+            let message = "the gateway is shutting down; retry in 1 s".to_owned();
+            (ApiErrorKind::Overloaded, message, after(Some(DEFAULT_RETRY_AFTER)))
+        }
+    }
+}
+
+/// Retry advice after our own attempts are exhausted. A client that retries would multiply them, unless the provider
+/// has named the time from which it answers again.
+fn advice_after_exhaustion(failure: &Failure) -> RetryAdvice {
+    let should_retry = failure.honoured_retry_after().is_none().then_some(false);
+    RetryAdvice { wait: failure.retry_after, should_retry }
+}
+
+/// A point in time, to the minute: budgets renew at midnight.
+fn format_minute(at: UtcTime) -> String {
+    let (year, month, day) = at.civil();
+    let minutes = at.as_nanos() / 60_000_000_000 % 1_440;
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+}
+
+/// User input made safe to display: shortened, and without control characters.
+fn quote(text: &str) -> String {
+    let shown: String = text.chars().take(100).filter(|character| !character.is_control()).collect();
+    format!("\"{shown}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReplyBody, Response, describe, refuse_unknown_path, reject};
+    use seawall_core::failure::{Failure, FailureKind};
+    use seawall_core::money::Money;
+    use seawall_core::quota::{Quota, QuotaUnit, RetryAfter, RetryAfterPolicy};
+    use seawall_core::strategy::Language;
+    use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Tier;
+    use seawall_pipeline::dialect::Face;
+    use seawall_pipeline::{
+        BodyScope, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, LimitDescription, LimitScope,
+        Rejection,
+    };
+    use seawall_wire::ApiErrorKind;
+    use std::time::Duration;
+
+    #[test]
+    fn unknown_paths_and_unready_models_have_bedrock_error_names() {
+        for (face, named) in [(Face::BedrockInvoke, true), (Face::AnthropicMessages, false)] {
+            let name = |response: &Response<ReplyBody>| {
+                let name = response.headers().get("x-amzn-errortype");
+                name.map(|name| name.to_str().unwrap().to_owned())
+            };
+            let response = refuse_unknown_path(face, "nothing", 1);
+            assert_eq!(response.status(), 404);
+            assert_eq!(name(&response).as_deref(), named.then_some("UnknownOperationException"));
+            let failure = Failure::of(FailureKind::NotReady);
+            let exhausted = Rejection::UpstreamFailed { failure, message: None, attempts: 1 };
+            let response = reject(face, &exhausted, 1, Language::English);
+            assert_eq!(name(&response).as_deref(), named.then_some("ModelNotReadyException"));
+            assert_eq!(response.status(), if named { 429 } else { 529 });
+        }
+    }
+
+    #[test]
+    fn exhausted_attempts_are_counted_in_the_message_and_not_retried() {
+        for (attempts, expected) in
+            [(1, "after 1 attempt: unreachable"), (2, "after 2 attempts: unreachable")]
+        {
+            let failure = Failure::of(FailureKind::Unreachable);
+            let (error_kind, message, advice) =
+                describe(&Rejection::UpstreamFailed { failure, message: None, attempts });
+            assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::Overloaded, Some(false)));
+            assert_eq!(message, format!("no model answered {expected}"));
+        }
+    }
+
+    #[test]
+    fn a_rate_limit_refusal_names_the_limit_its_scope_and_the_wait() {
+        let quota = Quota::sliding("minute", QuotaUnit::Request, 30, Duration::from_secs(60), 0).unwrap();
+        let limit = LimitDescription::new(&quota, LimitScope::Tier(Tier::Standard)).into();
+        let retry_after = RetryAfter { delay: Duration::from_millis(11_200), should_retry: true };
+        let (error_kind, message, advice) = describe(&Rejection::RateLimited { limit, retry_after });
+        assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::Throttled, None));
+        assert_eq!(message, "rate limit exceeded: 30 requests per minute (tier standard); retry in 12 s");
+    }
+
+    #[test]
+    fn an_unavailable_model_always_has_a_retry_after() {
+        let known = Duration::from_millis(2_500);
+        for (retry_after, wait) in [(Some(known), known), (None, DEFAULT_RETRY_AFTER)] {
+            let (_, _, advice) =
+                describe(&Rejection::unavailable(retry_after, &RetryAfterPolicy::default(), "busy"));
+            assert_eq!((advice.wait, advice.should_retry), (Some(wait), None));
+        }
+    }
+
+    #[test]
+    fn a_short_wait_named_by_the_provider_is_retryable() {
+        let exhausted = |kind, wait| {
+            let failure = Failure::of(kind).with_retry_after(Duration::from_secs(wait));
+            describe(&Rejection::UpstreamFailed { failure, message: None, attempts: 4 }).2
+        };
+        for kind in [FailureKind::Throttled, FailureKind::Overloaded] {
+            for (wait, should_retry) in [(2, None), (30, None), (31, Some(false))] {
+                let advice = exhausted(kind, wait);
+                assert_eq!(
+                    (advice.wait, advice.should_retry),
+                    (Some(Duration::from_secs(wait)), should_retry)
+                );
+            }
+        }
+        assert_eq!(exhausted(FailureKind::ServerFault, 2).should_retry, Some(false));
+    }
+
+    #[test]
+    fn a_breaker_that_stays_open_advises_against_retries() {
+        let wait = Duration::from_secs(5);
+        for (is_short, advised) in [(true, None), (false, Some(false))] {
+            let open = Rejection::Unavailable {
+                retry_after: Some(wait),
+                should_retry: is_short,
+                cause: "breaker_open",
+            };
+            let (_, _, advice) = describe(&open);
+            assert_eq!((advice.wait, advice.should_retry), (Some(wait), advised));
+        }
+    }
+
+    #[test]
+    fn a_request_above_the_daily_budget_names_max_tokens_and_is_not_retried() {
+        let max_cost = Money::from_dollars(7);
+        let (error_kind, message, advice) = describe(&Rejection::ExceedsDailyBudget { max_cost });
+        assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::TooLarge, Some(false)));
+        assert!(message.contains("$7") && message.contains("max_tokens"), "{message}");
+    }
+
+    fn spent(remaining: Money) -> Rejection {
+        Rejection::BudgetExhausted { remaining, resets: UtcTime::from_civil(2026, 11, 17) }
+    }
+
+    #[test]
+    fn an_exhausted_a_held_and_a_small_budget_are_three_refusals() {
+        let (error_kind, message, advice) = describe(&spent(Money::ZERO));
+        assert_eq!(
+            (error_kind, advice.wait, advice.should_retry),
+            (ApiErrorKind::BudgetExhausted, None, Some(false))
+        );
+        assert_eq!(message, "daily budget exhausted; it resets at 2026-11-17 00:00 UTC");
+        let (_, message, _) = describe(&spent(Money::from_dollars(1)));
+        assert!(message.contains("($1.00)") && message.ends_with("2026-11-17 00:00 UTC"), "{message}");
+        let after = Duration::from_secs(3);
+        for (is_short, advised) in [(true, None), (false, Some(false))] {
+            let (error_kind, message, advice) = describe(&Rejection::BudgetHeld {
+                retry_after: RetryAfter { delay: after, should_retry: is_short },
+            });
+            assert_eq!(
+                (error_kind, advice.wait, advice.should_retry),
+                (ApiErrorKind::BudgetHeld, Some(after), advised)
+            );
+            assert!(message.contains("reserved") && !message.contains("exhausted"), "{message}");
+        }
+        let remaining = Money::from_nanos(810_000_000);
+        let (error_kind, message, advice) =
+            describe(&Rejection::ExceedsRemainingBudget { remaining, max_tokens: 42 });
+        assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::ExceedsBudget, Some(false)));
+        assert!(message.contains("$0.81") && message.contains("max_tokens to at most 42"), "{message}");
+    }
+
+    #[test]
+    fn every_refusal_without_caller_fault_has_retry_advice() {
+        let failure = Failure::of(FailureKind::TimedOut);
+        for rejection in [
+            Rejection::BodyMemory(BodyScope::Caller),
+            Rejection::BodyMemory(BodyScope::All),
+            Rejection::Conflict(IdempotencyConflict::InProgress),
+            Rejection::Conflict(IdempotencyConflict::Completed),
+            Rejection::Conflict(IdempotencyConflict::OutcomeUnknown),
+            spent(Money::ZERO),
+            Rejection::ExceedsRemainingBudget { remaining: Money::ZERO, max_tokens: 1 },
+            Rejection::ExceedsDailyBudget { max_cost: Money::ZERO },
+            Rejection::SwitchedOff,
+            Rejection::unavailable(None, &RetryAfterPolicy::default(), "busy"),
+            Rejection::Concurrency { scope: ConcurrencyScope::Caller, retry_after: None },
+            Rejection::UpstreamFailed { failure, message: None, attempts: 1 },
+            Rejection::ShuttingDown,
+        ] {
+            let (_, _, advice) = describe(&rejection);
+            assert!(advice.wait.is_some() || advice.should_retry == Some(false), "{rejection:?}");
+        }
+    }
+}

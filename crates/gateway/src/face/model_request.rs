@@ -1,0 +1,287 @@
+//! Model requests, in every dialect.
+
+use super::error_response::reject;
+use super::request_body::{IdentifiedCaller, ReceivedBody, http_request_head, linger};
+use super::{GatewayState, response_headers};
+use crate::body::ReplyBody;
+use crate::identity::AuthenticationDecision;
+use crate::shutdown::ShutdownSignal;
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
+};
+use hyper::http::request::Parts;
+use hyper::{Request, Response};
+use seawall_core::body_memory::HeldBytes;
+use seawall_core::strategy::Language;
+use seawall_pipeline::callers::Caller;
+use seawall_pipeline::dialect::{self, DialectHeaders, content_type, stream_headers};
+use seawall_pipeline::{ApiOperation, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _};
+use seawall_provider::ANTHROPIC_VERSION;
+use seawall_wire::bedrock::{HEADER_PREFIX, InvokeHeader};
+use std::net::IpAddr;
+
+/// Maximum length of the request id that a caller supplies.
+const MAX_IDEMPOTENCY_KEY: usize = 256;
+
+impl GatewayState {
+    pub(super) async fn serve_model_request(
+        &self,
+        request: Request<Incoming>,
+        operation: ApiOperation,
+        peer: IpAddr,
+        shutdown: ShutdownSignal,
+    ) -> Response<ReplyBody> {
+        let (id, face) = (self.new_request_id(), operation.face());
+        let (head, mut body) = request.into_parts();
+        let operation = match operation {
+            ApiOperation::Chat { .. } => {
+                ApiOperation::Chat { accepts_stream: accepts_event_stream(&head.headers) }
+            }
+            operation => operation,
+        };
+        let inbound = tokio::select! {
+            biased;
+            inbound = self.read_request(id, &head, &mut body, operation, peer) => inbound,
+            () = shutdown.wait() => {
+                return self.reject_early(id, face, Rejection::ShuttingDown, &head.headers);
+            }
+        };
+        let InboundCall { request, held, set_cookie } = match inbound {
+            Ok(inbound) => inbound,
+            Err(response) => {
+                linger(&head, body, self.runtime);
+                return *response;
+            }
+        };
+        let mut reply = self.pipeline.serve_until(request, shutdown.wait()).await;
+        self.choose_language(face, &mut reply, &head.headers);
+        let mut response = respond(face, reply, id, Some(&shutdown));
+        match response.body() {
+            ReplyBody::Large(answer) => answer.hold(held),
+            // A small answer is not worth charging, and a stream does not need the request body any more.
+            _ => drop(held),
+        }
+        if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    /// A rejection before the request has entered the pipeline.
+    fn reject_early(
+        &self,
+        id: u64,
+        face: dialect::Face,
+        rejection: Rejection,
+        headers: &HeaderMap,
+    ) -> Response<ReplyBody> {
+        let mut reply = self.pipeline.reject(id, face, rejection);
+        self.choose_language(face, &mut reply, headers);
+        respond(face, reply, id, None)
+    }
+
+    /// Chooses the language of a rejection on our own face when the request itself could not be read.
+    fn choose_language(
+        &self,
+        face: dialect::Face,
+        reply: &mut Reply<crate::TokioRuntime>,
+        headers: &HeaderMap,
+    ) {
+        let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
+        if face == dialect::Face::Chat && is_refused && reply.metadata.language.is_none() {
+            reply.metadata.language =
+                accepted_language(headers).or_else(|| Some(self.pipeline.chat_language()));
+        }
+    }
+
+    /// Authenticates the caller and reads the request.
+    async fn read_request(
+        &self,
+        id: u64,
+        head: &Parts,
+        body: &mut Incoming,
+        operation: ApiOperation,
+        peer: IpAddr,
+    ) -> Result<InboundCall, Box<Response<ReplyBody>>> {
+        let face = operation.face();
+        let rejected = |rejection| Box::new(self.reject_early(id, face, rejection, &head.headers));
+        let authenticator = self.authenticator.load_full();
+        let headers = &head.headers;
+        let request_head = http_request_head(&authenticator, head, peer);
+        let mut identified =
+            self.authenticate_caller(&authenticator, request_head).await.map_err(rejected)?;
+        if identified.caller.is_guest() && !self.pipeline.admits_guests(face) {
+            return Err(rejected(Rejection::needs_credential()));
+        }
+        if headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+            let message = "content-encoding is not supported: send the body uncompressed";
+            return Err(rejected(Rejection::Malformed(message.to_owned())));
+        }
+        let name = match headers.get("idempotency-key").map(|name| name.to_str()) {
+            None => None,
+            Some(Ok(name)) if !name.is_empty() && name.len() <= MAX_IDEMPOTENCY_KEY => Some(name.into()),
+            Some(_) => {
+                let message = "idempotency-key: must be 1 to 256 printable characters";
+                return Err(rejected(Rejection::Malformed(message.to_owned())));
+            }
+        };
+        let parameters = dialect_headers(face, headers).map_err(rejected)?;
+        let arrived =
+            self.read_body(&authenticator, request_head, &identified, body).await.map_err(rejected)?;
+        let ReceivedBody { bytes: body, held, was_awaited } = arrived;
+        let set_cookie = identified.set_cookie.take();
+        let IdentifiedCaller { identity, caller, .. } = identified;
+        let caller = (!was_awaited).then_some(caller);
+        Ok(InboundCall {
+            request: InboundRequest {
+                id,
+                operation,
+                identity,
+                caller,
+                body,
+                headers: parameters,
+                idempotency_key: name,
+            },
+            held,
+            set_cookie,
+        })
+    }
+
+    /// The caller of a request that costs nothing, if its credential identifies one.
+    pub(super) async fn identify_caller(&self, head: &Parts, peer: IpAddr) -> Option<Caller> {
+        let authenticator = self.authenticator.load_full();
+        let request_head = http_request_head(&authenticator, head, peer);
+        let identity = match Box::pin(authenticator.authenticate(request_head)).await {
+            Ok(
+                AuthenticationDecision::Authenticated(identity)
+                | AuthenticationDecision::NewGuest { identity, .. },
+            ) => identity,
+            Ok(AuthenticationDecision::SignaturePending(signed)) => {
+                match authenticator.verify_body(&signed, request_head, &[], self.runtime.now()) {
+                    Ok(identity) => identity,
+                    Err(_) => return None,
+                }
+            }
+            Ok(AuthenticationDecision::KeysNeeded(_)) | Err(_) => return None,
+        };
+        self.pipeline.caller(&identity).await
+    }
+}
+
+/// A complete request, and the cookie for a new guest.
+struct InboundCall {
+    request: InboundRequest,
+    /// The memory that its body is charged for.
+    held: HeldBytes,
+    set_cookie: Option<String>,
+}
+
+/// Turns a reply into an HTTP response.
+pub(crate) fn respond(
+    face: dialect::Face,
+    reply: Reply<crate::TokioRuntime>,
+    id: u64,
+    shutdown: Option<&ShutdownSignal>,
+) -> Response<ReplyBody> {
+    let Reply { content, metadata } = reply;
+    let mut response = match content {
+        ReplyContent::Unstreamed(answer) => with_headers(
+            success_response(face, false, ReplyBody::whole(answer.body, shutdown)),
+            answer.headers,
+        ),
+        ReplyContent::Stream(stream) => {
+            let headers = match face {
+                dialect::Face::BedrockInvoke => stream.headers().to_vec(),
+                _ => Vec::new(),
+            };
+            let body = ReplyBody::stream(stream, shutdown.unwrap_or(&ShutdownSignal::default()));
+            with_headers(success_response(face, true, body), headers)
+        }
+        ReplyContent::CompleteStream(pieces) => success_response(face, true, ReplyBody::Full(Some(pieces))),
+        ReplyContent::Rejected(rejection) => {
+            reject(face, &rejection, id, metadata.language.unwrap_or(Language::English))
+        }
+    };
+    response_headers::write_headers(response.headers_mut(), face, &metadata, id);
+    response
+}
+
+/// Adds the headers that the caller's dialect requires.
+fn with_headers(
+    mut response: Response<ReplyBody>,
+    headers: Vec<(&'static str, String)>,
+) -> Response<ReplyBody> {
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}
+
+fn success_response(face: dialect::Face, is_stream: bool, body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.reserve(response_headers::HEADER_CAPACITY);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(face, is_stream)));
+    if is_stream {
+        for (name, value) in stream_headers(face) {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+    }
+    response
+}
+
+/// Whether the caller accepts server-sent events rather than one JSON document.
+fn accepts_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT)
+        .iter()
+        .any(|value| value.to_str().is_ok_and(|value| value.contains("text/event-stream")))
+}
+
+/// The first of our languages in the caller's `accept-language`.
+fn accepted_language(headers: &HeaderMap) -> Option<Language> {
+    let accepted = headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?;
+    accepted.split(',').find_map(|range| match range.trim().get(..2)?.to_ascii_lowercase().as_str() {
+        "ja" => Some(Language::Japanese),
+        "en" => Some(Language::English),
+        _ => None,
+    })
+}
+
+/// Headers that are part of the request, like its fields. A header that changes what is done or what it costs is passed
+/// to a target that supports it, and the request is refused if none does; it is never dropped. The organisation or
+/// project that pays at a vendor (`openai-organization`, `openai-project`) is set by our own settings and not by a
+/// caller.
+fn dialect_headers(face: dialect::Face, headers: &HeaderMap) -> Result<DialectHeaders, Rejection> {
+    let mut parameters = DialectHeaders::default();
+    if face == dialect::Face::Chat {
+        return Ok(parameters);
+    }
+    if face == dialect::Face::AnthropicMessages {
+        parameters.betas = beta_features(headers);
+        let version = headers.get("anthropic-version").and_then(|version| version.to_str().ok());
+        parameters.anthropic_version =
+            version.filter(|version| !version.is_empty() && *version != ANTHROPIC_VERSION).map(Into::into);
+    }
+    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(HEADER_PREFIX)) {
+        let malformed = |problem: &str| Rejection::Malformed(format!("{name}: {problem}"));
+        let value = value.to_str().map_err(|_| malformed("must be printable ASCII"))?;
+        let header = InvokeHeader::read(name.as_str(), value);
+        let Some(header) = header.map_err(|error| Rejection::Malformed(error.to_string()))? else { continue };
+        if parameters.invoke.iter().any(|known| known.name == header.name) {
+            return Err(malformed("must not be repeated"));
+        }
+        parameters.invoke.push(header);
+    }
+    Ok(parameters)
+}
+
+/// The beta features that a caller names, in one header or several.
+fn beta_features(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
+    let names = values.flat_map(|value| value.split(',')).map(str::trim);
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}

@@ -1,0 +1,87 @@
+//! Offline key management, on a data directory that no gateway is using.
+//!
+//! For commands that create or revoke keys: they lock the directory for as long as they need it. A directory in use is
+//! refused at once; the gateway that uses it manages its keys then.
+//!
+//! It does not create a directory just to list keys.
+
+use super::key_management::{self, IssueError, IssuedKey, KeyEntry, KeyRequest};
+use super::master::MasterSecret;
+use super::pseudonym::Pseudonyms;
+use crate::runtime::TokioRuntime;
+use seawall_config::{Settings, StoreKind};
+use seawall_core::runtime::Runtime as _;
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
+use std::path::PathBuf;
+
+/// Why the keys of a data directory cannot be managed.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineKeyError {
+    /// State is stored in memory only.
+    #[error("store.kind is \"memory\": keys exist only in the running gateway")]
+    StoredInMemory,
+    /// The directory does not exist.
+    #[error("{0}: the data directory does not exist, so there are no keys")]
+    NoDirectory(PathBuf),
+    /// A gateway is using the directory.
+    #[error("{0}: the data directory is in use by a running gateway")]
+    InUse(PathBuf),
+    /// The directory cannot be opened.
+    #[error(transparent)]
+    Open(OpenError),
+}
+
+/// An open data directory for key management.
+pub struct OfflineKeyStore {
+    runtime: TokioRuntime,
+    store: EmbeddedStore,
+    settings: Settings,
+}
+
+impl OfflineKeyStore {
+    /// Locks the data directory of these settings. With `makes`, a missing directory is created.
+    pub fn open(settings: &Settings, makes: bool) -> Result<Self, OfflineKeyError> {
+        if settings.store.kind == StoreKind::Memory {
+            return Err(OfflineKeyError::StoredInMemory);
+        }
+        let path = PathBuf::from(&settings.store.data_dir);
+        if !makes && !path.exists() {
+            return Err(OfflineKeyError::NoDirectory(path));
+        }
+        let runtime = TokioRuntime::new();
+        let options = EmbeddedOptions::new(settings.budget.limits.clone());
+        // The ledger is left as it was found: nothing is spent here.
+        let opened = EmbeddedStore::open(&path, options, runtime.now()).map_err(|error| match error {
+            OpenError::InUse { .. } => OfflineKeyError::InUse(path.clone()),
+            error => OfflineKeyError::Open(error),
+        })?;
+        Ok(Self { runtime, store: opened.store, settings: settings.clone() })
+    }
+
+    fn master(&self) -> Result<MasterSecret, IssueError> {
+        MasterSecret::load(&self.settings, None).map_err(|error| IssueError::Failed(error.to_string()))
+    }
+
+    fn pseudonyms(&self) -> Result<Pseudonyms, IssueError> {
+        let made = Pseudonyms::from_settings(&self.settings, &self.master()?);
+        made.map_err(|error| IssueError::Failed(format!("telemetry.salt: {error}")))
+    }
+
+    /// Creates a key.
+    pub async fn create(&self, ask: &KeyRequest) -> Result<IssuedKey, IssueError> {
+        key_management::create(&self.store, &self.master()?, ask, self.runtime.now().utc).await
+    }
+
+    /// Lists all keys.
+    pub async fn list(&self) -> Result<Vec<KeyEntry>, IssueError> {
+        key_management::list(&self.store, &self.pseudonyms()?).await
+    }
+
+    /// Revokes the key with this name or id.
+    pub async fn revoke(&self, name_or_id: &str) -> Result<KeyEntry, IssueError> {
+        let names = self.pseudonyms()?;
+        key_management::revoke(&self.store, &names, name_or_id, self.runtime.now().utc)
+            .await
+            .map(|(entry, _)| entry)
+    }
+}

@@ -1,0 +1,142 @@
+//! The closed lists of label values, and the index of each value in its list.
+
+use seawall_core::failure::FailureKind;
+use seawall_core::vocabulary::Tier;
+use seawall_pipeline::{AttemptStatus, LimitScope, Rejection, RequestOutcome};
+
+/// Stands for a value that is missing from its list, which is a bug.
+const OTHER: &str = "other";
+
+/// The faces.
+pub(super) const FACES: [&str; 6] =
+    ["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "chat", OTHER];
+
+pub(super) fn face_index(name: &str) -> usize {
+    index_of(&FACES, name)
+}
+
+/// The number of possible outcomes of a request.
+pub(super) const REQUEST_OUTCOMES: usize = INTERRUPTED + KINDS + Rejection::LABELS.len() + 1;
+const KINDS: usize = FailureKind::ALL.len();
+const ANSWERED: usize = 0;
+const ABANDONED: usize = 1;
+const INTERRUPTED: usize = 2;
+const REJECTED: usize = INTERRUPTED + KINDS;
+
+pub(super) fn request_outcome(outcome: &RequestOutcome) -> usize {
+    match outcome {
+        RequestOutcome::Answered => ANSWERED,
+        RequestOutcome::Abandoned => ABANDONED,
+        RequestOutcome::Interrupted(kind) => INTERRUPTED + *kind as usize,
+        RequestOutcome::Rejected(label) => REJECTED + index_of(&Rejection::LABELS, label),
+    }
+}
+
+/// The outcome and the reason at this index.
+pub(super) fn request_outcome_labels(index: usize) -> (&'static str, &'static str) {
+    let kind = |index: usize| FailureKind::ALL.get(index).map_or(OTHER, |kind| kind.label());
+    match index {
+        ANSWERED => ("answered", ""),
+        ABANDONED => ("abandoned", ""),
+        INTERRUPTED..REJECTED => ("interrupted", kind(index - INTERRUPTED)),
+        _ => ("rejected", Rejection::LABELS.get(index - REJECTED).unwrap_or(&OTHER)),
+    }
+}
+
+/// The tiers, and one index for unknown callers.
+pub(super) const TIERS: usize = Tier::ALL.len() + 1;
+
+pub(super) fn tier_index(tier: Option<Tier>) -> usize {
+    tier.map_or(Tier::ALL.len(), Tier::index)
+}
+
+pub(super) fn tier_label(index: usize) -> &'static str {
+    Tier::ALL.get(index).map_or("", |tier| tier.name())
+}
+
+/// The number of possible outcomes of an attempt.
+pub(super) const ATTEMPT_OUTCOMES: usize = 2 + KINDS;
+
+pub(super) fn attempt_outcome(ending: AttemptStatus) -> usize {
+    match ending {
+        AttemptStatus::Succeeded => 0,
+        AttemptStatus::Abandoned => 1,
+        AttemptStatus::Failed(kind) => 2 + kind as usize,
+    }
+}
+
+pub(super) fn attempt_outcome_label(index: usize) -> &'static str {
+    match index {
+        0 => "succeeded",
+        1 => "abandoned",
+        _ => FailureKind::ALL.get(index - 2).map_or(OTHER, |kind| kind.label()),
+    }
+}
+
+/// The index of a value; one behind the last for a value that is not in the list.
+fn index_of(list: &[&str], label: &str) -> usize {
+    let last = if list.last() == Some(&OTHER) { list.len() - 1 } else { list.len() };
+    list.iter().position(|known| *known == label).unwrap_or(last)
+}
+
+/// The names of limits. Settings choose their sizes, not their names.
+pub(super) const LIMITS: [&str; 8] =
+    ["second", "minute", "hour", "day", "month", "requests", "tokens", OTHER];
+
+/// The index of a limit and its scope.
+pub(super) fn limit_index(limit: &str, scope: &LimitScope) -> usize {
+    let scopes = LimitScope::LABELS;
+    let scope = scopes.iter().position(|name| *name == scope.label()).unwrap_or_default();
+    index_of(&LIMITS, limit) * scopes.len() + scope
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, attempt_outcome, attempt_outcome_label, face_index,
+        request_outcome, request_outcome_labels,
+    };
+    use seawall_core::failure::FailureKind;
+    use seawall_pipeline::dialect::Face;
+    use seawall_pipeline::{AttemptStatus, Rejection, RequestOutcome};
+
+    #[test]
+    fn every_outcome_has_its_own_labels() {
+        assert_eq!(request_outcome_labels(request_outcome(&RequestOutcome::Answered)), ("answered", ""));
+        assert_eq!(request_outcome_labels(request_outcome(&RequestOutcome::Abandoned)), ("abandoned", ""));
+        for kind in FailureKind::ALL {
+            assert_eq!(
+                request_outcome_labels(request_outcome(&RequestOutcome::Interrupted(kind))),
+                ("interrupted", kind.label())
+            );
+            assert_eq!(attempt_outcome_label(attempt_outcome(AttemptStatus::Failed(kind))), kind.label());
+        }
+        for label in Rejection::LABELS {
+            assert_eq!(
+                request_outcome_labels(request_outcome(&RequestOutcome::Rejected(label))),
+                ("rejected", label)
+            );
+        }
+        assert_eq!(request_outcome(&RequestOutcome::Rejected("a new word")), REQUEST_OUTCOMES - 1);
+        assert_eq!(request_outcome_labels(REQUEST_OUTCOMES - 1), ("rejected", "other"));
+        assert_eq!(attempt_outcome_label(attempt_outcome(AttemptStatus::Succeeded)), "succeeded");
+        assert_eq!(attempt_outcome_label(attempt_outcome(AttemptStatus::Abandoned)), "abandoned");
+        assert_eq!(attempt_outcome(AttemptStatus::Failed(FailureKind::Filtered)), ATTEMPT_OUTCOMES - 1);
+    }
+
+    #[test]
+    fn no_two_outcomes_have_the_same_labels() {
+        let mut all: Vec<_> = (0..REQUEST_OUTCOMES).map(request_outcome_labels).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), REQUEST_OUTCOMES);
+    }
+
+    #[test]
+    fn every_face_has_its_own_index() {
+        for known in Face::ALL {
+            assert_eq!(FACES[face_index(known.name())], known.name());
+        }
+        assert_eq!((FACES[face_index("chat")], FACES[face_index("telex")]), ("chat", "other"));
+    }
+}

@@ -1,0 +1,219 @@
+//! Store maintenance: opens the store, expires reservations, retries failed writes and sweeps idle limits.
+
+use crate::runtime::TokioRuntime;
+use seawall_config::{Settings, StoreKind};
+use seawall_core::budget::BudgetLedger;
+use seawall_core::quota::QuotaGroup;
+use seawall_pipeline::{Pipeline, Runtime as _, Timer as _};
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore};
+use seawall_store::{MemoryQuotas, NoJournal, NodeLedger};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Interval between two maintenance runs.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Shards of the limits swept per run, of 64: all of them in eight seconds.
+const SHARDS_PER_RUN: usize = 4;
+/// Runs between two retries of failed disk writes: one retry every two seconds.
+const RUNS_PER_RETRY: usize = 4;
+/// Ledger events taken at a time.
+const EVENT_BATCH: usize = 1_024;
+
+/// Where state is stored, and what recovery found there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StorageReport {
+    /// In memory: state is lost when the process ends.
+    Memory,
+    /// In a data directory.
+    Directory {
+        /// The data directory.
+        path: PathBuf,
+        /// What recovery found in it.
+        report: Box<OpenReport>,
+    },
+}
+
+/// Why the store cannot be opened or maintained.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+    /// The maintenance thread cannot be started.
+    #[error("cannot start the store maintenance thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// The maintenance thread. It stops when this is dropped.
+pub(crate) struct StoreMaintenance {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    pipeline: SweptPipeline,
+}
+
+/// The pipeline whose limits are swept: callers with nothing left in any window are evicted.
+type SweptPipeline = Arc<OnceLock<Weak<Pipeline<TokioRuntime>>>>;
+
+impl StoreMaintenance {
+    /// Also sweeps the limits of this pipeline.
+    pub(crate) fn set_pipeline(&self, pipeline: &Arc<Pipeline<TokioRuntime>>) {
+        // Set only once: it serves one pipeline.
+        let _ = self.pipeline.set(Arc::downgrade(pipeline));
+    }
+}
+
+/// An open store with its ledger and its maintenance thread.
+pub(crate) struct MaintainedStore {
+    pub(crate) ledger: NodeLedger,
+    pub(crate) report: StorageReport,
+    pub(crate) maintenance: StoreMaintenance,
+    /// The recovered limits, if the data directory stores them.
+    pub(crate) quotas: Option<MemoryQuotas>,
+    /// The embedded store, if there is one. It stays open as long as a reference exists.
+    pub(crate) store: Option<Arc<EmbeddedStore>>,
+}
+
+/// Opens the ledger for these settings and starts its maintenance thread.
+pub(crate) fn open(
+    settings: &Settings,
+    groups: Vec<QuotaGroup>,
+    runtime: TokioRuntime,
+) -> Result<MaintainedStore, StorageError> {
+    let (limits, seed) = (settings.budget.limits.clone(), runtime.draw().below(u64::MAX));
+    let (ledger, report, store, quotas) = match settings.store.kind {
+        StoreKind::Memory => {
+            let budget_ledger = BudgetLedger::new(limits).seeded(seed);
+            (NodeLedger::with_ledger(budget_ledger, NoJournal), StorageReport::Memory, None, None)
+        }
+        StoreKind::Embedded | StoreKind::Redis => {
+            let path = PathBuf::from(&settings.store.data_dir);
+            // With Redis, the limits are stored there and not in the data directory.
+            let groups = (settings.store.kind == StoreKind::Embedded).then_some(groups);
+            let options = EmbeddedOptions { groups, seed, ..EmbeddedOptions::new(limits) };
+            let opened = EmbeddedStore::open(&path, options, runtime.now())?;
+            let OpenedStore { store, budget_ledger, journal, quotas, report } = opened;
+            let report = StorageReport::Directory { path, report: Box::new(report) };
+            (
+                NodeLedger::with_ledger(budget_ledger.seeded(seed), journal),
+                report,
+                Some(Arc::new(store)),
+                quotas,
+            )
+        }
+    };
+    let (stop, stopped) = watch::channel(false);
+    let (maintained_ledger, open_store) = (ledger.clone(), store.clone());
+    let pipeline = SweptPipeline::default();
+    let swept_pipeline = pipeline.clone();
+    let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
+        // Without a runtime there is no maintenance: the ledger only uses more memory than needed.
+        if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            tokio.block_on(run(&maintained_ledger, open_store.as_deref(), stopped, runtime, &swept_pipeline));
+        }
+        // The directory is closed after the last call has been written.
+        drop(open_store);
+    });
+    let thread = Some(thread.map_err(StorageError::Thread)?);
+    Ok(MaintainedStore {
+        ledger,
+        report,
+        maintenance: StoreMaintenance { stop, thread, pipeline },
+        quotas,
+        store,
+    })
+}
+
+/// Runs maintenance until stopped. The embedded store learns from its journal which calls have ended. The ledger in
+/// memory also queues events for a consumer; there is none, so they are discarded.
+async fn run(
+    ledger: &NodeLedger,
+    store: Option<&EmbeddedStore>,
+    mut stopped: watch::Receiver<bool>,
+    runtime: TokioRuntime,
+    pipeline: &SweptPipeline,
+) {
+    let (mut was_failing, mut was_store_failing) = (false, false);
+    for run_number in 0_usize.. {
+        was_failing = check_journal(ledger, was_failing);
+        if let Some(store) = store {
+            was_store_failing =
+                check_store(store, was_store_failing, run_number.is_multiple_of(RUNS_PER_RETRY));
+        }
+        if let Some(pipeline) = pipeline.get().and_then(Weak::upgrade) {
+            (0..SHARDS_PER_RUN).for_each(|offset| {
+                pipeline
+                    .quotas()
+                    .sweep(run_number.wrapping_mul(SHARDS_PER_RUN).wrapping_add(offset), runtime.now());
+            });
+        }
+        ledger.expire(runtime.now());
+        while !ledger.take_events(EVENT_BATCH).is_empty() {}
+        tokio::select! {
+            biased;
+            _ = stopped.changed() => return,
+            () = runtime.sleep_until(runtime.monotonic() + INTERVAL) => {}
+        }
+    }
+}
+
+/// Retries a failed journal. Reports to standard error once when it fails and once when it has recovered. Returns
+/// whether it is failing.
+fn check_journal(ledger: &NodeLedger, was_failing: bool) -> bool {
+    ledger.retry_journal();
+    match (ledger.journal_error(), was_failing) {
+        (Some(error), false) => {
+            eprintln!(
+                "seawall: {error}: no model is called until the journal can be written; check the disk"
+            );
+            true
+        }
+        (None, true) => {
+            eprintln!("seawall: the journal is writable again");
+            false
+        }
+        (error, _) => error.is_some(),
+    }
+}
+
+/// Why the data directory cannot be written, and what the operator should do.
+pub(crate) fn store_problem(store: &EmbeddedStore) -> Option<String> {
+    let failed_segments = store.failed_checkpoints();
+    match store.write_error() {
+        Some(error) if error.is_transient() => Some(format!(
+            "{error}: keys, sessions and completed calls are not saved; check the disk (retried automatically)"
+        )),
+        Some(error) => Some(format!("{error}: only the journal is saved; check the disk and restart")),
+        None if failed_segments > 0 => Some(format!(
+            "{failed_segments} journal segments could not be applied to the database; check the disk (retried automatically)"
+        )),
+        None => None,
+    }
+}
+
+/// Retries failed writes if `retry`. Reports to standard error once when the directory cannot be written and once
+/// when it can be again. Returns whether it is failing.
+fn check_store(store: &EmbeddedStore, was_failing: bool, retry: bool) -> bool {
+    if retry {
+        store.retry_failed();
+    }
+    let problem = store_problem(store);
+    match (&problem, was_failing) {
+        (Some(problem), false) => eprintln!("seawall: {problem}"),
+        (None, true) => eprintln!("seawall: the data directory is writable again"),
+        _ => {}
+    }
+    problem.is_some()
+}
+
+impl Drop for StoreMaintenance {
+    fn drop(&mut self) {
+        // This fails only if the thread has ended already.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The fallback cascade over targets: tries them in order until one answers.
+//!
+//! Each attempt acquires a concurrency slot, a budget reservation and a breaker permit, in this order, and releases
+//! them itself. [`Retries`] decides whether and where to retry; its state belongs to the request and spans all targets.
+
+use super::try_once::{AttemptContent, AttemptResult, try_once};
+use super::unanswered::{SkipReason, Unanswered};
+use crate::attempt::{Attempt, AttemptRequest, AttemptResources, HOLD_GRACE};
+use crate::output_limit::{OutputAllowance, OutputBudget};
+use crate::pipeline::Pipeline;
+use crate::plan::PlannedRequest;
+use crate::reply::DEFAULT_RETRY_AFTER;
+use crate::settle::RequestTotals;
+use crate::shortage::BudgetShortage;
+use crate::slot::{NoSlot, TargetSlot};
+use crate::target::{CallBound, GuardedTarget};
+use seawall_core::breaker::{BreakerPhase, LastResort, RejectReason};
+use seawall_core::budget::{BudgetRefusal, ReservationRequest};
+use seawall_core::credit::Credit;
+use seawall_core::deadline::Deadline;
+use seawall_core::in_flight::{SlotHolder, SlotRefusal};
+use seawall_core::queue::QueueRequest;
+use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
+use seawall_core::runtime::{Runtime, yield_now};
+use seawall_core::time::Timestamp;
+use seawall_provider::{Call, CallError};
+use seawall_store::{CallId, ReserveError, UnwrittenHold};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One request in the fallback cascade.
+pub(super) struct TargetCascade<'a, R: Runtime> {
+    pub(super) pipeline: &'a Pipeline<R>,
+    pub(super) planned: &'a PlannedRequest,
+    pub(super) totals: &'a Arc<RequestTotals>,
+    retries: Retries,
+    credit: Option<Credit>,
+    first_failed: Option<Timestamp>,
+    /// What may pass an open breaker, once no other target is available.
+    pub(super) last_resort: Option<LastResort>,
+}
+
+impl<'a, R: Runtime> TargetCascade<'a, R> {
+    pub(super) fn new(
+        pipeline: &'a Pipeline<R>,
+        planned: &'a PlannedRequest,
+        totals: &'a Arc<RequestTotals>,
+    ) -> Self {
+        let rules = &planned.request.rules;
+        let now = pipeline.runtime.monotonic();
+        rules.retry_budget.deposit(now);
+        rules.hedge.first_attempt(now);
+        let retries = Retries::new(rules.retry);
+        Self { pipeline, planned, totals, retries, credit: None, first_failed: None, last_resort: None }
+    }
+
+    /// Tries these targets in order. An answer must have started by `deadline`, and each attempt within `start_timeout`.
+    pub(super) async fn try_targets(
+        &mut self,
+        targets: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_timeout: Duration,
+    ) -> Result<(Box<Attempt<R>>, AttemptContent), Unanswered> {
+        let mut unanswered = Unanswered::default();
+        if let Some(answer) = self.try_each(targets, deadline, start_timeout, &mut unanswered).await {
+            return Ok(answer);
+        }
+        if let Some(answer) =
+            Box::pin(self.try_skipped(targets, deadline, start_timeout, &mut unanswered)).await
+        {
+            return Ok(answer);
+        }
+        Err(unanswered)
+    }
+
+    /// Tries each target until one answers, and records why the others did not.
+    pub(super) async fn try_each(
+        &mut self,
+        targets: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_timeout: Duration,
+        unanswered: &mut Unanswered,
+    ) -> Option<(Box<Attempt<R>>, AttemptContent)> {
+        let mut rest = targets;
+        while let Some((target, others)) = rest.split_first() {
+            let prepared = self.prepare(target, others, deadline, start_timeout).await;
+            let (attempt, call) = match prepared {
+                Ok(prepared) => prepared,
+                Err(reason) => {
+                    unanswered.skip(reason);
+                    rest = others;
+                    continue;
+                }
+            };
+            let AttemptResult { mut attempt, outcome } =
+                self.run_attempt(attempt, call, others, deadline, start_timeout).await;
+            let mut error = match outcome {
+                Ok(content) => {
+                    self.record_success();
+                    return Some((attempt, content));
+                }
+                Err(error) => error,
+            };
+            attempt.fail(&error.failure);
+            let target = Arc::clone(&attempt.target);
+            drop(attempt);
+            match self.decide(&error, &target, deadline, others).await {
+                NextTarget::Same => {}
+                NextTarget::Other => rest = others,
+                NextTarget::Stop => rest = &[],
+            }
+            // A retry-after that the gateway considers implausible is not passed on to the caller.
+            let is_plausible =
+                |wait: &Duration| self.planned.request.rules.retry.is_plausible_retry_after(*wait);
+            error.failure.retry_after = error.failure.retry_after.filter(is_plausible);
+            unanswered.failure = Some(error);
+        }
+        None
+    }
+
+    /// Runs one attempt, with a hedge if hedging is enabled.
+    async fn run_attempt(
+        &self,
+        attempt: Box<Attempt<R>>,
+        call: Call,
+        others: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_timeout: Duration,
+    ) -> AttemptResult<R> {
+        let start_by = self.start_by(deadline, start_timeout, attempt.started);
+        let limits = self.start_deadlines(&attempt, others, start_by, start_timeout);
+        if self.planned.request.rules.hedge.is_enabled() {
+            return Box::pin(self.run_hedged(attempt, call, others, limits)).await;
+        }
+        try_once(self.pipeline, self.planned, attempt, call, limits).await
+    }
+
+    /// Deadline for the start of an attempt. Nothing arrives of an unstreamed answer before its end, so it has all of
+    /// the remaining time.
+    fn start_by(&self, deadline: Deadline, start_timeout: Duration, now: Timestamp) -> Deadline {
+        if self.planned.request.parsed.stream() { deadline.within(now, start_timeout) } else { deadline }
+    }
+
+    /// Acquires everything that an attempt needs, or nothing.
+    async fn prepare(
+        &mut self,
+        target: &Arc<GuardedTarget>,
+        others: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_timeout: Duration,
+    ) -> Result<(Box<Attempt<R>>, Call), SkipReason> {
+        if let Some(wait) = target.output.ejected_for(self.pipeline.runtime.monotonic()) {
+            return Err(SkipReason::Ejected(wait));
+        }
+        let (call, bound) = self.call_for(target)?;
+        if target.is_paced() {
+            Box::pin(self.wait_to_send(target, others, deadline, start_timeout)).await?;
+        }
+        let slot = match target.try_take_slot(&self.pipeline.runtime, self.slot_holder()) {
+            Some(slot) => slot,
+            None => Box::pin(self.wait_for_slot(target, others, deadline, start_timeout)).await?,
+        };
+        let hold = self.reserve(target, &bound)?;
+        // Yield for group commit: other requests may be about to write reservations, and one write covers all of them.
+        if !hold.is_written() {
+            yield_now().await;
+        }
+        let credit = self.credit.take();
+        Ok((self.start_attempt(target, slot, hold, bound, credit)?, call))
+    }
+
+    /// The request in the target's dialect, and its upper bound there.
+    pub(super) fn call_for(&self, target: &GuardedTarget) -> Result<(Call, CallBound), SkipReason> {
+        let request = &self.planned.request;
+        let parsed = &request.parsed;
+        let (mut call, mut allowance) = self.call_with_allowance(target, request.input_bytes)?;
+        let bytes = request.input_bytes.max(call.body.len() as u64);
+        if bytes > request.input_bytes && allowance.added_limit().is_some() {
+            // The request grew in translation, and a limit added by the gateway must account for all of it.
+            (call, allowance) = self.call_with_allowance(target, bytes)?;
+        }
+        let bound = target.bound(bytes, parsed, allowance).map_err(SkipReason::Unbounded)?;
+        Ok((call, bound))
+    }
+
+    /// The same, with the output allowance for a request of this size.
+    fn call_with_allowance(
+        &self,
+        target: &GuardedTarget,
+        bytes: u64,
+    ) -> Result<(Call, OutputAllowance), SkipReason> {
+        let parsed = &self.planned.request.parsed;
+        let allowance = target.allowance(bytes, parsed, || self.output_budget());
+        let (field, dialect) = (target.output_limit_field, parsed.dialect_at(&*target.upstream));
+        let limit = allowance.as_ref().ok().and_then(|allowance| allowance.sent);
+        // If the target cannot be called at all, that is the more useful reason.
+        let call =
+            parsed.call_for(limit, field, dialect, &target.model).map_err(SkipReason::Untranslatable)?;
+        Ok((call, allowance.map_err(SkipReason::Unbounded)?))
+    }
+
+    /// The remaining budget and token limit, for a request that sets no output limit.
+    fn output_budget(&self) -> OutputBudget {
+        let (caller, now) = (&self.planned.caller, self.pipeline.runtime.now());
+        let money =
+            self.pipeline.ledger.available(caller.id, caller.tier, now).min(self.planned.shared_remaining);
+        OutputBudget { money, tokens: self.planned.route.token_limit }
+    }
+
+    /// Reserves money for an attempt; the reservation is not in the journal yet.
+    pub(super) fn reserve(
+        &self,
+        target: &GuardedTarget,
+        bound: &CallBound,
+    ) -> Result<UnwrittenHold, SkipReason> {
+        let request = self.budget_request(bound);
+        let held = self.pipeline.ledger.begin(
+            &request,
+            self.ledger_attempt(target),
+            self.totals.admission_record(),
+            self.pipeline.runtime.now(),
+        );
+        held.map_err(|error| self.skip_reason(&error, bound))
+    }
+
+    /// Why the reservation of a call with this bound was refused.
+    fn skip_reason(&self, error: &ReserveError, bound: &CallBound) -> SkipReason {
+        match error {
+            ReserveError::Refused(BudgetRefusal::ExceedsDailyBudget { wanted, .. }) => {
+                match bound.largest_feature {
+                    Some((feature, tokens)) => SkipReason::Unbounded(format!(
+                        "this request may cost {wanted}, which exceeds the daily budget: {tokens} tokens are reserved \
+                     for input by reference ({feature}); send the content itself, or an operator can set \
+                     limits.untracked_input.{feature}"
+                    )),
+                    None => SkipReason::ExceedsDailyBudget(*wanted),
+                }
+            }
+            ReserveError::Refused(refusal) => match refusal.shortage() {
+                Some(day) => {
+                    let settles_in = self.pipeline.ledger.typical_hold();
+                    let max_cost = |output| bound.max_cost_with_limit(output);
+                    SkipReason::Unaffordable(BudgetShortage::of(&day, bound.output, settles_in, max_cost))
+                }
+                // Unreachable: the pipeline's ledger has neither session budgets nor token limits per request.
+                None => SkipReason::JournalUnavailable,
+            },
+            ReserveError::Journal(_) => SkipReason::JournalUnavailable,
+        }
+    }
+
+    /// Writes the reservation to the journal and acquires a breaker permit, for an attempt that has a slot.
+    pub(super) fn start_attempt(
+        &self,
+        target: &Arc<GuardedTarget>,
+        slot: TargetSlot<R>,
+        hold: UnwrittenHold,
+        bound: CallBound,
+        credit: Option<Credit>,
+    ) -> Result<Box<Attempt<R>>, SkipReason> {
+        let (pipeline, now) = (self.pipeline, self.pipeline.runtime.monotonic());
+        // Only the journal write can fail here.
+        let hold = hold.write().map_err(|_| SkipReason::JournalUnavailable)?;
+        let (caller, deadline) = (self.caller(), self.planned.request.deadline);
+        let permit = target.breaker.acquire_with(|breaker| match self.last_resort {
+            Some(allowed) => breaker.acquire_last_resort(caller, now, deadline, allowed),
+            None => breaker.acquire_for(caller, now, deadline),
+        });
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err((reason, retry_after)) => {
+                // Nothing was sent, so nothing is owed.
+                hold.void();
+                // The probes in flight end soon.
+                let ends_soon = (reason == RejectReason::ProbesInFlight).then_some(DEFAULT_RETRY_AFTER);
+                return Err(SkipReason::BreakerOpen(retry_after.or(ends_soon)));
+            }
+        };
+        let tier = self.planned.caller.tier;
+        let request = AttemptRequest { bound, is_unstreamed: !self.planned.request.parsed.stream() };
+        let resources = AttemptResources { request, tier, hold, permit, credit, slot };
+        Ok(Attempt::start(&pipeline.runtime, target, resources, self.totals, now))
+    }
+
+    /// Queues for a slot, unless another target of the same grade has a free one or this target would not be called
+    /// anyway.
+    async fn wait_for_slot(
+        &self,
+        target: &Arc<GuardedTarget>,
+        others: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_timeout: Duration,
+    ) -> Result<TargetSlot<R>, SkipReason> {
+        let now = self.pipeline.runtime.monotonic();
+        let peek = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now));
+        if peek.phase == BreakerPhase::Open && self.last_resort.is_none() {
+            return Err(SkipReason::BreakerOpen(peek.retry_after));
+        }
+        let has_room = |other: &Arc<GuardedTarget>| {
+            other.grade == target.grade
+                && other.in_flight.in_flight() < other.in_flight.limit()
+                && !other.is_ejected(now)
+        };
+        if others.iter().any(has_room) {
+            return Err(SkipReason::Busy(None));
+        }
+        let request = QueueRequest::new(
+            self.planned.plan.priority,
+            self.planned.caller.id,
+            deadline.within(now, start_timeout).moment(),
+        );
+        let slot = target.wait_for_slot(&self.pipeline.runtime, &request, self.slot_holder()).await;
+        self.totals.add_wait(self.pipeline.runtime.monotonic() - now);
+        slot.map_err(|NoSlot { reason, retry_after }| match reason {
+            SlotRefusal::Full => SkipReason::Busy(retry_after),
+            share => SkipReason::ShareExhausted(share, retry_after),
+        })
+    }
+
+    /// Whose share of the concurrency slots the request uses.
+    pub(super) fn slot_holder(&self) -> SlotHolder {
+        let caller = &self.planned.caller;
+        SlotHolder { caller: caller.id, guest_network: caller.network }
+    }
+
+    /// The reservation for the upper bound of a call.
+    fn budget_request(&self, bound: &CallBound) -> ReservationRequest {
+        let request = &self.planned.request;
+        ReservationRequest {
+            caller: self.planned.caller.id,
+            tier: self.planned.caller.tier,
+            session: None,
+            limits: self.pipeline.token_limits,
+            input: bound.input,
+            output: bound.output,
+            max_cost: bound.max_cost,
+            expires: request.deadline.moment() + HOLD_GRACE,
+        }
+    }
+
+    fn ledger_attempt(&self, target: &GuardedTarget) -> seawall_store::LedgerCall {
+        seawall_store::LedgerCall {
+            id: CallId { request: self.planned.request.id.into(), attempt: self.totals.attempts() },
+            model: Arc::clone(&target.model),
+        }
+    }
+
+    fn record_success(&mut self) {
+        let since = |failed| self.pipeline.runtime.monotonic() - failed;
+        self.pipeline.counters.request_succeeded(self.first_failed.map(since));
+        if self.first_failed.is_none() {
+            self.planned.request.rules.retry_budget.record_first_attempt_success();
+        }
+    }
+
+    /// Decides what to do after a failed attempt; sleeps for the backoff where there is one.
+    async fn decide(
+        &mut self,
+        error: &CallError,
+        target: &GuardedTarget,
+        deadline: Deadline,
+        others: &[Arc<GuardedTarget>],
+    ) -> NextTarget {
+        let (pipeline, rules) = (self.pipeline, &self.planned.request.rules);
+        let now = pipeline.runtime.monotonic();
+        self.first_failed.get_or_insert(now);
+        let phase = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now).phase);
+        let throttled_for = error
+            .failure
+            .honoured_retry_after()
+            .map(|_| target.retry_after(now))
+            .filter(|held| !held.is_zero());
+        let situation = RetrySituation {
+            pressure: Some(target.pressure_now(phase, now)),
+            throttled_for,
+            other_is_ready: error.failure.honoured_retry_after().is_some() && self.is_ready(others, now),
+            breaker_passes: phase == BreakerPhase::Closed,
+            has_other_target: others.iter().any(|other| !other.is_ejected(now)),
+            ..RetrySituation::new(now, deadline)
+        };
+        let (decision, event) = self.retries.decide(
+            &error.failure,
+            &situation,
+            Some(&rules.retry_budget),
+            pipeline.runtime.draw(),
+        );
+        pipeline.counters.attempt_failed(&event);
+        match decision {
+            RetryDecision::RetrySame { after, credit } => {
+                self.credit = credit;
+                pipeline.runtime.sleep_until(now + after).await;
+                self.totals.add_wait(after);
+                NextTarget::Same
+            }
+            RetryDecision::FailOver(_) => NextTarget::Other,
+            RetryDecision::GiveUp(_) => NextTarget::Stop,
+        }
+    }
+}
+
+enum NextTarget {
+    Same,
+    Other,
+    Stop,
+}

@@ -1,0 +1,89 @@
+//! Whether a target is ready, and how long to wait for one that throttles or does not start.
+
+use super::cascade::TargetCascade;
+use super::try_once::StartDeadlines;
+use super::unanswered::SkipReason;
+use crate::attempt::Attempt;
+use crate::baselines::{FirstByteTimeout, unstreamed_timeout};
+use crate::callers::TierOrigin;
+use crate::target::GuardedTarget;
+use seawall_core::breaker::CallerKey;
+use seawall_core::deadline::Deadline;
+use seawall_core::runtime::Runtime;
+use seawall_core::time::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A wait that leaves less time than this for the attempt is not worth it.
+const MIN_ATTEMPT_TIME: Duration = Duration::from_millis(100);
+
+impl<R: Runtime> TargetCascade<'_, R> {
+    /// The caller that the breaker attributes failures to. All guests count as one, because a cookie is easily
+    /// discarded.
+    pub(super) fn caller(&self) -> Option<CallerKey> {
+        let caller = &self.planned.caller;
+        Some(if caller.origin == TierOrigin::Guest { CallerKey::GUESTS } else { CallerKey(caller.id) })
+    }
+
+    /// Whether one of these targets would take a call at once.
+    pub(super) fn is_ready(&self, others: &[Arc<GuardedTarget>], now: Timestamp) -> bool {
+        others.iter().any(|other| other.is_ready(self.caller(), now))
+    }
+
+    /// Timeouts for the start of an attempt. If another target is available, one that sends nothing is abandoned early,
+    /// so that the remaining time is left for the others.
+    pub(super) fn start_deadlines(
+        &self,
+        attempt: &Attempt<R>,
+        others: &[Arc<GuardedTarget>],
+        start_by: Deadline,
+        start_timeout: Duration,
+    ) -> StartDeadlines {
+        let is_chat = self.planned.request.chat.is_some();
+        let is_unstreamed = !self.planned.request.parsed.stream();
+        let written = is_unstreamed.then(|| unstreamed_timeout(start_timeout, attempt.max_output()));
+        let all = start_by.moment() - attempt.started;
+        if is_chat || !self.is_ready(others, attempt.started) {
+            let timeout = written.map_or(all, |written| attempt.target.silence_timeout(written, all));
+            let first_byte_by = start_by.within(attempt.started, timeout);
+            return StartDeadlines { start_by, first_byte_by, silence_is_failure: !is_chat };
+        }
+        let FirstByteTimeout { timeout, is_reliable } = attempt.target.first_byte_timeout(written, all);
+        let first_byte_by = start_by.within(attempt.started, timeout);
+        StartDeadlines { start_by, first_byte_by, silence_is_failure: is_reliable || timeout >= all }
+    }
+
+    /// Waits until a paced target takes a call, unless another is available sooner or that would be too late.
+    pub(super) async fn wait_to_send(
+        &self,
+        target: &GuardedTarget,
+        others: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_timeout: Duration,
+    ) -> Result<(), SkipReason> {
+        let now = self.pipeline.runtime.monotonic();
+        let received = self.planned.request.received.monotonic;
+        let until = deadline.within(received, start_timeout).moment() - MIN_ATTEMPT_TIME;
+        let other_is_ready = |now| self.is_ready(others, now);
+        let sent = target
+            .wait_to_send(&self.pipeline.runtime, until, self.slot_holder().into(), other_is_ready)
+            .await;
+        self.totals.add_wait(self.pipeline.runtime.monotonic() - now);
+        sent.map_err(SkipReason::Throttled)
+    }
+}
+
+impl GuardedTarget {
+    /// Whether the target is out of rotation because its calls cost more than was reserved.
+    pub(super) fn is_ejected(&self, now: Timestamp) -> bool {
+        self.output.ejected_for(now).is_some()
+    }
+
+    /// Whether a call of this caller would be sent at once.
+    fn is_ready(&self, caller: Option<CallerKey>, now: Timestamp) -> bool {
+        !self.is_ejected(now)
+            && self.retry_after(now).is_zero()
+            && self.in_flight.in_flight() < self.in_flight.limit()
+            && self.breaker.with(|breaker| breaker.peek_for(caller, now)).rejects.is_none()
+    }
+}

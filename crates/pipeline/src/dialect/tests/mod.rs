@@ -1,0 +1,233 @@
+//! All sixteen pairs and the chat face, with the simulated model as target and strict clients as callers.
+
+mod any_bytes;
+mod chat;
+mod chat_faults;
+mod faults;
+mod judge;
+mod own_dialect;
+mod pass_through;
+mod refusals;
+mod requests;
+mod richer;
+mod streams;
+mod unstreamed;
+
+use super::{AnswerDefaults, ApiOperationRef, DialectRequest, DialectStream, DialectStreamEnd, Face};
+use bytes::Bytes;
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_model::engine::{
+    Engine, Fault, FaultRule, ModelCall, ModelOptions, ModelRequest, Script, ScriptAction,
+};
+use seawall_provider::TargetDialect;
+use seawall_wire::RequestLimits;
+use seawall_wire::bedrock::{BedrockCall, BedrockOperation, FrameEnding, FrameLimits, FrameReader};
+use seawall_wire::chat::StreamEvent;
+use seawall_wire::sse::whole_length;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The callers' model name, which no target uses.
+const ALIAS: &str = "support";
+const DEFAULTS: AnswerDefaults<'_> =
+    AnswerDefaults { id: "req_1", created: 1_800_000_000, elapsed: Duration::from_millis(70) };
+const MESSAGE: &str = "it broke off";
+
+/// A request, independent of the dialect.
+#[derive(Clone, Copy)]
+struct Question {
+    stream: bool,
+    max_output: Option<u32>,
+    needs_tool: bool,
+    wants_usage: bool,
+}
+
+const PLAIN: Question =
+    Question { stream: false, max_output: Some(500), needs_tool: false, wants_usage: true };
+const STREAM: Question = Question { stream: true, ..PLAIN };
+
+fn every_pair() -> impl Iterator<Item = (Face, TargetDialect)> {
+    Face::VENDORS
+        .into_iter()
+        .flat_map(|face| TargetDialect::ALL.into_iter().map(move |target| (face, target)))
+}
+
+/// The dialect of a vendor's face.
+fn dialect(face: Face) -> TargetDialect {
+    face.dialect().unwrap()
+}
+
+fn schema() -> Value {
+    json!({"type": "object", "required": ["query", "volume"],
+        "properties": {"query": {"type": "string"}, "volume": {"type": "integer"}}})
+}
+
+/// The request body in a face's dialect.
+fn body(face: Face, question: &Question) -> Value {
+    let words = "次に何を読めばいい？ Something with \"trains\", please.";
+    let mut body = match face {
+        Face::AnthropicMessages | Face::BedrockInvoke => json!({
+            "system": "Be kind.", "messages": [{"role": "user", "content": words}],
+            "max_tokens": question.max_output,
+        }),
+        Face::OpenAiChat => json!({
+            "model": ALIAS, "stream": question.stream, "stream_options": {"include_usage": question.wants_usage},
+            "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": words}],
+        }),
+        Face::BedrockConverse => json!({
+            "system": [{"text": "Be kind."}], "messages": [{"role": "user", "content": [{"text": words}]}],
+        }),
+        Face::Chat => panic!("our own face has no dialect"),
+    };
+    match face {
+        Face::AnthropicMessages => {
+            body["model"] = json!(ALIAS);
+            body["stream"] = json!(question.stream);
+        }
+        Face::BedrockInvoke => body["anthropic_version"] = json!("bedrock-2023-05-31"),
+        Face::OpenAiChat => {
+            if let Some(limit) = question.max_output {
+                body["max_completion_tokens"] = json!(limit);
+            }
+        }
+        Face::BedrockConverse => {
+            if let Some(limit) = question.max_output {
+                body["inferenceConfig"] = json!({"maxTokens": limit});
+            }
+        }
+        Face::Chat => {}
+    }
+    if question.needs_tool {
+        match face {
+            Face::AnthropicMessages | Face::BedrockInvoke => {
+                body["tools"] = json!([{"name": "find", "input_schema": schema()}]);
+                body["tool_choice"] = json!({"type": "any"});
+            }
+            Face::OpenAiChat => {
+                let function = json!({"name": "find", "parameters": schema()});
+                body["tools"] = json!([{"type": "function", "function": function}]);
+                body["tool_choice"] = json!("required");
+            }
+            Face::BedrockConverse => {
+                let tool = json!({"toolSpec": {"name": "find", "inputSchema": {"json": schema()}}});
+                body["toolConfig"] = json!({"tools": [tool], "toolChoice": {"any": {}}});
+            }
+            Face::Chat => {}
+        }
+    }
+    body
+}
+
+fn operation(face: Face, stream: bool) -> ApiOperationRef<'static> {
+    match face {
+        Face::AnthropicMessages => ApiOperationRef::Messages,
+        Face::OpenAiChat => ApiOperationRef::Completions,
+        Face::BedrockInvoke => ApiOperationRef::Invoke { model: ALIAS, stream },
+        Face::BedrockConverse => ApiOperationRef::Converse { model: ALIAS, stream },
+        Face::Chat => panic!("our own face has no dialect"),
+    }
+}
+
+fn request_for(face: Face, question: &Question) -> DialectRequest {
+    let body = Bytes::from(body(face, question).to_string());
+    DialectRequest::read(&operation(face, question.stream), body, &RequestLimits::default()).unwrap()
+}
+
+const fn model_of(target: TargetDialect) -> &'static str {
+    match target {
+        TargetDialect::AnthropicMessages => "claude-3-haiku-20240307",
+        TargetDialect::OpenAiChat => "gpt-4o-mini",
+        TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse => {
+            "anthropic.claude-3-haiku-20240307-v1:0"
+        }
+    }
+}
+
+/// The simulated model's response to a request.
+fn script(request: &DialectRequest, target: TargetDialect, fault: Option<Fault>) -> Script {
+    let faults = fault.into_iter().map(FaultRule::always).collect();
+    let engine = Engine::new(ModelOptions { seed: 7, faults, ..ModelOptions::default() }).unwrap();
+    let bedrock =
+        |operation| ModelCall::Bedrock(BedrockCall { operation, model: model_of(target).to_owned() });
+    let call = match (target, request.stream()) {
+        (TargetDialect::AnthropicMessages, _) => ModelCall::Messages,
+        (TargetDialect::OpenAiChat, _) => ModelCall::Completions,
+        (TargetDialect::BedrockInvoke, false) => bedrock(BedrockOperation::Invoke),
+        (TargetDialect::BedrockInvoke, true) => bedrock(BedrockOperation::InvokeStream),
+        (TargetDialect::BedrockConverse, false) => bedrock(BedrockOperation::Converse),
+        (TargetDialect::BedrockConverse, true) => bedrock(BedrockOperation::ConverseStream),
+    };
+    let body = request.body_for(target, model_of(target)).unwrap();
+    let script = engine.script(&ModelRequest::first(&call, &body));
+    assert_eq!(script.status(), Some(200), "{target:?} {}", String::from_utf8_lossy(&body));
+    script
+}
+
+/// The pieces that a script sends.
+fn frames(script: &Script) -> Vec<Bytes> {
+    let body = |action: &ScriptAction| match action {
+        ScriptAction::Body(bytes) => Some(bytes.clone()),
+        ScriptAction::Head(_) => None,
+    };
+    script.steps.iter().filter_map(|step| body(&step.action)).collect()
+}
+
+fn answered(request: &DialectRequest, target: TargetDialect) -> Vec<Bytes> {
+    frames(&script(request, target, None))
+}
+
+/// A stream that was played to its end.
+struct Played {
+    /// The bytes that the caller received.
+    sent: Vec<u8>,
+    events: Vec<StreamEvent>,
+    outcome: Result<DialectStreamEnd, Failure>,
+    stream: DialectStream,
+}
+
+impl Played {
+    fn is_complete(&self) -> bool {
+        self.outcome == Ok(DialectStreamEnd::Complete)
+    }
+}
+
+/// Plays a stream as the pipeline does: to its end, or to the interruption.
+fn play<'a>(
+    request: &DialectRequest,
+    target: TargetDialect,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Played {
+    let mut stream = DialectStream::new(request, target, &DEFAULTS);
+    let (mut sent, mut events) = (Vec::new(), Vec::new());
+    let mut into = |bytes: Bytes| {
+        assert!(!bytes.is_empty());
+        sent.extend_from_slice(&bytes);
+    };
+    let fed = pieces.into_iter().try_for_each(|piece| {
+        stream.feed(&Bytes::copy_from_slice(piece), &mut into, &mut |event| events.push(event))
+    });
+    let outcome = fed.map(|()| stream.end(&mut into, &mut |event| events.push(event)));
+    assert!(is_whole(request.face(), &sent), "a caller has half an event");
+    let kind = match &outcome {
+        Ok(DialectStreamEnd::Complete) => None,
+        Ok(DialectStreamEnd::Truncated) => Some(FailureKind::BrokeMidStream),
+        Err(failure) => Some(failure.kind),
+    };
+    if let Some(kind) = kind {
+        sent.extend_from_slice(&stream.interrupt(kind, MESSAGE));
+    }
+    assert!(stream.interrupt(FailureKind::TimedOut, MESSAGE).is_empty(), "the end is told twice");
+    Played { sent, events, outcome, stream }
+}
+
+/// Whether bytes end between two events of a face.
+fn is_whole(face: Face, sent: &[u8]) -> bool {
+    match face {
+        Face::AnthropicMessages | Face::OpenAiChat | Face::Chat => whole_length(b"", sent) == sent.len(),
+        Face::BedrockInvoke | Face::BedrockConverse => {
+            let mut frames = FrameReader::new(FrameLimits::default());
+            // Bytes after the target's own end or failure may be anything.
+            frames.feed(sent, |_| ()).is_err() || frames.finish() == FrameEnding::Clean
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Error responses and response headers of the faces.
+
+use crate::dialect::{ApiOperationRef, Face, content_type, render_error, request_id_header, stream_headers};
+use seawall_wire::bedrock::{BedrockCall, BedrockOperation};
+use seawall_wire::{ApiErrorKind, RetryAdvice, anthropic, bedrock, client_message, openai};
+use serde_json::Value;
+use std::time::Duration;
+
+const WAIT: RetryAdvice = RetryAdvice { wait: Some(Duration::from_millis(1_500)), should_retry: Some(false) };
+
+#[test]
+fn a_refusal_has_the_status_message_and_headers_that_client_libraries_read() {
+    for face in Face::ALL {
+        for why in ApiErrorKind::ALL {
+            let reply = render_error(face, why, "no \"room\"", "req_9", WAIT);
+            let body: Value = serde_json::from_slice(&reply.body).unwrap();
+            let header =
+                |name: &str| reply.headers.iter().find(|(known, _)| *known == name).map(|(_, v)| v.as_str());
+            let (status, words) = match face {
+                Face::AnthropicMessages => {
+                    assert_eq!((&body["request_id"], &body["type"]), (&"req_9".into(), &"error".into()));
+                    assert_eq!(body["error"]["type"], anthropic::error_type_of(why));
+                    (anthropic::status_of(why), &body["error"]["message"])
+                }
+                Face::OpenAiChat => {
+                    assert_eq!(body["error"]["type"], openai::error_type_of(why));
+                    (openai::status_of(why), &body["error"]["message"])
+                }
+                Face::BedrockInvoke | Face::BedrockConverse => {
+                    let (status, name) = bedrock::final_error(why);
+                    assert_eq!(header("x-amzn-errortype"), Some(name));
+                    assert_eq!(header("x-amz-retry-after"), Some("1500"));
+                    (status, &body["message"])
+                }
+                Face::Chat => {
+                    assert_eq!((&body["request_id"], &body["retry_after"]), (&"req_9".into(), &2.into()));
+                    assert_eq!(body["code"], crate::chat::error_code(why));
+                    (openai::status_of(why), &body["message"])
+                }
+            };
+            let message = match face.vendor() {
+                Some(vendor) => client_message(vendor, why, "no \"room\""),
+                None => "no \"room\"".into(),
+            };
+            assert_eq!((reply.status, words), (status, &message.into()), "{face:?} {why:?}");
+            assert_eq!(header("content-type"), Some("application/json"));
+            assert_eq!(header(request_id_header(face)), Some("req_9"));
+            assert_eq!((header("retry-after"), header("x-should-retry")), (Some("2"), Some("false")));
+        }
+        let reply = render_error(face, ApiErrorKind::Malformed, "no", "r", RetryAdvice::default());
+        assert!(!reply.headers.iter().any(|(name, _)| name.contains("retry")));
+    }
+}
+
+#[test]
+fn amazons_clients_get_the_services_names_and_no_retry_for_a_model_that_fails() {
+    for face in [Face::BedrockInvoke, Face::BedrockConverse] {
+        for (why, should_retry, status, name) in [
+            (ApiErrorKind::Overloaded, None, 503, "ServiceUnavailableException"),
+            (ApiErrorKind::Overloaded, Some(true), 503, "ServiceUnavailableException"),
+            (ApiErrorKind::Overloaded, Some(false), 503, "ServiceUnavailableException"),
+            (ApiErrorKind::Throttled, None, 429, "ThrottlingException"),
+            (ApiErrorKind::Throttled, Some(false), 429, "ThrottlingException"),
+            (ApiErrorKind::Internal, None, 500, "InternalServerException"),
+            (ApiErrorKind::Internal, Some(false), 424, "ModelErrorException"),
+        ] {
+            let reply = render_error(face, why, "no", "r", RetryAdvice { wait: None, should_retry });
+            let named =
+                reply.headers.iter().any(|(known, value)| *known == "x-amzn-errortype" && value == name);
+            assert_eq!((reply.status, named), (status, true), "{face:?} {why:?} {should_retry:?}");
+        }
+    }
+}
+
+#[test]
+fn each_face_has_its_content_type() {
+    let events = "text/event-stream";
+    let frames = "application/vnd.amazon.eventstream";
+    let types = Face::ALL.map(|face| (content_type(face, false), content_type(face, true)));
+    assert_eq!(types, [events, events, frames, frames, events].map(|stream| ("application/json", stream)));
+    let ids = Face::ALL.map(request_id_header);
+    assert_eq!(ids, ["request-id", "x-request-id", "x-amzn-RequestId", "x-amzn-RequestId", "x-request-id"]);
+    let more = Face::ALL.map(stream_headers);
+    let invoke: &[_] = &[("x-amzn-bedrock-content-type", "application/json")];
+    assert_eq!(more, [&[], &[], invoke, &[], &[]]);
+    let vendors = Face::ALL.into_iter().filter(|face| face.vendor().is_some());
+    assert!(vendors.eq(Face::VENDORS));
+}
+
+#[test]
+fn a_bedrock_path_determines_the_operation() {
+    let operation = |operation| {
+        let call = BedrockCall { operation, model: "m".to_owned() };
+        ApiOperationRef::of_bedrock(&call).map(|operation| match operation {
+            ApiOperationRef::Invoke { model: "m", stream } => (Face::BedrockInvoke, stream),
+            ApiOperationRef::Converse { model: "m", stream } => (Face::BedrockConverse, stream),
+            other => panic!("{other:?}"),
+        })
+    };
+    let arrivals = BedrockOperation::ALL.map(operation);
+    let (invoke, converse) = (Face::BedrockInvoke, Face::BedrockConverse);
+    let expected =
+        [Some((invoke, false)), Some((invoke, true)), Some((converse, false)), Some((converse, true)), None];
+    assert_eq!(arrivals, expected);
+}

@@ -1,0 +1,164 @@
+//! Converts an unstreamed answer to the caller's dialect.
+
+use super::{AnswerDefaults, DialectRequest, Face, has_anthropic_bodies};
+use bytes::{Bytes, BytesMut};
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_provider::{ResponseReport, TargetDialect};
+use seawall_wire::chat::{AnswerPart, ChatAnswer, FinishReason, Usage, UsageReport};
+use seawall_wire::{AnswerError, anthropic, bedrock, openai};
+
+/// An unstreamed answer for the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnstreamedAnswer {
+    /// The usage that the target reported.
+    pub usage: Usage,
+    /// Whether the report includes the output.
+    pub has_output: bool,
+    /// The finish reason.
+    pub finish: FinishReason,
+    /// The body in the caller's dialect; empty at the chat face, whose body the pipeline writes.
+    pub body: Bytes,
+    /// The model's text, at the chat face only.
+    pub text: Option<String>,
+    /// Headers of the caller's dialect.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl UnstreamedAnswer {
+    /// An answer of the chat face, which is already rendered.
+    pub(crate) const fn of_chat(body: Bytes) -> Self {
+        let usage = Usage::NONE;
+        Self { usage, has_output: true, finish: FinishReason::EndTurn, body, text: None, headers: Vec::new() }
+    }
+
+    /// Parses a target's answer. `report` is the usage from the response headers, for bodies that do not contain it.
+    ///
+    /// If both sides use the same body format, the body is forwarded unchanged, including the target's model name.
+    /// Otherwise the answer is rewritten with the caller's model name. An answer that cannot be parsed is a failure of
+    /// the target.
+    pub fn read(
+        request: &DialectRequest,
+        target: TargetDialect,
+        body: Bytes,
+        report: Option<ResponseReport>,
+        defaults: &AnswerDefaults<'_>,
+    ) -> Result<Self, Failure> {
+        let face = request.face();
+        let (header_usage, passed_headers) =
+            report.map_or((None, Vec::new()), |report| (report.usage, report.headers));
+        if request.opaque_answers().is_some() {
+            return Self::opaque(target, body, header_usage, passed_headers, defaults);
+        }
+        let is_passed_through =
+            |dialect| dialect == target || has_anthropic_bodies(target) && has_anthropic_bodies(dialect);
+        let answer = if face.dialect().is_some_and(is_passed_through) {
+            read_usage(target, &body)
+                .map(|(report, finish)| (merge_usage(report, header_usage), finish, body, None))
+        } else {
+            read_chat(target, &body, defaults, request.model()).map(|mut answer| {
+                let report = read_usage(target, &body).map(|(report, _)| report);
+                let report = merge_usage(report.unwrap_or_default(), header_usage);
+                answer.usage = report.usage;
+                let (body, text) = match face.dialect() {
+                    Some(dialect) => (write_answer(dialect, &answer, defaults), None),
+                    None => (Bytes::new(), Some(text_of(&answer))),
+                };
+                (report, answer.finish, body, text)
+            })
+        };
+        let (UsageReport { usage, has_output }, finish, body, text) =
+            answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
+        let headers = match face {
+            Face::BedrockInvoke => {
+                let mut headers = bedrock::usage_headers(usage, defaults.elapsed);
+                headers.extend(passed_headers);
+                headers
+            }
+            Face::AnthropicMessages | Face::OpenAiChat | Face::BedrockConverse | Face::Chat => Vec::new(),
+        };
+        Ok(Self { usage, has_output, finish, body, text, headers })
+    }
+
+    /// An answer of a model of unknown format. The service's own token counts take precedence over counts in the body.
+    fn opaque(
+        target: TargetDialect,
+        body: Bytes,
+        header_usage: Option<Usage>,
+        mut headers: Vec<(&'static str, String)>,
+        defaults: &AnswerDefaults<'_>,
+    ) -> Result<Self, Failure> {
+        if target != TargetDialect::BedrockInvoke {
+            // Unreachable: such a body is only sent to InvokeModel.
+            return Err(Failure::of(FailureKind::Unrecognised));
+        }
+        let header_usage = header_usage.filter(|header_usage| header_usage.total_input() > 0);
+        let UsageReport { usage, has_output } = match header_usage {
+            Some(usage) => UsageReport { usage, has_output: true },
+            None => bedrock::read_opaque_usage(&body),
+        };
+        if has_output {
+            headers.extend(bedrock::usage_headers(usage, defaults.elapsed));
+        }
+        Ok(Self { usage, has_output, finish: FinishReason::EndTurn, body, text: None, headers })
+    }
+}
+
+/// The usage from the body; where it has none, or lacks the output, from the headers. Every request has input.
+fn merge_usage(report: UsageReport, header_usage: Option<Usage>) -> UsageReport {
+    let Some(header_usage) = header_usage.filter(|header_usage| header_usage.total_input() > 0) else {
+        return report;
+    };
+    if report.usage.total_input() == 0 {
+        return UsageReport { usage: header_usage, has_output: true };
+    }
+    let output = if report.has_output { report.usage.output } else { header_usage.output };
+    UsageReport { usage: Usage { output, ..report.usage }, has_output: true }
+}
+
+fn read_usage(target: TargetDialect, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
+    // A JSON array is not an answer, although the deserializer would accept one.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(AnswerError::Unreadable { problem: "it must be a JSON object".to_owned() });
+    }
+    match target {
+        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => anthropic::read_answer(body),
+        TargetDialect::OpenAiChat => openai::read_answer(body),
+        TargetDialect::BedrockConverse => bedrock::read_converse_usage(body),
+    }
+}
+
+fn read_chat(
+    target: TargetDialect,
+    body: &[u8],
+    defaults: &AnswerDefaults<'_>,
+    model: &str,
+) -> Result<ChatAnswer, AnswerError> {
+    let mut answer = match target {
+        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => anthropic::read_chat_answer(body)?,
+        TargetDialect::OpenAiChat => openai::read_chat_answer(body)?,
+        TargetDialect::BedrockConverse => bedrock::read_chat_answer(body, defaults.id, model)?,
+    };
+    model.clone_into(&mut answer.model);
+    Ok(answer)
+}
+
+/// The text of an answer. No tools were offered, so there are no tool calls.
+fn text_of(answer: &ChatAnswer) -> String {
+    let texts = answer.parts.iter().filter_map(|part| match part {
+        AnswerPart::Text(text) => Some(text.as_str()),
+        AnswerPart::ToolCall(_) => None,
+    });
+    texts.collect()
+}
+
+fn write_answer(dialect: TargetDialect, answer: &ChatAnswer, defaults: &AnswerDefaults<'_>) -> Bytes {
+    let mut out = BytesMut::new();
+    match dialect {
+        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => {
+            anthropic::write_chat_answer(&mut out, answer);
+        }
+        TargetDialect::OpenAiChat => openai::write_chat_answer(&mut out, answer, defaults.created),
+        TargetDialect::BedrockConverse => return bedrock::write_chat_answer(answer, defaults.elapsed),
+    }
+    out.freeze()
+}

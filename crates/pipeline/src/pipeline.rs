@@ -1,0 +1,365 @@
+//! The pipeline: all stages of a request.
+
+use crate::admit::admit;
+use crate::answer::{
+    AttemptContent, ChatFinalizer, ChatOutcome, StartedAnswer, StartedStream, answer, answer_chat,
+};
+use crate::attempt::Attempt;
+use crate::chat::apology;
+use crate::dialect::{Face, UnstreamedAnswer};
+use crate::guardrail::check_texts;
+use crate::identify::identify;
+use crate::plan::{PlannedRequest, plan};
+use crate::prepared_reply::{may_replace, prepared_reply};
+use crate::quota_store::QuotaStore;
+use crate::receive::{InboundRequest, receive};
+use crate::relay::{ReplyStream, StreamTimeouts};
+use crate::reply::{Rejection, Reply, ReplyContent, ReplyMetadata};
+use crate::rules::{PipelineRules, ReceiveLimits, RuleOptions};
+use crate::settle::{Observer, RequestCompletion, RequestOutcome};
+use arc_swap::ArcSwap;
+use seawall_core::budget::{BudgetAccount, BudgetLimits};
+use seawall_core::history::{TokenLimits, TokenLimitsOptions};
+use seawall_core::quota::LimitChange;
+use seawall_core::retry::RetryCounters;
+use seawall_core::runtime::Runtime;
+use seawall_core::setting::SettingError;
+use seawall_core::strategy::Language;
+use seawall_core::vocabulary::Rung;
+use seawall_store::NodeLedger;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Parts of a [`Pipeline`].
+pub struct PipelineOptions {
+    /// The configuration that can be reloaded while requests are in progress.
+    pub rules: RuleOptions,
+    /// The quota store. It must contain the limits of the rules.
+    pub quotas: QuotaStore,
+    /// The ledger of the daily budgets.
+    pub ledger: NodeLedger,
+    /// Receives a record of every completed request.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// The state that all requests share.
+pub struct Pipeline<R> {
+    pub(crate) runtime: R,
+    pub(crate) rules: ArcSwap<PipelineRules>,
+    pub(crate) quotas: Arc<QuotaStore>,
+    pub(crate) ledger: NodeLedger,
+    /// Whether the ledger journals the counts of limits and idempotency keys.
+    pub(crate) journals_admissions: bool,
+    pub(crate) token_limits: TokenLimits,
+    pub(crate) counters: RetryCounters,
+    pub(crate) observer: Arc<dyn Observer>,
+}
+
+/// No limits: a pass-through request is bounded only by the model's context window, which its vendor enforces.
+const fn no_limits() -> TokenLimitsOptions {
+    let max = u64::MAX;
+    TokenLimitsOptions {
+        max_input: max,
+        max_output: max / 2,
+        context_window: max,
+        overhead: 0,
+        safety_margin: 0,
+    }
+}
+
+impl<R: Runtime> Pipeline<R> {
+    /// Validates the rules; the error names the invalid setting.
+    pub fn new(runtime: R, options: PipelineOptions) -> Result<Self, SettingError> {
+        let PipelineOptions { rules, quotas, ledger, observer } = options;
+        rules.check()?;
+        Ok(Self {
+            runtime,
+            rules: ArcSwap::from_pointee(PipelineRules::new(rules, &quotas)?),
+            quotas: Arc::new(quotas),
+            journals_admissions: ledger.journals_admissions(),
+            ledger,
+            token_limits: no_limits().check()?,
+            counters: RetryCounters::new(),
+            observer,
+        })
+    }
+
+    /// Replaces the rules. Requests in progress finish under the rules they started with, and counts are kept. On
+    /// invalid rules nothing changes. Returns how each limit's counts were carried over.
+    pub fn reload(&self, options: RuleOptions) -> Result<Vec<LimitChange>, SettingError> {
+        options.check()?;
+        let changes = self.quotas.change_limits(options.limits.groups(), self.runtime.now())?;
+        self.rules.store(Arc::new(PipelineRules::new(options, &self.quotas)?));
+        Ok(changes)
+    }
+
+    /// The current maximum body size, and the timeouts for receiving a request.
+    #[must_use]
+    pub fn receive_limits(&self) -> (usize, ReceiveLimits) {
+        let rules = self.rules.load();
+        (rules.request.max_body_size, rules.receive)
+    }
+
+    /// The default language of the chat face; English where no chat face is configured.
+    #[must_use]
+    pub fn chat_language(&self) -> Language {
+        self.rules.load().chat.as_ref().map_or(Language::English, |chat| chat.language)
+    }
+
+    /// The quota store.
+    #[must_use]
+    pub fn quotas(&self) -> &QuotaStore {
+        &self.quotas
+    }
+
+    /// Replaces the budget limits; the amounts spent are kept.
+    pub fn set_budget(&self, limits: BudgetLimits) {
+        self.ledger.set_limits(limits);
+    }
+
+    /// Today's account: posted spend and open holds.
+    #[must_use]
+    pub fn day(&self) -> BudgetAccount {
+        self.ledger.day(self.runtime.now().utc.day())
+    }
+
+    /// Counters of attempts and retries.
+    #[must_use]
+    pub fn retry_counters(&self) -> &RetryCounters {
+        &self.counters
+    }
+
+    /// Records a request that a face rejects before it enters the pipeline.
+    pub fn reject(&self, id: u64, face: Face, rejection: Rejection) -> Reply<R> {
+        let completion = RequestCompletion::new(&self.runtime, &self.observer, id, face.name());
+        reply_rejected(completion, rejection)
+    }
+
+    /// Runs all stages, from the received bytes to the reply. A streamed reply settles when it is read to its end or
+    /// dropped.
+    pub async fn serve(&self, inbound: InboundRequest) -> Reply<R> {
+        self.serve_until(inbound, pending()).await
+    }
+
+    /// Like [`serve`](Self::serve), but `shutdown` may resolve before the reply is ready. The work is then
+    /// dropped, which settles it, and the caller receives a rejection saying that the gateway is shutting down.
+    pub async fn serve_until(&self, inbound: InboundRequest, shutdown: impl Future<Output = ()>) -> Reply<R> {
+        let mut completion = RequestCompletion::new(
+            &self.runtime,
+            &self.observer,
+            inbound.id,
+            inbound.operation.face().name(),
+        );
+        let processed = {
+            let (mut process, mut shutdown) = (pin!(self.process(inbound, &mut completion)), pin!(shutdown));
+            poll_fn(|context| match process.as_mut().poll(context) {
+                Poll::Ready(processed) => Poll::Ready(processed),
+                Poll::Pending => shutdown.as_mut().poll(context).map(|()| Err(Rejection::ShuttingDown)),
+            })
+            .await
+        };
+        let (planned, result) = match processed {
+            Ok(processed) => processed,
+            Err(rejection) => return reply_rejected(completion, rejection),
+        };
+        match result {
+            AnswerResult::Chat(outcome) => {
+                let is_stream = planned.request.chat.as_ref().is_some_and(|question| question.request.stream);
+                self.reply_chat(completion, &planned, outcome, is_stream)
+            }
+            AnswerResult::Api(answered) => self.reply(completion, &planned, *answered),
+            AnswerResult::Rejected(rejection) if planned.route.falls_back && may_replace(&rejection) => {
+                self.reply_with_apology(completion, &planned, rejection)
+            }
+            AnswerResult::Rejected(rejection) => reply_rejected(completion, rejection),
+        }
+    }
+
+    /// Runs everything up to the start of the reply.
+    async fn process(
+        &self,
+        inbound: InboundRequest,
+        completion: &mut RequestCompletion<R>,
+    ) -> Result<(PlannedRequest, AnswerResult<R>), Rejection> {
+        let planned = self.admit_and_plan(inbound, completion).await?;
+        let chat = (&planned.request.chat, &planned.request.rules.chat);
+        let result = if let (Some(question), Some(rules)) = chat {
+            // The less common branch is boxed: a large future is copied more than once on every request.
+            AnswerResult::Chat(
+                Box::pin(answer_chat(self, &planned, question, rules, &completion.totals)).await,
+            )
+        } else {
+            match answer(self, &planned, &completion.totals).await {
+                Ok(answered) => AnswerResult::Api(Box::new(answered)),
+                Err(rejection) => AnswerResult::Rejected(rejection),
+            }
+        };
+        Ok((planned, result))
+    }
+
+    /// Answers with an apology if the route prefers one over an error.
+    fn reply_with_apology(
+        &self,
+        mut completion: RequestCompletion<R>,
+        planned: &PlannedRequest,
+        rejection: Rejection,
+    ) -> Reply<R> {
+        let language = planned.request.rules.chat.as_ref().map_or(Language::English, |chat| chat.language);
+        let text = apology(language, self.runtime.draw());
+        let Some(content) = prepared_reply(planned, text) else {
+            return reply_rejected(completion, rejection);
+        };
+        completion.record.outcome = RequestOutcome::Answered;
+        let mut metadata = self.start_reply(&mut completion, planned, Rung::Apology, None);
+        metadata.cost = Some(completion.totals.cost());
+        Reply { content, metadata }
+    }
+
+    async fn admit_and_plan(
+        &self,
+        inbound: InboundRequest,
+        completion: &mut RequestCompletion<R>,
+    ) -> Result<PlannedRequest, Rejection> {
+        let received = receive(self, inbound)?;
+        completion.language = received.chat.as_ref().map(|question| question.request.language());
+        let identified = identify(self, received).await?;
+        let caller = &identified.caller;
+        completion.record.caller = Some((caller.id, caller.tier, caller.origin));
+        let planned = plan(admit(self, identified, completion).await?)?;
+        check_texts(&planned)?;
+        Ok(planned)
+    }
+
+    /// Records what is known when the answer starts, and builds the metadata of the reply.
+    fn start_reply(
+        &self,
+        completion: &mut RequestCompletion<R>,
+        planned: &PlannedRequest,
+        rung: Rung,
+        attempt: Option<&Attempt<R>>,
+    ) -> ReplyMetadata {
+        let started = attempt.and_then(Attempt::first_content);
+        let record = &mut completion.record;
+        record.rung = Some(rung);
+        record.target = attempt.map(|attempt| Arc::clone(&attempt.target.name));
+        record.first_content = started.map(|first| first - planned.request.received.monotonic);
+        completion.record_overhead(started.unwrap_or_else(|| self.runtime.monotonic()));
+        let mut metadata = base_metadata(completion);
+        metadata.max_tokens = attempt.and_then(Attempt::added_limit);
+        metadata.level = Some(planned.request.rules.posture.level);
+        metadata.tightest =
+            completion.tightest_limit.map(|view| (view, planned.request.rules.groups.name(view.limit)));
+        metadata.policy = Some(planned.request.rules.policy(planned.caller.tier));
+        metadata
+    }
+
+    fn stream(
+        &self,
+        completion: RequestCompletion<R>,
+        planned: &PlannedRequest,
+        started: StartedStream,
+        attempt: Box<Attempt<R>>,
+        finalizer: Option<Box<ChatFinalizer<R>>>,
+    ) -> ReplyContent<R> {
+        let request = &planned.request;
+        let (received, deadline) = (request.received.monotonic, request.deadline);
+        let idle_timeout = request.rules.time.stream_gap;
+        // A target that may be silent this long before its first byte may also pause this long within the stream.
+        let idle_timeout =
+            if request.chat.is_none() { idle_timeout.max(planned.route.start_timeout) } else { idle_timeout };
+        let timeouts = StreamTimeouts { received, deadline, idle_timeout };
+        let stream = ReplyStream::new(&self.runtime, started, attempt, timeouts, finalizer, completion);
+        ReplyContent::Stream(Box::new(stream))
+    }
+
+    fn reply_chat(
+        &self,
+        mut completion: RequestCompletion<R>,
+        planned: &PlannedRequest,
+        outcome: ChatOutcome<R>,
+        is_stream: bool,
+    ) -> Reply<R> {
+        match outcome {
+            ChatOutcome::Streaming(started, attempt, finalizer) => {
+                let metadata =
+                    self.start_reply(&mut completion, planned, finalizer.reply.rung, Some(&attempt));
+                let content = self.stream(completion, planned, *started, attempt, Some(finalizer));
+                Reply { content, metadata }
+            }
+            ChatOutcome::Unstreamed(reply, usage) => {
+                let mut metadata = self.start_reply(&mut completion, planned, reply.rung, None);
+                completion.record.outcome = RequestOutcome::Answered;
+                completion.record.usage = usage.unwrap_or_default();
+                completion.record.target = reply.target.as_deref().map(Into::into);
+                metadata.target.clone_from(&completion.record.target);
+                metadata.cost = Some(completion.totals.cost());
+                let content = if is_stream {
+                    ReplyContent::CompleteStream(reply.events())
+                } else {
+                    ReplyContent::Unstreamed(UnstreamedAnswer::of_chat(reply.body()))
+                };
+                Reply { content, metadata }
+            }
+        }
+    }
+
+    fn reply(
+        &self,
+        mut completion: RequestCompletion<R>,
+        planned: &PlannedRequest,
+        answered: StartedAnswer<R>,
+    ) -> Reply<R> {
+        let StartedAnswer { attempt, content, rung } = answered;
+        let mut metadata = self.start_reply(&mut completion, planned, rung, Some(&attempt));
+        let content = match content {
+            AttemptContent::Unstreamed(answer) => {
+                completion.record.outcome = RequestOutcome::Answered;
+                completion.record.usage = attempt.usage;
+                metadata.cost = Some(completion.totals.cost());
+                ReplyContent::Unstreamed(answer)
+            }
+            AttemptContent::Started(started) => self.stream(completion, planned, *started, attempt, None),
+        };
+        Reply { content, metadata }
+    }
+}
+
+/// How a planned request ended.
+enum AnswerResult<R: Runtime> {
+    Chat(ChatOutcome<R>),
+    Api(Box<StartedAnswer<R>>),
+    Rejected(Rejection),
+}
+
+fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata {
+    let record = &completion.record;
+    ReplyMetadata {
+        tier: record.caller.map(|(_, tier, _)| tier),
+        rung: record.rung,
+        target: record.target.clone(),
+        attempts: completion.totals.attempts(),
+        cost: None,
+        max_tokens: None,
+        overhead: record.overhead,
+        level: None,
+        tightest: None,
+        policy: None,
+        limit_resets: None,
+        language: None,
+    }
+}
+
+fn reply_rejected<R: Runtime>(mut completion: RequestCompletion<R>, rejection: Rejection) -> Reply<R> {
+    completion.record.outcome = RequestOutcome::Rejected(rejection.label());
+    completion.record.cause = rejection.cause();
+    let mut metadata = ReplyMetadata { cost: Some(completion.totals.cost()), ..base_metadata(&completion) };
+    metadata.language = completion.language;
+    if let Rejection::RateLimited { limit, retry_after } = &rejection {
+        metadata.tightest = completion.tightest_limit.map(|view| (view, Arc::clone(&limit.name)));
+        metadata.policy = completion.policy.take();
+        metadata.limit_resets = Some(retry_after.delay);
+    }
+    Reply { content: ReplyContent::Rejected(rejection), metadata }
+}
