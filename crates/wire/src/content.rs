@@ -8,12 +8,6 @@ use crate::chat::StreamEvent;
 use memchr::{memchr, memchr2};
 use seawall_core::tokens::OutputMeter;
 
-/// Keys whose values are generated output, in a delta of Anthropic's dialect or Bedrock's.
-const DELTA_KEYS: &[&[u8]] = &[b"text", b"thinking", b"partial_json", b"input"];
-/// Keys that occur only in thinking deltas of those dialects.
-const THINKING_KEYS: &[&[u8]] = &[b"thinking", b"signature", b"reasoningContent"];
-/// Keys whose values are generated output, in a tool call of OpenAI's dialect.
-const TOOL_CALL_KEYS: &[&[u8]] = &[b"arguments", b"name"];
 /// Keys whose values are generated output, in a whole answer of any dialect.
 const ANSWER_KEYS: &[&[u8]] = &[
     b"text",
@@ -27,18 +21,23 @@ const ANSWER_KEYS: &[&[u8]] = &[
     b"input",
     b"data",
 ];
-/// Marks text quoted from the request, which is not output. The scan stops there.
-const CITATION_KEY: &[u8] = b"citation";
-
 /// Adds the output of a delta of Anthropic's dialect or Bedrock's to the meter, and classifies the event.
 pub(crate) fn add_delta(meter: &mut OutputMeter, json: &[u8]) -> StreamEvent {
     let mut is_thinking = false;
     each_string(json, |key, value| {
-        if DELTA_KEYS.contains(&key) {
-            meter.add_json(value);
+        match key {
+            b"text" | b"partial_json" | b"input" => meter.add_json(value),
+            b"thinking" => {
+                is_thinking = true;
+                meter.add_json(value);
+            }
+            // Other keys that occur only in thinking deltas.
+            b"signature" | b"reasoningContent" => is_thinking = true,
+            // What follows is quoted from the request and is not output.
+            b"citation" => return false,
+            _ => {}
         }
-        is_thinking |= THINKING_KEYS.contains(&key);
-        key != CITATION_KEY
+        true
     });
     if is_thinking { StreamEvent::Thinking } else { StreamEvent::Content }
 }
@@ -46,7 +45,7 @@ pub(crate) fn add_delta(meter: &mut OutputMeter, json: &[u8]) -> StreamEvent {
 /// Adds the output of tool calls of OpenAI's dialect to the meter.
 pub(crate) fn add_calls(meter: &mut OutputMeter, json: &[u8]) {
     each_string(json, |key, value| {
-        if TOOL_CALL_KEYS.contains(&key) {
+        if let b"arguments" | b"name" = key {
             meter.add_json(value);
         }
         true

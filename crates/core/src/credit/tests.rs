@@ -273,8 +273,11 @@ fn a_resized_throttle_is_as_full_as_before() {
     throttle.record_failure();
     let resized = throttle.resized(&FailureThrottle::new(10, 0.5).unwrap());
     assert!((resized.level() - 7.5).abs() < 1e-9);
-    assert_eq!(FailureThrottle::new(0, 1.0).unwrap_err().to_string(), "most: must be at least 1");
-    assert_eq!(FailureThrottle::new(1_001, 1.0).unwrap_err().to_string(), "most: 1001 is more than 1000");
+    assert_eq!(FailureThrottle::new(0, 1.0).unwrap_err().to_string(), "max_credits: must be at least 1");
+    assert_eq!(
+        FailureThrottle::new(1_001, 1.0).unwrap_err().to_string(),
+        "max_credits: 1001 is more than 1000"
+    );
     for wrong in [0.0, f64::NAN, 1_000.1] {
         let error = FailureThrottle::new(1_000, wrong).unwrap_err();
         assert_eq!(error.to_string(), format!("per_success: {wrong} is not between 0.001 and 1000"));

@@ -132,7 +132,7 @@ fn a_target_has_every_field() {
     );
     assert_eq!(
         fields(&target["breaker"]),
-        ["reject_reason", "mode", "open_for_one_caller", "phase", "retry_after_ms", "stage"]
+        ["mode", "open_for_one_caller", "phase", "reject_reason", "retry_after_ms", "stage"]
     );
     assert_eq!(
         target["pacing"],
@@ -170,11 +170,11 @@ fn limits_and_spend_of_a_caller_are_found_by_its_pseudonym() {
     // The target refuses connections: a request that reached no vendor is free.
     assert_eq!(limits(&gateway.json(&path)), [70, 500, 15_000]);
     let own = gateway.json(&format!("/admin/spend?caller={caller}"));
-    assert_eq!(fields(&own), ["caller", "cap_nanos", "day", "held_nanos", "remaining_nanos", "posted_nanos"]);
+    assert_eq!(fields(&own), ["caller", "cap_nanos", "day", "held_nanos", "posted_nanos", "remaining_nanos"]);
     let all = gateway.json("/admin/spend");
     assert_eq!(
         fields(&all),
-        ["cap_nanos", "day", "held_nanos", "remaining_nanos", "overrun_nanos", "posted_nanos", "tiers"]
+        ["cap_nanos", "day", "held_nanos", "overrun_nanos", "posted_nanos", "remaining_nanos", "tiers"]
     );
     assert_eq!(fields(&all["tiers"]), ["guest", "prime", "standard"]);
     assert_eq!(all["cap_nanos"], 5_000_000_000_000_u64);

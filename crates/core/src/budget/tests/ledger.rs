@@ -201,7 +201,7 @@ fn a_session_counts_used_and_held_tokens() {
     let first = ledger.reserve(&in_session(60, 30), at(0)).unwrap();
     let refusal = BudgetRefusal::SessionInput { wanted: 41, available: 40 };
     assert_eq!(ledger.reserve(&in_session(41, 1), at(0)), Err(refusal));
-    assert!(refusal.to_string().ends_with("begin a new one"));
+    assert!(refusal.to_string().ends_with("start a new session"));
     let refusal = BudgetRefusal::SessionOutput { wanted: 21, available: 20 };
     assert_eq!(ledger.reserve(&in_session(40, 21), at(0)), Err(refusal));
     let usage = Usage { input: 20, cache_read: 30, cache_write: 5, output: 12, ..Usage::default() };

@@ -229,7 +229,7 @@ mod tests {
         assert!(!key.is_listed());
         key.restore();
         assert!(key.is_listed() && key.is_valid_at(moment));
-        assert_eq!(format!("{key:?}"), "Key { name: None, algorithm: Hs256, .. }");
+        assert_eq!(format!("{key:?}"), "VerificationKey { name: None, algorithm: Hs256, .. }");
     }
 
     #[test]

@@ -260,8 +260,8 @@ fn schedules_in_toml_and_json_are_equivalent() {
     assert_eq!(read_faults(toml).unwrap(), read_faults(json).unwrap());
     assert_eq!(read_faults(b"").unwrap(), []);
     for (text, problem) in [
-        ("[[fault]]\nkind = \"cut\"\nafter = 1\nafter_bytes = 2", "faults.cut: needs one of"),
-        ("[[fault]]\nkind = \"cut\"", "faults.cut: needs one of"),
+        ("[[fault]]\nkind = \"cut\"\nafter = 1\nafter_bytes = 2", "faults.cut: exactly one of"),
+        ("[[fault]]\nkind = \"cut\"", "faults.cut: exactly one of"),
         ("[[fault]]\nkind = \"drip\"\nevery = \"0s\"", "faults.every: must be longer than 0s"),
         ("[[fault]]\nkind = \"latency\"\nmedian = \"2s\"\np99 = \"1s\"", "faults.p99: 1s is not at least"),
         ("[[fault]]\nkind = \"reset\"\nrepeat = \"1s\"", "faults: repeat and lasts belong together"),

@@ -140,9 +140,11 @@ fn limits_of_every_request_hold_here_too() {
     };
     assert!(read(r#"{"message":"x","stream":false,"session":"s"}"#).is_ok());
     let long = format!(r#"{{"message":"{}"}}"#, "x".repeat(50));
-    assert!(read(&long).unwrap_err().contains("at most 60"));
-    assert!(read(r#"{"message":"x","history":[[[]]]}"#).unwrap_err().contains("deeper than 3"));
-    assert!(read(r#"{"message":"x","a":1,"b":2,"c":3}"#).unwrap_err().contains("more than 3 fields"));
+    assert!(read(&long).unwrap_err().contains("the limit is 60 bytes"));
+    assert!(read(r#"{"message":"x","history":[[[]]]}"#).unwrap_err().contains("the limit is 3 levels"));
+    assert!(
+        read(r#"{"message":"x","a":1,"b":2,"c":3}"#).unwrap_err().contains("too many fields: the limit is 3")
+    );
     assert_eq!(
         read(r#"{"message":"x","history":[1,2,3]}"#).unwrap_err(),
         "history: List should have at most 2 items"

@@ -228,7 +228,12 @@ fn a_limit_of_zero_fills_anthropics_cache_and_means_nothing_elsewhere() {
                 }
                 Err(error) => {
                     assert!(!has_anthropic_bodies(target), "{target:?}");
-                    assert!(error.to_string().starts_with("max_tokens: is 0"), "{error}");
+                    assert!(
+                        error
+                            .to_string()
+                            .starts_with("max_tokens: Not supported by the target model: 0 output tokens"),
+                        "{error}"
+                    );
                 }
             }
         }

@@ -122,8 +122,8 @@ fn a_role_is_taken_on_with_what_its_profile_names() {
         ProfileCredentials::Role { source, .. } => format!("{source:?}"),
         ProfileCredentials::Static(_) => panic!("keys"),
     };
-    assert_eq!(source("token"), "Token(\"token.txt\")");
-    assert_eq!(source("machine"), "Machine");
+    assert_eq!(source("token"), "WebIdentity(\"token.txt\")");
+    assert_eq!(source("machine"), "InstanceMetadata");
 }
 
 #[test]
