@@ -198,16 +198,12 @@ fn assign_in_section(
             table_of(assignment, assign_in_section(assignment, rest, inner_shape, inner, &path, problems)?)
         }
         (ValueShape::Named(inner_shape), [name, rest @ ..]) => {
-            let known = inner.and_then(|table| {
-                table.keys().find(|known| {
-                    if assignment.is_variable {
-                        normalized(known) == normalized(name)
-                    } else {
-                        *known == name
-                    }
+            let existing = inner.and_then(|table| {
+                table.keys().find(|key| {
+                    if assignment.is_variable { normalized(key) == normalized(name) } else { *key == name }
                 })
             });
-            let name = known.cloned().unwrap_or_else(|| name.clone());
+            let name = existing.cloned().unwrap_or_else(|| name.clone());
             let entry = if rest.is_empty() {
                 table_node(assignment)
             } else {
