@@ -96,16 +96,16 @@ impl Baseline {
 
     fn refresh(&mut self) {
         self.new_samples = 0;
-        let half = self.count.div_ceil(2);
-        let most = self.count - self.count / 100;
-        let mut seen = 0;
+        let p50_rank = self.count.div_ceil(2);
+        let p99_rank = self.count - self.count / 100;
+        let mut cumulative = 0;
         let mut p50 = None;
         for bucket in 0..BUCKETS {
-            seen += self.slices.iter().map(|slice| u64::from(slice[bucket])).sum::<u64>();
-            if seen >= half {
+            cumulative += self.slices.iter().map(|slice| u64::from(slice[bucket])).sum::<u64>();
+            if cumulative >= p50_rank {
                 p50.get_or_insert(bucket);
             }
-            if seen >= most {
+            if cumulative >= p99_rank {
                 self.p99 = Duration::from_micros(end_of(bucket));
                 break;
             }

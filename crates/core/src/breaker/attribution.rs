@@ -45,8 +45,8 @@ impl FailuresByCaller {
 
     fn merge(&mut self, other: &Self) {
         for (caller, count) in other.slots.iter().flatten() {
-            let known = self.slots.iter_mut().flatten().find(|(owner, _)| owner == caller);
-            if let Some((_, sum)) = known {
+            let existing = self.slots.iter_mut().flatten().find(|(owner, _)| owner == caller);
+            if let Some((_, sum)) = existing {
                 *sum = sum.saturating_add(*count);
             } else if let Some(free) = self.slots.iter_mut().find(|slot| slot.is_none()) {
                 *free = Some((*caller, *count));
@@ -63,7 +63,7 @@ impl FailuresByCaller {
         let total = counts.clone().fold(u64::from(self.others), |sum, (_, count)| sum + u64::from(*count));
         counts
             .max_by_key(|(_, count)| *count)
-            .filter(|(_, most)| share.is_reached_by((*most).into(), total))
+            .filter(|(_, count)| share.is_reached_by((*count).into(), total))
             .map(|(caller, _)| *caller)
     }
 }
@@ -177,7 +177,7 @@ mod tests {
                     let recent: Vec<CallerKey> =
                         failed.iter().filter(|(when, _)| when / 5_000 + 2 > now / 5_000).map(|(_, key)| *key).collect();
                     for (reason, all) in [(TripReason::ConsecutiveFailures, &streak), (TripReason::FailureRate, &recent)] {
-                        let of = |wanted: u64| all.iter().filter(|key| key.0 == wanted).count();
+                        let of = |caller: u64| all.iter().filter(|key| key.0 == caller).count();
                         let naive = (0..4).find(|caller| of(*caller) * 5 >= all.len() * 4).map(CallerKey);
                         prop_assert_eq!(blame.dominant_caller(reason, share()), naive);
                     }

@@ -163,9 +163,9 @@ impl AdmissionQueue {
         let (session, ticket) = self.rings.iter().find_map(|ring| ring.first_where(grade, &mut may))?;
         let (entry, departure) = self.depart(ticket, DepartureReason::Served)?;
         self.rings[entry.class.index()].serve(session, ticket, entry.request.grades, entry.request.cost);
-        for wanted in entry.request.grades.grades() {
-            let pace = &mut self.intervals[wanted.index()];
-            if wanted == grade { pace.served(now) } else { pace.left() }
+        for accepted in entry.request.grades.grades() {
+            let pace = &mut self.intervals[accepted.index()];
+            if accepted == grade { pace.served(now) } else { pace.left() }
         }
         self.counts.served += 1;
         Some(departure)

@@ -326,9 +326,9 @@ impl Retries {
         }
         let credit = match budget {
             Some(budget) => {
-                let wanted_for = CreditUse::Retry(failure.kind);
+                let credit_use = CreditUse::Retry(failure.kind);
                 let refused = |gate| StoppedRetry { reason: StopReason::Budget, budget: Some(gate) };
-                Some(budget.withdraw(wanted_for, situation.now).map_err(refused)?)
+                Some(budget.withdraw(credit_use, situation.now).map_err(refused)?)
             }
             None => None,
         };

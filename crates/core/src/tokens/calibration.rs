@@ -203,9 +203,9 @@ impl Calibration {
         let ratio = (u128::from(billed) * 1_000 + u128::from(uncalibrated) / 2) / u128::from(uncalibrated);
         let error = (i128::from(estimated) - i128::from(billed)) * 1_000_000 / i128::from(billed);
         self.bills = self.bills.saturating_add(1);
-        let known = self.models.entry(model.to_owned()).or_default();
-        known.last_bill = self.bills;
-        known.languages[language as usize].push(Sample {
+        let history = self.models.entry(model.to_owned()).or_default();
+        history.last_bill = self.bills;
+        history.languages[language as usize].push(Sample {
             ratio: u32::try_from(ratio).unwrap_or(u32::MAX),
             error: i64::try_from(error).unwrap_or(i64::MAX),
         });

@@ -230,7 +230,7 @@ impl InputParts<'_> {
         };
         let part = each.saturating_mul(times);
         self.total = self.total.saturating_add(part);
-        if self.largest.is_none_or(|(_, most)| part > most) {
+        if self.largest.is_none_or(|(_, largest)| part > largest) {
             self.largest = Some((feature, part));
         }
         Ok(())
