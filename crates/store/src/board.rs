@@ -45,7 +45,7 @@ pub struct ProbeRequest<'a> {
     /// The target to probe.
     pub target: &'a str,
     /// The episode and stage of the breaker, and the number of probes that the node wants to send.
-    pub wanted: ProbeLease,
+    pub requested: ProbeLease,
     /// The number of probes that the whole fleet may send in this stage.
     pub stage_size: u32,
     /// The node that wants to probe.

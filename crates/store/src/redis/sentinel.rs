@@ -98,8 +98,8 @@ impl Sentinels {
     fn connect_to(&self, address: MasterAddress) -> RedisResult<ConnectionManager> {
         let mut found = lock(&self.found);
         found.is_suspect = false;
-        if let Some((known, manager)) = &found.master
-            && *known == address
+        if let Some((current, manager)) = &found.master
+            && *current == address
         {
             return Ok(manager.clone());
         }
