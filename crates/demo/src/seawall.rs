@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_directory_is_removed_on_drop() {
+    fn a_data_directory_is_removed_on_drop() {
         let directory = StateDirectory::new(TokioRuntime::new()).unwrap();
         let path = directory.0.clone();
         std::fs::write(directory.log(), "x").unwrap();
