@@ -13,7 +13,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
-/// No overhead: only the gateway knows what a request adds to the text.
+/// No overhead: what a request adds to the text is known only in the gateway.
 const NO_OVERHEAD: OverheadOptions = OverheadOptions { request: 0, message: 0, reserve: 0 };
 
 #[derive(Args)]

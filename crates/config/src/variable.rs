@@ -177,8 +177,8 @@ fn assign_in_section(
         |name: &str| if assignment.is_variable { normalized(name) == normalized(step) } else { name == step };
     let Some(key) = shape.keys.iter().find(|key| matches(key.name)) else {
         let (noun, code) = shape.noun;
-        let place = if path.is_empty() { String::new() } else { format!(" in [{path}]") };
-        let message = format!("unknown {noun} {}{place}", quoted(&printable(step)));
+        let context = if path.is_empty() { String::new() } else { format!(" in [{path}]") };
+        let message = format!("unknown {noun} {}{context}", quoted(&printable(step)));
         problems.redact(assignment.value_origin());
         problems
             .add(Problem::error(code, message, assignment.key_origin()).help(suggest_key(step, path, shape)));

@@ -1,8 +1,9 @@
 //! The usual latency of one target: quantiles of a duration over the last hour.
 //!
-//! A fixed limit cannot tell a slow answer from that of a model that is reasoning. A [`Baseline`] learns what a target
-//! usually takes, in four slices of a quarter of an hour, each a histogram of fixed size. A quantile is accurate to
-//! within an eighth. It is recomputed when a sixteenth of the samples is new, so that reading it costs nothing.
+//! A fixed limit cannot distinguish a slow answer from that of a model that is reasoning. A [`Baseline`] measures how
+//! long a target usually takes, in four slices of a quarter of an hour, each a histogram of fixed size. A quantile is
+//! accurate to within an eighth. It is recomputed when a sixteenth of the samples is new, so that reading it costs
+//! nothing.
 //!
 //! **What it does not do.** It returns nothing before it has as many samples as the reader requires.
 

@@ -1,7 +1,7 @@
 //! Seawall as the demonstration runs it: in this process, with the `demo` profile, a small budget and a temporary state
 //! directory.
 //!
-//! Only this module knows how a gateway is started, stopped and read.
+//! Only this module starts, stops and reads a gateway.
 
 use crate::DemoError;
 use crate::client::get;

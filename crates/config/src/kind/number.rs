@@ -27,17 +27,17 @@ pub(super) fn decimal(text: &str, unit: u64) -> Option<u64> {
     if after.is_empty() || !after.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let mut place = u128::from(unit);
+    let mut fraction = u128::from(unit);
     let (mut numerator, mut denominator) = (0_u128, 1_u128);
     for byte in after.trim_end_matches('0').bytes() {
         denominator = denominator.checked_mul(10)?;
         numerator = numerator.checked_mul(10)?.checked_add(u128::from(byte - b'0'))?;
     }
-    place = place.checked_mul(numerator)?;
-    if place % denominator != 0 {
+    fraction = fraction.checked_mul(numerator)?;
+    if fraction % denominator != 0 {
         return None;
     }
-    sum = sum.checked_add(u64::try_from(place / denominator).ok()?)?;
+    sum = sum.checked_add(u64::try_from(fraction / denominator).ok()?)?;
     Some(sum)
 }
 

@@ -31,10 +31,11 @@ struct FailuresByCaller {
 impl FailuresByCaller {
     fn add(&mut self, caller: Option<CallerKey>) {
         let slot = caller.and_then(|caller| {
-            let own = |slot: &Option<(CallerKey, u32)>| slot.is_none_or(|(owner, _)| owner == caller);
+            let is_free_or_own =
+                |slot: &Option<(CallerKey, u32)>| slot.is_none_or(|(owner, _)| owner == caller);
             // Slots are filled from the front and never freed one by one, so the first that fits is the caller's own.
-            let place = self.slots.iter().position(own)?;
-            Some(self.slots[place].get_or_insert((caller, 0)))
+            let index = self.slots.iter().position(is_free_or_own)?;
+            Some(self.slots[index].get_or_insert((caller, 0)))
         });
         let count = match slot {
             Some((_, count)) => count,

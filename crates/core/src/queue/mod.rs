@@ -267,8 +267,8 @@ impl AdmissionQueue {
     #[must_use]
     pub fn time_until_room(&self, grades: AcceptedGrades, now: Timestamp) -> Duration {
         let expiry = self.expiries.first().map(|(moment, _)| *moment - now);
-        let place = grades.grades().filter_map(|grade| self.intervals[grade.index()].wait(1, now)).min();
-        expiry.into_iter().chain(place.and_then(ExpectedWait::wait)).min().unwrap_or_default()
+        let next_slot = grades.grades().filter_map(|grade| self.intervals[grade.index()].wait(1, now)).min();
+        expiry.into_iter().chain(next_slot.and_then(ExpectedWait::wait)).min().unwrap_or_default()
     }
 
     fn insert(&mut self, request: &QueueRequest, now: Timestamp, expires: Timestamp) -> QueueTicket {

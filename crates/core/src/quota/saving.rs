@@ -145,11 +145,11 @@ impl Clocks {
     /// Converts a time of the previous process to the current monotonic clock. A time in the future, after UTC was set
     /// back, becomes now.
     fn present(self, saved_time: Timestamp) -> Timestamp {
-        let back = self.saved.monotonic - saved_time;
-        let then = UtcTime::from_nanos(
-            self.saved.utc.as_nanos().saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)),
+        let age = self.saved.monotonic - saved_time;
+        let utc_time = UtcTime::from_nanos(
+            self.saved.utc.as_nanos().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
         );
-        let ago = self.now.utc.since(then);
+        let ago = self.now.utc.since(utc_time);
         Timestamp::from_nanos(
             self.now.monotonic.as_nanos().saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX)),
         )

@@ -108,7 +108,7 @@ impl Samples {
         if count < MIN_SAMPLES {
             return CalibrationFactors::UNCALIBRATED;
         }
-        let at = |place: usize| self.sorted.get(place).copied().unwrap_or(1_000);
+        let at = |index: usize| self.sorted.get(index).copied().unwrap_or(1_000);
         CalibrationFactors {
             best: at(count / 2).midpoint(at((count - 1) / 2)),
             // The p95.
@@ -118,8 +118,8 @@ impl Samples {
 
     fn push(&mut self, sample: Sample) {
         self.arrived.push_back(sample);
-        let place = self.sorted.partition_point(|ratio| *ratio <= sample.ratio);
-        self.sorted.insert(place, sample.ratio);
+        let index = self.sorted.partition_point(|ratio| *ratio <= sample.ratio);
+        self.sorted.insert(index, sample.ratio);
         self.error += sample.error;
         self.absolute_error += sample.error.unsigned_abs();
         if self.arrived.len() >= MAX_SAMPLES {

@@ -105,8 +105,9 @@ pub(super) fn with_placement(
     rules: &ScriptRules,
     placement: Placement,
 ) -> ArrayVec<QuotaScope, MAX_SCOPES> {
-    let here = |scope: &&QuotaScope| rules.group(scope).is_some_and(|group| group.placement == placement);
-    scopes.iter().filter(here).copied().collect()
+    let has_placement =
+        |scope: &&QuotaScope| rules.group(scope).is_some_and(|group| group.placement == placement);
+    scopes.iter().filter(has_placement).copied().collect()
 }
 
 /// The arguments of a reservation.
