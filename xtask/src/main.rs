@@ -36,7 +36,7 @@ pub(crate) struct XtaskArguments {
 enum Task {
     /// Runs every test: unit, integration and documentation tests, then the loom models.
     ///
-    /// Installs missing Debian packages first when run as root; otherwise says which ones are missing. The
+    /// Installs missing Debian packages first when run as root; otherwise reports which ones are missing. The
     /// vendors' client libraries are installed under the target directory. Uses cargo-nextest where it is present. With a filter the loom models are left out.
     Test {
         /// Cases per property test; without it, proptest's own number.

@@ -198,9 +198,9 @@ impl GatewayNode {
 
     /// Its ledger; `None` while it is being started.
     pub(crate) async fn metrics(&self) -> Option<NodeMetrics> {
-        let late = Deadline::after(self.runtime.monotonic(), METRICS_TIMEOUT);
+        let deadline = Deadline::after(self.runtime.monotonic(), METRICS_TIMEOUT);
         let admin = (*self.admin.lock().unwrap_or_else(PoisonError::into_inner))?;
-        let metrics = timeout_at(&self.runtime, late, get(admin, "/metrics")).await?.ok()?;
+        let metrics = timeout_at(&self.runtime, deadline, get(admin, "/metrics")).await?.ok()?;
         parse_metrics(&String::from_utf8_lossy(&metrics))
     }
 

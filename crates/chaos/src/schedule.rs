@@ -327,14 +327,14 @@ impl FaultScheduler {
     fn random_model_fault(&mut self) -> (&'static str, Value) {
         let after = self.below(8);
         let status = [500, 502, 503, 529][self.below(4)];
-        let late = format!("{}ms", 200 + self.below(2_800));
+        let delay = format!("{}ms", 200 + self.below(2_800));
         match self.below(13) {
             0 => ("throttled", json!({ "kind": "status", "status": 429, "retry_after": "1s" })),
             1 => ("server errors", json!({ "kind": "status", "status": status })),
             2 => ("resets", json!({ "kind": "reset" })),
             3 => ("cut", json!({ "kind": "cut", "after": after })),
             4 => ("cut by reset", json!({ "kind": "cut", "after": after, "reset": true })),
-            5 => ("slow start", json!({ "kind": "slow", "by": late })),
+            5 => ("slow start", json!({ "kind": "slow", "by": delay })),
             6 => ("hangs", json!({ "kind": "hang", "after": after })),
             7 => ("hangs immediately", json!({ "kind": "hang", "after": 0 })),
             8 => ("ends early", json!({ "kind": "end_early", "after": after })),
@@ -381,7 +381,7 @@ mod tests {
     fn every_two_minutes_have_some_of_everything() {
         for seed in 0..200 {
             let scheduled = schedule(2 * MINUTE, seed);
-            for wanted in [
+            for expected in [
                 "faults",
                 "store killed",
                 "store paused",
@@ -394,7 +394,7 @@ mod tests {
                 "hostile",
                 "unauthenticated clients",
             ] {
-                assert!(scheduled.iter().any(|one| kind(one) == wanted), "seed {seed} has no {wanted}");
+                assert!(scheduled.iter().any(|one| kind(one) == expected), "seed {seed} has no {expected}");
             }
         }
     }

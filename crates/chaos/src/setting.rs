@@ -26,15 +26,15 @@ pub(crate) struct NodeSettings<'a> {
 
 /// The limit of a tier per minute in this set: the rate and the burst.
 pub(crate) const fn minute(tier: Tier, variant: u64) -> (u32, u32) {
-    let usual = match tier {
+    let standard_limit = match tier {
         Tier::Prime => 140,
         Tier::Standard => 90,
         Tier::Guest => 30,
     };
     match variant {
-        0 => (usual, 10),
-        1 => (usual * 2 / 3, 5),
-        _ => (usual * 3 / 2, 20),
+        0 => (standard_limit, 10),
+        1 => (standard_limit * 2 / 3, 5),
+        _ => (standard_limit * 3 / 2, 20),
     }
 }
 

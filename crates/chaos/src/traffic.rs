@@ -91,7 +91,7 @@ impl ChaosRequest {
 
     /// The path and the body.
     pub(crate) fn path_and_body(&self) -> (&'static str, String) {
-        let (text, most, stream) = (&self.question, self.max_tokens, self.is_streamed);
+        let (text, max_tokens, stream) = (&self.question, self.max_tokens, self.is_streamed);
         let turn = json!([{ "role": "user", "content": text }]);
         match self.dialect {
             ClientDialect::Messages => {
@@ -101,12 +101,12 @@ impl ChaosRequest {
                 let named = json!([{ "role": "user", "content": parts }]);
                 let turn = if self.references_document { named } else { turn };
                 let body =
-                    json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
+                    json!({ "model": "manga", "max_tokens": max_tokens, "stream": stream, "messages": turn });
                 ("/v1/messages", body.to_string())
             }
             ClientDialect::Completions => {
                 let mut body =
-                    json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
+                    json!({ "model": "manga", "max_tokens": max_tokens, "stream": stream, "messages": turn });
                 if stream {
                     body["stream_options"] = json!({ "include_usage": true });
                 }
@@ -115,10 +115,13 @@ impl ChaosRequest {
             ClientDialect::Converse => {
                 let path = if stream { "/model/manga/converse-stream" } else { "/model/manga/converse" };
                 let turn = json!([{ "role": "user", "content": [{ "text": text }] }]);
-                (path, json!({ "messages": turn, "inferenceConfig": { "maxTokens": most } }).to_string())
+                (
+                    path,
+                    json!({ "messages": turn, "inferenceConfig": { "maxTokens": max_tokens } }).to_string(),
+                )
             }
             ClientDialect::Chat => {
-                ("/chat", json!({ "message": text, "stream": stream, "max_tokens": most }).to_string())
+                ("/chat", json!({ "message": text, "stream": stream, "max_tokens": max_tokens }).to_string())
             }
         }
     }

@@ -43,15 +43,17 @@ pub(crate) async fn attack(
     let end = runtime.monotonic() + lasts;
     let mut open = Vec::new();
     for number in 0..UNFINISHED.max(IDLE) {
-        let late = || Deadline::after(runtime.monotonic(), SEND_TIMEOUT);
+        let deadline = || Deadline::after(runtime.monotonic(), SEND_TIMEOUT);
         if number < UNFINISHED {
             open.extend(
-                timeout_at(&runtime, late(), send_unfinished_body(address)).await.and_then(Result::ok),
+                timeout_at(&runtime, deadline(), send_unfinished_body(address)).await.and_then(Result::ok),
             );
         }
         if number < IDLE {
             open.extend(
-                timeout_at(&runtime, late(), open_idle(address, number % 4 == 0)).await.and_then(Result::ok),
+                timeout_at(&runtime, deadline(), open_idle(address, number % 4 == 0))
+                    .await
+                    .and_then(Result::ok),
             );
         }
     }

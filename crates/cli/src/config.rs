@@ -186,7 +186,9 @@ fn print_diff(arguments: &DiffArguments) -> Result<(), CommandError> {
 
 /// Loads a file, or a profile if no file has this name.
 fn load_file_or_profile(name: &Path) -> Result<LoadedSettings, CommandError> {
-    let profile = name.to_str().filter(|text| profile_names().any(|known| known == *text) && !name.exists());
+    let profile = name
+        .to_str()
+        .filter(|text| profile_names().any(|profile_name| profile_name == *text) && !name.exists());
     match profile {
         Some(profile) => SettingsLoader::from_profile(profile).load_or_fail(),
         None => SettingsLoader::new(Some(name), &Overrides::default()).load_or_fail(),

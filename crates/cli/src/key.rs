@@ -242,17 +242,17 @@ fn read_key() -> Result<String, CommandError> {
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(MAX_KEY_BYTES + 1).read_to_end(&mut bytes);
     read.context("cannot read standard input").map_err(CommandError::Failed)?;
-    let wrong = |problem: &str| CommandError::InvalidInput(anyhow!("the key {problem}"));
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is not valid UTF-8"))?;
+    let key_error = |problem: &str| CommandError::InvalidInput(anyhow!("the key {problem}"));
+    let text = String::from_utf8(bytes).map_err(|_| key_error("is not valid UTF-8"))?;
     let key = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
     if key.len() < MIN_KEY_BYTES {
-        return Err(wrong("is too short: at least 16 characters are required"));
+        return Err(key_error("is too short: at least 16 characters are required"));
     }
     if key.len() as u64 > MAX_KEY_BYTES - 1 {
-        return Err(wrong("is too long for a header"));
+        return Err(key_error("is too long for a header"));
     }
-    if !key.bytes().all(|sign| sign.is_ascii_graphic()) {
-        return Err(wrong(
+    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(key_error(
             "contains characters that are invalid in a header: use printable ASCII without spaces",
         ));
     }

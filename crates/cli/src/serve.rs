@@ -289,18 +289,18 @@ impl ReadyReport<'_> {
     /// Commands to paste into a shell: the chat without a key, and two vendors' libraries with one.
     fn print_examples(&self, out: &mut impl Write, url: &str, key: &str) -> io::Result<()> {
         let Some(model) = self.settings.routes.keys().next() else { return Ok(()) };
-        let ask = r#"messages=[{"role":"user","content":"おすすめの漫画は？"}]"#;
+        let arguments = r#"messages=[{"role":"user","content":"おすすめの漫画は？"}]"#;
         writeln!(out, "examples:")?;
         writeln!(out, "  curl {url}/chat -d '{{\"message\":\"おすすめの漫画は？\"}}'")?;
         writeln!(
             out,
             "  python3 -c 'import anthropic; print(anthropic.Anthropic(base_url=\"{url}\", api_key=\"{key}\")\
-             .messages.create(model=\"{model}\", max_tokens=200, {ask}).content[0].text)'"
+             .messages.create(model=\"{model}\", max_tokens=200, {arguments}).content[0].text)'"
         )?;
         writeln!(
             out,
             "  python3 -c 'import openai; print(openai.OpenAI(base_url=\"{url}/v1\", api_key=\"{key}\")\
-             .chat.completions.create(model=\"{model}\", {ask}).choices[0].message.content)'"
+             .chat.completions.create(model=\"{model}\", {arguments}).choices[0].message.content)'"
         )
     }
 

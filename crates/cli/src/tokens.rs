@@ -13,7 +13,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
-/// No overhead: only the gateway knows what a request adds to the text.
+/// No overhead: what a request adds to the text is known only in the gateway.
 const NO_OVERHEAD: OverheadOptions = OverheadOptions { request: 0, message: 0, reserve: 0 };
 
 #[derive(Args)]
@@ -32,11 +32,11 @@ pub(crate) struct TokensArguments {
 pub(crate) fn run(arguments: &TokensArguments) -> Result<(), CommandError> {
     let text = read(arguments).map_err(CommandError::InvalidInput)?;
     let model = arguments.model.as_deref().unwrap_or_default();
-    let found = TokenReport::of(model, &text);
+    let report = TokenReport::of(model, &text);
     let shown = if arguments.json {
-        format!("{:#}\n", found.json(arguments.model.as_deref()))
+        format!("{:#}\n", report.json(arguments.model.as_deref()))
     } else {
-        found.table(io::stdout().is_terminal())
+        report.table(io::stdout().is_terminal())
     };
     io::stdout()
         .write_all(shown.as_bytes())
@@ -55,8 +55,8 @@ fn read(arguments: &TokensArguments) -> anyhow::Result<String> {
     };
     let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
     String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        anyhow::anyhow!("{name} is not valid UTF-8: invalid byte at offset {place}")
+        let offset = error.utf8_error().valid_up_to();
+        anyhow::anyhow!("{name} is not valid UTF-8: invalid byte at offset {offset}")
     })
 }
 

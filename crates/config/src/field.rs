@@ -65,7 +65,7 @@ pub(crate) trait SettingField {
     ) -> Self::Raw;
 }
 
-/// A parsed value that knows its origin.
+/// A parsed value with its origin.
 pub(crate) trait HasOrigin {
     /// The origin, if the value was written anywhere.
     fn value_origin(&self) -> Option<SettingOrigin>;
@@ -90,7 +90,7 @@ impl<T> HasOrigin for BTreeMap<String, T> {
 }
 
 fn canonical<K: ValueKind>(value: &TomlValue) -> Option<String> {
-    K::read(value).ok().map(|value| K::to_toml(&value))
+    K::parse(value).ok().map(|value| K::to_toml(&value))
 }
 
 fn scalar_shape<K: ValueKind>() -> ScalarShape {
@@ -131,7 +131,7 @@ fn read_value<K: ValueKind>(
     path: &str,
     reader: &mut SectionReader<'_>,
 ) -> Located<K::Value> {
-    match K::read(&node.value) {
+    match K::parse(&node.value) {
         Ok(value) => Located { value, origin: node.origin },
         Err(error) => {
             if K::is_redacted(&node.value) {
@@ -149,7 +149,7 @@ fn placeholder<K: ValueKind>(origin: SettingOrigin, reader: &mut SectionReader<'
     reader.placeholders.push(origin);
     let example = K::format().examples.into_iter().find_map(|example| {
         let node = parse_value(&example, origin.source, 0)?;
-        K::read(&node.value).ok()
+        K::parse(&node.value).ok()
     });
     Located { value: example.expect("every kind has an example that it can parse"), origin }
 }
@@ -204,7 +204,7 @@ impl<K: ValueKind> SettingField for ListField<K> {
             other => {
                 let message = format!("{}: expected an array, found {}", location.path, other.type_name());
                 let help = match canonical::<K>(other) {
-                    Some(one) => format!("write [{one}]"),
+                    Some(item) => format!("write [{item}]"),
                     None => advice(),
                 };
                 reader.report(Problem::error(ProblemCode::WrongType, message, node.origin).help(help));
@@ -286,7 +286,7 @@ pub(crate) trait SettingSection: Sized {
     ) -> Self;
 }
 
-/// A section that knows the origin of each key.
+/// A section with the origin of each key.
 pub(crate) trait KeyOrigins {
     /// The origin of one of its keys.
     fn origin_of(&self, key: &str) -> Option<SettingOrigin>;

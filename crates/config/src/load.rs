@@ -120,8 +120,8 @@ impl Layers {
         let arguments = from_arguments(&input.arguments, &mut sources, problems);
         let file_profile = take_profile(&mut file_table, problems);
         let last_profile = |assignments: &[_]| {
-            let mut found = assignments.iter().filter_map(crate::variable::Assignment::profile);
-            found.next_back().map(|(name, origin)| (name.to_owned(), origin))
+            let mut profiles = assignments.iter().filter_map(crate::variable::Assignment::profile);
+            profiles.next_back().map(|(name, origin)| (name.to_owned(), origin))
         };
         let selected = last_profile(&arguments).or_else(|| last_profile(&variables)).or(file_profile);
         let (name, origin) =

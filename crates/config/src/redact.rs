@@ -100,9 +100,9 @@ pub(crate) fn find_secrets(text: &str) -> Vec<Range<usize>> {
         let word = rest.get(..length).unwrap_or_default();
         // The steps of a dotted key are separate words.
         let mark = word.split('.').scan(0, |at, step| {
-            let here = *at;
+            let position = *at;
             *at += step.len() + 1;
-            Some((here, step))
+            Some((position, step))
         });
         let is_marked = |step: &str| SECRET_PREFIXES.iter().any(|mark| step.starts_with(mark));
         let first = mark.into_iter().find(|(_, step)| is_marked(step)).map(|(at, _)| at);

@@ -179,7 +179,7 @@ mod tests {
     use super::{TomlTable, TomlValue, merge, parse, parse_value};
     use crate::problem::Problems;
 
-    fn read(text: &str) -> TomlTable {
+    fn parse_table(text: &str) -> TomlTable {
         let mut problems = Problems::default();
         let table = parse(text, 0, &mut problems);
         assert!(problems.is_empty(), "{problems}");
@@ -197,11 +197,11 @@ mod tests {
 
     #[test]
     fn tables_are_merged_and_everything_else_is_replaced() {
-        let mut under = read("a = 1\nb = [1, 2]\n[t]\nx = 1\ny = 2\n[u]\nz = 1");
-        merge(&mut under, read("b = 3\nt.y = 5\nt.w = 6\nu = 7\n[v]\nk = 1"));
-        assert_eq!(text(&under), "a=1 b=3 t{w=6 x=1 y=5} u=7 v{k=1}");
-        merge(&mut under, read("[u]\nq = 1"));
-        assert_eq!(text(&under), "a=1 b=3 t{w=6 x=1 y=5} u{q=1} v{k=1}");
+        let mut merged = parse_table("a = 1\nb = [1, 2]\n[t]\nx = 1\ny = 2\n[u]\nz = 1");
+        merge(&mut merged, parse_table("b = 3\nt.y = 5\nt.w = 6\nu = 7\n[v]\nk = 1"));
+        assert_eq!(text(&merged), "a=1 b=3 t{w=6 x=1 y=5} u=7 v{k=1}");
+        merge(&mut merged, parse_table("[u]\nq = 1"));
+        assert_eq!(text(&merged), "a=1 b=3 t{w=6 x=1 y=5} u{q=1} v{k=1}");
     }
 
     #[test]

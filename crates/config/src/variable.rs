@@ -177,8 +177,8 @@ fn assign_in_section(
         |name: &str| if assignment.is_variable { normalized(name) == normalized(step) } else { name == step };
     let Some(key) = shape.keys.iter().find(|key| matches(key.name)) else {
         let (noun, code) = shape.noun;
-        let place = if path.is_empty() { String::new() } else { format!(" in [{path}]") };
-        let message = format!("unknown {noun} {}{place}", quoted(&printable(step)));
+        let context = if path.is_empty() { String::new() } else { format!(" in [{path}]") };
+        let message = format!("unknown {noun} {}{context}", quoted(&printable(step)));
         problems.redact(assignment.value_origin());
         problems
             .add(Problem::error(code, message, assignment.key_origin()).help(suggest_key(step, path, shape)));
@@ -198,16 +198,12 @@ fn assign_in_section(
             table_of(assignment, assign_in_section(assignment, rest, inner_shape, inner, &path, problems)?)
         }
         (ValueShape::Named(inner_shape), [name, rest @ ..]) => {
-            let known = inner.and_then(|table| {
-                table.keys().find(|known| {
-                    if assignment.is_variable {
-                        normalized(known) == normalized(name)
-                    } else {
-                        *known == name
-                    }
+            let existing = inner.and_then(|table| {
+                table.keys().find(|key| {
+                    if assignment.is_variable { normalized(key) == normalized(name) } else { *key == name }
                 })
             });
-            let name = known.cloned().unwrap_or_else(|| name.clone());
+            let name = existing.cloned().unwrap_or_else(|| name.clone());
             let entry = if rest.is_empty() {
                 table_node(assignment)
             } else {

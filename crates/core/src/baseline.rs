@@ -1,8 +1,9 @@
 //! The usual latency of one target: quantiles of a duration over the last hour.
 //!
-//! A fixed limit cannot tell a slow answer from that of a model that is reasoning. A [`Baseline`] learns what a target
-//! usually takes, in four slices of a quarter of an hour, each a histogram of fixed size. A quantile is accurate to
-//! within an eighth. It is recomputed when a sixteenth of the samples is new, so that reading it costs nothing.
+//! A fixed limit cannot distinguish a slow answer from that of a model that is reasoning. A [`Baseline`] measures how
+//! long a target usually takes, in four slices of a quarter of an hour, each a histogram of fixed size. A quantile is
+//! accurate to within an eighth. It is recomputed when a sixteenth of the samples is new, so that reading it costs
+//! nothing.
 //!
 //! **What it does not do.** It returns nothing before it has as many samples as the reader requires.
 
@@ -96,16 +97,16 @@ impl Baseline {
 
     fn refresh(&mut self) {
         self.new_samples = 0;
-        let half = self.count.div_ceil(2);
-        let most = self.count - self.count / 100;
-        let mut seen = 0;
+        let p50_rank = self.count.div_ceil(2);
+        let p99_rank = self.count - self.count / 100;
+        let mut cumulative = 0;
         let mut p50 = None;
         for bucket in 0..BUCKETS {
-            seen += self.slices.iter().map(|slice| u64::from(slice[bucket])).sum::<u64>();
-            if seen >= half {
+            cumulative += self.slices.iter().map(|slice| u64::from(slice[bucket])).sum::<u64>();
+            if cumulative >= p50_rank {
                 p50.get_or_insert(bucket);
             }
-            if seen >= most {
+            if cumulative >= p99_rank {
                 self.p99 = Duration::from_micros(end_of(bucket));
                 break;
             }

@@ -66,11 +66,11 @@ impl Histogram {
             return None;
         }
         // Slightly less, so that 0.29 of 100, which is not exactly 29 in binary, does not select the thirtieth.
-        let wanted = (share.clamp(0.0, 1.0) * total as f64 * (1.0 - 1e-12)).ceil().max(1.0);
-        let mut seen = 0;
+        let rank = (share.clamp(0.0, 1.0) * total as f64 * (1.0 - 1e-12)).ceil().max(1.0);
+        let mut cumulative = 0;
         let bucket = counts.iter().position(|count| {
-            seen += count;
-            seen as f64 >= wanted
+            cumulative += count;
+            cumulative as f64 >= rank
         });
         bucket.map(|bucket| Duration::from_micros(end_of(bucket)))
     }

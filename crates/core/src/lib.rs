@@ -25,7 +25,7 @@
 //! | [`router`] | the request's priority, its models, and whether a prepared answer comes first |
 //! | [`hours`] | is it that time of day, and when does that change |
 //! | [`strategy`] | how often a failure is worth a retry, and what to answer with instead |
-//! | [`cache_policy`] | who may see a cached answer, for how long, and which of many equal requests asks the model |
+//! | [`cache_policy`] | who may see a cached answer, for how long, and which of many equal requests calls the model |
 //! | [`tokens`] | how many tokens a text has |
 //! | [`history`] | which turns of a conversation go to the model |
 //! | [`money`] | what tokens cost, to the nano-dollar |

@@ -194,19 +194,20 @@ impl ImageTokens {
         if self.rule != ImageRule::Anthropic {
             return self.of(size);
         }
-        let (long_side, most) = if is_high_resolution(model) { (2_576, 4_784) } else { (1_568, 1_568) };
-        let Some(ImageSize { width, height }) = size else { return most.min(self.max) };
+        let (long_side, max_tokens) = if is_high_resolution(model) { (2_576, 4_784) } else { (1_568, 1_568) };
+        let Some(ImageSize { width, height }) = size else { return max_tokens.min(self.max) };
         let (long, short) = (u64::from(width.max(height)).max(1), u64::from(width.min(height)).max(1));
-        let kept = long.min(long_side);
+        let scaled_long = long.min(long_side);
         let squares = |long_pixels: u64| {
             let short_pixels = long_pixels.saturating_mul(short).div_ceil(long);
             long_pixels.div_ceil(PATCH_SIDE).saturating_mul(short_pixels.div_ceil(PATCH_SIDE))
         };
-        if squares(kept) <= most {
-            return squares(kept).min(self.max);
+        if squares(scaled_long) <= max_tokens {
+            return squares(scaled_long).min(self.max);
         }
-        let fitting = (1..=kept.div_ceil(PATCH_SIDE)).rev().map(|columns| squares(columns * PATCH_SIDE));
-        fitting.into_iter().find(|tokens| *tokens <= most).unwrap_or(1).min(self.max)
+        let fitting =
+            (1..=scaled_long.div_ceil(PATCH_SIDE)).rev().map(|columns| squares(columns * PATCH_SIDE));
+        fitting.into_iter().find(|tokens| *tokens <= max_tokens).unwrap_or(1).min(self.max)
     }
 }
 

@@ -64,11 +64,11 @@ impl Ramp {
     /// The factor at this time.
     #[must_use]
     pub fn at(&self, now: UtcTime) -> Factor {
-        let (length, gone) = (self.duration.as_nanos(), now.since(self.start_date).as_nanos());
-        let gone = gone.min(length);
+        let (length, elapsed) = (self.duration.as_nanos(), now.since(self.start_date).as_nanos());
+        let elapsed = elapsed.min(length);
         let (from, to) = (u128::from(self.from.thousandths()), u128::from(self.to.thousandths()));
         // Both products fit: a thousandth is at most 20 bits, a duration 94.
-        let sum = from * (length - gone) + to * gone;
+        let sum = from * (length - elapsed) + to * elapsed;
         // Rounded to the nearest, so that both ends are exact and the interpolation is unbiased.
         let thousandths = (sum + length / 2) / length;
         Factor::of_thousandths(u32::try_from(thousandths).unwrap_or(u32::MAX))

@@ -34,8 +34,8 @@ macro_rules! named_enum {
                 match text {
                     $( $name => Ok(Self::$variant), )+
                     _ => {
-                        let known = [$($name),+].join(", ");
-                        let problem = format!("{text:?} is not one of {known}");
+                        let names = [$($name),+].join(", ");
+                        let problem = format!("{text:?} is not one of {names}");
                         Err($crate::setting::SettingError::new($what, problem))
                     }
                 }

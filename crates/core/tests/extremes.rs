@@ -123,20 +123,20 @@ proptest! {
             ..FramingOptions::default()
         };
         let mut framer = Framer::new(options.check().unwrap(), Timestamp::ZERO);
-        let (mut pushed, mut got, mut rest) = (vec![], String::new(), vec![]);
+        let (mut pushed, mut delivered, mut rest) = (vec![], String::new(), vec![]);
         let (mut now, mut next) = (Timestamp::ZERO, 0);
         for (what, passed, bytes) in steps {
             now = now + Duration::from_millis(passed);
             match what {
                 0..=2 => {
                     let bytes = if rest.is_empty() { bytes } else { std::mem::take(&mut rest) };
-                    let taken = match framer.push_bytes(&bytes, now) {
+                    let accepted = match framer.push_bytes(&bytes, now) {
                         PushDecision::Accepted => bytes.len(),
                         PushDecision::PartiallyAccepted { bytes } => bytes,
                         PushDecision::Ended => 0,
                     };
-                    pushed.extend_from_slice(&bytes[..taken]);
-                    rest = bytes[taken..].to_vec();
+                    pushed.extend_from_slice(&bytes[..accepted]);
+                    rest = bytes[accepted..].to_vec();
                 }
                 3..=5 => {
                     let Some(frame) = framer.next_frame(now) else { continue };
@@ -155,7 +155,7 @@ proptest! {
                         if let Some((index, text)) = text {
                             prop_assert_eq!(index, next);
                             next += 1;
-                            got.push_str(&text);
+                            delivered.push_str(&text);
                         }
                     }
                 }
@@ -168,7 +168,7 @@ proptest! {
         pushed.extend_from_slice(&rest);
         let whole = String::from_utf8_lossy(&pushed).into_owned();
         // An answer that broke off inside a character ends with a replacement.
-        let got = if framer.ending().is_some() { got.trim_end_matches('\u{FFFD}') } else { &got };
-        prop_assert!(whole.starts_with(got), "{:?} {:?}", whole, got);
+        let delivered = if framer.ending().is_some() { delivered.trim_end_matches('\u{FFFD}') } else { &delivered };
+        prop_assert!(whole.starts_with(delivered), "{:?} {:?}", whole, delivered);
     }
 }

@@ -122,7 +122,7 @@ impl<T: Timer> RequestSender<T> {
     }
 }
 
-/// Whether a rejection says when to retry, or that a retry is pointless.
+/// Whether a rejection has a Retry-After, or states that a retry is pointless.
 #[must_use]
 pub fn has_retry_advice(headers: &HeaderMap) -> bool {
     headers.contains_key(RETRY_AFTER) || headers.contains_key("x-should-retry")

@@ -135,8 +135,8 @@ mod tests {
         let mut score = Scoreboard::default();
         score.record_sent(Side::Seawall, DemoClient::Customer(1), Some(Outage::Flood), Duration::ZERO);
         let line = outage_summary(Outage::Flood, TIMETABLE, &score);
-        let wanted = " 94.0 s  request flood is over. Seawall: 0 of 1 answered, 1 in flight. Plain proxy: 0 of 0 answered, 0 in flight.";
-        assert_eq!(line, wanted);
+        let expected = " 94.0 s  request flood is over. Seawall: 0 of 1 answered, 1 in flight. Plain proxy: 0 of 0 answered, 0 in flight.";
+        assert_eq!(line, expected);
         let mut progress = DemoProgress::new(ProgressMode::Off, TIMETABLE);
         for (at, printed_outages) in [(21, 0), (22, 1), (23, 1), (94, 5), (200, 5)] {
             progress.update(Duration::from_secs(at), &score);

@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn people_read_columns_and_promises() {
         let text = report().text();
-        for wanted in [
+        for expected in [
             "customers                            Seawall   plain proxy\n",
             "answered                                   5             5\n",
             "time to first text, p50               612 ms             -\n",
@@ -235,7 +235,7 @@ mod tests {
             "  BROKEN  no request hung (1 of 7 hung)\n",
             "  held    no reservation is left at the end ($0.00 held)\n",
         ] {
-            assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Seawall as the demonstration runs it: in this process, with the `demo` profile, a small budget and a temporary state
 //! directory.
 //!
-//! Only this module knows how a gateway is started, stopped and read.
+//! Only this module starts, stops and reads a gateway.
 
 use crate::DemoError;
 use crate::client::get;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_directory_is_removed_on_drop() {
+    fn a_data_directory_is_removed_on_drop() {
         let directory = StateDirectory::new(TokioRuntime::new()).unwrap();
         let path = directory.0.clone();
         std::fs::write(directory.log(), "x").unwrap();

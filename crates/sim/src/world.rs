@@ -37,7 +37,7 @@ struct Shared {
     /// The runnable tasks, and the same as a set, so that a task that is woken twice is polled once.
     ready: Vec<u64>,
     is_ready: BTreeSet<u64>,
-    /// The wakers by their time, in order; the number tells timers of the same time apart.
+    /// The wakers by their time, in order; the number distinguishes timers of the same time.
     timers: BTreeMap<(Timestamp, u64), Waker>,
     next_number: u64,
 }

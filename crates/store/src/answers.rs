@@ -27,7 +27,7 @@ pub trait Answers: Send + Sync {
         now: UtcTime,
     ) -> impl Future<Output = Result<Option<StoredAnswer>, StoreError>> + Send;
 
-    /// Stores an answer, unless the rule says that it must not be cached or must not replace the present one.
+    /// Stores an answer, unless the rule forbids to cache it or to replace the cached one.
     fn store(
         &self,
         key: &CacheKey,

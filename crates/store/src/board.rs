@@ -44,11 +44,11 @@ pub trait Board: Send + Sync {
 pub struct ProbeRequest<'a> {
     /// The target to probe.
     pub target: &'a str,
-    /// The episode and stage of the breaker, and the number of probes that the node wants to send.
-    pub wanted: ProbeLease,
+    /// The episode and stage of the breaker, and the number of probes that the node requests.
+    pub requested: ProbeLease,
     /// The number of probes that the whole fleet may send in this stage.
     pub stage_size: u32,
-    /// The node that wants to probe.
+    /// The node that requests the lease.
     pub node: NodeId,
     /// The lease expires after this time, unless it is given back earlier.
     pub ttl: Duration,

@@ -15,7 +15,7 @@ pub struct CredentialHash(pub [u8; 32]);
 /// A caller as the directory stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerRecord {
-    /// The caller's number, by which quotas and the ledger know it.
+    /// The caller's number in quotas and in the ledger.
     pub caller: u64,
     /// A display name.
     pub name: Box<str>,

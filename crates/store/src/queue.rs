@@ -14,7 +14,7 @@ pub trait RequestQueue: Send + Sync {
     /// Dequeues the request that gets the next concurrency slot at a model of this grade.
     fn next(&self, grade: Grade, now: Timestamp) -> Option<Departure>;
 
-    /// Removes a request whose caller no longer wants to wait.
+    /// Removes a request whose caller has disconnected or cancelled.
     fn cancel(&self, ticket: QueueTicket, now: Timestamp) -> Option<Departure>;
 
     /// Removes one request that has waited too long. Call it repeatedly until it returns `None`.

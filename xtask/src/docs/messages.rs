@@ -1,8 +1,8 @@
 //! The page of messages: every text that the program shows to a person, collected from the sources.
 //!
 //! A message is a string literal outside of tests that has at least two words. Reading all of them in one place shows
-//! what a reader of a single file misses: two phrases for one thing, or a message that says nothing to somebody who
-//! does not know the code.
+//! what a reader of a single file misses: two phrases for one thing, or a message that is unclear without
+//! knowledge of the code.
 
 use crate::workspace::root;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};

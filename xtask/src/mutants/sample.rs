@@ -5,13 +5,13 @@ use seawall_core::random::SeededRandom;
 /// A uniformly random subset of `size` items, in their original order (selection sampling).
 pub(super) fn choose<T>(all: Vec<T>, size: usize, seed: u64) -> Vec<T> {
     let mut generator = SeededRandom::new(seed);
-    let mut wanted = size.min(all.len()) as u64;
+    let mut still_needed = size.min(all.len()) as u64;
     let mut left = all.len() as u64;
-    // Each item is taken with probability "still wanted / still left", so exactly `size` are taken.
+    // Each item is taken with probability "still needed / still left", so exactly `size` are taken.
     let mut take = |_: &T| {
-        let is_taken = generator.draw().below(left) < wanted;
+        let is_taken = generator.draw().below(left) < still_needed;
         left -= 1;
-        wanted -= u64::from(is_taken);
+        still_needed -= u64::from(is_taken);
         is_taken
     };
     all.into_iter().filter(|item| take(item)).collect()

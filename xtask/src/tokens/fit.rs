@@ -1,6 +1,6 @@
 //! Fits weights to counts: non-negative least squares of relative errors, regularised towards a guess.
 //!
-//! Where the corpus says little about a unit, its weight stays near the guess.
+//! Where the corpus has little data on a unit, its weight stays near the guess.
 
 use seawall_core::tokens::{AsciiContext, TextCounts, TextUnit};
 
@@ -115,8 +115,9 @@ mod tests {
             })
             .collect();
         let found = weights(&observed);
-        let near =
-            |unit: TextUnit, wanted: u32| assert!(found[unit.index()].abs_diff(wanted) <= 20, "{found:?}");
+        let near = |unit: TextUnit, expected: u32| {
+            assert!(found[unit.index()].abs_diff(expected) <= 20, "{found:?}")
+        };
         near(TextUnit::Kanji, 2_000);
         near(TextUnit::Hiragana, 500);
         // No sample contains it.

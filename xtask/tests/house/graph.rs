@@ -69,13 +69,13 @@ impl Graph {
             .map(|(node, name)| (name.as_str(), self.used_by(node).map(|used| self.name(used)).collect()))
     }
 
-    /// The shortest path from the crate `start` to one whose name is `wanted`, as names.
-    pub(crate) fn path_to(&self, start: &str, wanted: impl Fn(&str) -> bool) -> Option<Vec<&str>> {
+    /// The shortest path from the crate `start` to one whose name `matches`, as names.
+    pub(crate) fn path_to(&self, start: &str, matches: impl Fn(&str) -> bool) -> Option<Vec<&str>> {
         let start = self.names.iter().find(|(_, name)| *name == start).map(|(node, _)| node.as_str())?;
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
         let mut waiting = VecDeque::from([start]);
         while let Some(node) = waiting.pop_front() {
-            if wanted(self.name(node)) {
+            if matches(self.name(node)) {
                 let back = std::iter::successors(Some(node), |node| came_from.get(node).copied());
                 let mut path: Vec<_> = back.map(|node| self.name(node)).collect();
                 path.reverse();

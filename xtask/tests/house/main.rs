@@ -93,15 +93,17 @@ fn cargo_runs_the_one_program_there_is() -> anyhow::Result<()> {
     let metadata: serde_json::Value =
         serde_json::from_str(&cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"])?)?;
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
-    let usual = list(&metadata["workspace_default_members"]);
+    let default_members = list(&metadata["workspace_default_members"]);
     let mut programs = Vec::new();
-    for package in list(&metadata["packages"]).iter().filter(|package| usual.contains(&package["id"])) {
+    for package in
+        list(&metadata["packages"]).iter().filter(|package| default_members.contains(&package["id"]))
+    {
         for target in list(&package["targets"]) {
             if list(&target["kind"]).contains(&"bin".into()) {
                 programs.push(target["name"].as_str().unwrap_or_default().to_owned());
             }
         }
     }
-    ensure!(programs == ["seawall"], "programs of the usual members: {programs:?}");
+    ensure!(programs == ["seawall"], "programs of the default members: {programs:?}");
     Ok(())
 }

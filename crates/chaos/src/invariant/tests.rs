@@ -276,8 +276,8 @@ fn server_errors_occur_only_while_all_models_fail_or_recover_or_the_node_stops()
 
 #[test]
 fn a_minute_has_as_many_answers_as_the_limit_and_what_nodes_may_add_without_the_store() {
-    let (usual, beyond) = minute(Tier::Guest, 0);
-    let limit = u64::from(usual + beyond);
+    let (limit_per_minute, burst) = minute(Tier::Guest, 0);
+    let limit = u64::from(limit_per_minute + burst);
     let many = |number: u64, change: fn(&mut Evidence)| {
         violated_by(|evidence| {
             evidence.observations.requests = (0..number).map(|index| answered(10 + index % 50)).collect();

@@ -118,7 +118,7 @@ impl Shop {
                 problems.push(format!("{name} at {path}: {shown}"));
             }
             if answer.header("set-cookie").is_some() || secrets.iter().any(|secret| shown.contains(secret)) {
-                problems.push(format!("{name} at {path} is told too much: {shown}"));
+                problems.push(format!("{name} at {path} receives too much detail: {shown}"));
             }
         }
         Ok(problems)

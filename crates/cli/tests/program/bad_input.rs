@@ -70,10 +70,10 @@ impl Endpoint {
     }
 
     pub(crate) fn good(&self) -> String {
-        self.saying(r#""hi""#)
+        self.with_text(r#""hi""#)
     }
 
-    fn saying(&self, text: &str) -> String {
+    fn with_text(&self, text: &str) -> String {
         self.body(&format!("[{}]", self.message(text)), "1")
     }
 
@@ -94,11 +94,11 @@ impl Endpoint {
             ("NaN".into(), format!(r#"{{"temperature":NaN,{behind_brace}"#).into()),
             ("single quotes".into(), good.replace('"', "'").into()),
             ("a comment".into(), format!("/* */{good}").into()),
-            ("a control character in a string".into(), self.saying("\"a\u{1}\"").into()),
-            ("half a character".into(), self.saying(r#""\ud800""#).into()),
-            ("the wrong half of a character".into(), self.saying(r#""\udc00 a""#).into()),
-            ("an escape that does not exist".into(), self.saying(r#""\x41""#).into()),
-            ("text that is a number".into(), self.saying("1e400").into()),
+            ("a control character in a string".into(), self.with_text("\"a\u{1}\"").into()),
+            ("half a character".into(), self.with_text(r#""\ud800""#).into()),
+            ("the wrong half of a character".into(), self.with_text(r#""\udc00 a""#).into()),
+            ("an escape that does not exist".into(), self.with_text(r#""\x41""#).into()),
+            ("text that is a number".into(), self.with_text("1e400").into()),
             ("messages that are no list".into(), self.body(r#"{"0":{}}"#, "1").into()),
             ("messages that are nothing".into(), self.body("null", "1").into()),
             ("messages that are text".into(), self.body(r#""hi""#, "1").into()),
@@ -127,7 +127,7 @@ impl Endpoint {
         }
         // Token counting inspects texts and not their roles.
         if self.path != "/v1/messages/count_tokens" {
-            bad.push(("text that is nothing".into(), self.saying("null").into()));
+            bad.push(("text that is nothing".into(), self.with_text("null").into()));
             bad.push(("nobody who speaks".into(), good.replace(r#""role":"user","#, "").into()));
             bad.push(("a speaker without a name".into(), good.replace(r#""user""#, r#""""#).into()));
         }
@@ -157,7 +157,7 @@ impl Endpoint {
 /// The problem of this rejection in this dialect, if any.
 pub(crate) fn problem(answer: &Answer, dialect: Dialect, status: u16, name: &str) -> Option<String> {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let (told, message) = match dialect {
+    let (code, message) = match dialect {
         Dialect::Anthropic => (body["error"]["type"].as_str(), &body["error"]["message"]),
         Dialect::Openai => (body["error"]["type"].as_str(), &body["error"]["message"]),
         Dialect::Bedrock => (answer.header("x-amzn-errortype"), &body["message"]),
@@ -168,7 +168,7 @@ pub(crate) fn problem(answer: &Answer, dialect: Dialect, status: u16, name: &str
         Dialect::Bedrock => true,
     };
     let fits = answer.status == status
-        && told == Some(name)
+        && code == Some(name)
         && whole
         && message.as_str().is_some_and(|message| !message.is_empty())
         && answer.header("content-type") == Some("application/json");

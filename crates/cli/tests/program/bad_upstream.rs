@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A server that answers every request with the same bytes.
 struct Upstream {
     url: String,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     answer: Arc<Mutex<Vec<u8>>>,
     ends: Arc<AtomicBool>,
 }
@@ -23,30 +23,30 @@ impl Upstream {
     fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("http://{}", listener.local_addr()?);
-        let (asked, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (requests, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
         let ends = Arc::new(AtomicBool::new(false));
-        let state = (Arc::clone(&asked), Arc::clone(&answer), Arc::clone(&ends));
+        let state = (Arc::clone(&requests), Arc::clone(&answer), Arc::clone(&ends));
         std::thread::Builder::new().spawn(move || {
-            let (asked, answer, ends) = state;
+            let (requests, answer, ends) = state;
             for stream in listener.incoming() {
                 if ends.load(Ordering::SeqCst) {
                     return;
                 }
-                asked.fetch_add(1, Ordering::SeqCst);
+                requests.fetch_add(1, Ordering::SeqCst);
                 let bytes = answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 // The client may close before it has read everything.
                 let _ = stream.and_then(|stream| serve(stream, &bytes));
             }
         })?;
-        Ok(Self { url, asked, answer, ends })
+        Ok(Self { url, requests, answer, ends })
     }
 
     fn says(&self, bytes: impl Into<Vec<u8>>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = bytes.into();
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 }
 
@@ -125,7 +125,7 @@ fn a_redirect_is_not_followed() -> anyhow::Result<()> {
             assert!(!body.to_string().contains(&trap.url), "{body}");
         }
     }
-    assert_eq!(trap.asked(), 0);
+    assert_eq!(trap.requests(), 0);
     lives(&upstream, &gateway)
 }
 
@@ -211,21 +211,21 @@ fn an_invalid_retry_after_causes_no_wait() -> anyhow::Result<()> {
     let gateway =
         Running::gateway_with("upstream-wait", &upstream.url, ["instant", "instant"], &more, |text| text)?;
     let body = br#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#;
-    for told in
+    for retry_after in
         ["-1", "0", "1000000000000", "Thu, 01 Jan 1970 00:00:00 GMT", "soon", "", "1e309", "NaN", "\u{7}"]
     {
         upstream.says(http(
             "429 Too Many",
-            &format!("content-type: application/json\r\nretry-after: {told}\r\n"),
+            &format!("content-type: application/json\r\nretry-after: {retry_after}\r\n"),
             body,
         ));
         let began = now();
         let refused = gateway.ask(KEY, &question(5, false))?;
-        assert!(now() - began < Duration::from_secs(8), "{told}: {:?}", now() - began);
-        assert!(refused.status == 429 || refused.status >= 500, "{told}: {}", refused.status);
+        assert!(now() - began < Duration::from_secs(8), "{retry_after}: {:?}", now() - began);
+        assert!(refused.status == 429 || refused.status >= 500, "{retry_after}: {}", refused.status);
         if let Some(wait) = refused.header("retry-after") {
-            let wait: u64 = wait.parse().with_context(|| format!("{told}: {wait}"))?;
-            assert!(wait <= 300, "{told}: {wait}");
+            let wait: u64 = wait.parse().with_context(|| format!("{retry_after}: {wait}"))?;
+            assert!(wait <= 300, "{retry_after}: {wait}");
         }
     }
     Ok(())
@@ -260,6 +260,6 @@ fn no_request_field_selects_the_upstream_address() -> anyhow::Result<()> {
             }
         }
     }
-    assert_eq!(trap.asked(), 0);
+    assert_eq!(trap.requests(), 0);
     lives(&upstream, &gateway)
 }

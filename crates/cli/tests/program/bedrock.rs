@@ -19,7 +19,7 @@ const MISTRAL: &str = "mistral.mistral-7b-instruct-v0:2";
 /// A server that records requests and answers each Bedrock operation in its format.
 struct Service {
     url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     ends: Arc<AtomicBool>,
 }
 
@@ -27,24 +27,24 @@ impl Service {
     fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("http://{}", listener.local_addr()?);
-        let (asked, ends) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let (kept, over) = (Arc::clone(&asked), Arc::clone(&ends));
+        let (requests, ends) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (recorded, is_stopped) = (Arc::clone(&requests), Arc::clone(&ends));
         std::thread::Builder::new().spawn(move || {
             for stream in listener.incoming() {
-                if over.load(Ordering::SeqCst) {
+                if is_stopped.load(Ordering::SeqCst) {
                     return;
                 }
                 if let Ok(request) = stream.and_then(serve) {
-                    kept.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+                    recorded.lock().unwrap_or_else(PoisonError::into_inner).push(request);
                 }
             }
         })?;
-        Ok(Self { url, asked, ends })
+        Ok(Self { url, requests, ends })
     }
 
     /// Takes the requests recorded since the last call.
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -147,13 +147,13 @@ fn headers_that_change_what_is_done_or_charged_arrive_or_are_refused_by_name() -
     for route in ["claude", "mixed"] {
         let answer = posted(&gateway, &format!("/model/{route}/invoke"), guardrail, &invoked())?;
         assert_eq!(answer.status, 200, "{route}: {}", message(&answer));
-        let asked = service.asked().concat().to_lowercase();
+        let requests = service.requests().concat().to_lowercase();
         for line in guardrail.to_lowercase().lines() {
-            assert!(asked.contains(&format!("\r\n{line}\r\n")), "{route}: {line}: {asked}");
+            assert!(requests.contains(&format!("\r\n{line}\r\n")), "{route}: {line}: {requests}");
         }
         assert!(
-            asked.contains(";x-amzn-bedrock-guardrailidentifier;x-amzn-bedrock-guardrailversion;"),
-            "{asked}"
+            requests.contains(";x-amzn-bedrock-guardrailidentifier;x-amzn-bedrock-guardrailversion;"),
+            "{requests}"
         );
     }
     for (path, body) in [
@@ -164,13 +164,13 @@ fn headers_that_change_what_is_done_or_charged_arrive_or_are_refused_by_name() -
         ),
     ] {
         let answer = posted(&gateway, path, guardrail, &body)?;
-        let told = (answer.status, answer.header("x-amzn-errortype"));
-        assert_eq!(told, (400, Some("ValidationException")), "{path}: {}", message(&answer));
+        let error = (answer.status, answer.header("x-amzn-errortype"));
+        assert_eq!(error, (400, Some("ValidationException")), "{path}: {}", message(&answer));
         assert!(message(&answer).contains("x-amzn-bedrock-guardrailidentifier: "), "{}", message(&answer));
     }
     let strange = posted(&gateway, "/model/claude/invoke", "x-amzn-bedrock-speed: warp\r\n", &invoked())?;
     assert_eq!(strange.status, 400, "{}", message(&strange));
-    assert!(service.asked().is_empty(), "nobody was asked");
+    assert!(service.requests().is_empty(), "the vendor was called");
 
     // A service tier with a price is forwarded, returned and charged; one without a price is refused.
     let plain = posted(&gateway, "/model/elsewhere/invoke", "", &invoked())?;
@@ -181,7 +181,7 @@ fn headers_that_change_what_is_done_or_charged_arrive_or_are_refused_by_name() -
     assert_eq!(answer.header("x-amzn-bedrock-service-tier"), Some("priority"), "{}", answer.head);
     // 5 tokens at $0.25/M and 2 at $1.25/M, times 1.75.
     assert_eq!(answer.header("x-seawall-cost"), Some("0.000006563"), "{}", answer.head);
-    service.asked();
+    service.requests();
     let latency = "X-Amzn-Bedrock-PerformanceConfig-Latency: optimized\r\n";
     let answer = posted(&gateway, "/model/claude/invoke", latency, &invoked())?;
     assert_eq!(answer.status, 400, "{}", message(&answer));
@@ -190,7 +190,7 @@ fn headers_that_change_what_is_done_or_charged_arrive_or_are_refused_by_name() -
         "{}",
         message(&answer)
     );
-    assert!(service.asked().is_empty(), "nobody was asked");
+    assert!(service.requests().is_empty(), "the vendor was called");
     Ok(())
 }
 
@@ -203,8 +203,8 @@ fn the_anthropic_version_header_is_forwarded() -> anyhow::Result<()> {
     for (header, version) in [("", "2023-06-01"), ("anthropic-version: 2099-01-01\r\n", "2099-01-01")] {
         let answer = posted(&gateway, "/v1/messages", header, &body)?;
         assert_eq!(answer.status, 200, "{}", message(&answer));
-        let asked = service.asked().concat();
-        assert!(asked.contains(&format!("anthropic-version: {version}\r\n")), "{asked}");
+        let requests = service.requests().concat();
+        assert!(requests.contains(&format!("anthropic-version: {version}\r\n")), "{requests}");
     }
     Ok(())
 }
@@ -224,15 +224,15 @@ fn converse_to_a_claude_model_goes_out_as_it_came() -> anyhow::Result<()> {
     });
     let answer = posted(&gateway, "/model/claude/converse", "", &body)?;
     assert_eq!(answer.status, 200, "{}", message(&answer));
-    let asked = service.asked().concat();
-    let (head, sent) = asked.split_once("\r\n\r\n").context("no body")?;
+    let requests = service.requests().concat();
+    let (head, sent) = requests.split_once("\r\n\r\n").context("no body")?;
     assert!(head.starts_with("POST /model/anthropic.claude-3-haiku-20240307-v1%3A0/converse "), "{head}");
     assert_eq!(sent, body.to_string());
     // A request in Anthropic's dialect is forwarded in that dialect.
     let answer = posted(&gateway, "/model/claude/invoke", "", &invoked())?;
     assert_eq!(answer.status, 200, "{}", message(&answer));
-    let asked = service.asked().concat();
-    assert!(asked.contains("/invoke ") && asked.ends_with(&invoked().to_string()), "{asked}");
+    let requests = service.requests().concat();
+    assert!(requests.contains("/invoke ") && requests.ends_with(&invoked().to_string()), "{requests}");
     Ok(())
 }
 
@@ -285,8 +285,8 @@ fn bodies_of_other_vendors_pass_through_and_are_charged() -> anyhow::Result<()> 
         [("llama", "window"), ("mistral", "max_output"), ("elsewhere", "anthropic_version")]
     {
         let seen = session.sees(&call(route, false, &llama))?;
-        let told = (&seen["error"]["status"], &seen["error"]["kinds"][0]);
-        assert_eq!(told, (&json!(400), &json!("ValidationException")), "{route}: {seen}");
+        let error = (&seen["error"]["status"], &seen["error"]["kinds"][0]);
+        assert_eq!(error, (&json!(400), &json!("ValidationException")), "{route}: {seen}");
         assert!(seen["error"]["text"].as_str().is_some_and(|text| text.contains(problem)), "{route}: {seen}");
     }
     assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
@@ -321,16 +321,16 @@ fn tokens_are_counted_with_tools_and_media_in_both_dialects() -> anyhow::Result<
     assert_eq!(count(path, &json!({ "input": { "converse": converse } }), "inputTokens")?, plain);
     let unknown =
         posted(&gateway, "/model/nobody/count-tokens", "", &json!({ "input": { "converse": converse } }))?;
-    let told = (unknown.status, unknown.header("x-amzn-errortype"));
-    assert_eq!(told, (404, Some("ResourceNotFoundException")), "{}", message(&unknown));
+    let error = (unknown.status, unknown.header("x-amzn-errortype"));
+    assert_eq!(error, (404, Some("ResourceNotFoundException")), "{}", message(&unknown));
     let wrong = posted(&gateway, path, "", &json!({ "input": {} }))?;
     assert_eq!((wrong.status, wrong.header("x-amzn-errortype")), (400, Some("ValidationException")));
 
     // As a user of boto3 sees it.
     for way in [Way::Converse, Way::Invoke] {
         let mut session = Client::AwsPython(way).open(&gateway.url)?;
-        let asked = json!({ "count": true, "model": "claude", "key": KEY, "secret": null });
-        let seen = session.sees(&asked)?;
+        let request = json!({ "count": true, "model": "claude", "key": KEY, "secret": null });
+        let seen = session.sees(&request)?;
         assert_eq!((&seen["error"], &seen["input"]), (&Value::Null, &json!(plain)), "{way:?}: {seen}");
     }
     assert!(model.calls()?.is_empty(), "no model is asked");
@@ -370,8 +370,8 @@ fn boto3_raises_the_services_exceptions() -> anyhow::Result<()> {
     }
     for path in ["/model/claude/nothing", "/guardrail/a/version/1/apply"] {
         let answer = posted(&gateway, path, "", &json!({}))?;
-        let told = (answer.status, answer.header("x-amzn-errortype"));
-        assert_eq!(told, (404, Some("UnknownOperationException")), "{path}: {}", message(&answer));
+        let error = (answer.status, answer.header("x-amzn-errortype"));
+        assert_eq!(error, (404, Some("UnknownOperationException")), "{path}: {}", message(&answer));
     }
     Ok(())
 }

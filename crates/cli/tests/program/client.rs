@@ -148,11 +148,11 @@ impl Session {
             return Err(anyhow::anyhow!("a call is an object, not {call}"));
         };
         whole.extend(call.clone());
-        let asked = serde_json::to_string(whole)?;
-        writeln!(self.calls, "{asked}").with_context(|| format!("{:?} is gone", self.client))?;
+        let request = serde_json::to_string(whole)?;
+        writeln!(self.calls, "{request}").with_context(|| format!("{:?} is gone", self.client))?;
         let mut line = String::new();
         self.sights.read_line(&mut line)?;
-        serde_json::from_str(&line).with_context(|| format!("{:?} says nothing to {asked}", self.client))
+        serde_json::from_str(&line).with_context(|| format!("{:?} says nothing to {request}", self.client))
     }
 }
 

@@ -71,8 +71,8 @@ fn reads_the_same_whole_and_in_pieces_and_is_billed_for_it(
         assert!(pieces["pieces"].as_u64() > Some(5), "{client:?}: {pieces}");
         if !matches!(client, Client::OpenaiPython | Client::OpenaiNode) {
             let counted = session.sees(&json!({ "question": question, "count": true }))?;
-            let told = (&counted["input"], &counted["error"]);
-            assert_eq!(told, (&whole["input"], &Value::Null), "{client:?}");
+            let counted_input = (&counted["input"], &counted["error"]);
+            assert_eq!(counted_input, (&whole["input"], &Value::Null), "{client:?}");
         }
     }
     assert_eq!(output_on_bill(model)?, before + 4 * 40, "{client:?}");

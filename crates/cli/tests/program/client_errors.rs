@@ -48,8 +48,8 @@ fn is_amazons(client: Client) -> bool {
 
 #[track_caller]
 fn assert_raised(seen: &Value, status: u16, exception: &str, which: &str) {
-    let told = (&seen["error"]["status"], &seen["error"]["kinds"][0], &seen["text"]);
-    assert_eq!(told, (&json!(status), &json!(exception), &json!("")), "{which}: {seen}");
+    let error = (&seen["error"]["status"], &seen["error"]["kinds"][0], &seen["text"]);
+    assert_eq!(error, (&json!(status), &json!(exception), &json!("")), "{which}: {seen}");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn raises_its_own_exceptions_and_does_not_try_again_unasked(
     model: &Running,
 ) -> anyhow::Result<()> {
     let (requests, answers) = billed(model)?;
-    let mut asked = 0;
+    let mut sent = 0;
     for (status, exceptions) in EXCEPTIONS {
         let exception = exceptions[column(client)];
         if exception.is_empty() {
@@ -87,7 +87,7 @@ fn raises_its_own_exceptions_and_does_not_try_again_unasked(
         for stream in [false, true] {
             let seen = session.sees(&json!({ "stream": stream }))?;
             assert_raised(&seen, status, exception, &format!("{client:?}, stream: {stream}"));
-            asked += 1;
+            sent += 1;
         }
     }
     if is_amazons(client) {
@@ -95,10 +95,10 @@ fn raises_its_own_exceptions_and_does_not_try_again_unasked(
             let fault = json!({ "kind": "status", "status": status, "error": error });
             model.set_faults(&json!([{ "fault": fault }]))?;
             assert_raised(&session.sees(&json!({}))?, status, error, &format!("{client:?}"));
-            asked += 1;
+            sent += 1;
         }
     }
-    assert_eq!(billed(model)?, (requests + asked, answers), "{client:?}");
+    assert_eq!(billed(model)?, (requests + sent, answers), "{client:?}");
     model.set_faults(&json!([]))
 }
 
@@ -146,9 +146,9 @@ fn comes_back_once_and_not_before_it_was_told_to(
 ) -> anyhow::Result<()> {
     let (requests, answers) = billed(model)?;
     // Longer than the own first backoff of any of them after this status.
-    let told = json!({ "kind": "status", "status": 503, "retry_after": "700ms" });
+    let fault = json!({ "kind": "status", "status": 503, "retry_after": "700ms" });
     // Every second request overall; which of two that is, is unknown here.
-    model.set_faults(&json!([{ "every": 2, "fault": told }]))?;
+    model.set_faults(&json!([{ "every": 2, "fault": fault }]))?;
     let is_first = session.sees(&json!({}))?["error"] == Value::Null;
     if !is_first {
         // The next one is not refused.

@@ -19,9 +19,9 @@ fn config(arguments: &[&str]) -> anyhow::Result<Said> {
 }
 
 fn fine(arguments: &[&str]) -> anyhow::Result<String> {
-    let said = config(arguments)?;
-    ensure!(said.code == Some(0), "{arguments:?}: {:?}: {}{}", said.code, said.out, said.err);
-    Ok(said.out)
+    let output = config(arguments)?;
+    ensure!(output.code == Some(0), "{arguments:?}: {:?}: {}{}", output.code, output.out, output.err);
+    Ok(output.out)
 }
 
 fn examples() -> anyhow::Result<Vec<PathBuf>> {
@@ -36,14 +36,14 @@ fn every_example_can_be_used_without_a_warning() -> anyhow::Result<()> {
     let examples = examples()?;
     assert!(examples.len() >= 5, "{examples:?}");
     for path in examples {
-        let said = config(&["check", "--without-secrets", &path.to_string_lossy()])?;
+        let output = config(&["check", "--without-secrets", &path.to_string_lossy()])?;
         assert_eq!(
-            (said.code, said.err.as_str()),
+            (output.code, output.err.as_str()),
             (Some(0), ""),
             "{}: {}{}",
             path.display(),
-            said.out,
-            said.err
+            output.out,
+            output.err
         );
     }
     Ok(())
@@ -86,13 +86,13 @@ fn the_starter_file_is_valid_and_never_overwritten_by_accident() -> anyhow::Resu
 fn mistakes_are_shown_all_at_once_for_people_and_for_programs() -> anyhow::Result<()> {
     let wrong = file("two-mistakes.toml", "[budget]\nday = 100\n[limits.tiers.gold]\nminute = \"1/min\"\n")?;
     let name = wrong.to_string_lossy().into_owned();
-    let said = config(&["check", &name])?;
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    assert!(said.err.contains(&format!("{name}:2:7")) && said.err.contains("2 errors"), "{}", said.err);
-    assert!(!said.err.contains('\u{1b}'), "no colours where nobody sees them");
-    let said = config(&["check", "--json", &name])?;
-    assert_eq!((said.code, said.err.as_str()), (Some(2), ""));
-    let found: Value = serde_json::from_str(&said.out)?;
+    let output = config(&["check", &name])?;
+    assert_eq!((output.code, output.out.as_str()), (Some(2), ""));
+    assert!(output.err.contains(&format!("{name}:2:7")) && output.err.contains("2 errors"), "{}", output.err);
+    assert!(!output.err.contains('\u{1b}'), "no colours outside a terminal");
+    let output = config(&["check", "--json", &name])?;
+    assert_eq!((output.code, output.err.as_str()), (Some(2), ""));
+    let found: Value = serde_json::from_str(&output.out)?;
     assert_eq!(found["valid"], false);
     let problems = found["problems"].as_array().context("no list")?;
     assert_eq!(problems.len(), 2, "{found}");
@@ -151,9 +151,9 @@ fn config_check_finds_everything_that_prevents_startup() -> anyhow::Result<()> {
         let text = format!("profile = \"demo\"\n{text}").replace("nowhere", &state.to_string_lossy());
         let path = file(&format!("would-start-{number}.toml"), &text)?;
         let name = path.to_string_lossy().into_owned();
-        let said = config(&["check", &name])?;
-        assert_eq!(said.code, Some(2), "{text}: {}{}", said.out, said.err);
-        assert!(said.err.contains(words), "{text}: {}", said.err);
+        let output = config(&["check", &name])?;
+        assert_eq!(output.code, Some(2), "{text}: {}{}", output.out, output.err);
+        assert!(output.err.contains(words), "{text}: {}", output.err);
         let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
         let data = state.to_string_lossy().into_owned();
         let served = seawall(&["serve", "--config", &name, "--data-dir", &data]).args(listen).output()?;
@@ -188,9 +188,9 @@ fn a_secret_is_never_printed() -> anyhow::Result<()> {
     let text = "targets.sonnet = { provider = \"anthropic\", api_key = \"sk-ant-very-secret\", region = \"none\" }\n";
     let path = file("literal-secret.toml", text)?;
     for arguments in [&["check"][..], &["check", "--json"], &["show"]] {
-        let said = config(&[arguments, &[&path.to_string_lossy()]].concat())?;
-        assert_eq!(said.code, Some(2));
-        assert!(!(said.out + &said.err).contains("very-secret"), "{arguments:?}");
+        let output = config(&[arguments, &[&path.to_string_lossy()]].concat())?;
+        assert_eq!(output.code, Some(2));
+        assert!(!(output.out + &output.err).contains("very-secret"), "{arguments:?}");
     }
     Ok(())
 }

@@ -19,10 +19,10 @@ fn ten_seconds_of_outages_keep_every_guarantee_and_the_counts_add_up() -> anyhow
     fs::create_dir(&state)?;
     let output =
         seawall(&["demo", "--seconds", "10", "--seed", "7", "--json"]).env("TMPDIR", &state).output()?;
-    let (said, errors) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
-    assert_eq!(output.status.code(), Some(0), "{said}{errors}");
-    assert_eq!((said.lines().count(), errors.as_str()), (1, ""), "one object and nothing else");
-    let report: Value = serde_json::from_str(&said)?;
+    let (output_text, errors) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+    assert_eq!(output.status.code(), Some(0), "{output_text}{errors}");
+    assert_eq!((output_text.lines().count(), errors.as_str()), (1, ""), "one object and nothing else");
+    let report: Value = serde_json::from_str(&output_text)?;
     assert_eq!((&report["seconds"], &report["seed"]), (&10.into(), &7.into()));
     for side in ["seawall", "plain"] {
         for who in ["customers", "abusive_client"] {
@@ -37,9 +37,12 @@ fn ten_seconds_of_outages_keep_every_guarantee_and_the_counts_add_up() -> anyhow
             assert!(number(counts, "falsely_complete") <= number(counts, "truncated"), "{counts}");
         }
     }
-    let shop = &report["seawall"]["customers"];
-    assert!(number(shop, "sent") > 15 && number(shop, "answered") * 2 > number(shop, "sent"), "{shop}");
-    assert!(number(shop, "answered") > number(&report["plain"]["customers"], "answered"), "{report}");
+    let customers = &report["seawall"]["customers"];
+    assert!(
+        number(customers, "sent") > 15 && number(customers, "answered") * 2 > number(customers, "sent"),
+        "{customers}"
+    );
+    assert!(number(customers, "answered") > number(&report["plain"]["customers"], "answered"), "{report}");
     assert!(number(&report["seawall"]["abusive_client"], "rejected_as_abuse") > 100, "{report}");
     let promises = report["promises"].as_array().map_or(&[][..], Vec::as_slice);
     assert_eq!(promises.len(), 10);

@@ -33,24 +33,25 @@ fn breakers_keys_and_draining_leave_one_line_each() -> anyhow::Result<()> {
                 &format!("store = {{ kind = \"embedded\", data_dir = '{}' }}", state.display()),
             )
         })?;
-    let said = |words: &str| -> anyhow::Result<usize> { Ok(gateway.errors()?.matches(words).count()) };
+    let count_messages =
+        |words: &str| -> anyhow::Result<usize> { Ok(gateway.errors()?.matches(words).count()) };
     wait_until("the breakers open", || {
         gateway.ask(KEY, &question(5, false))?;
         gateway.ask(other, &question(5, false))?;
-        Ok(said("target sonnet: breaker opened: consecutive_failures\n")? == 1)
+        Ok(count_messages("target sonnet: breaker opened: consecutive_failures\n")? == 1)
     })?;
     model.set_faults(&json!([]))?;
     wait_until("they close", || {
         gateway.ask(KEY, &question(5, false))?;
         gateway.ask(other, &question(5, false))?;
-        Ok(said("target sonnet: breaker closed\n")? == 1)
+        Ok(count_messages("target sonnet: breaker closed\n")? == 1)
     })?;
-    ensure!(said("target sonnet: breaker half-open\n")? >= 1, "{}", gateway.errors()?);
-    let made = admin(&gateway, "POST", "/admin/keys", r#"{"name":"shop","tier":"prime"}"#)?;
-    let id = made["id"].as_str().unwrap_or_default();
+    ensure!(count_messages("target sonnet: breaker half-open\n")? >= 1, "{}", gateway.errors()?);
+    let created = admin(&gateway, "POST", "/admin/keys", r#"{"name":"shop","tier":"prime"}"#)?;
+    let id = created["id"].as_str().unwrap_or_default();
     admin(&gateway, "DELETE", "/admin/keys/shop", "")?;
     gateway.signal("-TERM")?;
-    wait_until("it is drained", || Ok(said("seawall: drained in ")? == 1))?;
+    wait_until("it is drained", || Ok(count_messages("seawall: drained in ")? == 1))?;
     let log = gateway.errors()?;
     for line in [
         format!("seawall: key {id} created (tier prime)\n"),
@@ -59,7 +60,7 @@ fn breakers_keys_and_draining_leave_one_line_each() -> anyhow::Result<()> {
     ] {
         ensure!(log.matches(&line).count() == 1, "{line}: {log}");
     }
-    ensure!(!log.contains(made["key"].as_str().unwrap_or("none")) && !log.contains(KEY), "{log}");
+    ensure!(!log.contains(created["key"].as_str().unwrap_or("none")) && !log.contains(KEY), "{log}");
     ensure!(gateway.wait()?.success());
     Ok(())
 }

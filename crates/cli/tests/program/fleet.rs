@@ -185,7 +185,7 @@ fn an_idempotency_key_is_unique_in_the_fleet_and_cannot_inject_store_commands() 
     }
 
     let statuses = at_once(100, |number| Ok(named(&gateways[number % 2], "together", 5)?.status))?;
-    let of = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    let of = |expected: u16| statuses.iter().filter(|status| **status == expected).count();
     assert_eq!((of(200), of(409)), (1, 99), "{statuses:?}");
     assert_eq!(model.calls()?.len(), names.len() + 1);
     Ok(())

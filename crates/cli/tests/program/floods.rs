@@ -34,7 +34,7 @@ fn a_flood_of_useless_frames_closes_the_connection() -> anyhow::Result<()> {
         // Writes fail once the connection has been ended.
         let _ = (0..100).try_for_each(|_| connection.send_raw(&some));
         wait_until(name, || Ok(connection.closed.load(Ordering::SeqCst) == 1))?;
-        let why = connection.gone.load(Ordering::SeqCst);
+        let why = connection.goaway_code.load(Ordering::SeqCst);
         ensure!(why == CALM, "{name}: {why}");
         ended += 1;
     }

@@ -70,18 +70,18 @@ const BEGINS: [&str; 2] =
 const ENDS: [&str; 2] = ["the journal is writable again", "the data directory is writable again"];
 
 /// Waits until the log contains each line this many times.
-fn told(gateway: &Running, lines: &[&str], times: usize) -> anyhow::Result<()> {
-    wait_until("the log says so", || {
+fn expect_report(gateway: &Running, lines: &[&str], times: usize) -> anyhow::Result<()> {
+    wait_until("the log contains the lines", || {
         let output = gateway.errors()?;
-        let count = |words: &&str| output.lines().filter(|line| line.contains(*words)).count();
-        Ok(lines.iter().all(|words| count(words) == times))
+        let count = |text: &&str| output.lines().filter(|line| line.contains(*text)).count();
+        Ok(lines.iter().all(|text| count(text) == times))
     })
 }
 
 #[test]
 fn a_full_disk_rejects_requests_without_charge_until_there_is_space() -> anyhow::Result<()> {
     if !can_mount() {
-        eprintln!("skipped: this machine lets nobody mount a file system of its own");
+        eprintln!("skipped: this machine does not allow unprivileged mounts");
         return Ok(());
     }
     let (model, state) = (Running::model("full-disk", "[]")?, scratch_dir("full-disk-state")?);
@@ -107,28 +107,28 @@ fn a_full_disk_rejects_requests_without_charge_until_there_is_space() -> anyhow:
             );
             ensure!(refused.header("retry-after").is_some(), "{}", refused.head);
         }
-        ensure!(model.calls()?.len() == calls, "no model was asked");
-        ensure!(gateway.counter("seawall_budget_posted_nanodollars")? == spent, "nothing was charged");
+        ensure!(model.calls()?.len() == calls, "a model was called");
+        ensure!(gateway.counter("seawall_budget_posted_nanodollars")? == spent, "something was charged");
         let (status, output) = ready(&gateway)?;
         ensure!(status == 503 && output.contains("journal unavailable"), "{status}: {output}");
         ensure!(output.contains("No space left"), "{output}");
         // The database cannot be written either, and reports it.
         let refused = make_key(&gateway, &format!("refused-{round}"))?;
         ensure!(refused.status == 500, "{}: {}", refused.status, String::from_utf8_lossy(&refused.body));
-        told(&gateway, &BEGINS, round + 1)?;
+        expect_report(&gateway, &BEGINS, round + 1)?;
 
         fs::remove_file(&filler)?;
         wait_until("it is ready again", || Ok(ready(&gateway)? == (200, "ready\n".to_owned())))?;
         ensure!(gateway.ask(KEY, &question(1, false))?.status == 200, "round {round}");
-        told(&gateway, &ENDS, round + 1)?;
-        let made = make_key(&gateway, &format!("made-{round}"))?;
-        let made: serde_json::Value = serde_json::from_slice(&made.body)?;
-        let key = made["key"].as_str().with_context(|| made.to_string())?;
-        ensure!(gateway.ask(key, &question(1, false))?.status == 200, "a new key is good");
+        expect_report(&gateway, &ENDS, round + 1)?;
+        let response = make_key(&gateway, &format!("made-{round}"))?;
+        let created: serde_json::Value = serde_json::from_slice(&response.body)?;
+        let key = created["key"].as_str().with_context(|| created.to_string())?;
+        ensure!(gateway.ask(key, &question(1, false))?.status == 200, "a new key is rejected");
     }
     let output = gateway.errors()?;
-    let lines = |words: &str| output.lines().filter(|line| line.contains(words)).count();
-    ensure!(BEGINS.iter().chain(&ENDS).all(|words| lines(words) == 2), "once each time: {output}");
+    let lines = |text: &str| output.lines().filter(|line| line.contains(text)).count();
+    ensure!(BEGINS.iter().chain(&ENDS).all(|text| lines(text) == 2), "once each time: {output}");
     ensure!(lines("panicked") == 0, "{output}");
     ensure!(gateway.end_with("-TERM")?.success());
     Ok(())

@@ -61,8 +61,8 @@ fn http2_has_the_same_limit() -> anyhow::Result<()> {
             }
             pause(Duration::from_millis(5));
         }
-        let told = [&connection.answers, &connection.accepted].map(|count| count.load(Ordering::SeqCst));
-        ensure!(told == [1, accepted], "{bytes} KB: {told:?}");
+        let counts = [&connection.answers, &connection.accepted].map(|count| count.load(Ordering::SeqCst));
+        ensure!(counts == [1, accepted], "{bytes} KB: {counts:?}");
     }
     Ok(())
 }

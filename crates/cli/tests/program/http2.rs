@@ -21,7 +21,7 @@ pub(crate) struct Http2 {
     /// Whether the peer has closed it.
     pub(crate) closed: Arc<AtomicUsize>,
     /// The error code of GOAWAY plus one; zero before it arrives.
-    pub(crate) gone: Arc<AtomicUsize>,
+    pub(crate) goaway_code: Arc<AtomicUsize>,
 }
 
 /// The status 200 in the static table of HPACK.
@@ -54,11 +54,11 @@ impl Http2 {
             answers: Arc::default(),
             accepted: Arc::default(),
             closed: Arc::default(),
-            gone: Arc::default(),
+            goaway_code: Arc::default(),
         };
         let (granted, answers, closed) =
             (Arc::clone(&opened.window), Arc::clone(&opened.answers), Arc::clone(&opened.closed));
-        let (accepted, gone) = (Arc::clone(&opened.accepted), Arc::clone(&opened.gone));
+        let (accepted, goaway_code) = (Arc::clone(&opened.accepted), Arc::clone(&opened.goaway_code));
         std::thread::Builder::new().spawn(move || {
             let mut head = [0; 9];
             while connection.read_exact(&mut head).is_ok() {
@@ -78,7 +78,8 @@ impl Http2 {
                         granted.fetch_add(u32::from_be_bytes(*more).into(), Ordering::SeqCst);
                     }
                     (7, _) => {
-                        gone.store(1 + usize::from(payload.get(7).copied().unwrap_or(0)), Ordering::SeqCst);
+                        goaway_code
+                            .store(1 + usize::from(payload.get(7).copied().unwrap_or(0)), Ordering::SeqCst);
                     }
                     _ => {}
                 }

@@ -20,7 +20,7 @@ fn json_of(output: &Output) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-fn said(output: &Output) -> (Option<i32>, String) {
+fn code_and_stderr(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -38,9 +38,9 @@ fn a_key_is_created_listed_and_revoked() -> anyhow::Result<()> {
     let secret = directory.join("master-secret");
     assert_eq!(std::fs::metadata(&secret)?.permissions().mode() & 0o777, 0o600);
 
-    let twice = said(&key(&directory, &["create", "sdk", "--tier", "guest"])?);
-    let taken = "seawall: a key named \"sdk\" already exists: revoke it, or choose another name\n";
-    assert_eq!(twice, (Some(2), taken.to_owned()));
+    let twice = code_and_stderr(&key(&directory, &["create", "sdk", "--tier", "guest"])?);
+    let expected = "seawall: a key named \"sdk\" already exists: revoke it, or choose another name\n";
+    assert_eq!(twice, (Some(2), expected.to_owned()));
 
     let list = json_of(&key(&directory, &["list", "--json"])?)?;
     let names: Vec<_> = list["keys"].as_array().context("no list")?.iter().map(|key| &key["name"]).collect();
@@ -50,8 +50,8 @@ fn a_key_is_created_listed_and_revoked() -> anyhow::Result<()> {
 
     assert!(key(&directory, &["revoke", "sdk"])?.status.success());
     assert!(key(&directory, &["revoke", id])?.status.success());
-    let gone = said(&key(&directory, &["revoke", "sdk"])?);
-    assert_eq!(gone, (Some(2), "seawall: no key has the name or id \"sdk\"\n".to_owned()));
+    let revoked = code_and_stderr(&key(&directory, &["revoke", "sdk"])?);
+    assert_eq!(revoked, (Some(2), "seawall: no key has the name or id \"sdk\"\n".to_owned()));
     let table = String::from_utf8(key(&directory, &["list"])?.stdout)?;
     assert_eq!(table.lines().count(), 3);
     assert!(
@@ -62,15 +62,15 @@ fn a_key_is_created_listed_and_revoked() -> anyhow::Result<()> {
 }
 
 #[test]
-fn listing_keys_creates_no_state_directory() -> anyhow::Result<()> {
+fn listing_keys_creates_no_data_directory() -> anyhow::Result<()> {
     let directory = scratch_dir("key-nowhere")?;
     for arguments in [&["list"][..], &["revoke", "shop"]] {
-        let (code, text) = said(&key(&directory, arguments)?);
+        let (code, text) = code_and_stderr(&key(&directory, arguments)?);
         assert_eq!(code, Some(2));
         assert!(text.contains("the data directory does not exist"), "{text}");
     }
     assert!(!directory.exists());
-    let (code, text) = said(&key(&directory, &["create", "a\nb", "--tier", "prime"])?);
+    let (code, text) = code_and_stderr(&key(&directory, &["create", "a\nb", "--tier", "prime"])?);
     assert_eq!((code, text.as_str()), (Some(2), "seawall: key name: must be 1 to 64 printable characters\n"));
     Ok(())
 }
@@ -81,12 +81,13 @@ fn free_port() -> anyhow::Result<u16> {
 }
 
 #[test]
-fn a_state_directory_in_use_is_reported() -> anyhow::Result<()> {
+fn a_data_directory_in_use_is_reported() -> anyhow::Result<()> {
     let directory = scratch_dir("key-in-use")?;
     let path = directory.to_string_lossy();
     let _gateway = Running::start(&["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir", &path])?;
     let admin = format!("admin.listen=127.0.0.1:{}", free_port()?);
-    let (code, text) = said(&key(&directory, &["create", "shop", "--tier", "prime", "--set", &admin])?);
+    let (code, text) =
+        code_and_stderr(&key(&directory, &["create", "shop", "--tier", "prime", "--set", &admin])?);
     assert_eq!(code, Some(1));
     assert!(
         text.contains("the data directory is in use by a running gateway") && text.contains("cannot reach"),
@@ -102,14 +103,14 @@ fn admin(status: &str, body: &Value) -> anyhow::Result<(u16, std::thread::JoinHa
     let port = listener.local_addr()?.port();
     let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.to_string().len());
     let thread = std::thread::Builder::new().spawn(move || {
-        let mut asked = Vec::new();
+        let mut request = Vec::new();
         let Ok((mut stream, _)) = listener.accept() else { return String::new() };
         let mut buffer = [0; 4_096];
         // Each of these requests fits into the buffer with its body.
         loop {
             let count = stream.read(&mut buffer).unwrap_or(0);
-            asked.extend_from_slice(&buffer[..count]);
-            let text = String::from_utf8_lossy(&asked).into_owned();
+            request.extend_from_slice(&buffer[..count]);
+            let text = String::from_utf8_lossy(&request).into_owned();
             let length = text.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
             let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
             let is_whole = text.split_once("\r\n\r\n").is_some_and(|(_, body)| body.len() >= length);
@@ -123,7 +124,7 @@ fn admin(status: &str, body: &Value) -> anyhow::Result<(u16, std::thread::JoinHa
 }
 
 /// `seawall key` with state in memory, so that the admin API is used.
-fn asked(port: u16, arguments: &[&str]) -> anyhow::Result<Output> {
+fn run_against(port: u16, arguments: &[&str]) -> anyhow::Result<Output> {
     let admin = format!("admin.listen=127.0.0.1:{port}");
     let settings = ["--set", "store.kind=memory", "--set", &admin, "--set", "admin.credential=env:KEY_TEST"];
     let mut command = seawall(&[&["key"], arguments, &settings].concat());
@@ -134,7 +135,7 @@ fn asked(port: u16, arguments: &[&str]) -> anyhow::Result<Output> {
 fn a_running_gateway_is_called_with_the_admin_credential() -> anyhow::Result<()> {
     let issued = json!({ "id": "0123456789abcdef", "name": "shop", "tier": "prime", "key": "sw_x" });
     let (port, thread) = admin("201 Created", &issued)?;
-    let output = asked(port, &["create", "shop", "--tier", "prime", "--json"])?;
+    let output = run_against(port, &["create", "shop", "--tier", "prime", "--json"])?;
     assert_eq!(json_of(&output)?, issued);
     let request = thread.join().unwrap_or_default();
     assert!(request.starts_with("POST /admin/keys HTTP/1.1\r\n"), "{request}");
@@ -146,19 +147,19 @@ fn a_running_gateway_is_called_with_the_admin_credential() -> anyhow::Result<()>
         "created": "2026-11-16T12:00:00Z", "revoked": "2026-11-16T13:00:00Z",
     });
     let (port, thread) = admin("200 OK", &entry)?;
-    assert_eq!(json_of(&asked(port, &["revoke", "a/b", "--json"])?)?, entry);
+    assert_eq!(json_of(&run_against(port, &["revoke", "a/b", "--json"])?)?, entry);
     assert!(thread.join().unwrap_or_default().starts_with("DELETE /admin/keys/a%2Fb HTTP/1.1\r\n"));
 
     let list = json!({ "keys": [entry] });
     let (port, thread) = admin("200 OK", &list)?;
-    assert_eq!(json_of(&asked(port, &["list", "--json"])?)?, list);
+    assert_eq!(json_of(&run_against(port, &["list", "--json"])?)?, list);
     assert!(thread.join().unwrap_or_default().starts_with("GET /admin/keys HTTP/1.1\r\n"));
     Ok(())
 }
 
 #[test]
 fn an_error_of_a_running_gateway_is_reported() -> anyhow::Result<()> {
-    for (status, body, code, told) in [
+    for (status, body, code, expected) in [
         (
             "409 Conflict",
             json!({ "error": { "kind": "conflict", "message": "a key named \"shop\" already exists" } }),
@@ -170,12 +171,12 @@ fn an_error_of_a_running_gateway_is_reported() -> anyhow::Result<()> {
         ("200 OK", json!({ "other": 1 }), 1, "not a list of keys or a key"),
     ] {
         let (port, thread) = admin(status, &body)?;
-        let (seen, text) = said(&asked(port, &["create", "shop", "--tier", "prime"])?);
+        let (seen, text) = code_and_stderr(&run_against(port, &["create", "shop", "--tier", "prime"])?);
         let _ = thread.join();
         assert_eq!(seen, Some(code), "{text}");
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
-    let (code, text) = said(&asked(free_port()?, &["list"])?);
+    let (code, text) = code_and_stderr(&run_against(free_port()?, &["list"])?);
     assert_eq!(code, Some(1));
     assert!(text.contains("store.kind is \"memory\"") && text.contains("cannot reach"), "{text}");
     Ok(())
@@ -202,16 +203,16 @@ fn a_key_from_elsewhere_is_hashed_for_settings() -> anyhow::Result<()> {
     }
     let json = json_of(&hashed(b"sk-0123456789abcdef", &["--json"])?)?;
     assert_eq!(json, json!({ "name": "NAME", "hash": listed, "tier": "standard" }));
-    for (text, told) in [
+    for (text, expected) in [
         (&b"fifteen-letters"[..], "is too short"),
         (b"", "is too short"),
         (b"0123456789 abcdef", "contains characters that are invalid in a header"),
         (b"0123456789abcdef\n\n", "contains characters that are invalid in a header"),
         (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "is not valid UTF-8"),
     ] {
-        let (code, said) = said(&hashed(text, &[])?);
+        let (code, stderr) = code_and_stderr(&hashed(text, &[])?);
         assert_eq!(code, Some(2));
-        assert!(said.contains(told), "{said}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
     assert!(hashed(b"sixteen-letters!", &[])?.status.success());
     Ok(())

@@ -37,16 +37,16 @@ fn a_limit_that_refuses_is_named_on_every_face_and_to_operators() -> anyhow::Res
     ];
     for (path, body) in faces {
         let refused = send(&gateway, path, "", &body)?;
-        let said = text(&refused);
+        let message = text(&refused);
         assert_eq!(
             refused.status,
             if path.starts_with("/model") { refused.status } else { 429 },
-            "{path}: {said}"
+            "{path}: {message}"
         );
         assert!(matches!(refused.status, 429 | 400), "{path}: {}", refused.status);
         assert!(
-            said.contains("rate limit exceeded: 3 requests per minute (tier prime); retry in "),
-            "{path}: {said}"
+            message.contains("rate limit exceeded: 3 requests per minute (tier prime); retry in "),
+            "{path}: {message}"
         );
         let header = refused.header("ratelimit").unwrap_or_default();
         assert!(header.starts_with("\"minute\";r=0;t="), "{path}: {header}");
@@ -123,12 +123,12 @@ fn a_key_that_the_vendor_rejects_is_seen_everywhere_until_it_is_accepted() -> an
     })?;
     assert_eq!(gateway.get("/readyz")?, "ready\n");
     assert_eq!(gateway.counter("seawall_target_credential_rejected{target=\"sonnet\"}")?, 0);
-    let said = gateway.errors()?;
-    let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+    let message = gateway.errors()?;
+    let lines = |words: &str| message.lines().filter(|line| line.contains(words)).count();
     assert_eq!(
         (lines("the vendor rejects our API key"), lines("accepts our API key again")),
         (1, 1),
-        "{said}"
+        "{message}"
     );
     Ok(())
 }
@@ -181,18 +181,18 @@ fn each_route_has_its_own_guardrail_that_joins_adjacent_texts() -> anyhow::Resul
     let converse = json!([{ "role": "user", "content": [{ "text": "the secret" }, { "text": "sauce" }] }]);
     let invoke = json!({ "max_tokens": 5, "messages": split, "anthropic_version": "bedrock-2023-05-31" });
     for (route, status) in [("guarded", 400), ("open", 200)] {
-        let asked = json!({ "model": route, "max_tokens": 5, "messages": split });
+        let request = json!({ "model": route, "max_tokens": 5, "messages": split });
         for (path, body) in [
-            ("/v1/messages", &asked),
-            ("/v1/chat/completions", &asked),
+            ("/v1/messages", &request),
+            ("/v1/chat/completions", &request),
             (&format!("/model/{route}/converse"), &json!({ "messages": converse })),
             (&format!("/model/{route}/invoke"), &invoke),
         ] {
             let calls = model.calls()?.len();
             let answer = send(&gateway, path, "", body)?;
-            let said = text(&answer);
-            assert_eq!(answer.status, status, "{path} of {route}: {said}");
-            assert_eq!(said.contains("deny_list.1"), status == 400, "{path} of {route}: {said}");
+            let message = text(&answer);
+            assert_eq!(answer.status, status, "{path} of {route}: {message}");
+            assert_eq!(message.contains("deny_list.1"), status == 400, "{path} of {route}: {message}");
             assert_eq!(model.calls()?.len() > calls, status == 200, "{path} of {route}");
         }
     }

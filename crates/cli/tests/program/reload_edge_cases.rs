@@ -142,9 +142,9 @@ fn a_stream_outlives_its_target_its_route_and_its_key() -> anyhow::Result<()> {
     let body =
         r#"{"model":"manga","max_tokens":120,"stream":true,"messages":[{"role":"user","content":"次は？"}]}"#;
     let mut stream = BufReader::new(gateway.post(KEY, body)?);
-    let mut begun = String::new();
-    while !begun.contains("content_block_delta") {
-        stream.read_line(&mut begun)?;
+    let mut partial = String::new();
+    while !partial.contains("content_block_delta") {
+        stream.read_line(&mut partial)?;
     }
     let other_key = "sk-other-0123456789abcdef";
     let text =
@@ -160,8 +160,8 @@ fn a_stream_outlives_its_target_its_route_and_its_key() -> anyhow::Result<()> {
     let mut answer = String::new();
     gateway.post(other_key, &body.replace("true", "false"))?.read_to_string(&mut answer)?;
     assert!(answer.contains(" 404 "), "the route has another name: {answer}");
-    stream.read_to_string(&mut begun)?;
-    assert!(begun.contains("message_stop"), "{begun}");
+    stream.read_to_string(&mut partial)?;
+    assert!(partial.contains("message_stop"), "{partial}");
     assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
     Ok(())
 }

@@ -57,8 +57,8 @@ impl Running {
 
     /// The state of this target in the admin API.
     pub(crate) fn target(&self, name: &str) -> anyhow::Result<Value> {
-        let told = self.operators("/admin/targets")?;
-        let targets = told["targets"].as_array().context("no targets")?;
+        let response = self.operators("/admin/targets")?;
+        let targets = response["targets"].as_array().context("no targets")?;
         targets.iter().find(|target| target["name"] == name).cloned().context("no such target")
     }
 
@@ -68,9 +68,9 @@ impl Running {
     }
 
     /// The most recently completed requests, the newest first.
-    pub(crate) fn requests(&self, most: usize) -> anyhow::Result<Vec<Value>> {
-        let told = self.operators(&format!("/admin/requests?limit={most}"))?;
-        told["requests"].as_array().cloned().context("no requests")
+    pub(crate) fn requests(&self, limit: usize) -> anyhow::Result<Vec<Value>> {
+        let response = self.operators(&format!("/admin/requests?limit={limit}"))?;
+        response["requests"].as_array().cloned().context("no requests")
     }
 }
 

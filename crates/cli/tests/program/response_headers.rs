@@ -80,8 +80,8 @@ fn read_field(text: &str) -> anyhow::Result<Vec<Item>> {
 
 #[test]
 fn a_response_has_only_documented_headers() -> anyhow::Result<()> {
-    let model = Running::model("told-answers", "[]")?;
-    let gateway = Running::gateway("told-answers", &model, ["instant", "instant"], "")?;
+    let model = Running::model("headers-answers", "[]")?;
+    let gateway = Running::gateway("headers-answers", &model, ["instant", "instant"], "")?;
     let document: Value = serde_json::from_str(&gateway.get("/openapi.json")?)?;
     for (path, documented, body) in CALLS {
         let answer = ask(&gateway, path, KEY, body)?;
@@ -109,8 +109,8 @@ fn a_response_has_only_documented_headers() -> anyhow::Result<()> {
     }
     // Six requests were sent; the limit per minute is the tightest.
     let answer = ask(&gateway, "/v1/messages", KEY, ANTHROPIC)?;
-    let told: Value = serde_json::from_slice(&answer.body)?;
-    let tokens = |name: &str| told["usage"][name].as_u64().context(name.to_owned());
+    let body: Value = serde_json::from_slice(&answer.body)?;
+    let tokens = |name: &str| body["usage"][name].as_u64().context(name.to_owned());
     let nanos = tokens("input_tokens")? * 3_000 + tokens("output_tokens")? * 15_000;
     assert_eq!(answer.header("x-seawall-cost"), Some(format!("0.{nanos:09}").as_str()));
     let limits = read_field(answer.header("ratelimit").unwrap_or_default())?;
@@ -128,8 +128,8 @@ fn a_response_has_only_documented_headers() -> anyhow::Result<()> {
 #[test]
 fn a_rejection_has_only_a_documented_status_and_headers() -> anyhow::Result<()> {
     let down = r#"[{"fault":{"kind":"status","status":503}}]"#;
-    let model = Running::model("told-refusals", down)?;
-    let gateway = Running::gateway("told-refusals", &model, ["instant", "instant"], "")?;
+    let model = Running::model("headers-refusals", down)?;
+    let gateway = Running::gateway("headers-refusals", &model, ["instant", "instant"], "")?;
     let document: Value = serde_json::from_str(&gateway.get("/openapi.json")?)?;
     let mut seen = BTreeSet::new();
     for (path, documented, body) in CALLS {

@@ -45,8 +45,8 @@ fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::R
             assert!(answer.contains(" 200 "), "{answer}");
         }
         spent = posted(&gateway)?;
-        // The end of a call may reach the journal some milliseconds late; one lost by a kill is charged at its worst
-        // case.
+        // The end of a call may reach the journal some milliseconds late; one lost by a kill is charged at its
+        // maximum cost.
         pause();
         gateway.end_with(signal)?;
     }
@@ -59,7 +59,7 @@ fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::R
     let gateway = start("restart-spent", &model, ["instant", "instant"], &tight)?;
     let answer = ask(&gateway)?;
     assert!(answer.contains(" 429 ") && answer.contains("budget"), "{answer}");
-    assert_eq!(model.bill("instant")?["nano_dollars"].as_u64(), billed, "no model was asked");
+    assert_eq!(model.bill("instant")?["nano_dollars"].as_u64(), billed, "a model was called");
     Ok(())
 }
 
@@ -90,9 +90,10 @@ fn a_call_interrupted_by_a_kill_is_charged_once_at_maximum_cost() -> anyhow::Res
 }
 
 #[test]
-fn a_state_directory_is_exclusive_and_foreign_files_are_not_touched() -> anyhow::Result<()> {
-    let (model, data_dir) = (Running::model("restart-folder", "[]")?, scratch_dir("restart-folder-state")?);
-    let first = start("restart-folder", &model, ["instant", "instant"], &data_dir_setting(&data_dir))?;
+fn a_data_directory_is_exclusive_and_foreign_files_are_not_touched() -> anyhow::Result<()> {
+    let (model, data_dir) =
+        (Running::model("restart-exclusive", "[]")?, scratch_dir("restart-exclusive-state")?);
+    let first = start("restart-exclusive", &model, ["instant", "instant"], &data_dir_setting(&data_dir))?;
     let data = data_dir.to_string_lossy().into_owned();
     let second = seawall(&["serve", "--listen", "127.0.0.1:0", "--data-dir", &data]).output()?;
     let stderr = String::from_utf8_lossy(&second.stderr);

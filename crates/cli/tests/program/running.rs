@@ -173,7 +173,7 @@ impl Running {
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         let ready: Value = serde_json::from_str(&line).with_context(|| format!("not ready: {line:?}"))?;
-        running.url = ready["url"].as_str().context("no address was told")?.to_owned();
+        running.url = ready["url"].as_str().context("no address was reported")?.to_owned();
         running.admin = ready["admin"].as_str().unwrap_or_default().to_owned();
         Ok(running)
     }
@@ -238,14 +238,14 @@ impl Running {
     pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
         let text = get_from(&self.admin, "/metrics")?;
         let (family, labels) = name.split_once('{').unwrap_or((name, ""));
-        let wanted: Vec<&str> =
+        let expected: Vec<&str> =
             labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty()).collect();
         let mut sum = 0;
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (series, value) = line.rsplit_once(' ').context(line.to_owned())?;
             let (of, labels) = series.split_once('{').unwrap_or((series, ""));
             let has = |label: &&str| labels.trim_end_matches('}').split(',').any(|own| own == *label);
-            if of == family && wanted.iter().all(has) {
+            if of == family && expected.iter().all(has) {
                 sum += value.parse::<u64>().with_context(|| line.to_owned())?;
             }
         }

@@ -172,9 +172,9 @@ fn a_prober_that_goes_away_or_gets_no_answer_leaves_the_probe_to_the_next() -> a
     model.set_faults(&hangs)?;
     wait_for_trial(&gateway)?;
     // The caller of the first probe disconnects before its answer.
-    let gone = gateway.post(KEY, &question(5, true).to_string())?;
+    let abandoned = gateway.post(KEY, &question(5, true).to_string())?;
     wait_until("it is probed", || Ok(model.calls_of("instant")? == 6))?;
-    drop(gone);
+    drop(abandoned);
     wait_for_trial(&gateway)?;
     assert_eq!(gateway.counter("seawall_in_flight{target=\"sonnet\"}")?, 0);
     // The second probe times out, and its request is answered by the other model.

@@ -51,10 +51,10 @@ fn a_stale_answer_is_served_as_stale_while_models_fail() -> anyhow::Result<()> {
     assert_eq!((&stale["confidence"], &stale["degraded"]), (&0.4.into(), &true.into()));
     assert_eq!((&stale["answer"], &stale["cost"]), (&fresh["answer"], &"0.000000000".into()));
     model.set_faults(&json!([]))?;
-    let asked = model.calls()?.len();
+    let calls_before = model.calls()?.len();
     let again = gateway.chat(KEY, &order)?;
     assert_eq!((&again["rung"], &again["stale"]), (&"strong_model".into(), &false.into()));
-    assert_eq!(model.calls()?.len(), asked + 1);
+    assert_eq!(model.calls()?.len(), calls_before + 1);
     Ok(())
 }
 
@@ -76,10 +76,10 @@ fn a_lower_grade_answer_does_not_replace_a_cached_one_and_partial_answers_are_no
     strong_model.set_faults(&down(&["instant"]))?;
     let fast = gateway.chat(KEY, &order)?;
     assert_eq!(fast["rung"], "fast_model");
-    assert_ne!(fast["answer"], strong["answer"], "they cannot be told apart");
+    assert_ne!(fast["answer"], strong["answer"], "the two answers are equal");
     fast_model.set_faults(&down(&["haiku"]))?;
-    let kept = gateway.chat(KEY, &order)?;
-    assert_eq!(kept["answer"], strong["answer"], "{kept}");
+    let cached = gateway.chat(KEY, &order)?;
+    assert_eq!(cached["answer"], strong["answer"], "{cached}");
 
     strong_model.set_faults(&json!([]))?;
     let short = json!({ "message": "tell me more", "max_tokens": 5 });
@@ -116,11 +116,11 @@ fn a_request_of_the_same_name_is_answered_once() -> anyhow::Result<()> {
     for (path, headers, body) in
         [("/chat", "", &chat), ("/v1/messages", "idempotency-key: k-1\r\n", &messages)]
     {
-        let asked = model.calls()?.len();
+        let calls_before = model.calls()?.len();
         let statuses = at_once(20, |_| Ok(ask(path, headers, body)?.status))?;
         assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{path}: {statuses:?}");
         assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 19, "{path}: {statuses:?}");
-        assert_eq!(model.calls()?.len(), asked + 1);
+        assert_eq!(model.calls()?.len(), calls_before + 1);
         // Later, too; and a different request cannot reuse the key.
         assert_eq!(ask(path, headers, body)?.status, 409);
         let mut other = body.clone();
@@ -128,7 +128,7 @@ fn a_request_of_the_same_name_is_answered_once() -> anyhow::Result<()> {
         let refused = ask(path, headers, &other)?;
         assert_eq!(refused.status, 409);
         assert!(String::from_utf8_lossy(&refused.body).contains("different request"), "{path}");
-        assert_eq!(model.calls()?.len(), asked + 1);
+        assert_eq!(model.calls()?.len(), calls_before + 1);
     }
     // Idempotency keys are scoped to their caller.
     let headers = format!("x-api-key: {OTHER_KEY}\r\n");
@@ -148,8 +148,8 @@ fn a_long_history_is_trimmed_and_a_message_that_is_too_long_is_refused_for_nothi
     assert!((1_000..=4_000).contains(&tokens), "{tokens}");
     let long = json!({ "message": "漫".repeat(15_900) }).to_string();
     let refused = gateway.send("POST", "/chat", &format!("x-api-key: {KEY}\r\n"), long.as_bytes())?;
-    let told: Value = serde_json::from_slice(&refused.body)?;
-    assert_eq!((refused.status, &told["code"]), (413, &"INPUT_TOO_LARGE".into()), "{told}");
+    let error: Value = serde_json::from_slice(&refused.body)?;
+    assert_eq!((refused.status, &error["code"]), (413, &"INPUT_TOO_LARGE".into()), "{error}");
     assert_eq!(model.calls()?.len(), 1);
     Ok(())
 }

@@ -25,8 +25,8 @@ fn cookie_of(answer: &Answer) -> anyhow::Result<String> {
 }
 
 fn remaining(gateway: &Running, caller: &str, tier: &str) -> anyhow::Result<Value> {
-    let mut told = gateway.operators(&format!("/admin/limits?caller={caller}&tier={tier}"))?;
-    Ok(told["limits"].take())
+    let mut limits = gateway.operators(&format!("/admin/limits?caller={caller}&tier={tier}"))?;
+    Ok(limits["limits"].take())
 }
 
 #[test]
@@ -52,8 +52,8 @@ fn a_flooding_guest_gets_no_more_than_its_limit() -> anyhow::Result<()> {
     assert_eq!((left("minute"), left("hour"), left("day")), (Some(0), Some(38), Some(4_988)), "{limits}");
     // Another guest of the same address, and an authenticated caller, are not affected.
     assert_eq!(ask_as_guest(&gateway, "")?.status, 200);
-    let known = gateway.ask(KEY, &question(1, false))?;
-    assert_eq!((known.status, known.header("ratelimit")), (200, Some("\"minute\";r=69")));
+    let answer = gateway.ask(KEY, &question(1, false))?;
+    assert_eq!((answer.status, answer.header("ratelimit")), (200, Some("\"minute\";r=69")));
     Ok(())
 }
 
@@ -140,9 +140,9 @@ fn the_ledger_matches_the_bill_with_abandoned_and_retried_requests() -> anyhow::
         ended.filter_map(|call| call["nano_dollars"].as_u64()).sum()
     };
     let records = gateway.requests(100)?;
-    let of = |verdict: &'static str| records.iter().filter(move |record| record["outcome"] == verdict);
+    let of = |outcome: &'static str| records.iter().filter(move |record| record["outcome"] == outcome);
     let posted =
-        |verdict: &'static str| of(verdict).filter_map(|record| record["cost_nanos"].as_u64()).sum::<u64>();
+        |outcome: &'static str| of(outcome).filter_map(|record| record["cost_nanos"].as_u64()).sum::<u64>();
     assert_eq!((of("answered").count(), of("abandoned").count()), (50, 10));
     // Complete answers are posted exactly as billed, to the nano-dollar.
     assert_eq!(posted("answered"), billed("complete"));

@@ -97,9 +97,9 @@ fn a_client_disconnect_closes_the_upstream_connection_and_is_charged() -> anyhow
         seen.extend_from_slice(&piece[..read]);
     }
     drop(connection);
-    let gone = now();
+    let stopped_at = now();
     while gateway.counter("seawall_requests_total{outcome=\"abandoned\"}")? == 0 {
-        assert!(now() - gone < Duration::from_millis(500), "still held");
+        assert!(now() - stopped_at < Duration::from_millis(500), "still held");
     }
     // Once the connection is closed the model delivers no more, though it had thousands of tokens to go.
     let delivered = |bill: &Value| bill["output_tokens"].as_u64();
@@ -125,7 +125,7 @@ fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> 
     more += "budget = { day = \"$0.01/day\", caller_day = \"$0.01/day\" }\n";
     let gateway = Running::gateway("serve-budget", &model, ["haiku", "haiku"], &more)?;
     let statuses: Vec<String> = std::thread::scope(|scope| {
-        let asked: Vec<_> = (0..200)
+        let requests: Vec<_> = (0..200)
             .map(|caller| {
                 let (gateway, key) = (&gateway, &keys[caller % keys.len()]);
                 scope.spawn(move || -> anyhow::Result<String> {
@@ -135,7 +135,7 @@ fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> 
                 })
             })
             .collect();
-        asked.into_iter().filter_map(|thread| thread.join().ok()?.ok()).collect()
+        requests.into_iter().filter_map(|thread| thread.join().ok()?.ok()).collect()
     });
     assert_eq!(statuses.len(), 200);
     let count = |status: &str| statuses.iter().filter(|line| line.contains(status)).count();
@@ -214,11 +214,11 @@ fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
             Ok(rest)
         });
         // New connections are refused at once, while the stream continues.
-        let told = gateway.signal("-TERM");
+        let signalled = gateway.signal("-TERM");
         while gateway.is_listening() {}
         assert!(!reading.is_finished(), "it took new work until the stream was over");
         // No second signal: that would not wait for the stream.
-        let status = told.and_then(|()| gateway.wait());
+        let status = signalled.and_then(|()| gateway.wait());
         (reading.join(), status)
     });
     let (Ok(rest), status) = ending else { panic!("the reader broke") };
@@ -234,9 +234,9 @@ fn a_second_signal_exits_immediately() -> anyhow::Result<()> {
     let _waits = gateway.post(KEY, &body(100, false))?;
     gateway.signal("-TERM")?;
     while gateway.is_listening() {}
-    let told = now();
+    let signalled_at = now();
     assert_eq!(gateway.end_with("-TERM")?.code(), Some(1));
-    assert!(now() - told < Duration::from_secs(5), "{:?}", now() - told);
+    assert!(now() - signalled_at < Duration::from_secs(5), "{:?}", now() - signalled_at);
     Ok(())
 }
 

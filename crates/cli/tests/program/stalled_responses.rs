@@ -141,12 +141,12 @@ fn stalled_streams_of_one_caller_leave_slots_for_others_and_are_aborted() -> any
         connection.send(stream, question("hello", true).as_bytes(), true)?;
     }
     until("its streams have begun", || Ok(gateway.counter("seawall_in_flight")? >= 9))?;
-    let asked = now();
+    let sent_at = now();
     ensure!(status(&gateway, OTHER)? == 200, "another caller is answered");
     ensure!(
-        now().duration_since(asked) < Duration::from_secs(2),
+        now().duration_since(sent_at) < Duration::from_secs(2),
         "and does not wait: {:?}",
-        now().duration_since(asked)
+        now().duration_since(sent_at)
     );
     ensure!(gateway.counter("seawall_in_flight")? == 9, "a tenth is left for others");
     until("the streams are given up", || Ok(gateway.counter("seawall_in_flight")? == 0))

@@ -13,7 +13,7 @@ const JAPANESE: &str = "推理ものの漫画を探しています。おすす�
 const ENGLISH: &str = "Where is my parcel? It was sent on Monday.";
 
 /// The output of the program for a text on standard input.
-fn told(text: &[u8], arguments: &[&str]) -> anyhow::Result<Output> {
+fn run_tokens(text: &[u8], arguments: &[&str]) -> anyhow::Result<Output> {
     let mut child = seawall(&[&["tokens"], arguments, &["-"]].concat())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -23,22 +23,22 @@ fn told(text: &[u8], arguments: &[&str]) -> anyhow::Result<Output> {
     Ok(child.wait_with_output()?)
 }
 
-fn told_as_json(text: &str, model: &str) -> anyhow::Result<Value> {
-    let output = told(text.as_bytes(), &["--json", "--model", model])?;
+fn counts_as_json(text: &str, model: &str) -> anyhow::Result<Value> {
+    let output = run_tokens(text.as_bytes(), &["--json", "--model", model])?;
     anyhow::ensure!(output.status.success(), "{output:?}");
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 #[test]
 fn a_japanese_text_is_estimated_by_the_tokenizer_of_its_model() -> anyhow::Result<()> {
-    let openai = told_as_json(JAPANESE, "gpt-4o")?;
+    let openai = counts_as_json(JAPANESE, "gpt-4o")?;
     assert_eq!((&openai["tokenizer"], &openai["language"]), (&"openai".into(), &"ja".into()));
     // The accuracy of estimates is judged over a corpus; a single short sentence may be off by half.
     let exact = if cfg!(feature = "exact-tokens") { Value::from(14) } else { Value::Null };
     assert_eq!(openai["exact"], exact);
     assert!(openai["best"].as_u64().is_some_and(|best| (14..=21).contains(&best)), "{openai}");
     assert_eq!(openai["upper"], JAPANESE.len());
-    let claude = told_as_json(JAPANESE, "claude-sonnet")?;
+    let claude = counts_as_json(JAPANESE, "claude-sonnet")?;
     assert_eq!((&claude["exact"], &claude["confidence"]), (&Value::Null, &0.75.into()));
     assert_eq!(claude["classes"]["kanji"]["characters"], 5);
     assert_eq!(claude["classes"]["prose"], Value::Null);
@@ -68,23 +68,23 @@ fn an_english_file_is_reported_as_a_plain_table() -> anyhow::Result<()> {
 
 #[test]
 fn nothing_has_no_tokens() -> anyhow::Result<()> {
-    let nothing = told_as_json("", "gpt-4")?;
+    let nothing = counts_as_json("", "gpt-4")?;
     assert_eq!((&nothing["best"], &nothing["upper"]), (&0.into(), &0.into()));
     Ok(())
 }
 
 #[test]
 fn input_that_is_not_utf8_is_refused_with_exit_code_two() -> anyhow::Result<()> {
-    let output = told(b"ab\xff", &[])?;
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let output = run_tokens(b"ab\xff", &[])?;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
-        (output.status.code(), complaint.as_str()),
+        (output.status.code(), stderr.as_str()),
         (Some(2), "seawall: standard input is not valid UTF-8: invalid byte at offset 2\n")
     );
     let output = seawall(&["tokens", "no-such-file"]).output()?;
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(complaint.starts_with("seawall: cannot read no-such-file"), "{complaint}");
+    assert!(stderr.starts_with("seawall: cannot read no-such-file"), "{stderr}");
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn the_upper_bound_holds_for_characters_that_become_many() -> anyhow::Result<()>
     let library = installed("anthropic-tokenizer")?;
     let counted = node(&corpus().join("count.cjs"), &[&library], &serde_json::to_string(&texts)?)?;
     for (place, text) in texts.iter().enumerate() {
-        let upper = told_as_json(text, "claude-sonnet")?["upper"].as_u64().unwrap_or_default();
+        let upper = counts_as_json(text, "claude-sonnet")?["upper"].as_u64().unwrap_or_default();
         let count = counted[place].as_u64().context("no count")?;
         assert!(upper >= count, "{text:.12}: {upper} is below {count}");
         assert!(upper >= text.len() as u64);
@@ -149,8 +149,8 @@ fn no_text_grows_beyond_the_upper_bound_when_it_is_brought_into_its_compatibilit
     assert!(grown.len() > 900, "{}", grown.len());
     for entry in grown {
         let (text, bytes) = (entry[0].as_str().context("no text")?, entry[1].as_u64().context("no length")?);
-        let most = seawall_core::tokens::TextCounts::of(text).max_bytes();
-        assert!(most >= bytes, "{text:?}: {most} is below {bytes}");
+        let max_bytes = seawall_core::tokens::TextCounts::of(text).max_bytes();
+        assert!(max_bytes >= bytes, "{text:?}: {max_bytes} is below {bytes}");
     }
     Ok(())
 }

@@ -147,14 +147,14 @@ fn no_caller_exceeds_its_share_of_body_memory() -> anyhow::Result<()> {
     for _ in 0..12 {
         open.push(unfinished(&gateway, "/v1/messages", &key)?);
     }
-    // One caller may use half of 16 MiB, so that two bodies of 4 MiB fit, and the others are told to retry.
+    // One caller may use half of 16 MiB, so that two bodies of 4 MiB fit. The others are rejected with a Retry-After.
     let grown = memory(&gateway)?.saturating_sub(before);
     assert_answered(&gateway, "sk-other-0123456789abcdef")?;
     assert_answered(&gateway, KEY)?;
     let held = gateway.counter("seawall_body_memory_bytes")?;
     ensure!((1..=8 * MIB).contains(&held), "{held} bytes are held");
     let refused = open.iter_mut().skip(3).filter_map(status).filter(|status| *status == 429).count();
-    ensure!(refused >= 8, "{refused} were told to come back");
+    ensure!(refused >= 8, "{refused} were rejected with a Retry-After");
     ensure!(grown < 40 * MIB, "grown by {} MiB", grown / MIB);
     drop(open);
     let mut waits = 0;

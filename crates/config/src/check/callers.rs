@@ -81,12 +81,12 @@ pub(super) fn callers(raw: &RootSection, checker: &mut Checker<'_>) -> Option<Ca
 pub(super) fn suggest_name<'a>(
     what: &str,
     name: &str,
-    known: impl Iterator<Item = &'a String> + Clone,
+    known_names: impl Iterator<Item = &'a String> + Clone,
 ) -> String {
-    if let Some(near) = suggest::nearest(name, known.clone().map(String::as_str)) {
-        return format!("did you mean {}?", quoted(near));
+    if let Some(nearest) = suggest::nearest(name, known_names.clone().map(String::as_str)) {
+        return format!("did you mean {}?", quoted(nearest));
     }
-    let list: Vec<String> = known.map(|name| quoted(name)).collect();
+    let list: Vec<String> = known_names.map(|name| quoted(name)).collect();
     if list.is_empty() {
         format!("no {what} is configured")
     } else {

@@ -197,7 +197,7 @@ pub(super) fn route_quotas(
     route: &raw::RouteSection,
     checker: &mut Checker<'_>,
 ) -> Option<QuotaGroup> {
-    let one = |key: &'static str, unit, rate: &Located<RateValue>| {
+    let quota_of = |key: &'static str, unit, rate: &Located<RateValue>| {
         let RateValue { limit, per } = rate.value;
         match per {
             RatePeriod::Second => Quota::rate(key, unit, limit, SECOND, limit),
@@ -212,7 +212,7 @@ pub(super) fn route_quotas(
         [("requests", QuotaUnit::Request, &route.requests), ("tokens", QuotaUnit::Token, &route.tokens)]
     {
         if let Some(rate) = rate {
-            quotas.extend(checker.check_quota(route, (key, key), one(key, unit, rate)));
+            quotas.extend(checker.check_quota(route, (key, key), quota_of(key, unit, rate)));
         }
     }
     if quotas.is_empty() { None } else { checker.group(route, name, quotas) }

@@ -20,7 +20,7 @@ impl ValueKind for DateKind {
         .pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
     }
 
-    fn read(value: &TomlValue) -> Result<UtcTime, ValueError> {
+    fn parse(value: &TomlValue) -> Result<UtcTime, ValueError> {
         let format = Self::format();
         let text = match value {
             TomlValue::Date(text) | TomlValue::Text(text) => text,
@@ -70,7 +70,7 @@ impl ValueKind for TimeOfDayKind {
             .pattern("^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$")
     }
 
-    fn read(value: &TomlValue) -> Result<u32, ValueError> {
+    fn parse(value: &TomlValue) -> Result<u32, ValueError> {
         let format = Self::format();
         if let TomlValue::Date(text) = value {
             let shown = text.get(..5).unwrap_or("23:00");
@@ -116,7 +116,7 @@ impl ValueKind for UtcOffsetKind {
         ValueFormat::text("a UTC offset", &["+09:00", "-05:00", "+00:00"]).pattern("^[+-][0-9]{2}:[0-9]{2}$")
     }
 
-    fn read(value: &TomlValue) -> Result<i32, ValueError> {
+    fn parse(value: &TomlValue) -> Result<i32, ValueError> {
         let text = expect_text(value, Self::format)?;
         let parsed =
             text.strip_prefix('-').map(|rest| (-1, rest)).or(text.strip_prefix('+').map(|rest| (1, rest)));
@@ -168,8 +168,8 @@ mod tests {
 
     #[test]
     fn offsets_have_a_sign() {
-        let read = |text: &str| UtcOffsetKind::read(&TomlValue::Text(text.to_owned())).ok();
-        assert_eq!(["+09:00", "-05:30", "09:00", "+9"].map(read), [Some(540), Some(-330), None, None]);
+        let parse = |text: &str| UtcOffsetKind::parse(&TomlValue::Text(text.to_owned())).ok();
+        assert_eq!(["+09:00", "-05:30", "09:00", "+9"].map(parse), [Some(540), Some(-330), None, None]);
         assert_eq!([540, -330].map(|offset| UtcOffsetKind::to_toml(&offset)), ["\"+09:00\"", "\"-05:30\""]);
     }
 }

@@ -31,7 +31,7 @@ macro_rules! choices {
                 ValueFormat { choices, examples, ..ValueFormat::text($name, &[]) }
             }
 
-            fn read(value: &TomlValue) -> Result<Self, ValueError> {
+            fn parse(value: &TomlValue) -> Result<Self, ValueError> {
                 let format = Self::format();
                 let text = expect_text(value, Self::format)?;
                 let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
@@ -153,7 +153,7 @@ impl ValueKind for JitterKind {
             .pattern("^(decorrelated|full|equal|none|[0-9.]+x to [0-9.]+x)$")
     }
 
-    fn read(value: &TomlValue) -> Result<Jitter, ValueError> {
+    fn parse(value: &TomlValue) -> Result<Jitter, ValueError> {
         let text = expect_text(value, Self::format)?;
         if let Some((_, jitter)) = JITTERS.iter().find(|(name, _)| *name == text) {
             return Ok(*jitter);
@@ -190,7 +190,7 @@ impl ValueKind for UntrackedRuleKind {
             .pattern("^(reserve|refuse|allow|reserve [0-9]+ tokens)$")
     }
 
-    fn read(value: &TomlValue) -> Result<UntrackedRule, ValueError> {
+    fn parse(value: &TomlValue) -> Result<UntrackedRule, ValueError> {
         let text = expect_text(value, Self::format)?;
         let tokens = || text.strip_prefix("reserve ")?.strip_suffix(" tokens")?.parse().ok();
         match text {

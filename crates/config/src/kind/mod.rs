@@ -136,7 +136,7 @@ pub(crate) trait ValueKind {
     fn format() -> ValueFormat;
 
     /// Parses a value.
-    fn read(value: &TomlValue) -> Result<Self::Value, ValueError>;
+    fn parse(value: &TomlValue) -> Result<Self::Value, ValueError>;
 
     /// Formats a value as canonical TOML.
     fn to_toml(value: &Self::Value) -> String;

@@ -60,7 +60,7 @@ impl ValueKind for DailyAmountKind {
             .bare_number("\"${}/day\"")
     }
 
-    fn read(value: &TomlValue) -> Result<Money, ValueError> {
+    fn parse(value: &TomlValue) -> Result<Money, ValueError> {
         let text = expect_text(value, Self::format)?;
         parse_day_amount(text)
             .ok_or_else(|| number_error(text, &Self::format(), &largest("/day"), parse_day_amount))
@@ -84,7 +84,7 @@ impl ValueKind for AmountKind {
             .bare_number("\"${}\"")
     }
 
-    fn read(value: &TomlValue) -> Result<Money, ValueError> {
+    fn parse(value: &TomlValue) -> Result<Money, ValueError> {
         let text = expect_text(value, Self::format)?;
         parse_amount(text).ok_or_else(|| number_error(text, &Self::format(), &largest(""), parse_amount))
     }
@@ -103,7 +103,7 @@ impl ValueKind for TokenPriceKind {
             .bare_number("\"${}/M\"")
     }
 
-    fn read(value: &TomlValue) -> Result<Money, ValueError> {
+    fn parse(value: &TomlValue) -> Result<Money, ValueError> {
         let text = expect_text(value, Self::format)?;
         parse_price(text).ok_or_else(|| number_error(text, &Self::format(), &largest("/M"), parse_price))
     }

@@ -17,7 +17,7 @@ impl ValueKind for ListenAddressKind {
             .pattern("^([0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$")
     }
 
-    fn read(value: &TomlValue) -> Result<SocketAddr, ValueError> {
+    fn parse(value: &TomlValue) -> Result<SocketAddr, ValueError> {
         let format = Self::format();
         if let TomlValue::Integer(port @ 0..=65_535) = value {
             let message = format!("{port} is a port without an address");
@@ -57,7 +57,7 @@ impl ValueKind for UrlKind {
         .pattern("^[a-z][a-z0-9+.-]*://[^\\s@?#/]+(/[^\\s?#]*)?$")
     }
 
-    fn read(value: &TomlValue) -> Result<String, ValueError> {
+    fn parse(value: &TomlValue) -> Result<String, ValueError> {
         let text = expect_text(value, Self::format)?;
         let refuse = |code, problem: &str, help: &str| {
             // The invalid part may be a password, so only the problem is named.
@@ -121,7 +121,7 @@ impl ValueKind for JwksKind {
             .pattern("^(file:.+|https?://[^\\s@?#/]+(/[^\\s?#]*)?)$")
     }
 
-    fn read(value: &TomlValue) -> Result<JwksSource, ValueError> {
+    fn parse(value: &TomlValue) -> Result<JwksSource, ValueError> {
         let text = expect_text(value, Self::format)?;
         match text.strip_prefix("file:") {
             Some(path) if !path.is_empty() && !path.contains('\0') => Ok(JwksSource::File(path.to_owned())),
@@ -130,7 +130,7 @@ impl ValueKind for JwksKind {
                 "file: must be followed by a path",
                 Self::format().advice(),
             )),
-            None => UrlKind::read(value).map(JwksSource::Url),
+            None => UrlKind::parse(value).map(JwksSource::Url),
         }
     }
 
@@ -237,8 +237,8 @@ mod tests {
     use crate::problem::ProblemCode;
     use crate::tree::TomlValue;
 
-    fn read(text: &str) -> Result<String, ProblemCode> {
-        UrlKind::read(&TomlValue::Text(text.to_owned())).map_err(|misread| misread.code)
+    fn parse(text: &str) -> Result<String, ProblemCode> {
+        UrlKind::parse(&TomlValue::Text(text.to_owned())).map_err(|error| error.code)
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
             "redis://cache:6379",
             "http://10.0.0.1",
         ] {
-            assert_eq!(read(good).as_deref(), Ok(good));
+            assert_eq!(parse(good).as_deref(), Ok(good));
         }
         for bad in [
             "",
@@ -270,12 +270,12 @@ mod tests {
             "http://h/漫",
             "http://h/\u{7f}",
         ] {
-            assert_eq!(read(bad), Err(ProblemCode::ParseError), "{bad}");
+            assert_eq!(parse(bad), Err(ProblemCode::ParseError), "{bad}");
         }
         for bad in ["https://user@h", "https://u:p@h", "https://h?key=1", "https://h/#x"] {
-            assert_eq!(read(bad), Err(ProblemCode::CredentialInUrl), "{bad}");
+            assert_eq!(parse(bad), Err(ProblemCode::CredentialInUrl), "{bad}");
         }
-        assert_eq!(read("http://169.254.169.254/latest"), Err(ProblemCode::MetadataAddress));
+        assert_eq!(parse("http://169.254.169.254/latest"), Err(ProblemCode::MetadataAddress));
     }
 
     #[test]

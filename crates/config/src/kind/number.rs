@@ -27,17 +27,17 @@ pub(super) fn decimal(text: &str, unit: u64) -> Option<u64> {
     if after.is_empty() || !after.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let mut place = u128::from(unit);
+    let mut fraction = u128::from(unit);
     let (mut numerator, mut denominator) = (0_u128, 1_u128);
     for byte in after.trim_end_matches('0').bytes() {
         denominator = denominator.checked_mul(10)?;
         numerator = numerator.checked_mul(10)?.checked_add(u128::from(byte - b'0'))?;
     }
-    place = place.checked_mul(numerator)?;
-    if place % denominator != 0 {
+    fraction = fraction.checked_mul(numerator)?;
+    if fraction % denominator != 0 {
         return None;
     }
-    sum = sum.checked_add(u64::try_from(place / denominator).ok()?)?;
+    sum = sum.checked_add(u64::try_from(fraction / denominator).ok()?)?;
     Some(sum)
 }
 
@@ -82,7 +82,7 @@ impl ValueKind for CountKind {
         ValueFormat::number("an integer", &["10", "1", "0", "5_000"], JsonType::Integer)
     }
 
-    fn read(value: &TomlValue) -> Result<u64, ValueError> {
+    fn parse(value: &TomlValue) -> Result<u64, ValueError> {
         integer(value, &Self::format())
     }
 
@@ -102,7 +102,7 @@ impl ValueKind for SmallCountKind {
         ValueFormat::number("an integer", &["10", "1", "0", "3"], JsonType::Integer)
     }
 
-    fn read(value: &TomlValue) -> Result<u32, ValueError> {
+    fn parse(value: &TomlValue) -> Result<u32, ValueError> {
         let format = Self::format();
         let number = integer(value, &format)?;
         u32::try_from(number).map_err(|_| {
@@ -130,7 +130,7 @@ impl ValueKind for BooleanKind {
         ValueFormat::number("a boolean", &["true", "false"], JsonType::Boolean)
     }
 
-    fn read(value: &TomlValue) -> Result<bool, ValueError> {
+    fn parse(value: &TomlValue) -> Result<bool, ValueError> {
         match value {
             TomlValue::Boolean(flag) => Ok(*flag),
             TomlValue::Text(text) => {
@@ -161,7 +161,7 @@ impl ValueKind for NumberKind {
         ValueFormat::number("a number", &["1.5", "1.0", "2"], JsonType::Number)
     }
 
-    fn read(value: &TomlValue) -> Result<f64, ValueError> {
+    fn parse(value: &TomlValue) -> Result<f64, ValueError> {
         let format = Self::format();
         match value {
             TomlValue::Float(number) if number.is_finite() => Ok(*number),
@@ -200,7 +200,7 @@ impl ValueKind for PercentKind {
             .bare_number("\"{}%\"")
     }
 
-    fn read(value: &TomlValue) -> Result<f64, ValueError> {
+    fn parse(value: &TomlValue) -> Result<f64, ValueError> {
         let text = expect_text(value, Self::format)?;
         let largest = format!("{}%", with_commas(u64::MAX / 10_000));
         parse_percent(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_percent))
@@ -240,7 +240,7 @@ impl ValueKind for BytesKind {
             .bare_number("\"{}B\"")
     }
 
-    fn read(value: &TomlValue) -> Result<u64, ValueError> {
+    fn parse(value: &TomlValue) -> Result<u64, ValueError> {
         let text = expect_text(value, Self::format)?;
         let largest = format!("{}B", with_commas(u64::MAX));
         parse_bytes(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_bytes))
@@ -323,7 +323,7 @@ impl ValueKind for RateKind {
             .bare_number("\"{}/min\"")
     }
 
-    fn read(value: &TomlValue) -> Result<RateValue, ValueError> {
+    fn parse(value: &TomlValue) -> Result<RateValue, ValueError> {
         let text = expect_text(value, Self::format)?;
         let largest = with_commas(u32::MAX.into());
         parse_rate(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_rate))
@@ -360,7 +360,7 @@ impl ValueKind for CoresKind {
         ValueFormat::number("\"all\" or a number of cores", &["\"all\"", "4", "1"], JsonType::TextOrInteger)
     }
 
-    fn read(value: &TomlValue) -> Result<CoreCount, ValueError> {
+    fn parse(value: &TomlValue) -> Result<CoreCount, ValueError> {
         match value {
             TomlValue::Text(text) if text == "all" => Ok(CoreCount::All),
             TomlValue::Integer(number @ 1..=1_024) => {

@@ -26,28 +26,28 @@ impl AddressRange {
     /// assert!(AddressRange::parse("10.0.0.1/8").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self, SettingError> {
-        let wrong = |problem: &str| SettingError::new("address range", format!("{text:?} {problem}"));
+        let error = |problem: &str| SettingError::new("address range", format!("{text:?} {problem}"));
         let (address, fixed) =
             text.split_once('/').map_or((text, None), |(address, fixed)| (address, Some(fixed)));
-        let start: IpAddr = address.parse().map_err(|_| wrong("is not a CIDR range such as 10.0.0.0/8"))?;
+        let start: IpAddr = address.parse().map_err(|_| error("is not a CIDR range such as 10.0.0.0/8"))?;
         if start != start.to_canonical() {
-            return Err(wrong("is an IPv4-mapped IPv6 address"));
+            return Err(error("is an IPv4-mapped IPv6 address"));
         }
         let width = if start.is_ipv4() { 32 } else { 128 };
         let fixed = match fixed {
             None => width,
             Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
-                digits.parse().map_err(|_| wrong("is not a CIDR range such as 10.0.0.0/8"))?
+                digits.parse().map_err(|_| error("is not a CIDR range such as 10.0.0.0/8"))?
             }
-            Some(_) => return Err(wrong("is not a CIDR range such as 10.0.0.0/8")),
+            Some(_) => return Err(error("is not a CIDR range such as 10.0.0.0/8")),
         };
         if fixed > width {
-            return Err(wrong("has a prefix that is longer than the address"));
+            return Err(error("has a prefix that is longer than the address"));
         }
         let range = Self { start, fixed };
-        // A bit beyond the prefix is a mistake: a smaller range was meant.
+        // A bit beyond the prefix is a mistake: a smaller range was intended.
         if bits(start) & !range.mask() != 0 {
-            return Err(wrong("has host bits set"));
+            return Err(error("has host bits set"));
         }
         Ok(range)
     }
@@ -91,7 +91,7 @@ impl ValueKind for AddressRangeKind {
             .pattern("^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$")
     }
 
-    fn read(value: &TomlValue) -> Result<AddressRange, ValueError> {
+    fn parse(value: &TomlValue) -> Result<AddressRange, ValueError> {
         let text = expect_text(value, Self::format)?;
         AddressRange::parse(text).map_err(|error| {
             ValueError::new(ProblemCode::ParseError, error.problem().to_owned(), Self::format().advice())
@@ -153,11 +153,11 @@ mod tests {
     fn a_range_is_formatted_so_that_it_parses_as_the_same() {
         for (text, shown) in [("10.0.0.0/8", "10.0.0.0/8"), ("192.0.2.7", "192.0.2.7/32"), ("::1", "::1/128")]
         {
-            let range = AddressRangeKind::read(&TomlValue::Text(text.to_owned())).unwrap();
+            let range = AddressRangeKind::parse(&TomlValue::Text(text.to_owned())).unwrap();
             assert_eq!(AddressRangeKind::to_toml(&range), format!("\"{shown}\""));
             assert_eq!(AddressRange::parse(shown), Ok(range));
         }
-        let wrong = AddressRangeKind::read(&TomlValue::Text("10.0.0.1/8".to_owned())).unwrap_err();
-        assert_eq!(wrong.message, "\"10.0.0.1/8\" has host bits set");
+        let error = AddressRangeKind::parse(&TomlValue::Text("10.0.0.1/8".to_owned())).unwrap_err();
+        assert_eq!(error.message, "\"10.0.0.1/8\" has host bits set");
     }
 }

@@ -8,8 +8,8 @@ use crate::problem::ProblemCode;
 use crate::tree::TomlValue;
 
 fn refused<K: ValueKind>(text: &str) -> (ProblemCode, String) {
-    let misread = K::read(&TomlValue::Text(text.to_owned())).unwrap_err();
-    (misread.code, misread.message)
+    let error = K::parse(&TomlValue::Text(text.to_owned())).unwrap_err();
+    (error.code, error.message)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_number_that_is_too_large_is_reported_with_the_maximum() {
         let message = format!("\"{text}\" is too large: the maximum is {largest}");
         assert_eq!(refusal, (ProblemCode::InvalidValue, message));
     }
-    let small = SmallCountKind::read(&TomlValue::Integer(4_294_967_296)).unwrap_err();
+    let small = SmallCountKind::parse(&TomlValue::Integer(4_294_967_296)).unwrap_err();
     assert_eq!(small.message, "4294967296 is too large: the maximum is 4294967295");
 }
 

@@ -36,7 +36,7 @@ impl ValueKind for SecretKind {
             .pattern("^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")
     }
 
-    fn read(value: &TomlValue) -> Result<SecretReference, ValueError> {
+    fn parse(value: &TomlValue) -> Result<SecretReference, ValueError> {
         let format = Self::format();
         let help = "write \"env:NAME\" to read it from an environment variable, or \"file:PATH\" to read it from a file";
         // Both a number and a text may be a secret, so the message repeats nothing of them.
@@ -100,7 +100,7 @@ impl ValueKind for KeyHashKind {
         ValueFormat::text("a SHA-256 hash", &[example]).pattern("^sha256:[0-9a-f]{64}$")
     }
 
-    fn read(value: &TomlValue) -> Result<[u8; 32], ValueError> {
+    fn parse(value: &TomlValue) -> Result<[u8; 32], ValueError> {
         let format = Self::format();
         let TomlValue::Text(text) = value else { return Err(format.wrong_type(value)) };
         let help =
@@ -109,7 +109,7 @@ impl ValueKind for KeyHashKind {
             let message = "not a key hash; this may be the key itself";
             return Err(ValueError::new(ProblemCode::LiteralSecret, message, help));
         };
-        let wrong = || {
+        let digits_error = || {
             let message = format!(
                 "sha256: must be followed by 64 hexadecimal digits, found {} characters",
                 digits.chars().count()
@@ -117,15 +117,15 @@ impl ValueKind for KeyHashKind {
             ValueError::new(ProblemCode::ParseError, message, help)
         };
         if digits.len() != 64 || !digits.is_ascii() {
-            return Err(wrong());
+            return Err(digits_error());
         }
         let mut hash = [0; 32];
         for (byte, pair) in hash.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let pair = str::from_utf8(pair).map_err(|_| wrong())?;
+            let pair = str::from_utf8(pair).map_err(|_| digits_error())?;
             if pair.starts_with('+') {
-                return Err(wrong());
+                return Err(digits_error());
             }
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| digits_error())?;
         }
         Ok(hash)
     }

@@ -36,7 +36,7 @@ impl ValueKind for TextKind {
         ValueFormat::text("a string", &["example", "別の例", "two\nlines"])
     }
 
-    fn read(value: &TomlValue) -> Result<String, ValueError> {
+    fn parse(value: &TomlValue) -> Result<String, ValueError> {
         expect_text(value, Self::format).map(str::to_owned)
     }
 
@@ -56,7 +56,7 @@ impl ValueKind for PathKind {
         ValueFormat::text("a path", &["directory/file.toml", "file"]).pattern("^[^\\u0000]+$")
     }
 
-    fn read(value: &TomlValue) -> Result<String, ValueError> {
+    fn parse(value: &TomlValue) -> Result<String, ValueError> {
         let text = expect_text(value, Self::format)?;
         if text.is_empty() || text.contains('\0') {
             return Err(text_error(text, &Self::format()));
@@ -81,7 +81,7 @@ impl ValueKind for LocaleKind {
             .pattern("^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?$")
     }
 
-    fn read(value: &TomlValue) -> Result<String, ValueError> {
+    fn parse(value: &TomlValue) -> Result<String, ValueError> {
         let text = expect_text(value, Self::format)?;
         if is_locale(text) { Ok(text.to_owned()) } else { Err(text_error(text, &Self::format())) }
     }
@@ -126,7 +126,7 @@ impl ValueKind for LogDestinationKind {
             .pattern("^[^\\u0000]+$")
     }
 
-    fn read(value: &TomlValue) -> Result<LogDestination, ValueError> {
+    fn parse(value: &TomlValue) -> Result<LogDestination, ValueError> {
         let format = Self::format();
         match expect_text(value, Self::format)? {
             "none" => Ok(LogDestination::None),

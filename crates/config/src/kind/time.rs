@@ -31,7 +31,7 @@ impl ValueKind for DurationKind {
             .bare_number("\"{}s\"")
     }
 
-    fn read(value: &TomlValue) -> Result<Duration, ValueError> {
+    fn parse(value: &TomlValue) -> Result<Duration, ValueError> {
         let text = expect_text(value, Self::format)?;
         let largest = format!("{}d", u64::MAX / 86_400_000_000_000);
         parse_duration(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_duration))

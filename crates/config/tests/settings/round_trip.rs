@@ -139,14 +139,14 @@ fn the_value_none_removes_entries_and_optional_keys() {
 
 #[test]
 fn every_layer_can_select_the_profile_and_the_last_one_wins() {
-    let folder = |input: &SettingsInput| load(input).unwrap().settings.store.data_dir;
+    let data_dir = |input: &SettingsInput| load(input).unwrap().settings.store.data_dir;
     let variable = |name: &str| vec![("SEAWALL__PROFILE".to_owned(), name.to_owned())];
     let file = SettingsInput::from_file("a.toml", "profile = \"demo\"", today());
-    assert_eq!(folder(&file), "seawall-demo");
+    assert_eq!(data_dir(&file), "seawall-demo");
     let over = SettingsInput { environment: variable("mangaassist"), ..file };
-    assert_eq!(folder(&over), "seawall-data");
+    assert_eq!(data_dir(&over), "seawall-data");
     let arguments = vec![("profile".to_owned(), "demo".to_owned())];
-    assert_eq!(folder(&SettingsInput { arguments, ..over }), "seawall-demo");
+    assert_eq!(data_dir(&SettingsInput { arguments, ..over }), "seawall-demo");
 }
 
 #[test]

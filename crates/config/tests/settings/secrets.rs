@@ -14,12 +14,12 @@ const MARKED: [&str; 5] = [
     "AIzaSyHunter2Hunter2Hunter2Hunter2",
 ];
 
-fn said(input: &SettingsInput) -> String {
+fn rendered_problems(input: &SettingsInput) -> String {
     let problems = match load(input) {
         Ok(loaded) => loaded.warnings,
         Err(problems) => problems,
     };
-    assert!(!problems.is_empty(), "nothing is said about {input:?}");
+    assert!(!problems.is_empty(), "no problem is reported for {input:?}");
     [problems.render(false), problems.render(true), problems.to_json().to_string()].concat()
 }
 
@@ -52,8 +52,8 @@ fn a_secret_is_redacted_wherever_it_was_written() {
         "key \"SECRET\" = 1",
     ] {
         let text = line.replace("SECRET", PLAIN);
-        let said = said(&SettingsInput::from_file("seawall.toml", &text, today()));
-        assert!(!said.contains("hunter2"), "{line}\n{said}");
+        let rendered = rendered_problems(&SettingsInput::from_file("seawall.toml", &text, today()));
+        assert!(!rendered.contains("hunter2"), "{line}\n{rendered}");
     }
 }
 
@@ -63,13 +63,20 @@ fn variables_and_arguments_keep_secrets_as_well_as_files_do() {
     for name in
         ["SEAWALL__CALLERS__KEYS__SHOP", "SEAWALL__CALLERS__KEYS", "SEAWALL__AUTH", "SEAWALL__TARGETS"]
     {
-        let said =
-            said(&SettingsInput { environment: pair(name), today: today(), ..SettingsInput::default() });
-        assert!(!said.contains("hunter2"), "{name}\n{said}");
+        let rendered = rendered_problems(&SettingsInput {
+            environment: pair(name),
+            today: today(),
+            ..SettingsInput::default()
+        });
+        assert!(!rendered.contains("hunter2"), "{name}\n{rendered}");
     }
     for name in ["callers.keys.shop", "auth", "two words", "targets.sonnet"] {
-        let said = said(&SettingsInput { arguments: pair(name), today: today(), ..SettingsInput::default() });
-        assert!(!said.contains("hunter2"), "{name}\n{said}");
+        let rendered = rendered_problems(&SettingsInput {
+            arguments: pair(name),
+            today: today(),
+            ..SettingsInput::default()
+        });
+        assert!(!rendered.contains("hunter2"), "{name}\n{rendered}");
     }
 }
 
@@ -89,9 +96,9 @@ fn text_that_looks_like_a_secret_is_redacted_everywhere() {
             "budget.day = SECRET",
         ] {
             let text = line.replace("SECRET", secret);
-            let said = said(&SettingsInput::from_file("seawall.toml", &text, today()));
+            let rendered = rendered_problems(&SettingsInput::from_file("seawall.toml", &text, today()));
             let middle = &secret[8..16];
-            assert!(!said.contains(middle), "{text}\n{said}");
+            assert!(!rendered.contains(middle), "{text}\n{rendered}");
         }
     }
 }
@@ -107,8 +114,8 @@ fn a_mistake_that_is_no_secret_is_still_shown() {
         ("budget.day = \"AKIAX\"", "AKIAX"),
         ("budget.dax = 5", "budget.dax = 5"),
     ] {
-        let said = read(line).unwrap_err().to_string();
-        assert!(said.contains(shown), "{line}\n{said}");
+        let rendered = read(line).unwrap_err().to_string();
+        assert!(rendered.contains(shown), "{line}\n{rendered}");
     }
 }
 

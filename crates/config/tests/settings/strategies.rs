@@ -31,9 +31,9 @@ fn walk(shape: &SectionShape, steps: &[String], out: &mut Vec<Choice>) {
         let mut steps = steps.to_vec();
         steps.push(key.name.to_owned());
         let mut values: Vec<String> = match &key.shape {
-            ValueShape::Scalar(leaf) => leaf.format.examples.clone(),
-            ValueShape::List(leaf) => {
-                let examples = &leaf.format.examples;
+            ValueShape::Scalar(scalar) => scalar.format.examples.clone(),
+            ValueShape::List(scalar) => {
+                let examples = &scalar.format.examples;
                 vec![format!("[{}]", examples.join(", ")), format!("[{}]", examples[0]), "[]".to_owned()]
             }
             ValueShape::Section(section) => {
@@ -92,15 +92,15 @@ pub(crate) fn overlay() -> impl Strategy<Value = String> {
         select(choice.values).prop_map(move |value| (steps.clone(), value))
     });
     proptest::collection::vec(one, 0..8).prop_map(|pairs| {
-        let mut kept: BTreeMap<Vec<String>, String> = BTreeMap::new();
+        let mut assignments: BTreeMap<Vec<String>, String> = BTreeMap::new();
         for (steps, value) in pairs {
             // An entry cannot be removed and changed at once.
             let clashes = |other: &Vec<String>| other.starts_with(&steps) || steps.starts_with(other);
-            if !kept.keys().any(clashes) {
-                kept.insert(steps, value);
+            if !assignments.keys().any(clashes) {
+                assignments.insert(steps, value);
             }
         }
-        kept.iter().map(|(steps, value)| format!("{} = {value}\n", dotted(steps))).collect()
+        assignments.iter().map(|(steps, value)| format!("{} = {value}\n", dotted(steps))).collect()
     })
 }
 

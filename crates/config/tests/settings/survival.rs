@@ -89,10 +89,10 @@ fn deep_nesting_is_an_error_and_no_overflow() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_a_problem_too() {
-    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let problems = read_file(&folder.join("there-is-no-such-file.toml")).unwrap_err();
+    let directory = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let problems = read_file(&directory.join("there-is-no-such-file.toml")).unwrap_err();
     assert_eq!(problems.list()[0].code, ProblemCode::UnreadableFile);
-    let path = folder.join("latin.toml");
+    let path = directory.join("latin.toml");
     fs::write(&path, b"a = 1\nb = \"\xe9\"\n").unwrap();
     let problems = read_file(&path).unwrap_err();
     assert!(problems.list()[0].message.ends_with("is not valid UTF-8: see line 2"), "{problems}");

@@ -120,12 +120,12 @@ impl BodyMemory {
         limits.capacity.store(capacity, Ordering::Relaxed);
         limits.caller.store(caller, Ordering::Relaxed);
         limits.address.store(address, Ordering::Relaxed);
-        let over = |shard: &Mutex<BTreeMap<Holder, u64>>| {
+        let count_exceeded = |shard: &Mutex<BTreeMap<Holder, u64>>| {
             let is_over =
                 |(holder, held): &(&Holder, &u64)| matches!(holder, Holder::Caller(_)) && **held > caller;
             lock(shard).iter().filter(is_over).count()
         };
-        self.0.exceeded.store(self.0.holders.iter().map(over).sum(), Ordering::Relaxed);
+        self.0.exceeded.store(self.0.holders.iter().map(count_exceeded).sum(), Ordering::Relaxed);
         Ok(())
     }
 

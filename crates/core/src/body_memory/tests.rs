@@ -196,10 +196,10 @@ fn threads_together_never_exceed_the_capacity_or_a_share() {
                 for round in 0..2_000_u64 {
                     let mut held = memory.hold_empty(of(round % 3, u128::from(thread % 2)));
                     let sizes = [100, 300, 77];
-                    let taken: u64 = sizes.into_iter().filter(|bytes| held.add(*bytes).is_ok()).sum();
-                    let here = admitted.fetch_add(taken, Ordering::SeqCst) + taken;
+                    let reserved: u64 = sizes.into_iter().filter(|bytes| held.add(*bytes).is_ok()).sum();
+                    let here = admitted.fetch_add(reserved, Ordering::SeqCst) + reserved;
                     most.fetch_max(here, Ordering::SeqCst);
-                    admitted.fetch_sub(taken, Ordering::SeqCst);
+                    admitted.fetch_sub(reserved, Ordering::SeqCst);
                     drop(held);
                 }
             });

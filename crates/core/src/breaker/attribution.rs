@@ -31,10 +31,11 @@ struct FailuresByCaller {
 impl FailuresByCaller {
     fn add(&mut self, caller: Option<CallerKey>) {
         let slot = caller.and_then(|caller| {
-            let own = |slot: &Option<(CallerKey, u32)>| slot.is_none_or(|(owner, _)| owner == caller);
+            let is_free_or_own =
+                |slot: &Option<(CallerKey, u32)>| slot.is_none_or(|(owner, _)| owner == caller);
             // Slots are filled from the front and never freed one by one, so the first that fits is the caller's own.
-            let place = self.slots.iter().position(own)?;
-            Some(self.slots[place].get_or_insert((caller, 0)))
+            let index = self.slots.iter().position(is_free_or_own)?;
+            Some(self.slots[index].get_or_insert((caller, 0)))
         });
         let count = match slot {
             Some((_, count)) => count,
@@ -45,8 +46,8 @@ impl FailuresByCaller {
 
     fn merge(&mut self, other: &Self) {
         for (caller, count) in other.slots.iter().flatten() {
-            let known = self.slots.iter_mut().flatten().find(|(owner, _)| owner == caller);
-            if let Some((_, sum)) = known {
+            let existing = self.slots.iter_mut().flatten().find(|(owner, _)| owner == caller);
+            if let Some((_, sum)) = existing {
                 *sum = sum.saturating_add(*count);
             } else if let Some(free) = self.slots.iter_mut().find(|slot| slot.is_none()) {
                 *free = Some((*caller, *count));
@@ -63,7 +64,7 @@ impl FailuresByCaller {
         let total = counts.clone().fold(u64::from(self.others), |sum, (_, count)| sum + u64::from(*count));
         counts
             .max_by_key(|(_, count)| *count)
-            .filter(|(_, most)| share.is_reached_by((*most).into(), total))
+            .filter(|(_, count)| share.is_reached_by((*count).into(), total))
             .map(|(caller, _)| *caller)
     }
 }
@@ -177,7 +178,7 @@ mod tests {
                     let recent: Vec<CallerKey> =
                         failed.iter().filter(|(when, _)| when / 5_000 + 2 > now / 5_000).map(|(_, key)| *key).collect();
                     for (reason, all) in [(TripReason::ConsecutiveFailures, &streak), (TripReason::FailureRate, &recent)] {
-                        let of = |wanted: u64| all.iter().filter(|key| key.0 == wanted).count();
+                        let of = |caller: u64| all.iter().filter(|key| key.0 == caller).count();
                         let naive = (0..4).find(|caller| of(*caller) * 5 >= all.len() * 4).map(CallerKey);
                         prop_assert_eq!(blame.dominant_caller(reason, share()), naive);
                     }

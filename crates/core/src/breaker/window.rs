@@ -10,7 +10,7 @@ const SLICES: usize = 10;
 /// Calls in a window, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCounts {
-    /// Calls whose outcome says something about the target's health.
+    /// Calls whose outcome is evidence of the target's health.
     pub calls: u64,
     /// Calls that failed.
     pub failed: u64,
@@ -87,10 +87,10 @@ impl HealthWindow {
 
     pub(super) fn record(&mut self, health: Health, is_unstreamed: bool, now: Timestamp) {
         self.advance(now);
-        let mut one = CallCounts::default();
-        one.count(health, is_unstreamed);
-        self.slices[Self::index(self.newest)] += one;
-        self.total += one;
+        let mut call = CallCounts::default();
+        call.count(health, is_unstreamed);
+        self.slices[Self::index(self.newest)] += call;
+        self.total += call;
     }
 
     /// The counts of the window that ends now. Takes `&mut self` only to drop expired slices.

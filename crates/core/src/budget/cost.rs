@@ -267,7 +267,7 @@ impl CostMachine {
     fn reset_on_new_day_or_cap(&mut self, cap: Money, now: Now) -> Option<CostCause> {
         let day = now.utc.day();
         let is_new_day = day != self.day;
-        let is_new_cap = self.cap.is_some_and(|known| known != cap);
+        let is_new_cap = self.cap.is_some_and(|previous| previous != cap);
         self.cap = Some(cap);
         self.day = day;
         if is_new_day {

@@ -14,7 +14,7 @@ use crate::vocabulary::Tier;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationId(pub u64);
 
-/// What a request asks to reserve.
+/// The amounts that a request reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservationRequest {
     /// The caller's number.
@@ -92,7 +92,7 @@ pub enum BudgetEntry {
         lease: LeaseId,
         /// Total granted.
         granted: Money,
-        /// Total given back, as far as the authority knows.
+        /// Total given back, as far as it was reported to the authority.
         returned: Money,
     },
     /// This node gives back part of a lease.
@@ -172,7 +172,7 @@ pub enum BudgetRefusal {
         "session token limit reached: {available} output tokens left, the request asks for {wanted}; start a new session"
     )]
     SessionOutput {
-        /// Output tokens that the request asks for.
+        /// Output tokens that the request would reserve.
         wanted: u64,
         /// Output tokens that the session has left.
         available: u64,

@@ -165,15 +165,15 @@ impl LeaseLedger {
     /// only when no call on the lease can still be in flight. For a lease that is already closed or evicted, the spend
     /// is posted.
     pub fn reconcile(&mut self, id: LeaseId, spent: Money) -> ReconcileDecision {
-        let known = self.leases.get(&id).copied();
-        if known.is_some_and(|lease| lease.state == LeaseState::Running) {
+        let existing = self.leases.get(&id).copied();
+        if existing.is_some_and(|lease| lease.state == LeaseState::Running) {
             return ReconcileDecision::Running;
         }
-        let before = known.unwrap_or(BudgetLease::new(id));
-        let lease = BudgetLease { posted: before.posted.max(spent), state: LeaseState::Closed, ..before };
+        let previous = existing.unwrap_or(BudgetLease::new(id));
+        let lease = BudgetLease { posted: previous.posted.max(spent), state: LeaseState::Closed, ..previous };
         self.put(lease);
         let committed = |lease: &BudgetLease| lease.posted.saturating_add(lease.remainder());
-        ReconcileDecision::Closed { freed: committed(&before).saturating_sub(committed(&lease)) }
+        ReconcileDecision::Closed { freed: committed(&previous).saturating_sub(committed(&lease)) }
     }
 
     /// Writes off the remainders of leases that were not renewed in time, and evicts days that have been idle for 48
@@ -203,19 +203,19 @@ impl LeaseLedger {
         let mut leases: Vec<&BudgetLease> =
             self.of_day(day).filter(|lease| lease.state == LeaseState::Running).collect();
         leases.sort_by_key(|lease| (Reverse(lease.remainder()), lease.id));
-        let mut wanted: BTreeMap<LeaseId, Money> = BTreeMap::new();
-        let mut over_all = self.all(day).committed().saturating_sub(self.limits.day_cap(day));
+        let mut recalls: BTreeMap<LeaseId, Money> = BTreeMap::new();
+        let mut total_excess = self.all(day).committed().saturating_sub(self.limits.day_cap(day));
         for tier in Tier::ALL {
-            let over = self.tier(day, tier).committed().saturating_sub(self.limits.tier_cap(day, tier));
+            let excess = self.tier(day, tier).committed().saturating_sub(self.limits.tier_cap(day, tier));
             let of_tier = leases.iter().copied().filter(|lease| lease.id.tier == tier);
-            over_all = over_all.saturating_sub(add_recalls(of_tier, over, &mut wanted));
+            total_excess = total_excess.saturating_sub(add_recalls(of_tier, excess, &mut recalls));
         }
-        add_recalls(leases.iter().copied(), over_all, &mut wanted);
-        let back = |lease: &&BudgetLease| {
-            let more = wanted.get(&lease.id)?;
+        add_recalls(leases.iter().copied(), total_excess, &mut recalls);
+        let recall = |lease: &&BudgetLease| {
+            let more = recalls.get(&lease.id)?;
             Some(LeaseRecall { lease: lease.id, returned: lease.returned.saturating_add(*more) })
         };
-        leases.iter().filter_map(back).collect()
+        leases.iter().filter_map(recall).collect()
     }
 
     /// A lease, unless it has been evicted.
@@ -277,29 +277,29 @@ impl LeaseLedger {
 
     fn evict_idle_days(&mut self) {
         let has_rest = |day: u64| self.of_day(day).any(|lease| lease.remainder() > Money::ZERO);
-        let is_over = |(number, day): (&u64, &LeaseDay)| {
+        let is_idle = |(number, day): (&u64, &LeaseDay)| {
             (self.uptime.is_past_retention(day.used) && !has_rest(*number)).then_some(*number)
         };
-        let over: Vec<u64> = self.days.iter().filter_map(is_over).collect();
-        for day in over {
+        let idle_days: Vec<u64> = self.days.iter().filter_map(is_idle).collect();
+        for day in idle_days {
             self.days.remove(&day);
             self.leases.retain(|id, _| id.day != day);
         }
     }
 }
 
-/// Adds recalls of up to `amount` over `leases` to those in `wanted`. Returns the amount covered.
+/// Adds recalls of up to `amount` over `leases` to `recalls`. Returns the amount covered.
 fn add_recalls<'a>(
     leases: impl Iterator<Item = &'a BudgetLease>,
     amount: Money,
-    wanted: &mut BTreeMap<LeaseId, Money>,
+    recalls: &mut BTreeMap<LeaseId, Money>,
 ) -> Money {
     let mut missing = amount;
     for lease in leases {
-        let already = wanted.get(&lease.id).copied().unwrap_or_default();
+        let already = recalls.get(&lease.id).copied().unwrap_or_default();
         let more = missing.min(lease.remainder().saturating_sub(already));
         if more > Money::ZERO {
-            wanted.insert(lease.id, already.saturating_add(more));
+            recalls.insert(lease.id, already.saturating_add(more));
             missing = missing.saturating_sub(more);
         }
     }

@@ -28,7 +28,7 @@
 //! **Cost state.** [`SpendPace`] measures the spend rate; [`CostMachine`] derives normal, warning or spent from it,
 //! with the cause.
 //!
-//! **What it does not do.** It knows no prices and reads no clock, queues no request, and carries no debt into the
+//! **What it does not do.** It has no prices and reads no clock, queues no request, and carries no debt into the
 //! next day.
 //!
 //! ```

@@ -68,7 +68,7 @@ struct Hour {
     number: u64,
     cost: Money,
     /// Observed from beginning to end.
-    is_whole: bool,
+    is_complete: bool,
 }
 
 /// Ring buffer of wall-clock hours, indexed by hour number, so that a clock set back finds its hour again.
@@ -87,8 +87,8 @@ impl HourRing {
         hours
     }
 
-    fn begin(&mut self, number: u64, is_whole: bool) {
-        self.hours[ring_index::<HOURS_KEPT>(number)] = Hour { number, cost: Money::ZERO, is_whole };
+    fn begin(&mut self, number: u64, is_complete: bool) {
+        self.hours[ring_index::<HOURS_KEPT>(number)] = Hour { number, cost: Money::ZERO, is_complete };
         self.current = number;
     }
 
@@ -107,7 +107,7 @@ impl HourRing {
             self.seen = now;
         }
         if was_set {
-            self.hours[ring_index::<HOURS_KEPT>(self.current)].is_whole = false;
+            self.hours[ring_index::<HOURS_KEPT>(self.current)].is_complete = false;
             if number != self.current {
                 self.begin(number, false);
             }
@@ -121,9 +121,9 @@ impl HourRing {
     }
 
     /// The cost of an hour that was observed in full and has ended.
-    fn known(&self, number: u64) -> Option<Money> {
+    fn complete_hour(&self, number: u64) -> Option<Money> {
         let hour = self.hours[ring_index::<HOURS_KEPT>(number)];
-        (hour.number == number && hour.is_whole && number != self.current).then_some(hour.cost)
+        (hour.number == number && hour.is_complete && number != self.current).then_some(hour.cost)
     }
 }
 
@@ -154,16 +154,17 @@ impl SpendPace {
     pub fn last_hour(&self, now: Timestamp) -> Money {
         let minute = now.as_nanos() / NANOS_PER_MINUTE;
         let into_minute = now.as_nanos() % NANOS_PER_MINUTE;
-        let whole: Money = (minute.saturating_sub(59)..=minute).map(|minute| self.minutes.of(minute)).sum();
+        let complete_minutes: Money =
+            (minute.saturating_sub(59)..=minute).map(|minute| self.minutes.of(minute)).sum();
         let first = minute.checked_sub(60).map_or(Money::ZERO, |minute| self.minutes.of(minute));
-        whole.saturating_add(part(first, NANOS_PER_MINUTE - into_minute, NANOS_PER_MINUTE))
+        complete_minutes.saturating_add(part(first, NANOS_PER_MINUTE - into_minute, NANOS_PER_MINUTE))
     }
 
     /// The hourly spend rate. With less than an hour observed, the observed part is extrapolated.
     #[must_use]
     pub fn hourly_rate(&self, now: Timestamp) -> Money {
-        let known = nanos(now - self.began).clamp(MIN_OBSERVED, NANOS_PER_HOUR);
-        part(self.last_hour(now), NANOS_PER_HOUR, known)
+        let observed = nanos(now - self.began).clamp(MIN_OBSERVED, NANOS_PER_HOUR);
+        part(self.last_hour(now), NANOS_PER_HOUR, observed)
     }
 
     /// Projected spend of the day that has posted `posted` so far: the larger of the forecast by the last hour's rate
@@ -200,17 +201,18 @@ impl SpendPace {
 
     /// The average cost of the same hour of the day on the seven days before.
     fn usual(&self, hour: u64) -> Option<Money> {
-        let known = || (1..=7).filter_map(|days| self.hours.known(hour.checked_sub(days * HOURS_PER_DAY)?));
-        let days = u64::try_from(known().count()).unwrap_or(0);
-        let sum: Money = known().sum();
+        let complete_hours =
+            || (1..=7).filter_map(|days| self.hours.complete_hour(hour.checked_sub(days * HOURS_PER_DAY)?));
+        let days = u64::try_from(complete_hours().count()).unwrap_or(0);
+        let sum: Money = complete_hours().sum();
         (days > 0).then(|| Money::from_nanos(sum.as_nanos() / days))
     }
 
     fn known_days(&self, hour: u64) -> u64 {
-        let known = |days: &u64| {
-            hour.checked_sub(days * HOURS_PER_DAY).and_then(|hour| self.hours.known(hour)).is_some()
+        let is_known = |days: &u64| {
+            hour.checked_sub(days * HOURS_PER_DAY).and_then(|hour| self.hours.complete_hour(hour)).is_some()
         };
-        u64::try_from((1..=7).filter(known).count()).unwrap_or(0)
+        u64::try_from((1..=7).filter(is_known).count()).unwrap_or(0)
     }
 }
 

@@ -162,13 +162,13 @@ impl CacheAges {
 
     /// How a cached answer may be used now.
     #[must_use]
-    pub fn decide(&self, kept: &CachedAnswer, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {
-        if !self.is_servable(kept, now) {
+    pub fn decide(&self, cached: &CachedAnswer, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {
+        if !self.is_servable(cached, now) {
             return CacheAgeDecision::Expired;
         }
         match situation {
-            _ if now.since(kept.stored_at) < self.options.max_age => CacheAgeDecision::Fresh,
-            CacheSituation::BeforeModels { ceiling } if ceiling.allows(kept.grade) => {
+            _ if now.since(cached.stored_at) < self.options.max_age => CacheAgeDecision::Fresh,
+            CacheSituation::BeforeModels { ceiling } if ceiling.allows(cached.grade) => {
                 CacheAgeDecision::StaleWhileRefreshing
             }
             CacheSituation::BeforeModels { .. } => CacheAgeDecision::StaleWithoutRefresh,
@@ -178,8 +178,8 @@ impl CacheAges {
 
     /// Whether a cached answer could still be served in some situation.
     #[must_use]
-    pub fn is_servable(&self, kept: &CachedAnswer, now: UtcTime) -> bool {
-        let (age, ahead) = (now.since(kept.stored_at), kept.stored_at.since(now));
+    pub fn is_servable(&self, cached: &CachedAnswer, now: UtcTime) -> bool {
+        let (age, ahead) = (now.since(cached.stored_at), cached.stored_at.since(now));
         ahead <= self.options.clock_skew && age < self.options.max_stale_age
     }
 }

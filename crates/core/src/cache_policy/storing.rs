@@ -112,18 +112,18 @@ impl CacheStoreRule {
     pub fn decide(
         &self,
         answer: &NewAnswer<'_>,
-        there: Option<&CachedAnswer>,
+        present: Option<&CachedAnswer>,
         now: UtcTime,
     ) -> CacheStoreDecision {
-        let stronger_lives =
-            there.is_some_and(|kept| kept.grade > answer.grade && self.ages.is_servable(kept, now));
+        let has_stronger =
+            present.is_some_and(|cached| cached.grade > answer.grade && self.ages.is_servable(cached, now));
         let refusal = if answer.end != AnswerEnd::Finished {
             CacheStoreRefusal::NotFinished(answer.end)
         } else if answer.text.trim().is_empty() {
             CacheStoreRefusal::Empty
         } else if answer.text.len() > self.max_answer_size {
             CacheStoreRefusal::TooLong { max: self.max_answer_size }
-        } else if stronger_lives {
+        } else if has_stronger {
             CacheStoreRefusal::StrongerCached
         } else {
             return CacheStoreDecision::Store;

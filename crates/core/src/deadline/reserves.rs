@@ -49,11 +49,11 @@ impl RungReserves {
         for reserve in &reserves {
             positive(reserve.rung, reserve.time)?;
         }
-        let kept: Duration =
+        let reserved: Duration =
             reserves.iter().fold(Duration::ZERO, |sum, reserve| sum.saturating_add(reserve.time));
-        if kept >= total {
+        if reserved >= total {
             let problem =
-                format!("{kept:?} reserved for later rungs leaves nothing of {total:?} for the first");
+                format!("{reserved:?} reserved for later rungs leaves nothing of {total:?} for the first");
             return Err(SettingError::new("reserves", problem));
         }
         Ok(Self { total, reserves })

@@ -104,7 +104,7 @@ pub enum FaceKind {
 /// What is known of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanSituation {
-    /// The face on which it arrived. An API request is treated as chat if its route says so.
+    /// The face on which it arrived. An API request is treated as chat if its route is configured that way.
     pub face: FaceKind,
     /// What the request is for.
     pub purpose: RequestPurpose,

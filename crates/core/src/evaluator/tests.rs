@@ -235,13 +235,13 @@ fn an_operator_is_obeyed_in_every_mode() {
 #[test]
 fn a_programming_interface_is_transparent_to_all_but_an_operator() {
     let api = PlanSituation { face: FaceKind::Api, ..guest(Intent::Faq) };
-    let worst = Posture {
+    let strictest = Posture {
         level: Level::Emergency,
         day_cost: CostState::Spent,
         ceiling_override: Some(Ceiling::Fast),
         ..Posture::default()
     };
-    let through = plan(&worst, &api, tokyo(2, 0));
+    let through = plan(&strictest, &api, tokyo(2, 0));
     assert_eq!(
         (through.ceiling, through.rungs.as_slice()),
         (Ceiling::Strong, [Rung::StrongModel, Rung::FastModel].as_slice())

@@ -31,7 +31,7 @@
 //! **What it does not do.** It does not write the envelope, so that the maximum size of the envelope is a setting. It
 //! does not time out a send that neither succeeds nor fails: the driver must. It closes nothing; the driver checks
 //! [`Framer::upstream`] after each call. A delta larger than the remaining room is accepted in part: the driver keeps
-//! the rest until the framer wants input again. A timestamp from the past counts as the latest one seen.
+//! the rest until the framer accepts input again. A timestamp from the past counts as the latest one seen.
 //!
 //! ```
 //! use seawall_core::framing::{FrameContent, FramingEnding, FramingFinishReason, Framer, FramingSettings};

@@ -43,8 +43,8 @@ impl TokenLimitsOptions {
     pub fn check(self) -> Result<TokenLimits, SettingError> {
         at_least_one("max_input", self.max_input)?;
         at_least_one("max_output", self.max_output)?;
-        let taken = self.overhead.saturating_add(self.safety_margin);
-        let room = self.context_window.saturating_sub(taken);
+        let reserved = self.overhead.saturating_add(self.safety_margin);
+        let room = self.context_window.saturating_sub(reserved);
         if room <= self.max_output {
             let problem = format!(
                 "{} leaves no room for input beside {} of overhead, {} of safety margin and {} of output",

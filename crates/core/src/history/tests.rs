@@ -158,9 +158,10 @@ fn first_that_fits(conversation: &HistoryInput<'_>, limit: u64) -> Option<(usize
         (0..=turns.len()).filter(|at| is_start(*at)).map(|at| (at, conversation.chunks.len())).collect();
     ways.extend((0..conversation.chunks.len()).rev().map(|chunks| (turns.len(), chunks)));
     ways.into_iter().find_map(|(start, chunks)| {
-        let said: u64 = turns[start..].iter().map(|turn| turn.tokens).sum();
-        let found: u64 = conversation.chunks[..chunks].iter().sum();
-        let tokens = conversation.system + conversation.overhead + conversation.message + said + found;
+        let turn_tokens: u64 = turns[start..].iter().map(|turn| turn.tokens).sum();
+        let chunk_tokens: u64 = conversation.chunks[..chunks].iter().sum();
+        let tokens =
+            conversation.system + conversation.overhead + conversation.message + turn_tokens + chunk_tokens;
         (tokens <= limit).then_some((start, chunks, tokens))
     })
 }
@@ -178,9 +179,9 @@ proptest! {
         let conversation = HistoryInput { system, overhead, turns: &turns, chunks: &chunks, message };
         let expected = first_that_fits(&conversation, limit);
         match trim(&conversation, limit) {
-            HistoryDecision::InputTooLarge { needed, limit: told } => {
+            HistoryDecision::InputTooLarge { needed, limit: reported_limit } => {
                 prop_assert_eq!(expected, None);
-                prop_assert_eq!((needed, told), (system + overhead + message, limit));
+                prop_assert_eq!((needed, reported_limit), (system + overhead + message, limit));
             }
             HistoryDecision::Send(kept) => {
                 prop_assert_eq!(invariant::input_within_limit(kept.tokens, limit), Ok(()));

@@ -6,7 +6,7 @@
 //! **When it acts.** A window is half-open: 23:00:00 is inside, 08:00:00 is outside. A window whose end is earlier
 //! than its start crosses midnight.
 //!
-//! **What it does not do.** It knows no daylight saving time, no weekdays and no dates. It reads no clock and sets no
+//! **What it does not do.** It supports no daylight saving time, no weekdays and no dates. It reads no clock and sets no
 //! timer; [`Hours::next_change`] returns the time to set a timer to.
 //!
 //! ```

@@ -119,8 +119,8 @@ impl LadderSettings {
     /// The highest level whose threshold the value exceeds.
     pub(super) fn vote(&self, signal: LadderSignal, value: f64) -> Level {
         let thresholds = &self.thresholds[signal.index()];
-        let exceeded = thresholds.iter().rposition(|threshold| threshold.is_some_and(|least| value > least));
-        exceeded.map_or(Level::Normal, |place| Level::ALL[place + 1])
+        let exceeded = thresholds.iter().rposition(|threshold| threshold.is_some_and(|limit| value > limit));
+        exceeded.map_or(Level::Normal, |index| Level::ALL[index + 1])
     }
 
     /// Whether the value is well below the threshold for this level, or for the nearest higher level that the signal

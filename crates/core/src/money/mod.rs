@@ -60,19 +60,19 @@ impl Money {
     /// assert!(Money::parse("-1").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self, SettingError> {
-        let wrong =
+        let error =
             || SettingError::new("money", format!("{text:?} is not an amount such as 5000, 0.25 or $12.50"));
         let amount = text.strip_prefix('$').unwrap_or(text);
         let (dollars, decimals) = amount.split_once('.').unwrap_or((amount, "0"));
         let is_number =
             |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
         if !is_number(dollars) || !is_number(decimals) || decimals.len() > 9 {
-            return Err(wrong());
+            return Err(error());
         }
-        let dollars: u64 = dollars.parse().map_err(|_| wrong())?;
-        let nanos: u64 = format!("{decimals:0<9}").parse().map_err(|_| wrong())?;
-        let whole = dollars.checked_mul(NANOS_PER_DOLLAR).ok_or_else(wrong)?;
-        whole.checked_add(nanos).map(Self).ok_or_else(wrong)
+        let dollars: u64 = dollars.parse().map_err(|_| error())?;
+        let nanos: u64 = format!("{decimals:0<9}").parse().map_err(|_| error())?;
+        let dollar_nanos = dollars.checked_mul(NANOS_PER_DOLLAR).ok_or_else(error)?;
+        dollar_nanos.checked_add(nanos).map(Self).ok_or_else(error)
     }
 
     /// The amount in nano-dollars.

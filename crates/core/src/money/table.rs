@@ -260,7 +260,8 @@ impl PriceTable {
             }
             for surcharge in requested.service.iter() {
                 let priced = self.multipliers[surcharge.index()];
-                let Some(known) = priced.or(surcharge.never_costs_more().then_some(PriceMultiplier::ONE))
+                let Some(multiplier) =
+                    priced.or(surcharge.never_costs_more().then_some(PriceMultiplier::ONE))
                 else {
                     return Err(UnpricedRequest(format!(
                         "{surcharge:?} has no price for this model; omit it, or ask the operator to set \
@@ -269,7 +270,7 @@ impl PriceTable {
                     )));
                 };
                 // A vendor may still serve it at the base price.
-                rate = rate.times(known.max(PriceMultiplier::ONE));
+                rate = rate.times(multiplier.max(PriceMultiplier::ONE));
             }
             if requested.long_cache && self.cache_write_1h.is_none() {
                 return Err(UnpricedRequest(

@@ -324,13 +324,13 @@ impl PressureGauge {
     fn update_level(&mut self, now: Timestamp, failed: bool) {
         let settings = &self.settings;
         let calls = self.outcomes.len() as u64;
-        let over = |share: Ratio| share.is_exceeded_by(self.failures, calls);
-        let is_high = calls >= settings.min_calls && over(settings.high);
+        let is_over = |share: Ratio| share.is_exceeded_by(self.failures, calls);
+        let is_high = calls >= settings.min_calls && is_over(settings.high);
         self.level = match self.level {
             GaugeLevel::Normal | GaugeLevel::Slight if failed && is_high => GaugeLevel::High { since: now },
-            GaugeLevel::Normal if failed && over(settings.slight) => GaugeLevel::Slight,
+            GaugeLevel::Normal if failed && is_over(settings.slight) => GaugeLevel::Slight,
             GaugeLevel::Slight
-                if self.successes_in_a_row >= settings.slight_successes && !over(settings.slight) =>
+                if self.successes_in_a_row >= settings.slight_successes && !is_over(settings.slight) =>
             {
                 GaugeLevel::Normal
             }

@@ -163,9 +163,9 @@ impl AdmissionQueue {
         let (session, ticket) = self.rings.iter().find_map(|ring| ring.first_where(grade, &mut may))?;
         let (entry, departure) = self.depart(ticket, DepartureReason::Served)?;
         self.rings[entry.class.index()].serve(session, ticket, entry.request.grades, entry.request.cost);
-        for wanted in entry.request.grades.grades() {
-            let pace = &mut self.intervals[wanted.index()];
-            if wanted == grade { pace.served(now) } else { pace.left() }
+        for accepted in entry.request.grades.grades() {
+            let pace = &mut self.intervals[accepted.index()];
+            if accepted == grade { pace.served(now) } else { pace.left() }
         }
         self.counts.served += 1;
         Some(departure)
@@ -267,8 +267,8 @@ impl AdmissionQueue {
     #[must_use]
     pub fn time_until_room(&self, grades: AcceptedGrades, now: Timestamp) -> Duration {
         let expiry = self.expiries.first().map(|(moment, _)| *moment - now);
-        let place = grades.grades().filter_map(|grade| self.intervals[grade.index()].wait(1, now)).min();
-        expiry.into_iter().chain(place.and_then(ExpectedWait::wait)).min().unwrap_or_default()
+        let next_slot = grades.grades().filter_map(|grade| self.intervals[grade.index()].wait(1, now)).min();
+        expiry.into_iter().chain(next_slot.and_then(ExpectedWait::wait)).min().unwrap_or_default()
     }
 
     fn insert(&mut self, request: &QueueRequest, now: Timestamp, expires: Timestamp) -> QueueTicket {

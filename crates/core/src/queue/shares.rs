@@ -73,8 +73,8 @@ impl<T: Copy + Ord> QueueShares<T> {
     #[must_use]
     pub fn eviction_candidate(&self, newcomer: QueueHolder) -> Option<(QueueHolder, T)> {
         let own = self.waiters.get(&newcomer).map_or(0, BTreeSet::len);
-        let (most, largest) = self.sizes.last()?;
-        if *most < own + 2 {
+        let (largest_size, largest) = self.sizes.last()?;
+        if *largest_size < own + 2 {
             return None;
         }
         Some((*largest, *self.waiters.get(largest)?.last()?))

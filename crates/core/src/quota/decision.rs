@@ -140,7 +140,7 @@ impl QuotaReservation {
 
     /// The scopes that were charged.
     pub fn scopes(&self) -> impl Iterator<Item = QuotaScope> {
-        self.scopes.iter().map(|taken| QuotaScope { group: taken.group, key: taken.key })
+        self.scopes.iter().map(|scope| QuotaScope { group: scope.group, key: scope.key })
     }
 }
 

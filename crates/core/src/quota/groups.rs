@@ -57,8 +57,8 @@ impl Group {
 impl CurrentLimits {
     fn limits(&mut self, new_group: &QuotaGroup) -> Box<[NumberedQuota]> {
         let limit = |quota: &super::Quota| {
-            let known = self.names.iter().position(|name| **name == *quota.name());
-            let number = known.unwrap_or_else(|| {
+            let existing = self.names.iter().position(|name| **name == *quota.name());
+            let number = existing.unwrap_or_else(|| {
                 self.names.push(quota.name().into());
                 self.names.len() - 1
             });

@@ -142,7 +142,7 @@ fn tag_of(hash: u64) -> u32 {
 fn slot_of(entry: u32) -> Option<RecordSlot> {
     match entry & SLOT_MASK {
         0 | REMOVED => None,
-        place => Some(RecordSlot(place - 1)),
+        number => Some(RecordSlot(number - 1)),
     }
 }
 

@@ -121,9 +121,9 @@ impl RateLimiter {
         for LockedScope { scope, shard, slot, .. } in &mut opened {
             if let (Some(slot), Some(rules)) = (*slot, shard.rules()) {
                 let limits = u8::try_from(rules.limits.len()).unwrap_or(u8::MAX);
-                let taken =
+                let charged =
                     ChargedScope { key: scope.key, version: rules.version, group: scope.group, limits };
-                reservation.scopes.push(taken);
+                reservation.scopes.push(charged);
                 shard.take(slot, now, cost, |mark| reservation.marks.push(mark));
             }
         }
@@ -300,12 +300,12 @@ fn check_all(opened: &[LockedScope<'_>], cost: QuotaCost, now: Now) -> LimitsChe
         scope.check(cost, now, |limit, capacity, check| match check {
             LimitCheck::Never { capacity } => never = never.or(Some((limit, capacity))),
             LimitCheck::Wait { wait, remaining } => {
-                if refusal.is_none_or(|worst| wait > worst.wait) {
+                if refusal.is_none_or(|longest| wait > longest.wait) {
                     refusal = Some(QuotaRefusal { binding: LimitView { limit, capacity, remaining }, wait });
                 }
             }
             LimitCheck::Fits { remaining } => {
-                if tightest.is_none_or(|least| remaining < least.remaining) {
+                if tightest.is_none_or(|lowest| remaining < lowest.remaining) {
                     tightest = Some(LimitView { limit, capacity, remaining });
                 }
             }

@@ -79,15 +79,15 @@ pub(super) fn add(words: &mut [u32], rings: &mut Slab<SliceRing>, added: WindowS
 }
 
 /// Refunds units to the slice they were charged to, if it still counts.
-pub(super) fn refund(words: &mut [u32], rings: &mut Slab<SliceRing>, taken: WindowSlice) {
+pub(super) fn refund(words: &mut [u32], rings: &mut Slab<SliceRing>, charged: WindowSlice) {
     if let Some(id) = ring_of(words) {
-        return rings.get_mut(id).refund(taken);
+        return rings.get_mut(id).refund(charged);
     }
-    let its_age = words[0].wrapping_sub(taken.number);
+    let its_age = words[0].wrapping_sub(charged.number);
     if let Some(slice) =
         words[1..WORDS].iter_mut().find(|slice| age(**slice) == its_age && units(**slice) > 0)
     {
-        let left = units(*slice).saturating_sub(taken.units);
+        let left = units(*slice).saturating_sub(charged.units);
         *slice = if left == 0 { 0 } else { its_age << UNIT_BITS | left };
     }
 }
@@ -97,11 +97,11 @@ pub(super) fn shrink(words: &mut [u32], rings: &mut Slab<SliceRing>, present: u3
     let Some(id) = ring_of(words) else { return };
     let mut packed = [0; WORDS];
     packed[0] = present;
-    let mut places = packed[1..].iter_mut();
+    let mut free_words = packed[1..].iter_mut();
     for slice in rings.get(id).live(present).filter(|slice| slice.units > 0) {
-        match places.next() {
-            Some(place) if slice.units <= MAX_UNITS => {
-                *place = present.wrapping_sub(slice.number) << UNIT_BITS | slice.units;
+        match free_words.next() {
+            Some(word) if slice.units <= MAX_UNITS => {
+                *word = present.wrapping_sub(slice.number) << UNIT_BITS | slice.units;
             }
             _ => return,
         }
@@ -142,8 +142,8 @@ impl PackedSlices<'_> {
     /// Like `live`, oldest first.
     pub(super) fn oldest_first(&self, present: u32) -> impl Iterator<Item = WindowSlice> {
         let mut sorted = [WindowSlice::default(); WORDS - 1];
-        for (place, slice) in sorted.iter_mut().zip(self.live(present)) {
-            *place = slice;
+        for (position, slice) in sorted.iter_mut().zip(self.live(present)) {
+            *position = slice;
         }
         // Free words sort before all slices and are filtered out.
         sorted.sort_unstable_by_key(|slice| std::cmp::Reverse(present.wrapping_sub(slice.number)));

@@ -127,9 +127,9 @@ impl RateRule {
     /// first to drain.
     pub(super) fn take(&self, backlog: &mut Backlog, now: Timestamp, units: u32) -> u64 {
         let start = backlog.0.max(now.as_nanos());
-        let taken = self.unit_nanos.saturating_mul(u64::from(units));
-        backlog.0 = start.saturating_add(taken);
-        now.as_nanos().saturating_add(taken)
+        let charged = self.unit_nanos.saturating_mul(u64::from(units));
+        backlog.0 = start.saturating_add(charged);
+        now.as_nanos().saturating_add(charged)
     }
 
     /// Refunds units, less what may have drained already. Which of several reservations has drained cannot be known.
@@ -148,8 +148,8 @@ impl RateRule {
     /// The conversion from a faster or slower rate with the same period; `None` if the rate is equal or the period
     /// differs.
     pub(super) fn scale_from(&self, before: &Self) -> Option<RateScale> {
-        let is_other = self.has_period_of(before) && self.unit_nanos != before.unit_nanos;
-        is_other.then_some(RateScale { from: before.unit_nanos, to: self.unit_nanos })
+        let is_rescaled = self.has_period_of(before) && self.unit_nanos != before.unit_nanos;
+        is_rescaled.then_some(RateScale { from: before.unit_nanos, to: self.unit_nanos })
     }
 
     /// Units that have not drained at this time; a partly drained unit counts.
@@ -175,16 +175,16 @@ impl RateScale {
 
     /// When a reservation's units will have drained. Rounded down: an earlier time refunds less, which is the safe
     /// side.
-    pub(super) fn moment(self, moment: u64, now: Timestamp) -> u64 {
-        self.scaled(moment, now, |owed, from| owed / from)
+    pub(super) fn drained_at(self, drained_at: u64, now: Timestamp) -> u64 {
+        self.scaled(drained_at, now, |backlog_nanos, from| backlog_nanos / from)
     }
 
-    fn scaled(self, moment: u64, now: Timestamp, divide: impl FnOnce(u128, u128) -> u128) -> u64 {
-        let owed = u128::from(moment.saturating_sub(now.as_nanos()));
-        if owed == 0 {
-            return moment;
+    fn scaled(self, drained_at: u64, now: Timestamp, divide: impl FnOnce(u128, u128) -> u128) -> u64 {
+        let backlog_nanos = u128::from(drained_at.saturating_sub(now.as_nanos()));
+        if backlog_nanos == 0 {
+            return drained_at;
         }
-        let owed = divide(owed * u128::from(self.to), u128::from(self.from));
-        now.as_nanos().saturating_add(u64::try_from(owed).unwrap_or(u64::MAX))
+        let backlog_nanos = divide(backlog_nanos * u128::from(self.to), u128::from(self.from));
+        now.as_nanos().saturating_add(u64::try_from(backlog_nanos).unwrap_or(u64::MAX))
     }
 }

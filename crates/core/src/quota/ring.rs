@@ -26,7 +26,7 @@ impl SliceRing {
     pub(super) fn of(slices: impl Iterator<Item = WindowSlice>, newest: u32) -> Self {
         let mut ring = Self { newest, ..Self::default() };
         for slice in slices {
-            ring.units[place(slice.number)] = slice.units;
+            ring.units[position(slice.number)] = slice.units;
             ring.total += u64::from(slice.units);
         }
         ring
@@ -42,33 +42,33 @@ impl SliceRing {
     pub(super) fn used(&self, present: u32) -> u64 {
         let left = present.wrapping_sub(self.newest).min(SLICES);
         let oldest = self.newest.wrapping_sub(SLICES - 1);
-        let gone = (0..left).map(|step| u64::from(self.units[place(oldest.wrapping_add(step))]));
-        self.total.saturating_sub(gone.sum())
+        let expired = (0..left).map(|step| u64::from(self.units[position(oldest.wrapping_add(step))]));
+        self.total.saturating_sub(expired.sum())
     }
 
     /// The slices that count at present, oldest first.
     pub(super) fn live(&self, present: u32) -> impl Iterator<Item = WindowSlice> {
         let left = present.wrapping_sub(self.newest).min(SLICES);
         let numbers = (left..SLICES).map(move |step| self.newest.wrapping_sub(SLICES - 1).wrapping_add(step));
-        numbers.map(|number| WindowSlice { number, units: self.units[place(number)] })
+        numbers.map(|number| WindowSlice { number, units: self.units[position(number)] })
     }
 
     /// Adds to the newest or a newer slice, and clears expired slices.
     pub(super) fn add(&mut self, slice: WindowSlice) {
         let steps = slice.number.wrapping_sub(self.newest).min(POSITIONS);
         for back in 0..steps {
-            let forgotten = &mut self.units[place(slice.number.wrapping_sub(back))];
-            self.total -= u64::from(*forgotten);
-            *forgotten = 0;
+            let cleared = &mut self.units[position(slice.number.wrapping_sub(back))];
+            self.total -= u64::from(*cleared);
+            *cleared = 0;
         }
         // The positions between the 61 slices that count and the ring's 64.
         for beyond in SLICES..POSITIONS {
-            let forgotten = &mut self.units[place(slice.number.wrapping_sub(beyond))];
-            self.total -= u64::from(*forgotten);
-            *forgotten = 0;
+            let cleared = &mut self.units[position(slice.number.wrapping_sub(beyond))];
+            self.total -= u64::from(*cleared);
+            *cleared = 0;
         }
         self.newest = slice.number;
-        let units = &mut self.units[place(slice.number)];
+        let units = &mut self.units[position(slice.number)];
         let more = slice.units.min(u32::MAX - *units);
         *units += more;
         self.total += u64::from(more);
@@ -76,7 +76,7 @@ impl SliceRing {
 
     pub(super) fn refund(&mut self, slice: WindowSlice) {
         if self.newest.wrapping_sub(slice.number) < SLICES {
-            let units = &mut self.units[place(slice.number)];
+            let units = &mut self.units[position(slice.number)];
             let less = slice.units.min(*units);
             *units -= less;
             self.total -= u64::from(less);
@@ -84,6 +84,6 @@ impl SliceRing {
     }
 }
 
-fn place(slice: u32) -> usize {
+fn position(slice: u32) -> usize {
     (slice % POSITIONS) as usize
 }

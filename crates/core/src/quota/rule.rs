@@ -348,7 +348,7 @@ impl CountsCarryOver {
     pub(super) fn mark(self, mark: u64, at: Now) -> Option<u64> {
         match self {
             Self::Kept => Some(mark),
-            Self::Rescaled { scale } => Some(scale.moment(mark, at.monotonic)),
+            Self::Rescaled { scale } => Some(scale.drained_at(mark, at.monotonic)),
             Self::CountedAsCurrent | Self::Discarded => None,
         }
     }
@@ -372,25 +372,25 @@ impl Quota {
         if is_same { CountsCarryOver::Kept } else { CountsCarryOver::CountedAsCurrent }
     }
 
-    /// Writes a caller's usage under `before` into the empty words of this limit.
+    /// Writes a caller's usage under `previous` into the empty words of this limit.
     pub(super) fn carry_over_words(
         &self,
         words: &mut [u32],
-        (before, carry, old): (&Self, CountsCarryOver, &[u32]),
+        (previous, carry_over, old): (&Self, CountsCarryOver, &[u32]),
         rings: &mut Slab<SliceRing>,
         now: Now,
     ) {
-        match carry {
+        match carry_over {
             CountsCarryOver::Kept => words.copy_from_slice(old),
             CountsCarryOver::Rescaled { scale } => {
                 scale.backlog(Backlog::read(old), now.monotonic).write(words)
             }
             CountsCarryOver::CountedAsCurrent => {
-                let units = before.used(old, rings, now);
-                before.release(old, rings);
+                let units = previous.used(old, rings, now);
+                previous.release(old, rings);
                 self.charge_units(words, rings, now, units);
             }
-            CountsCarryOver::Discarded => before.release(old, rings),
+            CountsCarryOver::Discarded => previous.release(old, rings),
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) struct QuotaGroupRules {
 }
 
 /// Where a reservation's units were charged, limit by limit; `None` if no longer known.
-pub(super) type Marks = ArrayVec<Option<u64>, { QuotaGroup::MAX_QUOTAS }>;
+pub(super) type CurrentMarks = ArrayVec<Option<u64>, { QuotaGroup::MAX_QUOTAS }>;
 
 /// What one change did to the limits before it.
 #[derive(Clone, Debug)]
@@ -56,18 +56,18 @@ impl QuotaGroupRules {
         Self { limits, words, version, history: Vec::new() }
     }
 
-    /// The limits that replace `before`.
-    pub(super) fn after(before: &Self, limits: Box<[NumberedQuota]>, version: u32, at: Now) -> Self {
-        let origins = limits.iter().map(|limit| before.origin(limit)).collect();
+    /// The limits that replace `previous`.
+    pub(super) fn after(previous: &Self, limits: Box<[NumberedQuota]>, version: u32, at: Now) -> Self {
+        let origins = limits.iter().map(|limit| previous.origin(limit)).collect();
         let mut rules = Self::new(limits, version);
-        let dropped = (before.history.len() + 1).saturating_sub(MAX_HISTORY);
-        rules.history.extend(before.history.iter().skip(dropped).cloned());
-        rules.history.push(RuleChange { from: before.version, at, origins });
+        let dropped = (previous.history.len() + 1).saturating_sub(MAX_HISTORY);
+        rules.history.extend(previous.history.iter().skip(dropped).cloned());
+        rules.history.push(RuleChange { from: previous.version, at, origins });
         rules
     }
 
     fn origin(&self, limit: &NumberedQuota) -> LimitOrigin {
-        let index = self.limits.iter().position(|before| before.number == limit.number)?;
+        let index = self.limits.iter().position(|previous| previous.number == limit.number)?;
         Some((index, limit.quota.carry_over(&self.limits[index].quota)))
     }
 
@@ -78,14 +78,15 @@ impl QuotaGroupRules {
         &record[from..from + words(&self.limits[index])]
     }
 
-    /// The origins of the limits, if these rules directly replaced `before`.
-    pub(super) fn origins_in(&self, before: &Self) -> Option<&[LimitOrigin]> {
-        self.history.last().filter(|step| step.from == before.version).map(|step| &*step.origins)
+    /// The origins of the limits, if these rules directly replaced `previous`.
+    pub(super) fn origins_in(&self, previous: &Self) -> Option<&[LimitOrigin]> {
+        self.history.last().filter(|step| step.from == previous.version).map(|step| &*step.origins)
     }
 
     /// Translates the marks of a reservation made under this version to the current limits.
-    pub(super) fn marks_since(&self, version: u32, marks: &[u64]) -> Marks {
-        let mut current: Marks = marks.iter().copied().map(Some).take(QuotaGroup::MAX_QUOTAS).collect();
+    pub(super) fn marks_since(&self, version: u32, marks: &[u64]) -> CurrentMarks {
+        let mut current: CurrentMarks =
+            marks.iter().copied().map(Some).take(QuotaGroup::MAX_QUOTAS).collect();
         if version == self.version {
             return current;
         }
@@ -94,8 +95,8 @@ impl QuotaGroupRules {
         };
         for step in &self.history[first..] {
             let carried = |origin: &LimitOrigin| {
-                let (index, carry) = (*origin)?;
-                carry.mark(current.get(index).copied().flatten()?, step.at)
+                let (index, carry_over) = (*origin)?;
+                carry_over.mark(current.get(index).copied().flatten()?, step.at)
             };
             current = step.origins.iter().map(carried).collect();
         }

@@ -123,14 +123,14 @@ impl RateLimiter {
     /// numbers matched the group's limits; if not, some of them may have been charged.
     pub fn restore(&self, scope: QuotaScope, numbers: &[u64], saved: Now, now: Now) -> bool {
         let clock = Clocks { saved, now };
-        let mut is_whole = false;
+        let mut is_match = false;
         self.with_shard(scope, |shard, hash, rehash| {
             let slot = shard.find(hash, scope.key).or_else(|| shard.insert(hash, scope.key, rehash));
             if let Some(slot) = slot {
-                is_whole = shard.restore(slot, numbers, clock);
+                is_match = shard.restore(slot, numbers, clock);
             }
         });
-        is_whole
+        is_match
     }
 }
 
@@ -142,14 +142,14 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// Converts a time of the former process to the current monotonic clock. A time in the future, after UTC was set
+    /// Converts a time of the previous process to the current monotonic clock. A time in the future, after UTC was set
     /// back, becomes now.
-    fn present(self, former: Timestamp) -> Timestamp {
-        let back = self.saved.monotonic - former;
-        let then = UtcTime::from_nanos(
-            self.saved.utc.as_nanos().saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)),
+    fn present(self, saved_time: Timestamp) -> Timestamp {
+        let age = self.saved.monotonic - saved_time;
+        let utc_time = UtcTime::from_nanos(
+            self.saved.utc.as_nanos().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
         );
-        let ago = self.now.utc.since(then);
+        let ago = self.now.utc.since(utc_time);
         Timestamp::from_nanos(
             self.now.monotonic.as_nanos().saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX)),
         )

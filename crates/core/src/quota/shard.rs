@@ -170,14 +170,14 @@ impl Shard {
         let Some(rules) = self.rules() else { return };
         for slot in self.index.slots() {
             let record = self.records.record(slot, rules.words);
-            let words = |place| rules.words_of(record, place);
+            let words = |index| rules.words_of(record, index);
             let mut limits = rules.limits.iter().enumerate();
-            if limits.all(|(place, limit)| limit.quota.is_idle(words(place), &self.rings, now)) {
+            if limits.all(|(index, limit)| limit.quota.is_idle(words(index), &self.rings, now)) {
                 continue;
             }
             each(self.records.key(slot, rules.words), &|numbers| {
-                for (place, limit) in rules.limits.iter().enumerate() {
-                    limit.quota.save(words(place), &self.rings, now, numbers);
+                for (index, limit) in rules.limits.iter().enumerate() {
+                    limit.quota.save(words(index), &self.rings, now, numbers);
                 }
             });
         }
@@ -233,7 +233,7 @@ impl Shard {
     /// Whether records written under the current rules can be read under rules with these origins.
     fn has_layout(&self, origins: &[LimitOrigin]) -> bool {
         let is_same =
-            |(place, origin): (usize, &LimitOrigin)| *origin == Some((place, CountsCarryOver::Kept));
+            |(index, origin): (usize, &LimitOrigin)| *origin == Some((index, CountsCarryOver::Kept));
         origins.len() == self.limits().len() && origins.iter().enumerate().all(is_same)
     }
 
@@ -248,16 +248,16 @@ impl Shard {
             new[..KEY_WORDS].copy_from_slice(&old[..KEY_WORDS]);
             let mut origins_left = origins.iter();
             for_each_limit(new, &after.limits, |quota, words| {
-                if let Some((place, carry)) = origins_left.next().copied().flatten() {
-                    let former = &before.limits[place].quota;
-                    let old = before.words_of(old, place);
-                    quota.carry_over_words(words, (former, carry, old), rings, now);
+                if let Some((index, carry_over)) = origins_left.next().copied().flatten() {
+                    let previous = &before.limits[index].quota;
+                    let old = before.words_of(old, index);
+                    quota.carry_over_words(words, (previous, carry_over, old), rings, now);
                 }
             });
-            for (place, limit) in before.limits.iter().enumerate() {
-                let is_gone = !origins.iter().flatten().any(|(from, _)| *from == place);
-                if is_gone {
-                    limit.quota.release(before.words_of(old, place), rings);
+            for (index, limit) in before.limits.iter().enumerate() {
+                let is_removed = !origins.iter().flatten().any(|(from, _)| *from == index);
+                if is_removed {
+                    limit.quota.release(before.words_of(old, index), rings);
                 }
             }
         }

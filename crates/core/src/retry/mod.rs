@@ -326,9 +326,9 @@ impl Retries {
         }
         let credit = match budget {
             Some(budget) => {
-                let wanted_for = CreditUse::Retry(failure.kind);
+                let credit_use = CreditUse::Retry(failure.kind);
                 let refused = |gate| StoppedRetry { reason: StopReason::Budget, budget: Some(gate) };
-                Some(budget.withdraw(wanted_for, situation.now).map_err(refused)?)
+                Some(budget.withdraw(credit_use, situation.now).map_err(refused)?)
             }
             None => None,
         };
@@ -343,9 +343,9 @@ impl Retries {
         pressure: Option<Pressure>,
         draw: Draw,
     ) -> Duration {
-        let own = self.policy.backoff.next(backoff, draw);
-        let own = pressure.map_or(own, |pressure| pressure.multiplier().times(own));
-        self.policy.retry_after.apply(own, failure.retry_after, draw)
+        let wait = self.policy.backoff.next(backoff, draw);
+        let wait = pressure.map_or(wait, |pressure| pressure.multiplier().times(wait));
+        self.policy.retry_after.apply(wait, failure.retry_after, draw)
     }
 }
 

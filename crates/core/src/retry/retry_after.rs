@@ -44,20 +44,22 @@ impl RetryAfterOptions {
 }
 
 impl RetryAfterRule {
-    pub(super) fn is_plausible(&self, hint: Duration) -> bool {
-        !hint.is_zero() && hint <= self.ignore_above
+    pub(super) fn is_plausible(&self, retry_after: Duration) -> bool {
+        !retry_after.is_zero() && retry_after <= self.ignore_above
     }
 
     /// Our own backoff, lengthened by Retry-After up to `max_extra`; never shortened.
-    pub(super) fn apply(&self, own: Duration, hint: Option<Duration>, draw: Draw) -> Duration {
-        let Some(hint) = hint.filter(|hint| self.is_plausible(*hint)) else {
+    pub(super) fn apply(&self, own: Duration, retry_after: Option<Duration>, draw: Draw) -> Duration {
+        let Some(retry_after) = retry_after.filter(|retry_after| self.is_plausible(*retry_after)) else {
             return own;
         };
         let spread = match self.spread {
-            Some(share) => Duration::from_nanos(share.of(u64::try_from(hint.as_nanos()).unwrap_or(u64::MAX))),
+            Some(share) => {
+                Duration::from_nanos(share.of(u64::try_from(retry_after.as_nanos()).unwrap_or(u64::MAX)))
+            }
             None => Duration::ZERO,
         };
-        let asked = draw.between(hint, hint.saturating_add(spread));
-        asked.clamp(own, own.saturating_add(self.max_extra))
+        let requested = draw.between(retry_after, retry_after.saturating_add(spread));
+        requested.clamp(own, own.saturating_add(self.max_extra))
     }
 }

@@ -111,7 +111,7 @@ fn a_send_that_must_wait_takes_nothing_and_all_get_the_same_wait() {
         assert_eq!(sender.acquire(at(100)), SendDecision::Wait(Duration::from_millis(1_900)));
         close(sender.balance, 0.05);
     }
-    let SendDecision::Wait(wait) = sender.acquire(at(1_999)) else { panic!("gone too early") };
+    let SendDecision::Wait(wait) = sender.acquire(at(1_999)) else { panic!("sent too early") };
     assert!((999_999..=1_000_000).contains(&wait.as_nanos()), "{wait:?}");
     assert_eq!(sender.clone().acquire(at(2_000)), SendDecision::Send);
     assert_eq!(sender.acquire(at(2_100)), SendDecision::Send);

@@ -108,7 +108,7 @@ impl Samples {
         if count < MIN_SAMPLES {
             return CalibrationFactors::UNCALIBRATED;
         }
-        let at = |place: usize| self.sorted.get(place).copied().unwrap_or(1_000);
+        let at = |index: usize| self.sorted.get(index).copied().unwrap_or(1_000);
         CalibrationFactors {
             best: at(count / 2).midpoint(at((count - 1) / 2)),
             // The p95.
@@ -118,8 +118,8 @@ impl Samples {
 
     fn push(&mut self, sample: Sample) {
         self.arrived.push_back(sample);
-        let place = self.sorted.partition_point(|ratio| *ratio <= sample.ratio);
-        self.sorted.insert(place, sample.ratio);
+        let index = self.sorted.partition_point(|ratio| *ratio <= sample.ratio);
+        self.sorted.insert(index, sample.ratio);
         self.error += sample.error;
         self.absolute_error += sample.error.unsigned_abs();
         if self.arrived.len() >= MAX_SAMPLES {
@@ -203,9 +203,9 @@ impl Calibration {
         let ratio = (u128::from(billed) * 1_000 + u128::from(uncalibrated) / 2) / u128::from(uncalibrated);
         let error = (i128::from(estimated) - i128::from(billed)) * 1_000_000 / i128::from(billed);
         self.bills = self.bills.saturating_add(1);
-        let known = self.models.entry(model.to_owned()).or_default();
-        known.last_bill = self.bills;
-        known.languages[language as usize].push(Sample {
+        let history = self.models.entry(model.to_owned()).or_default();
+        history.last_bill = self.bills;
+        history.languages[language as usize].push(Sample {
             ratio: u32::try_from(ratio).unwrap_or(u32::MAX),
             error: i64::try_from(error).unwrap_or(i64::MAX),
         });

@@ -187,15 +187,15 @@ pub fn input_bound(
     let uses = input.tool_uses.unwrap_or(0);
     // Each use may bill all input again, with the tool's results.
     let is_any = input.tool_uses.is_some().into();
-    let mut again = InputParts { total: 0, ..parts };
-    again.add(InputFeature::ServerTool, is_any, |window| {
+    let mut tool_parts = InputParts { total: 0, ..parts };
+    tool_parts.add(InputFeature::ServerTool, is_any, |window| {
         Some(window?.saturating_mul(uses.saturating_add(1)))
     })?;
     let tokens = match (input.tool_uses, model.rules.of(InputFeature::ServerTool)) {
-        (Some(_), UntrackedRule::Reserve) => again.total,
-        _ => one_pass.saturating_add(again.total),
+        (Some(_), UntrackedRule::Reserve) => tool_parts.total,
+        _ => one_pass.saturating_add(tool_parts.total),
     };
-    Ok(InputBound { tokens, tool_uses: uses, largest: again.largest })
+    Ok(InputBound { tokens, tool_uses: uses, largest: tool_parts.largest })
 }
 
 fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
@@ -230,7 +230,7 @@ impl InputParts<'_> {
         };
         let part = each.saturating_mul(times);
         self.total = self.total.saturating_add(part);
-        if self.largest.is_none_or(|(_, most)| part > most) {
+        if self.largest.is_none_or(|(_, largest)| part > largest) {
             self.largest = Some((feature, part));
         }
         Ok(())

@@ -75,10 +75,10 @@ fn a_rule_refuses_reserves_so_many_or_reserves_nothing() {
             _ => assert_eq!(bounded, Err(InputProblem::UnknownContextWindow(feature))),
         }
     }
-    let told = InputProblem::UnknownContextWindow(InputFeature::Document).to_string();
+    let message = InputProblem::UnknownContextWindow(InputFeature::Document).to_string();
     assert!(
-        told.contains("models.NAME.context_window") && told.contains("limits.untracked_input.document"),
-        "{told}"
+        message.contains("models.NAME.context_window") && message.contains("limits.untracked_input.document"),
+        "{message}"
     );
 }
 

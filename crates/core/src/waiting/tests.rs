@@ -168,9 +168,9 @@ fn refunded_units_go_to_the_queue_and_never_exceed_the_capacity() {
     bucket.refund(grant, at(100));
     assert_eq!(bucket.poll(ticket, at(100)), WaitingPollDecision::Wait { until: at(300) });
     bucket.refund(other, at(100));
-    let taken = ready(bucket.poll(ticket, at(100)), 15);
+    let grant = ready(bucket.poll(ticket, at(100)), 15);
     assert_eq!((bucket.available(at(100)), bucket.consumed()), (6, 15));
-    bucket.refund(taken, at(1_000));
+    bucket.refund(grant, at(1_000));
     assert_eq!((bucket.available(at(1_000)), bucket.consumed()), (20, 0));
 }
 

@@ -30,11 +30,11 @@ pub(crate) struct TrueCounts {
     pub(crate) older_openai: u64,
 }
 
-/// Every text, kind by kind. `folder` is the one that this file lies in.
-pub(crate) fn texts(folder: &Path) -> Vec<Sample> {
+/// Every text, kind by kind. `directory` is the one of this file.
+pub(crate) fn texts(directory: &Path) -> Vec<Sample> {
     let mut samples = Vec::new();
     for kind in KINDS {
-        let path = folder.join(format!("corpus/{kind}.txt"));
+        let path = directory.join(format!("corpus/{kind}.txt"));
         let file = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let file = file.strip_prefix("%% ").unwrap_or_else(|| panic!("{kind} begins with no name"));
         for (place, sample) in file.split("\n%% ").enumerate() {
@@ -51,8 +51,8 @@ pub(crate) fn texts(folder: &Path) -> Vec<Sample> {
 }
 
 /// The stored counts, in the order of the texts.
-pub(crate) fn stored_counts(folder: &Path, samples: &[Sample]) -> Vec<TrueCounts> {
-    let path = folder.join("counts.tsv");
+pub(crate) fn stored_counts(directory: &Path, samples: &[Sample]) -> Vec<TrueCounts> {
+    let path = directory.join("counts.tsv");
     let file = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let rows: Vec<Vec<&str>> =
         file.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect()).collect();

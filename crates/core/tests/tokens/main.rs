@@ -23,13 +23,13 @@ mod tests {
     const NOTHING: OverheadOptions = OverheadOptions { request: 0, message: 0, reserve: 0 };
     const MODELS: [&str; 3] = ["claude-sonnet", "gpt-4o", "gpt-4"];
 
-    fn folder() -> PathBuf {
+    fn directory() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tokens")
     }
 
     fn corpus() -> Vec<(Sample, TrueCounts)> {
-        let samples = texts(&folder());
-        let counts = stored_counts(&folder(), &samples);
+        let samples = texts(&directory());
+        let counts = stored_counts(&directory(), &samples);
         samples.into_iter().zip(counts).collect()
     }
 

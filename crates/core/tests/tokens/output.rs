@@ -4,7 +4,7 @@ use crate::corpus::{stored_counts, texts};
 use seawall_core::tokens::{OutputLimit, OutputMeter, TokenizerFamily};
 use std::path::{Path, PathBuf};
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tokens")
 }
 
@@ -56,8 +56,8 @@ fn judge(text: &str, tokens: u64, family: TokenizerFamily, what: &str) {
 
 #[test]
 fn an_answer_that_stops_at_its_limit_is_never_stopped() {
-    let samples = texts(&folder());
-    let counts = stored_counts(&folder(), &samples);
+    let samples = texts(&directory());
+    let counts = stored_counts(&directory(), &samples);
     for (sample, counts) in samples.iter().zip(&counts) {
         for (family, tokens) in [
             (TokenizerFamily::Claude, counts.claude),
@@ -71,8 +71,8 @@ fn an_answer_that_stops_at_its_limit_is_never_stopped() {
 
 #[test]
 fn an_answer_that_goes_on_is_stopped() {
-    let samples = texts(&folder());
-    let counts = stored_counts(&folder(), &samples);
+    let samples = texts(&directory());
+    let counts = stored_counts(&directory(), &samples);
     for (sample, counts) in samples.iter().zip(&counts) {
         for (family, tokens) in
             [(TokenizerFamily::Claude, counts.claude), (TokenizerFamily::OpenAi, counts.openai)]

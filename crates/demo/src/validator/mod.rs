@@ -39,7 +39,7 @@ pub enum ClientOutcome {
     Rejected {
         /// The HTTP status.
         status: u16,
-        /// Whether it says when to retry.
+        /// Whether it has a Retry-After, or states that a retry is pointless.
         has_retry_advice: bool,
     },
     /// A partial answer that ended with an explicit error.

@@ -4,8 +4,8 @@
 //! guests are decided at once. A signature covers the body: what can be checked before the body arrives is checked, and
 //! the rest when it is complete. A token under an unknown key waits until its issuer's keys have been fetched.
 //!
-//! New settings make a new authenticator from the one before: unchanged issuers keep their keys and their verified tokens. A
-//! failure on the way does not change the authenticator in use.
+//! New settings build a new authenticator from the previous one: unchanged issuers keep their keys and their verified
+//! tokens. A failure on the way does not change the authenticator in use.
 //!
 //! It does not treat a client with an invalid key or token as a guest, and does not decide what a caller is entitled
 //! to.

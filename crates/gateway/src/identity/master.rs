@@ -57,7 +57,7 @@ impl std::fmt::Debug for MasterSecret {
 }
 
 impl MasterSecret {
-    /// The master secret for these settings. `before` is the previous one, kept where no state is stored.
+    /// The master secret for these settings. `previous` is the one in force, which is kept if no state is stored.
     pub fn load(settings: &Settings, previous: Option<&Self>) -> Result<Self, MasterSecretError> {
         if let Some(reference) = &settings.callers.master_secret {
             return Self::new(fetch_text(reference)?.into_bytes());

@@ -1,29 +1,29 @@
 //! Attempt records: one per attempt, with the usage and cost of the ledger.
 
 use crate::shop::{GUEST, PRIME, Shop, body};
-use crate::target::{Deed, ObedientTarget};
+use crate::target::{ScriptedReply, ScriptedTarget};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_pipeline::{AttemptStatus, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 
-fn shop(strong: &[Deed], then: Deed) -> Shop {
+fn shop(strong: &[ScriptedReply], then: ScriptedReply) -> Shop {
     let world = World::new(3);
     let (strong, fast) =
-        (ObedientTarget::new(&world, strong, then), ObedientTarget::new(&world, &[], Deed::Answer));
-    let (strong, fast) = (Arc::<ObedientTarget>::clone(&strong), Arc::<ObedientTarget>::clone(&fast));
+        (ScriptedTarget::new(&world, strong, then), ScriptedTarget::new(&world, &[], ScriptedReply::Answer));
+    let (strong, fast) = (Arc::<ScriptedTarget>::clone(&strong), Arc::<ScriptedTarget>::clone(&fast));
     Shop::new(&world, strong, fast, Money::from_dollars(1_000))
 }
 
 /// The total cost of all recorded attempts.
-fn told(shop: &Shop) -> Money {
+fn reported_cost(shop: &Shop) -> Money {
     shop.attempts().iter().fold(Money::ZERO, |sum, (.., cost)| sum.saturating_add(*cost))
 }
 
 #[test]
 fn every_attempt_is_recorded_once_with_its_target_tier_and_outcome() {
-    let shop = shop(&[Deed::Status(429), Deed::Status(529)], Deed::Answer);
+    let shop = shop(&[ScriptedReply::Status(429), ScriptedReply::Status(529)], ScriptedReply::Answer);
     shop.ask_and_wait(PRIME, &body(true));
     shop.ask_and_wait(GUEST, &body(false));
     let usage = Usage { input: 20, output: 8, ..Usage::default() };
@@ -40,23 +40,23 @@ fn every_attempt_is_recorded_once_with_its_target_tier_and_outcome() {
             answered(Tier::Guest)
         ]
     );
-    assert_eq!(told(&shop), shop.day().posted);
+    assert_eq!(reported_cost(&shop), shop.day().posted);
 }
 
 #[test]
 fn attempt_records_match_the_ledger_whatever_their_outcome() {
-    for (deed, give_up_after, status) in [
-        (Deed::CutAfter(2), None, AttemptStatus::Failed(FailureKind::BrokeMidStream)),
-        (Deed::StallAfter(3), None, AttemptStatus::Failed(FailureKind::TimedOut)),
-        (Deed::Answer, Some(2), AttemptStatus::Abandoned),
+    for (reply, give_up_after, status) in [
+        (ScriptedReply::CutAfter(2), None, AttemptStatus::Failed(FailureKind::BrokeMidStream)),
+        (ScriptedReply::StallAfter(3), None, AttemptStatus::Failed(FailureKind::TimedOut)),
+        (ScriptedReply::Answer, Some(2), AttemptStatus::Abandoned),
     ] {
-        let shop = shop(&[deed], Deed::Answer);
+        let shop = shop(&[reply], ScriptedReply::Answer);
         shop.ask(PRIME, &body(true), give_up_after);
         shop.world.run();
         let attempts = shop.attempts();
         assert_eq!((attempts.len(), attempts[0].2), (1, status));
-        assert_eq!(attempts[0].3.input, 20, "told at the beginning");
-        assert!(attempts[0].3.output > 8, "nobody told: it is the most that it can have been");
-        assert_eq!((told(&shop), told(&shop) > Money::ZERO), (shop.day().posted, true));
+        assert_eq!(attempts[0].3.input, 20, "reported at the beginning");
+        assert!(attempts[0].3.output > 8, "not reported: the maximum is assumed");
+        assert_eq!((reported_cost(&shop), reported_cost(&shop) > Money::ZERO), (shop.day().posted, true));
     }
 }

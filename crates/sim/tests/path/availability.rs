@@ -26,7 +26,7 @@ fn shop_with(numbers: &Numbers, faults: &str) -> Shop {
         ("sonnet", 3_000_000_000, Arc::new(model.clone()) as Arc<_>),
         ("haiku", 250_000_000, Arc::new(model) as Arc<_>),
     ];
-    Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers)
+    Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers)
 }
 
 /// Sends this many requests at this interval, and returns the records when all have ended.
@@ -168,7 +168,7 @@ fn an_attempt_that_sends_nothing_in_its_time_has_failed() {
 #[test]
 fn a_first_target_that_hangs_costs_five_seconds_and_not_its_whole_time() {
     let hang = r#"[{"from": "60s", "model": "sonnet", "fault": {"kind": "hang"}}]"#;
-    for (stream, warm, most) in [(true, 0, 8), (true, 60, 8), (false, 60, 10)] {
+    for (stream, warm, max_seconds) in [(true, 0, 8), (true, 60, 8), (false, 60, 10)] {
         let faults = if warm == 0 { hang.replace("60s", "0s") } else { hang.to_owned() };
         let shop = shop(2, &faults);
         for _ in 0..warm {
@@ -180,7 +180,10 @@ fn a_first_target_that_hangs_costs_five_seconds_and_not_its_whole_time() {
         let before = shop.world.now();
         assert!(!matches!(shop.ask_and_wait(PRIME, &body(stream)), Seen::Rejected(_)));
         let took = shop.records().last().unwrap().duration;
-        assert!(took <= Duration::from_secs(most), "{took:?} (stream {stream}, warm {warm}) at {before:?}");
+        assert!(
+            took <= Duration::from_secs(max_seconds),
+            "{took:?} (stream {stream}, warm {warm}) at {before:?}"
+        );
         assert_eq!(shop.records().last().unwrap().target.as_deref(), Some("fast"));
     }
 }
@@ -272,7 +275,7 @@ fn one_callers_failures_close_a_route_to_that_caller_alone() {
     let models = [("sonnet", 3_000_000_000, target()), ("haiku", 250_000_000, target())];
     let known = callers(&[(PRIME, Tier::Prime), (HOSTILE, Tier::Prime)]);
     let numbers = Numbers { targets: 1, ..Numbers::default() };
-    let shop = Shop::made(&world, known, models, &numbers);
+    let shop = Shop::with_options(&world, known, models, &numbers);
     let crash = body(false).replace("おすすめは？", "crash");
     for _ in 0..12 {
         assert!(matches!(shop.ask_and_wait(HOSTILE, &crash), Seen::Rejected(_)));

@@ -34,7 +34,7 @@ pub(crate) struct ObedientDirectory {
 struct State {
     records: BTreeMap<[u8; 32], CallerRecord>,
     manner: Manner,
-    asked: usize,
+    lookups: usize,
 }
 
 pub(crate) fn hash(of: u8) -> [u8; 32] {
@@ -51,7 +51,7 @@ pub(crate) fn subject(of: u8) -> CallerIdentity {
 
 impl ObedientDirectory {
     pub(crate) fn new(world: &World) -> Arc<Self> {
-        let state = State { records: BTreeMap::new(), manner: Manner::Prompt, asked: 0 };
+        let state = State { records: BTreeMap::new(), manner: Manner::Prompt, lookups: 0 };
         Arc::new(Self { world: world.clone(), state: Mutex::new(state) })
     }
 
@@ -78,8 +78,8 @@ impl ObedientDirectory {
     }
 
     /// The number of lookups.
-    pub(crate) fn asked(&self) -> usize {
-        self.state.lock().unwrap().asked
+    pub(crate) fn lookups(&self) -> usize {
+        self.state.lock().unwrap().lookups
     }
 }
 
@@ -89,11 +89,11 @@ impl CallerDirectory for ObedientDirectory {
         Box::pin(async move {
             let manner = {
                 let mut state = self.state.lock().unwrap();
-                state.asked += 1;
+                state.lookups += 1;
                 state.manner
             };
             match manner {
-                Manner::Away => return Err(StoreError::unavailable("test", "told so")),
+                Manner::Away => return Err(StoreError::unavailable("test", "switched off by the test")),
                 Manner::Late(wait) => self.world.sleep(wait).await,
                 Manner::Prompt => {}
             }
@@ -103,13 +103,13 @@ impl CallerDirectory for ObedientDirectory {
 }
 
 /// The caller lookup over a directory, and a world to run it in.
-pub(crate) struct Desk {
+pub(crate) struct ResolverHarness {
     pub(crate) world: World,
     pub(crate) directory: Arc<ObedientDirectory>,
     pub(crate) callers: Arc<CallerResolver>,
 }
 
-impl Desk {
+impl ResolverHarness {
     pub(crate) fn new(guests: bool) -> Self {
         let world = World::new(11);
         let directory = ObedientDirectory::new(&world);
@@ -126,10 +126,10 @@ impl Desk {
     /// Starts a lookup in a task of its own; the result is available when the world has run.
     pub(crate) fn ask(&self, identity: CallerIdentity) -> Arc<Mutex<Option<Result<Caller, IdentifyError>>>> {
         let answer = Arc::new(Mutex::new(None));
-        let (callers, world, told) = (Arc::clone(&self.callers), self.world.clone(), Arc::clone(&answer));
+        let (callers, world, result) = (Arc::clone(&self.callers), self.world.clone(), Arc::clone(&answer));
         self.world.spawn(async move {
             let found = callers.find(&world, &identity).await;
-            *told.lock().unwrap() = Some(found);
+            *result.lock().unwrap() = Some(found);
         });
         answer
     }

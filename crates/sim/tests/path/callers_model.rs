@@ -1,6 +1,6 @@
 //! Property test of caller lookup against a naive model that keeps every response of the directory.
 
-use crate::caller_directory::{BELIEVED, Desk, Manner, WITHIN, hash, key, subject};
+use crate::caller_directory::{BELIEVED, Manner, ResolverHarness, WITHIN, hash, key, subject};
 use proptest::collection;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use seawall_core::time::Timestamp;
@@ -93,13 +93,13 @@ impl Model {
 proptest! {
     #[test]
     fn callers_are_who_the_directory_said_or_guests(steps in steps(), guests: bool) {
-        let (desk, mut model, mut manner) = (Desk::new(guests), Model::default(), Manner::Prompt);
+        let (resolver, mut model, mut manner) = (ResolverHarness::new(guests), Model::default(), Manner::Prompt);
         for step in steps {
-            let now = desk.world.now();
+            let now = resolver.world.now();
             match step {
                 Step::Find { of, is_subject } => {
                     let expected = model.find(of, is_subject, manner, guests, now);
-                    let found = desk.find(if is_subject { subject(of) } else { key(of) });
+                    let found = resolver.find(if is_subject { subject(of) } else { key(of) });
                     let seen = found.as_ref().map(|caller| (caller.tier, caller.origin)).map_err(|error| *error);
                     prop_assert_eq!(seen, expected);
                     // Once the cache lifetime has passed, a revoked caller is at most a guest without a record.
@@ -113,27 +113,27 @@ proptest! {
                 }
                 Step::Add { of, is_prime } => {
                     let tier = if is_prime { Tier::Prime } else { Tier::Guest };
-                    desk.directory.add(of, tier, None);
+                    resolver.directory.add(of, tier, None);
                     model.now.entry(of).or_insert(Entry::Has(tier));
                 }
                 Step::Revoke { of, tells } => {
-                    desk.directory.revoke(of);
+                    resolver.directory.revoke(of);
                     if let Some(entry) = model.now.get_mut(&of) {
                         *entry = Entry::Revoked;
                         model.revoked.entry(of).or_insert(now);
                     }
                     if tells {
-                        desk.callers.invalidate(&hash(of));
+                        resolver.callers.invalidate(&hash(of));
                         model.answers.retain(|(who, _, _)| *who != of);
                     }
                 }
                 Step::Behave(next) => {
-                    desk.directory.behave(next);
+                    resolver.directory.behave(next);
                     manner = next;
                 }
-                Step::Wait(time) => desk.wait(time),
+                Step::Wait(time) => resolver.wait(time),
             }
         }
-        prop_assert_eq!(desk.callers.fallbacks(), model.fallbacks);
+        prop_assert_eq!(resolver.callers.fallbacks(), model.fallbacks);
     }
 }

@@ -68,7 +68,7 @@ fn on_the_chat_face_it_is_redirected_without_failover_and_without_blaming_the_ta
             let stand = stand(dialect, Some(Fault::Declined { after }), Money::from_dollars(1_000));
             let what = format!("{dialect:?} {after} {stream}");
             // More often than the failure threshold of any breaker.
-            for asked in 1..=20 {
+            for number in 1..=20 {
                 let seen = stand.ask(Face::Chat, stream);
                 match (stream, after) {
                     (false, _) => {
@@ -86,7 +86,7 @@ fn on_the_chat_face_it_is_redirected_without_failover_and_without_blaming_the_ta
                     (true, _) => is_broken_off(&events(&seen)),
                 }
                 let attempts = stand.shop.attempts();
-                assert_eq!(attempts.len(), asked, "{what}");
+                assert_eq!(attempts.len(), number, "{what}");
                 let (target, _, status, ..) = attempts.last().unwrap().clone();
                 assert_eq!((target.as_str(), status), ("strong", AttemptStatus::Succeeded), "{what}");
             }
@@ -139,7 +139,7 @@ impl FrameStream for Ready {
 }
 
 /// A deployment whose models always send these events, and the number of calls.
-pub(crate) fn saying(
+pub(crate) fn with_reply(
     dialect: TargetDialect,
     pieces: &[Bytes],
     numbers: &Numbers,
@@ -163,7 +163,7 @@ pub(crate) fn saying(
         Arc::new(target) as Arc<_>
     };
     let models = [(NAME, 3_000_000_000, target()), (NAME, 3_000_000_000, target())];
-    (Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers), calls)
+    (Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers), calls)
 }
 
 fn ask(shop: &Shop, stream: bool) -> Seen {
@@ -191,7 +191,7 @@ fn the_models_reason_for_declining_is_not_forwarded_whatever_its_finish_reason()
             USAGE,
             "[DONE]",
         ]);
-        let (shop, calls) = saying(TargetDialect::OpenAiChat, &pieces, &Numbers::default());
+        let (shop, calls) = with_reply(TargetDialect::OpenAiChat, &pieces, &Numbers::default());
         is_redirected(&events(&ask(&shop, true)));
         let answer = whole(&ask(&shop, false));
         assert_eq!(
@@ -224,7 +224,7 @@ fn a_guardrail_of_bedrock_is_not_quoted_where_nothing_was_sent() {
     ];
     // If all arrives at once, nothing was sent before the end was known; event by event, something was.
     for (pieces, is_at_once) in [(vec![Bytes::from(pieces.concat())], true), (pieces.to_vec(), false)] {
-        let (shop, calls) = saying(TargetDialect::BedrockConverse, &pieces, &Numbers::default());
+        let (shop, calls) = with_reply(TargetDialect::BedrockConverse, &pieces, &Numbers::default());
         let seen = events(&ask(&shop, true));
         if is_at_once {
             is_redirected(&seen);
@@ -249,7 +249,7 @@ fn an_end_that_is_cut_after_its_finish_reason_is_still_a_refusal() {
     ];
     let pieces: Vec<_> =
         events.iter().map(|(name, data)| Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).collect();
-    let (shop, calls) = saying(TargetDialect::AnthropicMessages, &pieces, &Numbers::default());
+    let (shop, calls) = with_reply(TargetDialect::AnthropicMessages, &pieces, &Numbers::default());
     let answer = whole(&ask(&shop, false));
     assert_eq!((&answer["answer"], &answer["finish"]), (&redirect().into(), &"refused".into()));
     assert_eq!(calls.load(Ordering::Relaxed), 1);

@@ -1,7 +1,7 @@
 //! Every face in front of one target, on the virtual clock.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, at_face, callers};
-use crate::target::{Deed, ObedientTarget};
+use crate::target::{ScriptedReply, ScriptedTarget};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
@@ -13,13 +13,13 @@ use std::time::Duration;
 
 const NOON_IN_TOKYO: Duration = Duration::from_secs(3 * 3_600);
 
-fn shop(deed: Deed, numbers: &Numbers) -> (Shop, Arc<ObedientTarget>) {
+fn shop(reply: ScriptedReply, numbers: &Numbers) -> (Shop, Arc<ScriptedTarget>) {
     let world = World::new(23);
     world.run_until(Timestamp::ZERO + NOON_IN_TOKYO);
-    let target = ObedientTarget::new(&world, &[], deed);
-    let model = |name| (name, 3_000_000_000, Arc::<ObedientTarget>::clone(&target) as Arc<_>);
+    let target = ScriptedTarget::new(&world, &[], reply);
+    let model = |name| (name, 3_000_000_000, Arc::<ScriptedTarget>::clone(&target) as Arc<_>);
     let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
-    (Shop::made(&world, known, [model("strong-model"), model("fast-model")], numbers), target)
+    (Shop::with_options(&world, known, [model("strong-model"), model("fast-model")], numbers), target)
 }
 
 fn ask(shop: &Shop, face: Face, stream: bool) -> Seen {
@@ -45,7 +45,7 @@ fn holds(haystack: &[u8], needle: &str) -> bool {
 fn each_face_is_answered_in_its_dialect_and_charged_as_the_vendor_reports() {
     for face in Face::ALL {
         for stream in [false, true] {
-            let (shop, target) = shop(Deed::Answer, &Numbers::default());
+            let (shop, target) = shop(ScriptedReply::Answer, &Numbers::default());
             let answer = bytes(ask(&shop, face, stream));
             // One dialect wraps its content in base64.
             let is_wrapped = face == Face::BedrockInvoke && stream;
@@ -64,8 +64,8 @@ fn each_face_is_answered_in_its_dialect_and_charged_as_the_vendor_reports() {
 #[test]
 fn a_stream_that_breaks_off_is_never_reported_as_complete() {
     for face in Face::ALL {
-        for deed in [Deed::CutAfter(2), Deed::CutAfter(3), Deed::StallAfter(2)] {
-            let (shop, target) = shop(deed, &Numbers::default());
+        for reply in [ScriptedReply::CutAfter(2), ScriptedReply::CutAfter(3), ScriptedReply::StallAfter(2)] {
+            let (shop, target) = shop(reply, &Numbers::default());
             let answer = bytes(ask(&shop, face, true));
             let (end, broken) = match face {
                 Face::AnthropicMessages => ("message_stop", "event: error"),
@@ -73,7 +73,7 @@ fn a_stream_that_breaks_off_is_never_reported_as_complete() {
                 Face::BedrockInvoke | Face::BedrockConverse => ("messageStop", "xception"),
                 Face::Chat => ("event: done", "event: interrupted"),
             };
-            assert!(!holds(&answer, end) && holds(&answer, broken), "{face:?} {deed:?}");
+            assert!(!holds(&answer, end) && holds(&answer, broken), "{face:?} {reply:?}");
             assert!(matches!(
                 shop.records()[0].outcome,
                 RequestOutcome::Interrupted(FailureKind::BrokeMidStream | FailureKind::TimedOut)

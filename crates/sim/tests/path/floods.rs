@@ -1,7 +1,7 @@
 //! Streams without end, and slow readers.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound, question};
-use crate::target::{Deed, ObedientTarget, pieces};
+use crate::target::{ScriptedReply, ScriptedTarget, pieces};
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
@@ -16,23 +16,23 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// More frames than a caller should ever receive; then the stream ends, so that the test does, too.
-const MOST: usize = 200_000;
+const MAX_FRAMES: usize = 200_000;
 const MEGABYTE: usize = 1 << 20;
 
 /// A target that always has another frame ready.
 struct Flood {
     opening: Vec<Bytes>,
     then: Bytes,
-    taken: Arc<AtomicUsize>,
+    frames_read: Arc<AtomicUsize>,
 }
 
 impl Flood {
     fn new(opening: &[Bytes], then: Bytes) -> Arc<Self> {
-        Arc::new(Self { opening: opening.to_vec(), then, taken: Arc::default() })
+        Arc::new(Self { opening: opening.to_vec(), then, frames_read: Arc::default() })
     }
 
-    fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+    fn frames_read(&self) -> usize {
+        self.frames_read.load(Ordering::Relaxed)
     }
 }
 
@@ -43,7 +43,8 @@ impl Target for Flood {
 
     fn call(&self, _: Call) -> CallFuture<'_> {
         let opening = self.opening.iter().cloned().collect();
-        let frames = FloodFrames { opening, then: self.then.clone(), taken: Arc::clone(&self.taken) };
+        let frames =
+            FloodFrames { opening, then: self.then.clone(), frames_read: Arc::clone(&self.frames_read) };
         Box::pin(async move { Ok(UpstreamResponse::Stream(Box::new(frames))) })
     }
 }
@@ -51,27 +52,27 @@ impl Target for Flood {
 struct FloodFrames {
     opening: VecDeque<Bytes>,
     then: Bytes,
-    taken: Arc<AtomicUsize>,
+    frames_read: Arc<AtomicUsize>,
 }
 
 impl FrameStream for FloodFrames {
     fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        let frames_read = self.frames_read.fetch_add(1, Ordering::Relaxed);
         let next = self.opening.pop_front().unwrap_or_else(|| self.then.clone());
-        Poll::Ready((taken < MOST).then_some(Ok(next)))
+        Poll::Ready((frames_read < MAX_FRAMES).then_some(Ok(next)))
     }
 }
 
-fn shop(flood: &Arc<Flood>) -> (Shop, Arc<ObedientTarget>) {
+fn shop(flood: &Arc<Flood>) -> (Shop, Arc<ScriptedTarget>) {
     let world = World::new(23);
     world.run_until(Timestamp::ZERO + Duration::from_secs(3 * 3_600));
-    let fast = ObedientTarget::new(&world, &[], Deed::Answer);
+    let fast = ScriptedTarget::new(&world, &[], ScriptedReply::Answer);
     let models = [
         ("strong-model", 3_000_000_000, Arc::<Flood>::clone(flood) as Arc<_>),
-        ("fast-model", 1_000_000_000, Arc::<ObedientTarget>::clone(&fast) as Arc<_>),
+        ("fast-model", 1_000_000_000, Arc::<ScriptedTarget>::clone(&fast) as Arc<_>),
     ];
     let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
-    (Shop::made(&world, known, models, &Numbers::default()), fast)
+    (Shop::with_options(&world, known, models, &Numbers::default()), fast)
 }
 
 fn ping(padding: usize) -> Bytes {
@@ -95,7 +96,11 @@ fn frames_before_the_first_content_are_buffered_up_to_a_limit_and_then_another_t
         let flood = Flood::new(&pieces()[..1], ping(padding));
         let (shop, fast) = shop(&flood);
         assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()), "{padding}");
-        assert!(flood.taken() * ping(padding).len() < 2 * MEGABYTE, "{} of {padding}", flood.taken());
+        assert!(
+            flood.frames_read() * ping(padding).len() < 2 * MEGABYTE,
+            "{} of {padding}",
+            flood.frames_read()
+        );
         assert!(fast.calls() >= 1);
         settled(&shop);
     }
@@ -106,7 +111,7 @@ fn empty_frames_count_as_well() {
     let flood = Flood::new(&[], Bytes::new());
     let (shop, _) = shop(&flood);
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
-    assert!(flood.taken() < MOST / 2, "{}", flood.taken());
+    assert!(flood.frames_read() < MAX_FRAMES / 2, "{}", flood.frames_read());
     settled(&shop);
 }
 
@@ -120,18 +125,18 @@ fn an_endless_chat_answer_is_stopped_by_its_budget() {
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!((answer["target"].as_str(), answer["finish"].as_str()), (Some("strong"), Some("budget")));
     assert_eq!(fast.calls(), 0);
-    assert!(flood.taken() * (64 << 10) < 2 * MEGABYTE, "{}", flood.taken());
+    assert!(flood.frames_read() * (64 << 10) < 2 * MEGABYTE, "{}", flood.frames_read());
     settled(&shop);
 }
 
 /// Reads one frame per interval, until the end or until this many were read.
-fn read_slowly(shop: &Shop, every: Duration, most: usize) -> Arc<AtomicUsize> {
+fn read_slowly(shop: &Shop, every: Duration, max_frames: usize) -> Arc<AtomicUsize> {
     let read = Arc::new(AtomicUsize::new(0));
     let (pipeline, world, count) = (Arc::clone(&shop.pipeline), shop.world.clone(), Arc::clone(&read));
     shop.world.spawn(async move {
         let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
         let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
-        while count.load(Ordering::Relaxed) < most && stream.frame().await.is_some() {
+        while count.load(Ordering::Relaxed) < max_frames && stream.frame().await.is_some() {
             count.fetch_add(1, Ordering::Relaxed);
             world.sleep(every).await;
         }
@@ -157,30 +162,31 @@ type Unread = Arc<Mutex<Option<Box<ReplyStream<World>>>>>;
 
 /// A deployment with one concurrency slot per model, and a stream of which this many frames were read.
 fn left_unread(world: &World, strong: Arc<dyn Target>, frames: usize) -> (Shop, Unread) {
-    let fast = ObedientTarget::new(world, &[], Deed::Status(503));
+    let fast = ScriptedTarget::new(world, &[], ScriptedReply::Status(503));
     let models =
         [("strong-model", 3_000_000_000, strong), ("fast-model", 1_000_000_000, fast as Arc<dyn Target>)];
     let numbers = Numbers { concurrency: 1, ..Numbers::default() };
-    let shop = Shop::made(world, callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]), models, &numbers);
-    let kept = Arc::new(Mutex::new(None));
-    let (pipeline, keeps) = (Arc::clone(&shop.pipeline), Arc::clone(&kept));
+    let shop =
+        Shop::with_options(world, callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]), models, &numbers);
+    let held_stream = Arc::new(Mutex::new(None));
+    let (pipeline, stream_slot) = (Arc::clone(&shop.pipeline), Arc::clone(&held_stream));
     shop.world.spawn(async move {
         let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
         let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
         for _ in 0..frames {
             assert!(stream.frame().await.is_some());
         }
-        *keeps.lock().unwrap() = Some(stream);
+        *stream_slot.lock().unwrap() = Some(stream);
     });
     shop.world.run_until(shop.world.now() + Duration::from_secs(5));
-    (shop, kept)
+    (shop, held_stream)
 }
 
 #[test]
 fn an_unread_stream_releases_its_resources_at_its_deadline_and_ends_with_an_error() {
     let flood = Flood::new(&pieces()[..2], text(1));
-    let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
-    let mut stream = kept.lock().unwrap().take().unwrap();
+    let (shop, held_stream) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
+    let mut stream = held_stream.lock().unwrap().take().unwrap();
     stream.check_deadline();
     assert_eq!(shop.ledger.open_reservations(), 1, "its time has not come");
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(599));
@@ -189,18 +195,18 @@ fn an_unread_stream_releases_its_resources_at_its_deadline_and_ends_with_an_erro
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(600));
     stream.check_deadline();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
-    let taken = flood.taken();
+    let frames_read = flood.frames_read();
     let seen = shop.ask(GUEST, &body(true), Some(1));
     shop.world.run();
     assert!(seen.lock().unwrap().is_some(), "the place is free again");
-    assert!(flood.taken() > taken);
+    assert!(flood.frames_read() > frames_read);
     // A caller that continues to read receives the error.
-    let mut said = Vec::new();
+    let mut received = Vec::new();
     while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
-        said.extend_from_slice(&frame);
+        received.extend_from_slice(&frame);
     }
-    let said = String::from_utf8(said).unwrap();
-    assert!(said.contains("event: error") && !said.contains("message_stop"), "{said}");
+    let received = String::from_utf8(received).unwrap();
+    assert!(received.contains("event: error") && !received.contains("message_stop"), "{received}");
     drop(stream);
     let outcomes: Vec<_> = shop.records().into_iter().map(|record| record.outcome).collect();
     assert!(outcomes.contains(&RequestOutcome::Interrupted(FailureKind::TimedOut)), "{outcomes:?}");
@@ -216,25 +222,25 @@ fn an_unread_stream_releases_its_resources_at_its_deadline_and_ends_with_an_erro
 fn a_complete_answer_holds_no_slot_however_slowly_it_is_read() {
     let world = World::new(31);
     // All four frames were read, but not the end of the stream.
-    let (shop, kept) = left_unread(&world, ObedientTarget::new(&world, &[], Deed::Answer), 4);
-    assert!(kept.lock().unwrap().is_some());
+    let (shop, held_stream) = left_unread(&world, ScriptedTarget::new(&world, &[], ScriptedReply::Answer), 4);
+    assert!(held_stream.lock().unwrap().is_some());
     assert!(matches!(shop.ask_and_wait(GUEST, &body(false)), Seen::Unstreamed(_)));
 }
 
 #[test]
 fn a_stream_ended_by_shutdown_reports_it_without_blaming_the_target() {
     let flood = Flood::new(&pieces()[..2], text(1));
-    let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
-    let mut stream = kept.lock().unwrap().take().unwrap();
+    let (shop, held_stream) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
+    let mut stream = held_stream.lock().unwrap().take().unwrap();
     stream.stop();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
-    let taken = flood.taken();
-    let mut said = Vec::new();
+    let frames_read = flood.frames_read();
+    let mut received = Vec::new();
     while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
-        said.extend_from_slice(&frame);
+        received.extend_from_slice(&frame);
     }
-    let said = String::from_utf8(said).unwrap();
-    assert!(said.contains("event: error") && said.contains("restarted"), "{said}");
+    let received = String::from_utf8(received).unwrap();
+    assert!(received.contains("event: error") && received.contains("restarted"), "{received}");
     drop(stream);
-    assert_eq!((flood.taken(), shop.attempts()[0].2), (taken, AttemptStatus::Abandoned));
+    assert_eq!((flood.frames_read(), shop.attempts()[0].2), (frames_read, AttemptStatus::Abandoned));
 }

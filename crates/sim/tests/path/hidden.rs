@@ -96,8 +96,8 @@ fn thinking_that_does_not_reach_the_target_hides_nothing() {
 fn reported_input_is_charged_unless_the_vendor_may_read_it_again() {
     let face = Face::AnthropicMessages;
     let input = |field: &str| left(&with_window(TargetDialect::AnthropicMessages), face, field).0.input;
-    let told = input("");
-    assert_eq!(input(r#""thinking":{"type":"adaptive"},"#), told);
+    let default_input = input("");
+    assert_eq!(input(r#""thinking":{"type":"adaptive"},"#), default_input);
     assert!(input(r#""tools":[{"type":"web_search_20250305","name":"w","max_uses":1}],"#) > 100_000);
 }
 

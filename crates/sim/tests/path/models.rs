@@ -38,7 +38,7 @@ fn question(dialect: TargetDialect, stream: bool) -> Call {
 /// Runs one call in the world to its end, and returns the outcome.
 fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, FailureKind>, Option<Box<str>>) {
     let outcome = Arc::new(Mutex::new(None));
-    let (told, target) = (Arc::clone(&outcome), target.clone());
+    let (result, target) = (Arc::clone(&outcome), target.clone());
     world.spawn(async move {
         let came = match target.call(call).await {
             Err(error) => (Err(error.failure.kind), error.message),
@@ -54,7 +54,7 @@ fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, Failur
                 }
             }
         };
-        *told.lock().unwrap() = Some(came);
+        *result.lock().unwrap() = Some(came);
     });
     world.run();
     let came = outcome.lock().unwrap().take();
@@ -65,7 +65,7 @@ fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, Failur
 fn every_dialect_calls_the_same_model_and_shares_one_bill() {
     let world = World::new(1);
     let model = model(&world, vec![]);
-    for (asked, dialect) in (1..).zip(TargetDialect::ALL) {
+    for (expected, dialect) in (1..).zip(TargetDialect::ALL) {
         let target = ModelTarget::sharing(model.clone(), dialect, NAME);
         assert_eq!(target.dialect(), dialect);
         let before = world.now();
@@ -75,7 +75,10 @@ fn every_dialect_calls_the_same_model_and_shares_one_bill() {
         }
         assert!(world.now() - before >= Duration::from_millis(2 * 250), "{dialect:?}");
         let line = target.bill().line("haiku");
-        assert_eq!((line.requests, line.answers, line.output_tokens), (2 * asked, 2 * asked, 18 * asked));
+        assert_eq!(
+            (line.requests, line.answers, line.output_tokens),
+            (2 * expected, 2 * expected, 18 * expected)
+        );
         assert_eq!(model.meter().bill().line("haiku"), line);
     }
 }

@@ -1,7 +1,7 @@
 //! A request with an idempotency key is processed once.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
-use crate::target::{Deed, ObedientTarget, whole};
+use crate::target::{ScriptedReply, ScriptedTarget, whole};
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Mode;
 use seawall_pipeline::{IdempotencyConflict, InboundRequest, Rejection, Tier};
@@ -9,10 +9,10 @@ use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn shop(deeds: &[Deed]) -> (Shop, Arc<ObedientTarget>) {
+fn shop(replies: &[ScriptedReply]) -> (Shop, Arc<ScriptedTarget>) {
     let world = World::new(17);
-    let target = ObedientTarget::new(&world, deeds, Deed::Answer);
-    let models = || Arc::<ObedientTarget>::clone(&target);
+    let target = ScriptedTarget::new(&world, replies, ScriptedReply::Answer);
+    let models = || Arc::<ScriptedTarget>::clone(&target);
     (Shop::new(&world, models(), models(), Money::from_dollars(1)), target)
 }
 
@@ -28,8 +28,8 @@ fn a_thousand_at_once_make_one_call() {
     let answered =
         seen.iter().filter(|seen| *seen.lock().unwrap() == Some(Seen::Unstreamed(whole()))).count();
     let in_progress = Seen::Rejected(Rejection::Conflict(IdempotencyConflict::InProgress));
-    let told = seen.iter().filter(|seen| seen.lock().unwrap().as_ref() == Some(&in_progress)).count();
-    assert_eq!((target.calls(), answered, told), (1, 1, 999));
+    let rejected = seen.iter().filter(|seen| seen.lock().unwrap().as_ref() == Some(&in_progress)).count();
+    assert_eq!((target.calls(), answered, rejected), (1, 1, 999));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_completed_idempotency_key_is_neither_executed_again_nor_reused() {
 
 #[test]
 fn an_unanswered_request_may_be_retried_with_its_key() {
-    let (shop, target) = shop(&[Deed::Status(400)]);
+    let (shop, target) = shop(&[ScriptedReply::Status(400)]);
     let ask = |id| {
         let seen = shop.ask_as(named(id, PRIME, "order-1", &body(false)));
         shop.world.run();
@@ -73,11 +73,11 @@ fn an_unanswered_request_may_be_retried_with_its_key() {
 #[test]
 fn limits_in_observe_mode_leave_idempotency_keys_in_force() {
     let world = World::new(17);
-    let target = ObedientTarget::new(&world, &[], Deed::Answer);
-    let model = || Arc::<ObedientTarget>::clone(&target) as Arc<_>;
+    let target = ScriptedTarget::new(&world, &[], ScriptedReply::Answer);
+    let model = || Arc::<ScriptedTarget>::clone(&target) as Arc<_>;
     let models = [("strong-model", 3_000_000_000, model()), ("fast-model", 1_000_000_000, model())];
     let numbers = Numbers { limits: Mode::Observe, ..Numbers::default() };
-    let shop = Shop::made(&world, callers(&[(GUEST, Tier::Guest)]), models, &numbers);
+    let shop = Shop::with_options(&world, callers(&[(GUEST, Tier::Guest)]), models, &numbers);
     // A guest has ten requests a minute and a burst of two more.
     for _ in 0..12 {
         assert_eq!(shop.ask_and_wait(GUEST, &body(false)), Seen::Unstreamed(whole()));
@@ -93,5 +93,5 @@ fn limits_in_observe_mode_leave_idempotency_keys_in_force() {
     assert_eq!(ask(21), Seen::Rejected(Rejection::Conflict(IdempotencyConflict::Completed)));
     assert_eq!(target.calls(), 13);
     let would: Vec<_> = shop.records()[12..].iter().map(|record| record.would_limit).collect();
-    assert_eq!(would, [true, false], "a name that is taken is refused before any limit is looked at");
+    assert_eq!(would, [true, false], "a key in use is refused before any limit is checked");
 }

@@ -46,7 +46,7 @@ pub(crate) fn stand_with(dialect: TargetDialect, fault: Option<Fault>, numbers: 
     let target = || Arc::new(ModelTarget::sharing(model.clone(), dialect, NAME)) as Arc<_>;
     let models = [(NAME, INPUT, target()), (NAME, INPUT, target())];
     let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
-    let shop = Shop::made(&world, known, models, numbers);
+    let shop = Shop::with_options(&world, known, models, numbers);
     Stand { shop, model }
 }
 
@@ -174,11 +174,11 @@ fn implausible_usage_is_capped_and_ejects_the_target_after_three_times() {
             let fault = Fault::Claim { input: Some(u64::MAX), output: Some(u64::MAX) };
             let stand = stand(dialect, Some(fault), Money::from_dollars(1_000_000));
             let possible = price().cost(&Usage { input: 2_000_000, output: 2_000_000, ..Usage::default() });
-            for asked in 1..=8_u64 {
+            for number in 1..=8_u64 {
                 let seen = stand.ask(Face::AnthropicMessages, stream);
                 // Both targets of the route are excluded after three such answers each.
                 let is_answered = !matches!(seen, Seen::Rejected(_));
-                assert_eq!(is_answered, asked <= 6, "{dialect:?} {stream} {asked}");
+                assert_eq!(is_answered, number <= 6, "{dialect:?} {stream} {number}");
             }
             let posted = stand.shop.day().posted;
             assert_eq!(posted.as_nanos(), possible.as_nanos() * 6, "{dialect:?} {stream}");

@@ -1,6 +1,6 @@
 //! Input that a request only refers to, surcharges, and the daily budget.
 
-use crate::declined::saying;
+use crate::declined::with_reply;
 use crate::shop::{Numbers, PRIME, Seen, Shop, at_face, callers};
 use bytes::{Bytes, BytesMut};
 use seawall_core::money::{Money, PriceMultiplier, PriceTable, Surcharge};
@@ -26,7 +26,7 @@ fn shop(cap: Money) -> (Shop, ModelTarget) {
     let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
     let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
     let numbers = Numbers { cap, window: Some(200_000), ..Numbers::default() };
-    (Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers), target)
+    (Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers), target)
 }
 
 fn asking(fields: &str, part: &str) -> String {
@@ -144,7 +144,7 @@ fn an_answer_of_converse_is_posted_as_it_says_it_was_served_and_cached() {
     ] {
         let numbers = Numbers { surcharges, ..Numbers::default() };
         let ask = |stream: bool, pieces: Vec<Bytes>| {
-            let (shop, _) = saying(TargetDialect::BedrockConverse, &pieces, &numbers);
+            let (shop, _) = with_reply(TargetDialect::BedrockConverse, &pieces, &numbers);
             shop.ask_face_at(shop.world.now(), PRIME, at_face(Face::BedrockConverse, stream), None);
             shop.world.run();
             assert_eq!(
@@ -184,7 +184,7 @@ fn a_surcharge_that_a_request_asks_for_is_billed_and_posted() {
         let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
         let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
         let numbers = Numbers { surcharges, ..Numbers::default() };
-        let shop = Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
+        let shop = Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
         assert!(matches!(shop.ask_and_wait(PRIME, &asking(fields, "")), Seen::Unstreamed(_)), "{fields}");
         let bill = Money::from_nanos(target.bill().nano_dollars());
         assert_eq!(bill, shop.day().posted, "{fields}");

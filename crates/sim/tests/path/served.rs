@@ -70,23 +70,23 @@ fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static st
     let upstream = || Arc::new(Serving(report.clone())) as Arc<dyn Target>;
     let models = [("strong-model", 3_000_000_000, upstream()), ("fast-model", 1_000_000_000, upstream())];
     let numbers = Numbers { surcharges, ..Numbers::default() };
-    let shop = Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
+    let shop = Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
     let (operation, body) = at_face(Face::BedrockInvoke, true);
     let invoke = vec![InvokeHeader::read(TIER, "priority").unwrap().unwrap()];
     let headers = DialectHeaders { invoke, ..DialectHeaders::default() };
     let request = InboundRequest { operation, headers, ..inbound(1, PRIME, &body) };
-    let (pipeline, told) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(Vec::new())));
-    let noted = Arc::clone(&told);
+    let (pipeline, headers) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(Vec::new())));
+    let sent_headers = Arc::clone(&headers);
     world.spawn(async move {
         let ReplyContent::Stream(mut stream) = pipeline.serve(request).await.content else {
             panic!("it is a stream")
         };
-        *noted.lock().unwrap() = stream.headers().to_vec();
+        *sent_headers.lock().unwrap() = stream.headers().to_vec();
         while stream.frame().await.is_some() {}
     });
     world.run();
-    let told = told.lock().unwrap().clone();
-    (shop.day().posted.as_nanos(), told)
+    let headers = headers.lock().unwrap().clone();
+    (shop.day().posted.as_nanos(), headers)
 }
 
 #[test]

@@ -134,10 +134,10 @@ impl Shop {
         models: [(&str, u64, Arc<dyn Target>); 2],
         cap: Money,
     ) -> Self {
-        Self::made(world, callers, models, &Numbers { cap, ..Numbers::default() })
+        Self::with_options(world, callers, models, &Numbers { cap, ..Numbers::default() })
     }
 
-    pub(crate) fn made(
+    pub(crate) fn with_options(
         world: &World,
         callers: CallerResolver,
         [strong, fast]: [(&str, u64, Arc<dyn Target>); 2],
@@ -154,7 +154,7 @@ impl Shop {
         };
         let mut global = vec![Quota::sliding("minute", QuotaUnit::Request, 50_000, minute, 0).unwrap()];
         global.extend(
-            numbers.tokens.map(|most| Quota::sliding("tokens", QuotaUnit::Token, most, minute, 0).unwrap()),
+            numbers.tokens.map(|limit| Quota::sliding("tokens", QuotaUnit::Token, limit, minute, 0).unwrap()),
         );
         let target =
             |name: &str, (model, input, upstream): (&str, u64, Arc<dyn Target>), breaker: BreakerProfile| {
@@ -271,14 +271,14 @@ impl Shop {
         give_up_after: Option<usize>,
     ) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
-        let (pipeline, noted) = (Arc::clone(&self.pipeline), Arc::clone(&seen));
+        let (pipeline, received) = (Arc::clone(&self.pipeline), Arc::clone(&seen));
         let id = {
             let mut arrivals = self.arrivals.lock().unwrap();
             arrivals.push(arrived);
             arrivals.len() as u64 - 1
         };
         let inbound = InboundRequest { operation, ..inbound(id, key, &body) };
-        self.send(inbound, noted, pipeline, give_up_after);
+        self.send(inbound, received, pipeline, give_up_after);
         seen
     }
 
@@ -292,7 +292,7 @@ impl Shop {
     fn send(
         &self,
         inbound: InboundRequest,
-        noted: Arc<Mutex<Option<Seen>>>,
+        received: Arc<Mutex<Option<Seen>>>,
         pipeline: Arc<Pipeline<World>>,
         give_up_after: Option<usize>,
     ) {
@@ -303,7 +303,7 @@ impl Shop {
                 ReplyContent::CompleteStream(pieces) => Seen::Stream(vec![pieces]),
                 ReplyContent::Stream(mut stream) => {
                     let mut frames = Vec::new();
-                    while give_up_after.is_none_or(|most| frames.len() < most) {
+                    while give_up_after.is_none_or(|max_frames| frames.len() < max_frames) {
                         match stream.frame().await {
                             Some(frame) => frames.push(frame),
                             None => break,
@@ -312,7 +312,7 @@ impl Shop {
                     Seen::Stream(frames)
                 }
             };
-            *noted.lock().unwrap() = Some(reply);
+            *received.lock().unwrap() = Some(reply);
         });
     }
 
@@ -326,10 +326,10 @@ impl Shop {
         let (pipeline, world) = (Arc::clone(&self.pipeline), self.world.clone());
         self.world.spawn(async move {
             let mut serving = Box::pin(async move { pipeline.serve(inbound).await });
-            let mut gone = Box::pin(world.sleep(patience));
+            let mut disconnected = Box::pin(world.sleep(patience));
             std::future::poll_fn(|context| {
                 let _ = serving.as_mut().poll(context).is_ready();
-                gone.as_mut().poll(context)
+                disconnected.as_mut().poll(context)
             })
             .await;
         });

@@ -23,7 +23,7 @@ pub(crate) const USAGE: Usage =
 
 /// What a target does with one call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum ScriptedReply {
     /// Answers, the first event after 300 ms and one more every 50 ms.
     Answer,
     /// Responds with this status after 100 ms.
@@ -41,32 +41,32 @@ pub(crate) enum Deed {
 }
 
 #[derive(Default)]
-pub(crate) struct Diary {
+pub(crate) struct CallLog {
     pub(crate) calls: Vec<(Timestamp, Bytes)>,
     pub(crate) streams_dropped: usize,
 }
 
-pub(crate) struct ObedientTarget {
+pub(crate) struct ScriptedTarget {
     world: World,
-    deeds: Mutex<VecDeque<Deed>>,
+    replies: Mutex<VecDeque<ScriptedReply>>,
     /// What it does when the list is exhausted.
-    then: Mutex<Deed>,
-    pub(crate) diary: Arc<Mutex<Diary>>,
+    then: Mutex<ScriptedReply>,
+    pub(crate) call_log: Arc<Mutex<CallLog>>,
 }
 
-impl ObedientTarget {
-    pub(crate) fn new(world: &World, deeds: &[Deed], then: Deed) -> Arc<Self> {
-        let deeds = Mutex::new(deeds.iter().copied().collect());
-        Arc::new(Self { world: world.clone(), deeds, then: Mutex::new(then), diary: Arc::default() })
+impl ScriptedTarget {
+    pub(crate) fn new(world: &World, replies: &[ScriptedReply], then: ScriptedReply) -> Arc<Self> {
+        let replies = Mutex::new(replies.iter().copied().collect());
+        Arc::new(Self { world: world.clone(), replies, then: Mutex::new(then), call_log: Arc::default() })
     }
 
     /// Changes what it does from now on.
-    pub(crate) fn then(&self, deed: Deed) {
-        *self.then.lock().unwrap() = deed;
+    pub(crate) fn then(&self, reply: ScriptedReply) {
+        *self.then.lock().unwrap() = reply;
     }
 
     pub(crate) fn calls(&self) -> usize {
-        self.diary.lock().unwrap().calls.len()
+        self.call_log.lock().unwrap().calls.len()
     }
 }
 
@@ -100,45 +100,45 @@ pub(crate) fn whole() -> Bytes {
     out.freeze()
 }
 
-impl Target for ObedientTarget {
+impl Target for ScriptedTarget {
     fn dialect(&self) -> TargetDialect {
         TargetDialect::AnthropicMessages
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {
-        let deed = self.deeds.lock().unwrap().pop_front().unwrap_or(*self.then.lock().unwrap());
-        self.diary.lock().unwrap().calls.push((self.world.now(), call.body));
-        let (world, diary) = (self.world.clone(), Arc::clone(&self.diary));
+        let reply = self.replies.lock().unwrap().pop_front().unwrap_or(*self.then.lock().unwrap());
+        self.call_log.lock().unwrap().calls.push((self.world.now(), call.body));
+        let (world, call_log) = (self.world.clone(), Arc::clone(&self.call_log));
         Box::pin(async move {
             let wait = |millis| world.sleep(Duration::from_millis(millis));
-            let count = match deed {
-                Deed::Status(status) => {
+            let count = match reply {
+                ScriptedReply::Status(status) => {
                     wait(100).await;
                     return Err(ANTHROPIC.classify(status, None).into());
                 }
-                Deed::Hang => {
+                ScriptedReply::Hang => {
                     std::future::pending::<()>().await;
                     return Err(Failure::of(FailureKind::Unreachable).into());
                 }
-                Deed::Answer if !call.stream => {
+                ScriptedReply::Answer if !call.stream => {
                     wait(300).await;
                     return Ok(UpstreamResponse::Unstreamed { body: whole(), report: None });
                 }
-                Deed::Answer => pieces().len(),
-                Deed::CutAfter(count) | Deed::StallAfter(count) => count,
-                Deed::CutInside(count) | Deed::NonsenseAfter(count) => count + 1,
+                ScriptedReply::Answer => pieces().len(),
+                ScriptedReply::CutAfter(count) | ScriptedReply::StallAfter(count) => count,
+                ScriptedReply::CutInside(count) | ScriptedReply::NonsenseAfter(count) => count + 1,
             };
             let mut pieces: VecDeque<Bytes> = pieces().into_iter().take(count).collect();
-            match (deed, pieces.back_mut()) {
-                (Deed::CutInside(_), Some(last)) => last.truncate(last.len() / 2),
-                (Deed::NonsenseAfter(_), Some(last)) => {
+            match (reply, pieces.back_mut()) {
+                (ScriptedReply::CutInside(_), Some(last)) => last.truncate(last.len() / 2),
+                (ScriptedReply::NonsenseAfter(_), Some(last)) => {
                     *last = Bytes::from_static(b"event: message_delta\ndata: {no\n\n");
                 }
                 _ => {}
             }
-            let stalls = matches!(deed, Deed::StallAfter(_));
+            let stalls = matches!(reply, ScriptedReply::StallAfter(_));
             let wait = Some(world.sleep(Duration::from_millis(300)));
-            Ok(UpstreamResponse::Stream(Box::new(Pieces { world, wait, pieces, stalls, diary })))
+            Ok(UpstreamResponse::Stream(Box::new(Pieces { world, wait, pieces, stalls, call_log })))
         })
     }
 }
@@ -148,7 +148,7 @@ struct Pieces {
     wait: Option<Sleep>,
     pieces: VecDeque<Bytes>,
     stalls: bool,
-    diary: Arc<Mutex<Diary>>,
+    call_log: Arc<Mutex<CallLog>>,
 }
 
 impl FrameStream for Pieces {
@@ -172,6 +172,6 @@ impl FrameStream for Pieces {
 
 impl Drop for Pieces {
     fn drop(&mut self) {
-        self.diary.lock().unwrap().streams_dropped += 1;
+        self.call_log.lock().unwrap().streams_dropped += 1;
     }
 }

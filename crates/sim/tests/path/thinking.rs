@@ -18,14 +18,17 @@ const THINKS: &str = r#"{"kind": "thinking", "takes": "60s", "every": "1700ms"}"
 fn thinking_counts_as_first_content_at_every_api_face_and_is_relayed() {
     for dialect in TargetDialect::ALL {
         for face in Face::VENDORS {
-            let shop = made(dialect, &format!(r#"[{{"fault": {THINKS}}}]"#), &Numbers::default());
+            let shop = deployment(dialect, &format!(r#"[{{"fault": {THINKS}}}]"#), &Numbers::default());
             let (operation, body) = at_face(face, true);
             let body = body.replace(":100", ":1000");
             let seen = shop.ask_face_at(shop.world.now(), PRIME, (operation, body), None);
             shop.world.run();
             let record = shop.records().pop().unwrap();
-            let begun = record.first_content.unwrap();
-            assert!(begun < Duration::from_secs(5), "{face:?} of {dialect:?}: {begun:?}");
+            let first_content_at = record.first_content.unwrap();
+            assert!(
+                first_content_at < Duration::from_secs(5),
+                "{face:?} of {dialect:?}: {first_content_at:?}"
+            );
             assert!(record.duration > Duration::from_secs(60), "{face:?} of {dialect:?}: {record:?}");
             assert_eq!(answered(&[record]), 1);
             let Some(Seen::Stream(frames)) = seen.lock().unwrap().take() else { panic!("{face:?}") };
@@ -45,14 +48,14 @@ fn on_the_chat_face_thinking_neither_starts_an_answer_nor_stops_the_clock() {
     let noon_in_tokyo = Duration::from_secs(3 * 3_600);
     shop.world.run_until(seawall_core::time::Timestamp::ZERO + noon_in_tokyo);
     for stream in [true, false] {
-        let asked = shop.world.now();
+        let sent_at = shop.world.now();
         let body = format!(r#"{{"message":"おすすめは？","stream":{stream}}}"#);
         shop.ask_as(question(1, PRIME, &body));
         shop.world.run();
         let record = shop.records().pop().unwrap();
-        assert_eq!(record.target.as_deref(), Some("fast"), "{record:?} at {asked:?}");
-        let begun = record.first_content.unwrap_or(Duration::ZERO);
-        assert!(begun <= Duration::from_secs(3), "{begun:?}");
+        assert_eq!(record.target.as_deref(), Some("fast"), "{record:?} at {sent_at:?}");
+        let first_content_at = record.first_content.unwrap_or(Duration::ZERO);
+        assert!(first_content_at <= Duration::from_secs(3), "{first_content_at:?}");
     }
 }
 
@@ -90,7 +93,7 @@ fn a_known_target_that_hangs_over_whole_answers_fails_and_opens_its_breaker() {
     assert!(shop.pipeline.targets()[0].breaker.rejects.is_some(), "its breaker is open");
 }
 
-fn made(dialect: TargetDialect, faults: &str, numbers: &Numbers) -> Shop {
+fn deployment(dialect: TargetDialect, faults: &str, numbers: &Numbers) -> Shop {
     let world = World::new(3);
     let faults = read_faults(faults.as_bytes()).unwrap();
     let engine = Engine::new(ModelOptions { seed: 1, faults, pace: Pace::Real }).unwrap();
@@ -98,24 +101,24 @@ fn made(dialect: TargetDialect, faults: &str, numbers: &Numbers) -> Shop {
     let upstream = |name| Arc::new(ModelTarget::sharing(model.clone(), dialect, name)) as Arc<dyn Target>;
     let (strong, fast) = ("claude-3-sonnet-20240229", "claude-3-haiku-20240307");
     let models = [(strong, 3_000_000_000, upstream(strong)), (fast, 250_000_000, upstream(fast))];
-    Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers)
+    Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers)
 }
 
 /// The notes that the caller of a request without a limit receives, and the amount held for it.
 fn without_limit(dialect: TargetDialect, numbers: &Numbers) -> (ReplyMetadata, Money) {
-    let shop = made(dialect, "[]", numbers);
+    let shop = deployment(dialect, "[]", numbers);
     let body = r#"{"model":"manga","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
     let inbound = InboundRequest { operation: ApiOperation::Completions, ..question(1, PRIME, body) };
-    let (pipeline, noted) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(None)));
-    let told = Arc::clone(&noted);
+    let (pipeline, metadata_slot) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(None)));
+    let sent_metadata = Arc::clone(&metadata_slot);
     shop.world.spawn(async move {
         let reply = pipeline.serve(inbound).await;
-        *told.lock().unwrap() = Some(reply.metadata);
+        *sent_metadata.lock().unwrap() = Some(reply.metadata);
     });
     shop.world.run_until(shop.world.now() + Duration::from_millis(1));
     let held = shop.day().held;
     shop.world.run();
-    let metadata = noted.lock().unwrap().take().unwrap();
+    let metadata = metadata_slot.lock().unwrap().take().unwrap();
     assert_eq!((shop.day().held, shop.ledger.open_reservations()), (Money::ZERO, 0));
     (metadata, held)
 }

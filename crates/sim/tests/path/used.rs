@@ -1,7 +1,7 @@
 //! The charge for answers that were not read to their end, or whose end never arrived.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
-use crate::target::{Deed, ObedientTarget, pieces};
+use crate::target::{ScriptedReply, ScriptedTarget, pieces};
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::money::{Money, Price};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 struct Stand {
     shop: Shop,
-    strong: Arc<ObedientTarget>,
+    strong: Arc<ScriptedTarget>,
 }
 
 impl std::ops::Deref for Stand {
@@ -28,26 +28,28 @@ impl std::ops::Deref for Stand {
     }
 }
 
-fn shop(deed: Deed, numbers: &Numbers) -> Stand {
+fn shop(reply: ScriptedReply, numbers: &Numbers) -> Stand {
     let world = World::new(29);
-    let (strong, fast) =
-        (ObedientTarget::new(&world, &[], deed), ObedientTarget::new(&world, &[], Deed::Status(503)));
+    let (strong, fast) = (
+        ScriptedTarget::new(&world, &[], reply),
+        ScriptedTarget::new(&world, &[], ScriptedReply::Status(503)),
+    );
     let models = [
-        ("strong-model", 3_000_000_000, Arc::<ObedientTarget>::clone(&strong) as Arc<_>),
+        ("strong-model", 3_000_000_000, Arc::<ScriptedTarget>::clone(&strong) as Arc<_>),
         ("fast-model", 1_000_000_000, fast as Arc<_>),
     ];
     let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
-    Stand { shop: Shop::made(&world, known, models, numbers), strong }
+    Stand { shop: Shop::with_options(&world, known, models, numbers), strong }
 }
 
 /// The upper bounds of a question's tokens and of its answer's tokens.
-fn most(stream: bool) -> (u32, u32) {
+fn max_tokens(stream: bool) -> (u32, u32) {
     let bytes = body(stream).replace("manga", "strong-model").len();
     (u32::try_from(bytes).unwrap() + 300, 100)
 }
 
-fn worst(stream: bool) -> Money {
-    let (input, output) = most(stream);
+fn max_cost(stream: bool) -> Money {
+    let (input, output) = max_tokens(stream);
     let (of_input, of_output) = (Money::from_nanos(3_000_000_000), Money::from_nanos(15_000_000_000));
     let reserved = OutputLimit::new(output.into()).reserved();
     Price::per_million(of_input, of_output).max_cost(input.into(), reserved)
@@ -57,13 +59,13 @@ fn worst(stream: bool) -> Money {
 fn an_abandoned_answer_counts_its_tokens() {
     // A disconnected caller is charged the input that the vendor reported at the beginning, and the upper bound of the
     // output.
-    let (input, output) = most(true);
+    let (input, output) = max_tokens(true);
     let used = 20 + u32::try_from(OutputLimit::new(output.into()).reserved()).unwrap();
     // The caller's name for the model is shorter than the target's.
     let shorter = u32::try_from("strong-model".len() - "manga".len()).unwrap();
     let room = 2 * used + input - shorter + output - 1;
     let numbers = Numbers { tokens: Some(room), ..Numbers::default() };
-    let shop = shop(Deed::Answer, &numbers);
+    let shop = shop(ScriptedReply::Answer, &numbers);
     for _ in 0..2 {
         // All frames but the last, which reports the usage.
         shop.ask(PRIME, &body(true), Some(3));
@@ -78,9 +80,9 @@ fn an_abandoned_answer_counts_its_tokens() {
 
 #[test]
 fn a_complete_answer_is_settled_by_the_vendors_report_and_the_rest_is_released() {
-    let (input, output) = most(false);
+    let (input, output) = max_tokens(false);
     let numbers = Numbers { tokens: Some(input + output + 3 * 28), ..Numbers::default() };
-    let shop = shop(Deed::Answer, &numbers);
+    let shop = shop(ScriptedReply::Answer, &numbers);
     for question in 0..5 {
         let seen = shop.ask_and_wait(PRIME, &body(false));
         assert_eq!(matches!(seen, Seen::Unstreamed(_)), question < 4, "{question}: {seen:?}");
@@ -90,32 +92,32 @@ fn a_complete_answer_is_settled_by_the_vendors_report_and_the_rest_is_released()
 #[test]
 fn a_non_streamed_answer_that_never_arrived_is_charged_at_its_upper_bound() {
     // The caller disconnected: the model may have generated everything by then.
-    let left = shop(Deed::Hang, &Numbers::default());
+    let left = shop(ScriptedReply::Hang, &Numbers::default());
     left.ask_for(Duration::from_millis(100), PRIME, &body(false));
     left.world.run();
-    assert_eq!((left.day().posted, left.day().held), (worst(false), Money::ZERO));
+    assert_eq!((left.day().posted, left.day().held), (max_cost(false), Money::ZERO));
     assert_eq!(left.attempts()[0].3.output, OutputLimit::new(100).reserved());
 
     // We cut the attempt.
-    let late = shop(Deed::Hang, &Numbers::default());
-    late.ask_and_wait(PRIME, &body(false));
-    let strong: Vec<_> = late.attempts().into_iter().filter(|(target, ..)| target == "strong").collect();
+    let timed_out = shop(ScriptedReply::Hang, &Numbers::default());
+    timed_out.ask_and_wait(PRIME, &body(false));
+    let strong: Vec<_> = timed_out.attempts().into_iter().filter(|(target, ..)| target == "strong").collect();
     assert!(!strong.is_empty());
     for (.., cost) in strong {
-        assert_eq!(cost, worst(false));
+        assert_eq!(cost, max_cost(false));
     }
-    assert_eq!(late.day().posted, late.records().iter().map(|record| record.cost).sum());
+    assert_eq!(timed_out.day().posted, timed_out.records().iter().map(|record| record.cost).sum());
 }
 
 #[test]
 fn a_hedge_that_has_failed_is_settled_at_once_and_not_when_the_other_ends() {
     let hedge = HedgeOptions { enabled: true, percent: 50.0, min_delay: Duration::from_millis(100) };
-    let shop = shop(Deed::Answer, &Numbers { hedge, ..Numbers::default() });
+    let shop = shop(ScriptedReply::Answer, &Numbers { hedge, ..Numbers::default() });
     for _ in 0..40 {
         shop.ask_and_wait(PRIME, &body(true));
     }
     // The strong model hangs from here on, and the fast one refuses.
-    shop.strong.then(Deed::Hang);
+    shop.strong.then(ScriptedReply::Hang);
     let before = shop.day().posted;
     shop.ask_for(Duration::from_secs(2), PRIME, &body(true));
     shop.world.run_until(shop.world.now() + Duration::from_secs(1));
@@ -125,27 +127,29 @@ fn a_hedge_that_has_failed_is_settled_at_once_and_not_when_the_other_ends() {
     assert_eq!(fast(&shop).len(), 1);
     shop.world.run();
     assert!(matches!(fast(&shop)[0].2, seawall_pipeline::AttemptStatus::Failed(_)), "{:?}", fast(&shop));
-    assert_eq!(fast(&shop)[0].4, Money::ZERO, "it said no, and is owed nothing");
+    assert_eq!(fast(&shop)[0].4, Money::ZERO, "it refused the call, so nothing is charged");
     assert!(shop.day().posted > before);
 }
 
 #[test]
 fn a_request_cut_by_shutdown_is_recorded_once_and_settled() {
-    for (deed, concurrency) in [(Deed::Hang, 10), (Deed::Hang, 1)] {
-        let shop = shop(deed, &Numbers { concurrency, ..Numbers::default() });
-        let told = Arc::new(Mutex::new(Vec::new()));
+    for (reply, concurrency) in [(ScriptedReply::Hang, 10), (ScriptedReply::Hang, 1)] {
+        let shop = shop(reply, &Numbers { concurrency, ..Numbers::default() });
+        let results = Arc::new(Mutex::new(Vec::new()));
         for id in 0..2 {
-            let (pipeline, world, told) = (Arc::clone(&shop.pipeline), shop.world.clone(), Arc::clone(&told));
+            let (pipeline, world, results) =
+                (Arc::clone(&shop.pipeline), shop.world.clone(), Arc::clone(&results));
             shop.world.spawn(async move {
                 let cut = world.sleep(Duration::from_millis(100));
                 let reply = pipeline.serve_until(inbound(id, PRIME, &body(false)), cut).await;
-                told.lock()
+                results
+                    .lock()
                     .unwrap()
                     .push(matches!(reply.content, ReplyContent::Rejected(Rejection::ShuttingDown)));
             });
         }
         shop.world.run();
-        assert_eq!(*told.lock().unwrap(), [true, true]);
+        assert_eq!(*results.lock().unwrap(), [true, true]);
         let outcomes: Vec<_> = shop.records().into_iter().map(|record| record.outcome).collect();
         assert_eq!(
             outcomes,
@@ -188,7 +192,7 @@ impl FrameStream for NoFrames {
 fn an_answer_without_a_byte_costs_no_output() {
     for stream in [false, true] {
         let world = World::new(37);
-        let fast = ObedientTarget::new(&world, &[], Deed::Answer);
+        let fast = ScriptedTarget::new(&world, &[], ScriptedReply::Answer);
         let shop = Shop::new(&world, Arc::new(Empty), fast, Money::from_dollars(1_000));
         shop.ask_and_wait(PRIME, &body(stream));
         let strong: Vec<_> = shop.attempts().into_iter().filter(|(target, ..)| target == "strong").collect();
@@ -229,7 +233,7 @@ impl Target for Mistaken {
 fn a_panic_settles_what_was_under_way() {
     for in_stream in [false, true] {
         let world = World::new(37);
-        let fast = ObedientTarget::new(&world, &[], Deed::Answer);
+        let fast = ScriptedTarget::new(&world, &[], ScriptedReply::Answer);
         let shop = Shop::new(&world, Arc::new(Mistaken { in_stream }), fast, Money::from_dollars(1_000));
         shop.ask(PRIME, &body(true), None);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shop.world.run()));

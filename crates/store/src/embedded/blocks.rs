@@ -52,12 +52,12 @@ pub(super) struct Blocks {
     calls: Vec<u8>,
     models: Vec<Arc<str>>,
     /// When the first and the last call of the open row ended.
-    open: Option<(UtcTime, UtcTime)>,
+    open_range: Option<(UtcTime, UtcTime)>,
 }
 
 impl Blocks {
     pub(super) const fn new(number: u64) -> Self {
-        Self { number, rows: Vec::new(), calls: Vec::new(), models: Vec::new(), open: None }
+        Self { number, rows: Vec::new(), calls: Vec::new(), models: Vec::new(), open_range: None }
     }
 
     /// Adds calls to rows.
@@ -70,14 +70,14 @@ impl Blocks {
     }
 
     fn put(&mut self, event: &UsageEvent) {
-        let is_other_second = self.open.is_some_and(|(first, _)| second(first) != second(event.at));
+        let is_other_second = self.open_range.is_some_and(|(first, _)| second(first) != second(event.at));
         if is_other_second || self.calls.len() >= MAX_ROW_BYTES {
             self.close();
         }
-        let (first, last) = self.open.unwrap_or((event.at, event.at));
-        self.open = Some((first, event.at));
-        let known = self.models.iter().position(|model| *model == event.model);
-        let model = known.unwrap_or_else(|| {
+        let (first, last) = self.open_range.unwrap_or((event.at, event.at));
+        self.open_range = Some((first, event.at));
+        let existing = self.models.iter().position(|model| *model == event.model);
+        let model = existing.unwrap_or_else(|| {
             self.models.push(Arc::clone(&event.model));
             self.models.len() - 1
         });
@@ -93,16 +93,16 @@ impl Blocks {
     }
 
     fn close(&mut self) {
-        let Some((first, last)) = self.open.take() else { return };
-        let mut names = Vec::new();
-        put_varint(&mut names, self.models.len() as u64);
+        let Some((first, last)) = self.open_range.take() else { return };
+        let mut model_names = Vec::new();
+        put_varint(&mut model_names, self.models.len() as u64);
         for model in self.models.drain(..) {
-            put_text(&mut names, &model);
+            put_text(&mut model_names, &model);
         }
         let index = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         let key = RowEncoder::default().time(first).u64(self.number).u32(index).key();
-        let length = size_of::<u64>() + names.len() + self.calls.len();
-        let row = RowEncoder::with_room(length).time(last).bytes(&names).bytes(&self.calls).row();
+        let length = size_of::<u64>() + model_names.len() + self.calls.len();
+        let row = RowEncoder::with_room(length).time(last).bytes(&model_names).bytes(&self.calls).row();
         self.calls.clear();
         self.rows.push((key, row));
     }

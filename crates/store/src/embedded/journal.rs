@@ -15,7 +15,7 @@
 //! full for a while is used again when it has room. Buffered records stay buffered, as far as a frame has room.
 //!
 //! **What it does not do.** It does not write after a partial write that could not be truncated, or after a failed
-//! sync: an operating system reports a failed sync once and then forgets it. Nor does it grow without bound while the
+//! sync: an operating system reports a failed sync only once. Nor does it grow without bound while the
 //! database cannot be written. Every write then fails until the directory is opened again.
 
 use super::EmbeddedState;

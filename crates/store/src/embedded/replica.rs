@@ -4,7 +4,7 @@
 //! last snapshot and all entries since. Both have the same state, because a ledger is the result of its entries; it is
 //! also the state that a crash would leave.
 //!
-//! **What it forgets.** The node's ledger forgets by a clock that is not journaled. The replica drops days that are not
+//! **What it drops.** The node's ledger evicts by a clock that is not journaled. The replica drops days that are not
 //! among the last few that were used, and their conversations, unless they have calls that still have to be posted.
 
 use super::EmbeddedOptions;

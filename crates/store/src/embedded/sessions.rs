@@ -155,11 +155,11 @@ fn append(
         None => SessionRow::default(),
     };
     remove_expired(batch, now)?;
-    let kept = MAX_TURNS as u64;
+    let max_turns = MAX_TURNS as u64;
     for turn in turns {
         batch.put(TableKind::Turns, &numbered(name, session.turns.end), &turn_row(turn))?;
         session.turns.end = session.turns.end.saturating_add(1);
-        if session.turns.end - session.turns.start > kept {
+        if session.turns.end - session.turns.start > max_turns {
             batch.remove(TableKind::Turns, &numbered(name, session.turns.start))?;
             session.turns.start += 1;
         }
@@ -172,7 +172,7 @@ fn append(
         &RowEncoder::default().u128(*request).row(),
     )?;
     session.requests.end = number.saturating_add(1);
-    if session.requests.end - session.requests.start > kept {
+    if session.requests.end - session.requests.start > max_turns {
         remove_request(batch, name, session.requests.start)?;
         session.requests.start += 1;
     }

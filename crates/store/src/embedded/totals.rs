@@ -218,10 +218,10 @@ pub(super) fn spenders(
     let (mut next, mut last_rank) = (Bound::Included(prefix), None);
     'rows: loop {
         let bounds = (next.as_ref().map(Vec::as_slice), Bound::Included(end.as_slice()));
-        let some = rows.range(TableKind::Ranks, bounds, ROWS_PER_READ)?;
-        let Some((last, _)) = some.last() else { break };
+        let chunk = rows.range(TableKind::Ranks, bounds, ROWS_PER_READ)?;
+        let Some((last, _)) = chunk.last() else { break };
         next = Bound::Excluded(last.clone());
-        for (key, _) in some {
+        for (key, _) in chunk {
             let (_, rank, caller) = read_rank(&key)?;
             // Rows within a rank are not sorted by amount, so a rank must be read to its end.
             if spenders.len() >= limit && last_rank != Some(rank) {
@@ -270,18 +270,18 @@ mod tests {
         fn calls_are_summed_by_what_they_have_in_common(
             calls in vec((0_u64..2, 0_u64..3, 0_usize..3, 0_usize..2, 0_u64..9), 0..60),
         ) {
-            let (mut sums, mut by_model, mut callers) = (PendingTotals::default(), BTreeMap::new(), BTreeMap::new());
+            let (mut pending, mut by_model, mut callers) = (PendingTotals::default(), BTreeMap::new(), BTreeMap::new());
             for (day, caller, tier, model, cost) in calls {
                 let (tier, model) = (Tier::ALL[tier], ["strong", "swift"][model]);
                 let event = event(day, caller, tier, model, cost);
-                sums.add(&event);
+                pending.add(&event);
                 by_model.entry((day, tier, model)).or_insert(Totals::default()).add(&event);
                 callers.entry((day, caller)).or_insert(Totals::default()).add(&event);
             }
-            let summed = sums.by_model.iter().map(|(day, tier, model, sum)| ((*day, *tier, &**model), *sum));
-            prop_assert_eq!(summed.len(), by_model.len(), "each is there once");
-            prop_assert_eq!(summed.collect::<BTreeMap<_, _>>(), by_model);
-            prop_assert_eq!(sums.callers.into_iter().collect::<BTreeMap<_, _>>(), callers);
+            let pending_by_model = pending.by_model.iter().map(|(day, tier, model, sum)| ((*day, *tier, &**model), *sum));
+            prop_assert_eq!(pending_by_model.len(), by_model.len(), "each is there once");
+            prop_assert_eq!(pending_by_model.collect::<BTreeMap<_, _>>(), by_model);
+            prop_assert_eq!(pending.callers.into_iter().collect::<BTreeMap<_, _>>(), callers);
         }
 
         #[test]

@@ -228,13 +228,13 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
             return Ok(refused(&decision));
         };
         let mut reservation = SharedQuotaReservation::new(request, share, Some(local));
-        let taken = AdmissionCharge {
+        let charge = AdmissionCharge {
             partition: request.partition,
             scopes: request.scopes,
             cost: request.cost,
             money: reservation.money,
         };
-        reservation.pending = state.pending.add(&taken, now.monotonic);
+        reservation.pending = state.pending.add(&charge, now.monotonic);
         Ok(AdmitDecision::Granted { reservation, tightest })
     }
 }
@@ -266,14 +266,14 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
             }
             return self.decide_locally(request, share, now).await;
         };
-        let AdmitDecision::Granted { reservation: taken, tightest } = decision else {
+        let AdmitDecision::Granted { reservation: shared, tightest } = decision else {
             if let Some(local) = local {
                 share.quotas.refund(local, now).await?;
             }
             return Ok(refused(&decision));
         };
         let mut reservation = SharedQuotaReservation::new(request, share, local);
-        reservation.store = Some(taken);
+        reservation.store = Some(shared);
         if !is_recovering {
             (reservation.local, reservation.is_charged) = reservation.share.charge(request, now).await?;
         }
@@ -286,14 +286,16 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
         spent: Settlement,
         now: Now,
     ) -> Result<(), StoreError> {
-        let worst = reservation.money.map(|(_, worst)| worst).unwrap_or_default();
+        let max_cost = reservation.money.map(|(_, max_cost)| max_cost).unwrap_or_default();
         if let Some(local) = reservation.local {
             let cost = if reservation.is_charged { QuotaCost::NOTHING } else { spent.cost };
             reservation.share.quotas.settle(local, Settlement { cost, ..spent }, now).await?;
         }
-        if let Some(taken) = reservation.store {
+        if let Some(charge) = reservation.store {
             let settled = match self.permit() {
-                Some(permit) => self.call_store(permit, self.store.settle(taken, spent, now)).await.is_some(),
+                Some(permit) => {
+                    self.call_store(permit, self.store.settle(charge, spent, now)).await.is_some()
+                }
                 None => false,
             };
             if !settled {
@@ -301,7 +303,7 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
             }
         } else if let Some(id) = reservation.pending {
             let mut state = lock(&self.state);
-            let reserved = (reservation.cost, worst);
+            let reserved = (reservation.cost, max_cost);
             if !state.pending.correct(id, reserved, (spent.cost, spent.money)) {
                 // The admission has been reported. Usage beyond it is reported as well; if it was less, the rest stays
                 // charged.
@@ -309,15 +311,16 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
                     requests: spent.cost.requests.saturating_sub(reservation.cost.requests),
                     tokens: spent.cost.tokens.saturating_sub(reservation.cost.tokens),
                 };
-                let money = reservation.money.map(|(caller, _)| (caller, spent.money.saturating_sub(worst)));
+                let money =
+                    reservation.money.map(|(caller, _)| (caller, spent.money.saturating_sub(max_cost)));
                 if cost != QuotaCost::NOTHING || money.is_some_and(|(_, more)| more > Money::ZERO) {
-                    let taken = AdmissionCharge {
+                    let charge = AdmissionCharge {
                         partition: reservation.partition,
                         scopes: &reservation.scopes,
                         cost,
                         money,
                     };
-                    state.pending.add(&taken, now.monotonic);
+                    state.pending.add(&charge, now.monotonic);
                 }
             }
         }

@@ -19,7 +19,7 @@ pub struct MemoryAnswers {
     ages: CacheAges,
     rule: CacheStoreRule,
     capacity: usize,
-    kept: Mutex<CachedAnswers>,
+    cached: Mutex<CachedAnswers>,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl MemoryAnswers {
     /// A cache of up to `capacity` answers, but at least one, with a rule that has been validated.
     #[must_use]
     pub fn with_rule(ages: CacheAges, rule: CacheStoreRule, capacity: usize) -> Self {
-        Self { ages, rule, capacity: capacity.max(1), kept: Mutex::default() }
+        Self { ages, rule, capacity: capacity.max(1), cached: Mutex::default() }
     }
 }
 
@@ -69,8 +69,8 @@ fn hash(key: &CacheKey) -> AnswerHash {
 impl Answers for MemoryAnswers {
     async fn load(&self, key: &CacheKey, now: UtcTime) -> Result<Option<StoredAnswer>, StoreError> {
         let key = hash(key);
-        let kept = lock(&self.kept);
-        let answer = kept.answers.get(&key).map(|(_, answer)| answer);
+        let cached = lock(&self.cached);
+        let answer = cached.answers.get(&key).map(|(_, answer)| answer);
         Ok(answer.filter(|answer| self.ages.is_servable(&answer.kept, now)).cloned())
     }
 
@@ -81,12 +81,12 @@ impl Answers for MemoryAnswers {
         now: UtcTime,
     ) -> Result<CacheStoreDecision, StoreError> {
         let key = hash(key);
-        let mut kept = lock(&self.kept);
-        let present = kept.answers.get(&key).map(|(_, answer)| &answer.kept);
+        let mut cached = lock(&self.cached);
+        let present = cached.answers.get(&key).map(|(_, answer)| &answer.kept);
         let decision = self.rule.decide(answer, present, now);
         if decision == CacheStoreDecision::Store {
             let stored = CachedAnswer { grade: answer.grade, stored_at: now };
-            kept.put(key, StoredAnswer { text: answer.text.into(), kept: stored }, self.capacity);
+            cached.put(key, StoredAnswer { text: answer.text.into(), kept: stored }, self.capacity);
         }
         Ok(decision)
     }
@@ -107,11 +107,11 @@ mod tests {
             kept: CachedAnswer { grade: Grade::Fast, stored_at: UtcTime::default() },
         };
         let key = |number: u8| -> AnswerHash { [number; 32] };
-        let mut kept = CachedAnswers::default();
+        let mut cached = CachedAnswers::default();
         for (number, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d")] {
-            kept.put(key(number), answer(text), 2);
+            cached.put(key(number), answer(text), 2);
         }
-        let texts: Vec<_> = kept.answers.values().map(|(_, answer)| &*answer.text).collect();
-        assert_eq!((texts, kept.order.len()), (vec!["c", "d"], 2));
+        let texts: Vec<_> = cached.answers.values().map(|(_, answer)| &*answer.text).collect();
+        assert_eq!((texts, cached.order.len()), (vec!["c", "d"], 2));
     }
 }

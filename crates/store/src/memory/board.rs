@@ -86,20 +86,20 @@ impl Default for MemoryProbes {
 
 impl ProbeStage {
     fn lease(&mut self, request: &ProbeRequest<'_>, now: Timestamp) -> ProbeLease {
-        let ProbeLease { episode, stage, probes: wanted } = request.wanted;
+        let ProbeLease { episode, stage, probes: requested } = request.requested;
         if (episode, stage) < (self.episode, self.stage) {
-            return ProbeLease { probes: 0, ..request.wanted };
+            return ProbeLease { probes: 0, ..request.requested };
         }
         if (episode, stage) > (self.episode, self.stage) {
             *self = Self { episode, stage, leases: BTreeMap::new() };
         }
         self.leases.retain(|node, (_, until)| now < *until && *node != request.node);
-        let taken = self.leases.values().fold(0_u32, |sum, (probes, _)| sum.saturating_add(*probes));
-        let probes = wanted.min(request.stage_size.saturating_sub(taken));
+        let leased = self.leases.values().fold(0_u32, |sum, (probes, _)| sum.saturating_add(*probes));
+        let probes = requested.min(request.stage_size.saturating_sub(leased));
         if probes > 0 {
             self.leases.insert(request.node, (probes, now + request.ttl));
         }
-        ProbeLease { probes, ..request.wanted }
+        ProbeLease { probes, ..request.requested }
     }
 }
 

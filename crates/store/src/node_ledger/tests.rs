@@ -35,7 +35,7 @@ fn limits(day: u64) -> BudgetLimits {
     BudgetOptions { single_source_alarm: 100.0, ..options }.check().unwrap()
 }
 
-fn ask(worst: u64) -> ReservationRequest {
+fn ask(max_cost: u64) -> ReservationRequest {
     ReservationRequest {
         caller: 7,
         tier: Tier::Prime,
@@ -43,7 +43,7 @@ fn ask(worst: u64) -> ReservationRequest {
         limits: TokenLimits::default(),
         input: 20,
         output: 10,
-        max_cost: nanos(worst),
+        max_cost: nanos(max_cost),
         expires: now().monotonic + SECOND * 60,
     }
 }
@@ -267,7 +267,7 @@ fn an_unusual_caller_raises_one_alarm() {
 }
 
 #[test]
-fn a_node_spends_its_lease_and_gives_back_only_what_is_written_down() {
+fn a_node_spends_its_lease_and_gives_back_only_what_is_journaled() {
     let journal = RecordingJournal::default();
     let ledger = NodeLedger::with_leases(limits(100), 5, journal.clone());
     assert!(ledger.reserve(&ask(1), attempt(0), now()).is_err(), "nothing is leased yet");
@@ -297,12 +297,12 @@ fn a_node_spends_its_lease_and_gives_back_only_what_is_written_down() {
 }
 
 #[test]
-fn sixty_four_threads_never_pass_the_cap_and_the_books_end_exact() {
+fn sixty_four_threads_never_exceed_the_cap_and_the_ledger_ends_exact() {
     let ledger = NodeLedger::new(limits(1_000), NoJournal);
-    let (told, voided) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (expected_posted, voided) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..64_u64 {
-            let (ledger, told, voided) = (&ledger, &told, &voided);
+            let (ledger, expected_posted, voided) = (&ledger, &expected_posted, &voided);
             scope.spawn(move || {
                 for round in 0..300_u64 {
                     let request = u128::from(thread * 1_000 + round);
@@ -311,11 +311,11 @@ fn sixty_four_threads_never_pass_the_cap_and_the_books_end_exact() {
                     assert!(day.committed() <= nanos(500), "{day:?}");
                     match (round + thread) % 8 {
                         0 => {
-                            told.fetch_add(1, Ordering::Relaxed);
+                            expected_posted.fetch_add(1, Ordering::Relaxed);
                             hold.post(usage(), nanos(1), Certainty::Reported, now());
                         }
                         1 => {
-                            told.fetch_add(7, Ordering::Relaxed);
+                            expected_posted.fetch_add(7, Ordering::Relaxed);
                             drop(hold);
                         }
                         _ => {
@@ -327,7 +327,7 @@ fn sixty_four_threads_never_pass_the_cap_and_the_books_end_exact() {
             });
         }
     });
-    assert_eq!((ledger.day(DAY), ledger.open_reservations()), (account(told.into_inner(), 0), 0));
+    assert_eq!((ledger.day(DAY), ledger.open_reservations()), (account(expected_posted.into_inner(), 0), 0));
     assert!(ledger.day(DAY).posted > nanos(493) && voided.into_inner() > 0);
     let events = ledger.take_events(usize::MAX);
     assert_eq!(events.iter().map(|event| event.cost).sum::<Money>(), ledger.day(DAY).posted);
@@ -347,42 +347,42 @@ proptest! {
         let mut clock = now();
         // Each open hold, and when it expires.
         let mut open: Vec<(Hold, Timestamp)> = Vec::new();
-        let (mut posted, mut told) = (0_u64, 0_usize);
+        let (mut posted, mut expected_events) = (0_u64, 0_usize);
         for (request, (step, amount, which, passes)) in steps.into_iter().enumerate() {
             clock = clock + SECOND * u32::try_from(passes).unwrap() / 10;
-            let worst = |hold: &Hold| hold.amount().as_nanos();
+            let held_amount = |hold: &Hold| hold.amount().as_nanos();
             if step == 0 || open.is_empty() {
-                let committed = posted + open.iter().map(|(hold, _)| worst(hold)).sum::<u64>();
-                let wanted = ReservationRequest { expires: clock.monotonic + SECOND * 5, session: None, ..ask(amount) };
-                let granted = ledger.reserve(&wanted, attempt(request as u128), clock);
+                let committed = posted + open.iter().map(|(hold, _)| held_amount(hold)).sum::<u64>();
+                let next_request = ReservationRequest { expires: clock.monotonic + SECOND * 5, session: None, ..ask(amount) };
+                let granted = ledger.reserve(&next_request, attempt(request as u128), clock);
                 prop_assert_eq!(granted.is_ok(), committed + amount <= 100);
-                open.extend(granted.map(|hold| (hold, wanted.expires)));
+                open.extend(granted.map(|hold| (hold, next_request.expires)));
             } else {
                 let (hold, _) = open.swap_remove(which % open.len());
                 match step {
                     1 => {
-                        let cost = amount.min(worst(&hold));
+                        let cost = amount.min(held_amount(&hold));
                         posted += cost;
                         hold.post(usage(), nanos(cost), Certainty::Reported, clock);
                     }
                     2 => hold.void(),
                     _ => {
-                        posted += worst(&hold);
+                        posted += held_amount(&hold);
                         drop(hold);
                     }
                 }
-                told += usize::from(step != 2);
+                expected_events += usize::from(step != 2);
             }
             ledger.expire(clock);
-            let is_late = |(_, expires): &&(Hold, Timestamp)| *expires <= clock.monotonic;
-            let late: u64 = open.iter().filter(is_late).map(|(hold, _)| worst(hold)).sum();
-            let all: u64 = open.iter().map(|(hold, _)| worst(hold)).sum();
-            prop_assert_eq!(ledger.day(DAY), account(posted + late, all - late));
-            prop_assert_eq!(ledger.open_reservations(), open.iter().filter(|hold| !is_late(hold)).count());
+            let is_expired = |(_, expires): &&(Hold, Timestamp)| *expires <= clock.monotonic;
+            let expired: u64 = open.iter().filter(is_expired).map(|(hold, _)| held_amount(hold)).sum();
+            let all: u64 = open.iter().map(|(hold, _)| held_amount(hold)).sum();
+            prop_assert_eq!(ledger.day(DAY), account(posted + expired, all - expired));
+            prop_assert_eq!(ledger.open_reservations(), open.iter().filter(|hold| !is_expired(hold)).count());
             prop_assert!(ledger.day(DAY).committed() <= nanos(100));
             let budget_ledger = journal.read_back(BudgetLedger::new(limits(200)));
             prop_assert_eq!((budget_ledger.all(DAY), budget_ledger.open()), (ledger.day(DAY), ledger.open_reservations()));
         }
-        prop_assert_eq!(ledger.take_events(usize::MAX).len(), told);
+        prop_assert_eq!(ledger.take_events(usize::MAX).len(), expected_events);
     }
 }

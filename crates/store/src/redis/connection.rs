@@ -263,8 +263,8 @@ impl<R: Runtime> Drop for OperationInFlight<'_, R> {
 fn connector(
     options: &RedisOptions,
 ) -> Result<Box<dyn Fn() -> RedisResult<Transport> + Send + Sync>, SettingError> {
-    let wrong = |problem: String| SettingError::new("servers", problem);
-    let refused = |error: RedisError| wrong(error.to_string());
+    let server_error = |problem: String| SettingError::new("servers", problem);
+    let refused = |error: RedisError| server_error(error.to_string());
     let connect_timeout = options.connect_timeout;
     // The manager does not retry a failed attempt: the next operation starts a new one, so that no operation waits
     // behind a backoff.
@@ -291,7 +291,7 @@ fn connector(
     };
     match (&options.sentinel_master, options.cluster, options.servers.as_slice()) {
         (Some(_), true, _) => Err(SettingError::new("sentinel_master", "cannot be combined with a cluster")),
-        (Some(_), _, []) => Err(wrong("the address of a sentinel is missing".into())),
+        (Some(_), _, []) => Err(server_error("the address of a sentinel is missing".into())),
         (Some(name), false, servers) => {
             let clients = servers.iter().map(client).collect::<Result<_, _>>()?;
             let sentinels = Arc::new(Sentinels::new(clients, name.clone(), config, connect_timeout));
@@ -319,7 +319,9 @@ fn connector(
                 ConnectionManager::new_lazy_with_config(client.clone(), config.clone()).map(Transport::Single)
             }))
         }
-        (None, false, servers) => Err(wrong(format!("{} addresses, but cluster mode is off", servers.len()))),
+        (None, false, servers) => {
+            Err(server_error(format!("{} addresses, but cluster mode is off", servers.len())))
+        }
     }
 }
 

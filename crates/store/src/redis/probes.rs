@@ -40,10 +40,10 @@ impl<R: Runtime> RedisProbes<R> {
         now: Now,
     ) -> Result<u32, StoreError> {
         let mut arguments = ScriptArguments::new();
-        arguments.time(self.manual_clock.then_some(now)).number(operation).halves(request.wanted.episode);
+        arguments.time(self.manual_clock.then_some(now)).number(operation).halves(request.requested.episode);
         arguments
-            .number(request.wanted.stage as u64)
-            .number(request.wanted.probes.into())
+            .number(request.requested.stage as u64)
+            .number(request.requested.probes.into())
             .number(request.stage_size.into());
         arguments.bytes(format!("{:x}", request.node.0).as_bytes()).span(request.ttl);
         let keys = [format!("{}:p:{{{}}}", key::VERSION, key::hash_hex(&[request.target.as_bytes()]))];
@@ -57,7 +57,7 @@ impl<R: Runtime> RedisProbes<R> {
 impl<R: Runtime> Probes for RedisProbes<R> {
     async fn lease(&self, request: &ProbeRequest<'_>, now: Now) -> Result<ProbeLease, StoreError> {
         let probes = self.run_script(LEASE, request, now).await?;
-        Ok(ProbeLease { probes: probes.min(request.wanted.probes), ..request.wanted })
+        Ok(ProbeLease { probes: probes.min(request.requested.probes), ..request.requested })
     }
 
     async fn give_back(
@@ -68,7 +68,7 @@ impl<R: Runtime> Probes for RedisProbes<R> {
         now: Now,
     ) -> Result<(), StoreError> {
         let request =
-            ProbeRequest { target, wanted: lease, stage_size: 0, node, ttl: std::time::Duration::ZERO };
+            ProbeRequest { target, requested: lease, stage_size: 0, node, ttl: std::time::Duration::ZERO };
         self.run_script(GIVE_BACK, &request, now).await.map(|_| ())
     }
 }

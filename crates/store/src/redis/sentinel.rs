@@ -1,6 +1,6 @@
 //! Finds the master among several servers by asking their sentinels.
 //!
-//! **What it does.** It asks one sentinel after the other for the address of the master, and keeps the connection to
+//! **What it does.** It queries one sentinel after the other for the address of the master, and keeps the connection to
 //! it.
 //!
 //! **When it acts.** Before the first use, and before the next use after the master did not respond or reported that it
@@ -22,7 +22,7 @@ type MasterSearch = Pin<Box<dyn Future<Output = RedisResult<MasterAddress>> + Se
 
 pub(super) struct Sentinels {
     clients: Vec<Client>,
-    /// The name under which the sentinels know the master.
+    /// The name of the master in the configuration of the sentinels.
     name: String,
     config: ConnectionManagerConfig,
     connect_timeout: Duration,
@@ -98,8 +98,8 @@ impl Sentinels {
     fn connect_to(&self, address: MasterAddress) -> RedisResult<ConnectionManager> {
         let mut found = lock(&self.found);
         found.is_suspect = false;
-        if let Some((known, manager)) = &found.master
-            && *known == address
+        if let Some((current, manager)) = &found.master
+            && *current == address
         {
             return Ok(manager.clone());
         }
@@ -119,7 +119,7 @@ impl Sentinels {
     }
 }
 
-/// The first response of a sentinel that knows the master.
+/// The first response that contains an address of the master.
 async fn query_sentinels(
     sentinels: Vec<Client>,
     name: String,

@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Not a test: the entry point of the program when it is started as a child.
 #[test]
-fn plays_its_role() {
+fn run_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let data_dir = std::env::var(DATA_DIR).unwrap();
     let round: u64 = std::env::var(ROUND).unwrap().parse().unwrap();
@@ -65,7 +65,7 @@ fn number_of(round: u64, thread: u64, count: u64) -> u64 {
 fn call_models(ledger: &NodeLedger, thread: u64, round: u64) {
     let now = time_of_round(round);
     let mut numbers = Numbers(number_of(round, thread, 0));
-    let mut kept = Vec::new();
+    let mut open_holds = Vec::new();
     for count in 0.. {
         let number = number_of(round, thread, count);
         let max_cost = numbers.below(1_000) + 1;
@@ -78,7 +78,7 @@ fn call_models(ledger: &NodeLedger, thread: u64, round: u64) {
         report_line(format_args!("reserve {number} {max_cost}"));
         match numbers.below(8) {
             // Calls that take longer than others; some are in flight when the process is killed.
-            0 => kept.push((number, max_cost, hold)),
+            0 => open_holds.push((number, max_cost, hold)),
             1 => {
                 report_line(format_args!("void? {number} 0"));
                 hold.void();
@@ -91,8 +91,9 @@ fn call_models(ledger: &NodeLedger, thread: u64, round: u64) {
             }
             _ => post(hold, number, numbers.below(max_cost) + 1, now),
         }
-        if kept.len() > 20 {
-            let (number, max_cost, hold) = kept.swap_remove(usize::try_from(numbers.below(20)).unwrap());
+        if open_holds.len() > 20 {
+            let (number, max_cost, hold) =
+                open_holds.swap_remove(usize::try_from(numbers.below(20)).unwrap());
             post(hold, number, numbers.below(max_cost) + 1, now);
         }
     }

@@ -99,7 +99,7 @@ impl ChildReport {
         let (number, amount): (u64, u64) = (number.parse().unwrap(), amount.parse().unwrap());
         let before = self.calls.get(&number).copied();
         let max_cost = || before.unwrap().max_cost();
-        let known = match word {
+        let call = match word {
             "reserve?" => ExpectedCall::Requested { max_cost: amount },
             "refused" => ExpectedCall::Refused,
             "reserve" => ExpectedCall::Reserved { max_cost: amount },
@@ -125,7 +125,7 @@ impl ChildReport {
             }
             other => panic!("{other}"),
         };
-        self.calls.insert(number, known);
+        self.calls.insert(number, call);
     }
 }
 
@@ -150,17 +150,17 @@ fn check(opened: &OpenedStore, report: &mut ChildReport, round: u64) -> usize {
     let by_id: BTreeMap<CallId, &UsageEvent> = events.iter().map(|event| (event.id, event)).collect();
     assert_eq!(by_id.len(), events.len(), "a call is there twice");
     let mut unwritten = 0;
-    for (number, known) in &mut report.calls {
+    for (number, call) in &mut report.calls {
         let found = by_id.get(&call_id(*number)).copied();
-        assert!(known.allows(found), "round {round}, call {number}: {known:?}, and there is {found:?}");
+        assert!(call.allows(found), "round {round}, call {number}: {call:?}, and there is {found:?}");
         let found = found.map(|event| (event.cost.as_nanos(), event.certainty));
-        let is_worst = found.is_some_and(|(_, certainty)| certainty == Certainty::Maximum);
+        let is_maximum = found.is_some_and(|(_, certainty)| certainty == Certainty::Maximum);
         let is_reported = matches!(
-            known,
+            call,
             ExpectedCall::Ended { certainty: Certainty::Reported, .. } | ExpectedCall::Voided { .. }
         );
-        unwritten += usize::from(is_reported && is_worst);
-        *known = ExpectedCall::Settled(found);
+        unwritten += usize::from(is_reported && is_maximum);
+        *call = ExpectedCall::Settled(found);
     }
     for id in by_id.keys() {
         let number = u64::try_from(id.request).unwrap();
@@ -216,9 +216,8 @@ fn what_was_acknowledged_survives_being_killed_at_any_moment() {
         let opened = EmbeddedStore::open(scratch.path(), options(), time_of_round(round)).unwrap();
         charged += opened.report.charged.len();
         let count = |is: fn(&&ExpectedCall) -> bool| report.calls.values().filter(is).count();
-        refused += count(|known| matches!(known, ExpectedCall::Refused));
-        let reported =
-            count(|known| matches!(known, ExpectedCall::Ended { .. } | ExpectedCall::Voided { .. }));
+        refused += count(|call| matches!(call, ExpectedCall::Refused));
+        let reported = count(|call| matches!(call, ExpectedCall::Ended { .. } | ExpectedCall::Voided { .. }));
         ended += reported;
         let unwritten = check(&opened, &mut report, round);
         // They wait for the next reservation: one or two of each thread, and those whose holds are kept.

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The variable with the child's role.
 pub(crate) const ROLE: &str = "SEAWALL_CHILD_ROLE";
 /// The variable with the child's data directory.
-pub(crate) const DATA_DIR: &str = "SEAWALL_CHILD_FOLDER";
+pub(crate) const DATA_DIR: &str = "SEAWALL_CHILD_DATA_DIR";
 /// The variable with the number of processes that ran there before.
 pub(crate) const ROUND: &str = "SEAWALL_CHILD_ROUND";
 /// The prefix of lines that a child itself has written, as opposed to the test harness.
@@ -111,7 +111,7 @@ pub(crate) fn options() -> EmbeddedOptions {
 /// Starts this program again, in a role.
 pub(crate) fn command(role: &str, data_dir: &Path, round: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child::plays_its_role", "--nocapture"]);
+    command.args(["--exact", "child::run_role", "--nocapture"]);
     command.env(ROLE, role).env(DATA_DIR, data_dir).env(ROUND, round.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command

@@ -115,17 +115,17 @@ fn a_full_disk_fails_cleanly_and_loses_nothing_that_was_acknowledged() {
     assert!(last.starts_with("failed the embedded store is unavailable: "), "{last}");
     let store = EmbeddedStore::open(scratch.path(), options(), time_of_round(0)).unwrap().store;
     assert!(acknowledged.len() > 100, "{}", acknowledged.len());
-    let kept = wait(store.list(None, usize::MAX)).unwrap();
+    let stored = wait(store.list(None, usize::MAX)).unwrap();
     assert!(
-        (acknowledged.len()..=acknowledged.len() + 1).contains(&kept.len()),
+        (acknowledged.len()..=acknowledged.len() + 1).contains(&stored.len()),
         "{} of {}",
-        kept.len(),
+        stored.len(),
         acknowledged.len()
     );
 }
 
 #[test]
-fn a_disk_without_room_for_empty_books_is_refused_and_later_usable() {
+fn a_disk_without_room_for_a_new_database_is_rejected_and_later_usable() {
     let scratch = Scratch::new();
     let lines = with_small_files("fill the disk", &scratch, 1);
     assert!(matches!(&lines[..], [only] if only.starts_with("refused ")), "{lines:?}");
@@ -149,17 +149,17 @@ pub(crate) fn fill_the_journal(data_dir: &Path) {
         }
     };
     assert!(reserve(1_000_000).is_err(), "it is still full");
-    let own = std::process::id().to_string();
-    let made = Command::new("prlimit").args(["--pid", &own, "--fsize=unlimited:"]).status().unwrap();
-    assert!(made.success());
+    let pid = std::process::id().to_string();
+    let raised = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:"]).status().unwrap();
+    assert!(raised.success());
     holds.push(reserve(1_000_001).unwrap());
     report_line(format_args!("{} {error}", holds.len()));
     // Killed, with nothing settled.
-    let _ = Command::new("kill").args(["-9", &own]).status();
+    let _ = Command::new("kill").args(["-9", &pid]).status();
 }
 
 #[test]
-fn a_journal_that_was_full_is_written_again_when_there_is_room_and_has_lost_nothing() {
+fn a_full_journal_is_written_again_when_there_is_room_and_has_lost_nothing() {
     let scratch = Scratch::new();
     let lines = with_small_files("fill the journal", &scratch, 9_000);
     let [line] = &lines[..] else { panic!("{lines:?}") };

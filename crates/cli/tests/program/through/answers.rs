@@ -191,7 +191,7 @@ fn a_list_and_a_count_have_a_name_and_a_count_knows_which_models_there_are() -> 
     ] {
         let body = String::from_utf8_lossy(&answer.body);
         assert_eq!(answer.status, status, "{body}");
-        assert!(answer.header(name).is_some_and(|told| told.starts_with("req_")), "{}{body}", answer.head);
+        assert!(answer.header(name).is_some_and(|id| id.starts_with("req_")), "{}{body}", answer.head);
         assert_eq!(status == 404, body.contains("not_found_error") && body.contains("nobody"), "{body}");
     }
     Ok(())

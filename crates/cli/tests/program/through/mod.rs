@@ -36,16 +36,16 @@ impl Pair {
     fn start(test: &str, pace: &str, more: &str, strict: &[Client]) -> anyhow::Result<Self> {
         let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", pace])?;
         let state = scratch_dir(&format!("{test}-state"))?;
-        let signer = made(&state, "amazon", "prime", true)?;
+        let signer = create_key(&state, "amazon", "prime", true)?;
         let strict = strict.iter().enumerate().map(|(number, client)| {
-            made(&state, &format!("strict {number}"), "standard", is_amazons(*client))
+            create_key(&state, &format!("strict {number}"), "standard", is_amazons(*client))
         });
         let strict = strict.collect::<anyhow::Result<_>>()?;
         let store = format!("store = {{ kind = \"embedded\", data_dir = '{}' }}", state.display());
-        let usual = settings(&model.url, [MODEL, MODEL]).replace("store.kind = \"memory\"", &store);
+        let base_settings = settings(&model.url, [MODEL, MODEL]).replace("store.kind = \"memory\"", &store);
         // Signatures are made with these; the model accepts any.
         let keys = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret")];
-        let gateway = Running::gateway_in(test, &(usual + &targets(&model.url) + more), &keys)?;
+        let gateway = Running::gateway_in(test, &(base_settings + &targets(&model.url) + more), &keys)?;
         Ok(Self { model, gateway, signer, strict })
     }
 
@@ -108,16 +108,16 @@ fn sees(session: &mut Session, proof: &Value, call: &Value) -> anyhow::Result<Va
 }
 
 /// Creates a caller in the gateway's data directory and returns its credential: a signing key or an API key.
-fn made(directory: &Path, name: &str, tier: &str, signs: bool) -> anyhow::Result<Value> {
+fn create_key(directory: &Path, name: &str, tier: &str, signs: bool) -> anyhow::Result<Value> {
     let directory = directory.to_string_lossy();
     let mut command = seawall(&["key", "create", name, "--tier", tier, "--json", "--data-dir", &directory]);
     let output = command.args(signs.then_some("--aws")).output()?;
     ensure!(output.status.success(), "{output:?}");
-    let made: Value = serde_json::from_slice(&output.stdout)?;
+    let created: Value = serde_json::from_slice(&output.stdout)?;
     Ok(if signs {
-        json!({ "key": made["aws"]["access_key_id"], "secret": made["aws"]["secret_access_key"] })
+        json!({ "key": created["aws"]["access_key_id"], "secret": created["aws"]["secret_access_key"] })
     } else {
-        json!({ "key": made["key"] })
+        json!({ "key": created["key"] })
     })
 }
 

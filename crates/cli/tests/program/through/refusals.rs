@@ -1,12 +1,13 @@
-//! Rejections and failures of all targets are the client's own exception, and no client retries that can be told not
-//! to. Amazon's cannot where the service has one name for throttling or an outage, whether a wait helps or not.
+//! Rejections and failures of all targets raise the exception of the client library. No client retries if its library
+//! can read that it must not. Those of Amazon cannot where the service has one name for throttling or an outage, whether
+//! a wait helps or not.
 
 use super::{Pair, ROUTES, header, is_amazons, sees};
 use crate::client::{Client, Session};
 use crate::running::KEY;
 use serde_json::{Value, json};
 
-/// The number of retries allowed to a library. All of them use it up unless they are told not to retry.
+/// The number of retries allowed to a library. All of them use it up unless a response forbids a retry.
 const RETRIES: u32 = 2;
 
 #[test]
@@ -44,11 +45,11 @@ const fn column(client: Client) -> usize {
 
 /// A message if the observation is not the expected exception.
 fn other(seen: &Value, (status, class): Exception, which: &str) -> Option<String> {
-    let told = (&seen["error"]["status"], &seen["error"]["kinds"][0], &seen["text"], &seen["complete"]);
-    let is_so = told == (&json!(status), &json!(class), &json!(""), &json!(false));
+    let error = (&seen["error"]["status"], &seen["error"]["kinds"][0], &seen["text"], &seen["complete"]);
+    let matches = error == (&json!(status), &json!(class), &json!(""), &json!(false));
     let request = seen["request"].as_str().unwrap_or_default();
     let has_name = request.starts_with("req_") && header(seen, "x-seawall-target").is_none();
-    (!is_so || !has_name).then(|| format!("{which}: not {status} {class}: {seen}"))
+    (!matches || !has_name).then(|| format!("{which}: not {status} {class}: {seen}"))
 }
 
 /// Callers' mistakes: no target is called, and the client sends one request.
@@ -67,7 +68,7 @@ fn mistakes(
     ];
     let nobody = json!({ "key": "SWAKNOBODYHASTHISKEY", "secret": "any" });
     let forged = json!({ "key": strict["key"], "secret": "any" });
-    let known = if is_amazons(client) { pair.signer.clone() } else { json!({ "key": KEY }) };
+    let credential = if is_amazons(client) { pair.signer.clone() } else { json!({ "key": KEY }) };
     let unknown_model: Exceptions = [
         (404, "NotFoundError"),
         (404, "NotFoundError"),
@@ -89,7 +90,7 @@ fn mistakes(
             ("key", &nobody, ROUTES[0], &unknown_key),
             // The response does not reveal which half of the credential was wrong.
             ("secret", &forged, ROUTES[0], &unknown_key),
-            ("model", &known, "nobody", &unknown_model),
+            ("model", &credential, "nobody", &unknown_model),
             ("limit", strict, ROUTES[1], &limit),
         ] {
             if what == "secret" && !is_amazons(client) {
@@ -109,7 +110,7 @@ fn mistakes(
                 && (header(&seen, "retry-after").is_none()
                     || header(&seen, "x-should-retry") != Some("false"))
             {
-                others.push(format!("{which}: not told when to come back: {seen}"));
+                others.push(format!("{which}: no Retry-After: {seen}"));
             }
         }
     }
@@ -126,7 +127,7 @@ enum End {
     Malformed,
 }
 
-/// The retries to allow to a client that is told not to retry: none if it cannot read that.
+/// The retries to allow to a client whose response forbids a retry: none if it cannot read that.
 fn retries_of(client: Client, end: End) -> u32 {
     let reads_names_only = is_amazons(client) && matches!(end, End::Overloaded | End::Throttled);
     if reads_names_only { 0 } else { RETRIES }
@@ -186,14 +187,14 @@ fn failures(client: Client, session: &mut Session, pair: &Pair) -> anyhow::Resul
                 let seen = pair.sees(session, &call)?;
                 others.extend(other(&seen, end.exceptions()[column(client)], &which));
                 let (bill, after) = (pair.bill()?, pair.requests()?);
-                let asked = bill.since(before).requests;
+                let upstream_requests = bill.since(before).requests;
                 let attempts: u64 =
-                    header(&seen, "x-seawall-attempts").and_then(|told| told.parse().ok()).unwrap_or(0);
+                    header(&seen, "x-seawall-attempts").and_then(|value| value.parse().ok()).unwrap_or(0);
                 // A reset pooled connection looks like one that was closed long ago: the request is sent again on
                 // another.
-                let most = if fault["kind"] == "reset" { 2 * attempts } else { attempts };
-                if after != requests + 1 || !(attempts.max(1)..=most).contains(&asked) {
-                    others.push(format!("{which}: asked {asked} times: {seen}"));
+                let max_requests = if fault["kind"] == "reset" { 2 * attempts } else { attempts };
+                if after != requests + 1 || !(attempts.max(1)..=max_requests).contains(&upstream_requests) {
+                    others.push(format!("{which}: {upstream_requests} upstream requests: {seen}"));
                 }
                 (before, requests) = (bill, after);
             }
@@ -205,7 +206,7 @@ fn failures(client: Client, session: &mut Session, pair: &Pair) -> anyhow::Resul
 
 /// A request with an idempotency key is done once; after a failure it may be retried with the same key.
 fn names(client: Client, session: &mut Session, pair: &Pair) -> anyhow::Result<Vec<String>> {
-    let taken: Exceptions = [
+    let exceptions: Exceptions = [
         (409, "ConflictError"),
         (409, "ConflictError"),
         (400, "ConflictException"),
@@ -231,7 +232,7 @@ fn names(client: Client, session: &mut Session, pair: &Pair) -> anyhow::Result<V
         }
         let requests = pair.requests()?;
         let again = pair.sees(session, &call(stream))?;
-        others.extend(other(&again, taken[column(client)], &which));
+        others.extend(other(&again, exceptions[column(client)], &which));
         if (pair.requests()?, pair.bill()?.since(before).requests) != (requests + 1, 1) {
             others.push(format!("{which}: asked again: {again}"));
         }

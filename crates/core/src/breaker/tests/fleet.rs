@@ -29,8 +29,8 @@ fn exchange(nodes: &mut [Breaker], sequence: u64, millis: u64) {
 }
 
 fn lease(node: &mut Breaker, probes: u32) {
-    let wanted = node.needed_probes().unwrap();
-    node.set_probe_lease(ProbeLease { probes, ..wanted });
+    let needed = node.needed_probes().unwrap();
+    node.set_probe_lease(ProbeLease { probes, ..needed });
 }
 
 fn says(episode: u64, phase: ReportedPhase) -> BreakerReport {
@@ -51,12 +51,12 @@ fn two_nodes_do_not_keep_each_other_open_despite_report_delay() {
         let mut views = [FleetView::default(), FleetView::default()];
         for second in 0..120_u64 {
             for own in 0..2 {
-                let told = at(second * 1_000 + own as u64 * 100);
-                let heard = told + Duration::from_millis(delay);
-                if let Some(report) = nodes[own].report_to_fleet(second + 1, told) {
-                    views[1 - own].insert(NodeId(own as u64), report, heard);
+                let sent_at = at(second * 1_000 + own as u64 * 100);
+                let received_at = sent_at + Duration::from_millis(delay);
+                if let Some(report) = nodes[own].report_to_fleet(second + 1, sent_at) {
+                    views[1 - own].insert(NodeId(own as u64), report, received_at);
                 }
-                nodes[own].merge_fleet(&views[own], told);
+                nodes[own].merge_fleet(&views[own], sent_at);
             }
             let phases = [0, 1].map(|node| phase(&nodes[node], at(second * 1_000 + 999)));
             let trial = BreakerPhase::HalfOpen { stage: 0 };

@@ -96,8 +96,8 @@ impl Model {
             return;
         }
         self.results.push((now, health, is_unstreamed));
-        let count = |results: &[(u64, Health, bool)], wanted: &[Health]| {
-            results.iter().filter(|(_, health, _)| wanted.contains(health)).count()
+        let count = |results: &[(u64, Health, bool)], counted: &[Health]| {
+            results.iter().filter(|(_, health, _)| counted.contains(health)).count()
         };
         let slow = [Health::Slow, Health::TimedOut];
         if let Some(stage) = self.stage {
@@ -119,8 +119,8 @@ impl Model {
         let row = row.take_while(|health| *health == Health::Bad).count();
         let recent: Vec<_> =
             self.results.iter().filter(|(when, ..)| when / 6_000 + 10 > now / 6_000).copied().collect();
-        let reaches = |calls: &[(u64, Health, bool)], wanted: &[Health]| {
-            calls.len() >= 10 && 2 * count(calls, wanted) >= calls.len()
+        let reaches = |calls: &[(u64, Health, bool)], counted: &[Health]| {
+            calls.len() >= 10 && 2 * count(calls, counted) >= calls.len()
         };
         // Whole answers and streams are slow each by their own share.
         let (whole, streams): (Vec<_>, Vec<_>) =
@@ -157,9 +157,9 @@ proptest! {
                 }
                 Step::Ask => {
                     model.pass_time(now);
-                    let asked = ask(&mut breaker, at(now));
-                    prop_assert_eq!(asked.is_ok(), model.may_pass());
-                    if let Ok(permit) = asked {
+                    let permit_result = ask(&mut breaker, at(now));
+                    prop_assert_eq!(permit_result.is_ok(), model.may_pass());
+                    if let Ok(permit) = permit_result {
                         name += 1;
                         prop_assert_eq!(no_call_while_open(at(now), model.open_until.map(at)), Ok(()));
                         if let Some(stage) = model.stage {

@@ -33,8 +33,8 @@ fn of_two_hundred_callers_exactly_one_probes() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let asked = (0..50).filter_map(|_| breaker.acquire(at(60_000), Deadline::NEVER).ok());
-                    let held: Vec<_> = asked.collect();
+                    let permits = (0..50).filter_map(|_| breaker.acquire(at(60_000), Deadline::NEVER).ok());
+                    let held: Vec<_> = permits.collect();
                     probes.fetch_add(u32::try_from(held.len()).unwrap(), Ordering::SeqCst);
                     all_asked.wait();
                 });

@@ -71,13 +71,13 @@ impl BudgetLedger {
         let mut refusal = (wanted > available)
             .then_some((unspent, BudgetRefusal::CallerDay { wanted, available, unspent, resets }));
         let (available, unspent) = self.tier_free_and_unspent(tier, now);
-        if wanted > available && refusal.is_none_or(|(least, _)| unspent < least) {
+        if wanted > available && refusal.is_none_or(|(lowest, _)| unspent < lowest) {
             refusal = Some((unspent, BudgetRefusal::TierDay { tier, wanted, available, unspent, resets }));
         }
         // A ledger on leases cannot see the spend of other nodes; leases are granted within the global cap.
         if self.source == BudgetSource::Caps {
             let (available, unspent) = free_and_unspent(&self.all(day), self.limits.day_cap(day));
-            if wanted > available && refusal.is_none_or(|(least, _)| unspent < least) {
+            if wanted > available && refusal.is_none_or(|(lowest, _)| unspent < lowest) {
                 refusal = Some((unspent, BudgetRefusal::GlobalDay { wanted, available, unspent, resets }));
             }
         }

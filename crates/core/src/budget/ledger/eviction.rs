@@ -12,10 +12,10 @@ impl BudgetLedger {
         let uptime = self.uptime;
         if uptime.get() >= self.next_sweep {
             self.next_sweep = uptime.get().saturating_add(SWEEP_INTERVAL);
-            let is_over = |day: &DayLedger| uptime.is_past_retention(day.used) && day.open == 0;
-            let over = self.days.iter().filter(|(_, day)| is_over(day)).map(|(number, _)| *number);
-            let over: Vec<u64> = over.collect();
-            self.evicting.extend(over.iter().filter_map(|day| self.days.remove(day)));
+            let is_evictable = |day: &DayLedger| uptime.is_past_retention(day.used) && day.open == 0;
+            let evictable = self.days.iter().filter(|(_, day)| is_evictable(day)).map(|(number, _)| *number);
+            let evictable: Vec<u64> = evictable.collect();
+            self.evicting.extend(evictable.iter().filter_map(|day| self.days.remove(day)));
             self.sessions.begin_sweep();
         }
         self.sessions.sweep(uptime);

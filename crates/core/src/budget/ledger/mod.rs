@@ -292,11 +292,12 @@ impl BudgetLedger {
         if let Some(open) = self.close(id) {
             return self.charge(&open, UnsettledState::Open, usage, cost);
         }
-        let Some(late) = self.expired.remove(&id) else { return ApplyDecision::Unchanged };
+        let Some(expired_reservation) = self.expired.remove(&id) else { return ApplyDecision::Unchanged };
         // If its day has been evicted, the accounts that it was charged to are gone.
-        let is_kept = self.days.get_mut(&late.day).is_some_and(|day| day.expired.remove(&id));
-        if is_kept {
-            self.charge(&late, UnsettledState::Expired, usage, cost)
+        let is_retained =
+            self.days.get_mut(&expired_reservation.day).is_some_and(|day| day.expired.remove(&id));
+        if is_retained {
+            self.charge(&expired_reservation, UnsettledState::Expired, usage, cost)
         } else {
             ApplyDecision::Unchanged
         }

@@ -199,15 +199,15 @@ impl ExpectedSums {
 
     /// Compares a day with the expected sums, and removes these.
     fn check_day(&mut self, number: u64, day: &DayLedger, source: BudgetSource) -> Result<(), SnapshotError> {
-        let wrong = |what| SnapshotError::AccountMismatch { what, day: number };
+        let mismatch = |what| SnapshotError::AccountMismatch { what, day: number };
         for (caller, account) in day.callers.iter() {
             let expected = self.callers.remove(&(number, caller)).unwrap_or_default();
-            matches(&account, &expected).then_some(()).ok_or(wrong("a caller"))?;
+            matches(&account, &expected).then_some(()).ok_or(mismatch("a caller"))?;
         }
         for tier in Tier::ALL {
             let account = &day.tiers[tier.index()];
             let expected = self.tiers.remove(&(number, tier)).unwrap_or_default();
-            matches(account, &expected).then_some(()).ok_or(wrong("a tier"))?;
+            matches(account, &expected).then_some(()).ok_or(mismatch("a tier"))?;
             if source == BudgetSource::Caps {
                 continue;
             }
@@ -215,14 +215,14 @@ impl ExpectedSums {
             for held in leases.values() {
                 let LeaseId { day, tier, generation, .. } = held.id;
                 let expected = self.leases.remove(&(day, tier, generation)).unwrap_or_default();
-                matches(&held.account, &expected).then_some(()).ok_or(wrong("a lease"))?;
+                matches(&held.account, &expected).then_some(()).ok_or(mismatch("a lease"))?;
             }
-            let of_leases = sum(leases.values().map(|held| held.account));
-            (of_leases == *account).then_some(()).ok_or(wrong("a tier's leases"))?;
+            let lease_sum = sum(leases.values().map(|held| held.account));
+            (lease_sum == *account).then_some(()).ok_or(mismatch("a tier's leases"))?;
         }
-        let of_callers = sum(day.callers.iter().map(|(_, account)| account));
-        let of_tiers = day.all();
-        (of_callers == of_tiers).then_some(()).ok_or(wrong("all callers"))
+        let caller_sum = sum(day.callers.iter().map(|(_, account)| account));
+        let tier_sum = day.all();
+        (caller_sum == tier_sum).then_some(()).ok_or(mismatch("all callers"))
     }
 }
 

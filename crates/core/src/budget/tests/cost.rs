@@ -99,9 +99,9 @@ fn a_clock_that_was_a_day_ahead_decides_nothing_about_the_real_next_day() {
 #[test]
 fn a_day_on_which_nothing_fits_any_more_is_spent() {
     let mut machine = machine();
-    let worst = nanos(27_360_000);
-    let posted = dollars(5_000).saturating_sub(worst);
-    let just_fits = CostReading { posted, min_request_cost: worst, ..reading(0, 5_000) };
+    let max_cost = nanos(27_360_000);
+    let posted = dollars(5_000).saturating_sub(max_cost);
+    let just_fits = CostReading { posted, min_request_cost: max_cost, ..reading(0, 5_000) };
     assert_eq!(machine.tick(&just_fits, at(0)).state, Warning);
     // Unknown minimum cost: only the cap itself counts.
     let unknown = CostReading {
@@ -124,14 +124,14 @@ fn a_day_on_which_nothing_fits_any_more_is_spent() {
 #[test]
 fn a_book_that_refuses_everything_is_reported_as_spent() {
     let mut ledger = small_ledger();
-    let (worst, mut callers) = (27, 0);
-    while let Ok(id) = ledger.reserve(&ask(callers, Tier::Standard, worst), at(0)) {
+    let (max_cost, mut callers) = (27, 0);
+    while let Ok(id) = ledger.reserve(&ask(callers, Tier::Standard, max_cost), at(0)) {
         let _ = ledger.apply(&BudgetEntry::Posted { id, usage: Usage::default(), cost: nanos(7) });
         callers += 1;
     }
     let (posted, cap) = (ledger.tier(0, Tier::Standard).posted, ledger.tier_cap(0, Tier::Standard));
     assert!(posted < cap);
-    let reading = CostReading { posted, cap, projected: posted, min_request_cost: nanos(worst) };
+    let reading = CostReading { posted, cap, projected: posted, min_request_cost: nanos(max_cost) };
     assert_eq!(machine().tick(&reading, at(1)).state, Spent);
 }
 

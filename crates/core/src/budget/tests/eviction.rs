@@ -86,14 +86,14 @@ fn restored_entries_are_as_old_as_the_restore() {
 fn calls_that_were_never_made_leave_nothing_behind() {
     let mut ledger = large_book();
     for number in 0..1_000 {
-        let asked = ReservationRequest { session: Some(number), ..ask(number, Tier::Prime, 1) };
-        let id = ledger.reserve(&asked, at(0)).unwrap();
+        let request = ReservationRequest { session: Some(number), ..ask(number, Tier::Prime, 1) };
+        let id = ledger.reserve(&request, at(0)).unwrap();
         let _ = ledger.apply(&BudgetEntry::Voided(id));
     }
     assert_eq!(ledger.entries_kept(), 0);
     // A caller with another call in flight is retained.
-    let asked = ReservationRequest { session: Some(1), ..ask(1, Tier::Prime, 1) };
-    let [first, _] = [0, 1].map(|_| ledger.reserve(&asked, at(0)).unwrap());
+    let request = ReservationRequest { session: Some(1), ..ask(1, Tier::Prime, 1) };
+    let [first, _] = [0, 1].map(|_| ledger.reserve(&request, at(0)).unwrap());
     let _ = ledger.apply(&BudgetEntry::Voided(first));
     assert_eq!(
         (ledger.entries_kept(), ledger.caller(0, 1), ledger.session(1).input_held),
@@ -112,8 +112,8 @@ fn calls_that_were_never_made_leave_nothing_behind() {
 fn eviction_is_spread_over_many_requests() {
     let mut ledger = large_book();
     for number in 0..1_000 {
-        let asked = ReservationRequest { session: Some(number), ..ask(number, Tier::Prime, 1) };
-        let id = ledger.reserve(&asked, at(0)).unwrap();
+        let request = ReservationRequest { session: Some(number), ..ask(number, Tier::Prime, 1) };
+        let id = ledger.reserve(&request, at(0)).unwrap();
         let _ = ledger.apply(&if number % 10 == 0 { BudgetEntry::Expired(id) } else { post(id, 1) });
     }
     let mut kept = ledger.entries_kept();

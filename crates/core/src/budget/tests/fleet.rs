@@ -26,7 +26,7 @@ enum Step {
     Request {
         node: usize,
         tier: usize,
-        worst: u64,
+        max_cost: u64,
         actual: u64,
     },
     /// A call ends, and its node records the cost.
@@ -60,7 +60,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         10 => (0..3_usize, 0..2_usize, 0..60_u64, 0..60_u64)
-            .prop_map(|(node, tier, worst, actual)| Step::Request { node, tier, worst, actual: actual.min(worst) }),
+            .prop_map(|(node, tier, max_cost, actual)| Step::Request { node, tier, max_cost, actual: actual.min(max_cost) }),
         4 => any::<Index>().prop_map(Step::End),
         3 => (0..3_usize).prop_map(Step::Report),
         1 => (0..3_usize, 0..2_usize).prop_map(|(node, tier)| Step::Drain { node, tier }),
@@ -77,8 +77,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 #[derive(Clone, Copy, Debug)]
 enum Message {
-    Question { lease: LeaseId, total: Money, asked: Timestamp },
-    Answer { lease: BudgetLease, asked: Timestamp },
+    Question { lease: LeaseId, total: Money, sent_at: Timestamp },
+    Answer { lease: BudgetLease, sent_at: Timestamp },
     Report(LeaseReport),
     Recall(LeaseRecall),
 }
@@ -159,7 +159,9 @@ impl World {
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Request { node, tier, worst, actual } => self.request(node, Tier::ALL[tier], worst, actual),
+            Step::Request { node, tier, max_cost, actual } => {
+                self.request(node, Tier::ALL[tier], max_cost, actual)
+            }
             Step::End(which) if !self.calls.is_empty() => {
                 let Call { node, id, actual } = self.calls.swap_remove(which.index(self.calls.len()));
                 if let Some(node) = self.nodes.iter_mut().find(|one| one.number == node) {
@@ -220,16 +222,18 @@ impl World {
         [0, 1].into_iter().flat_map(|day| self.authority.of_day(day))
     }
 
-    fn request(&mut self, node: usize, tier: Tier, worst: u64, actual: u64) {
+    fn request(&mut self, node: usize, tier: Tier, max_cost: u64, actual: u64) {
         let now = self.clock(node);
         let expires = now.monotonic + Duration::from_secs(20);
-        let asked =
-            ReservationRequest { expires, ..ask(self.nodes[node].number * 10 + worst % 10, tier, worst) };
+        let request = ReservationRequest {
+            expires,
+            ..ask(self.nodes[node].number * 10 + max_cost % 10, tier, max_cost)
+        };
         let one = &mut self.nodes[node];
         let lease = one.ledger.held_lease(self.day, tier).unwrap();
-        let Ok(entry) = one.ledger.decide(&asked, now) else {
-            let total = lease.granted.saturating_add(nanos(worst * 2));
-            self.wire.push(Message::Question { lease: lease.id, total, asked: now.monotonic });
+        let Ok(entry) = one.ledger.decide(&request, now) else {
+            let total = lease.granted.saturating_add(nanos(max_cost * 2));
+            self.wire.push(Message::Question { lease: lease.id, total, sent_at: now.monotonic });
             return;
         };
         let BudgetEntry::Reserved(reservation) = entry else { panic!("{entry:?}") };
@@ -246,13 +250,13 @@ impl World {
 
     fn deliver(&mut self, message: Message) {
         match message {
-            Message::Question { lease, total, asked } => {
+            Message::Question { lease, total, sent_at } => {
                 let lease = *self.authority.grant(lease, total, LASTS, self.now).lease();
-                self.wire.push(Message::Answer { lease, asked });
+                self.wire.push(Message::Answer { lease, sent_at });
             }
-            Message::Answer { lease, asked } => {
+            Message::Answer { lease, sent_at } => {
                 if let Some(node) = self.nodes.iter_mut().find(|one| one.number == lease.id.node) {
-                    node.journal.extend(node.ledger.set_lease(&lease, asked, MARGIN));
+                    node.journal.extend(node.ledger.set_lease(&lease, sent_at, MARGIN));
                 }
             }
             Message::Report(report) => {

@@ -64,8 +64,8 @@ fn a_node_that_missed_several_closings_gets_the_latest_generation() {
         ledger.expire(now + lasts);
         let _ = ledger.reconcile(id(generation), nanos(3));
     }
-    let told = ledger.grant(id(0), nanos(10), lasts, Timestamp::ZERO);
-    assert!(matches!(told, LeaseDecision::Superseded(lease) if lease.id == id(2)), "{told:?}");
+    let decision = ledger.grant(id(0), nanos(10), lasts, Timestamp::ZERO);
+    assert!(matches!(decision, LeaseDecision::Superseded(lease) if lease.id == id(2)), "{decision:?}");
 }
 
 #[test]
@@ -360,7 +360,7 @@ proptest! {
             take(&mut ledger, step);
             for (which, (day, tier)) in places().enumerate() {
                 let totals = ledger.tier(day, tier);
-                prop_assert_eq!(totals, once[which], "said twice");
+                prop_assert_eq!(totals, once[which], "reported twice");
                 let overrun = overrun.entry((day, tier)).or_insert(Money::ZERO);
                 if !matches!(step, Step::Grant { .. }) {
                     let more = totals.committed().saturating_sub(before[which].committed());

@@ -61,8 +61,8 @@ fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
 
 #[test]
 fn with_a_zero_cap_the_refusal_is_the_exhausted_budget() {
-    let refused = |options: BudgetOptions, tier, worst| {
-        BudgetLedger::new(options.check().unwrap()).decide(&ask(1, tier, worst), at(0)).unwrap_err()
+    let refused = |options: BudgetOptions, tier, max_cost| {
+        BudgetLedger::new(options.check().unwrap()).decide(&ask(1, tier, max_cost), at(0)).unwrap_err()
     };
     // A share of the smallest possible amount rounds down to zero.
     let least = BudgetOptions { day: nanos(1), caller_day: nanos(1), ..BudgetOptions::default() };
@@ -126,8 +126,8 @@ fn the_whole_day_binds_when_its_cap_is_lowered_below_what_is_committed() {
 fn held_money_is_distinguished_from_spent_money() {
     let mut ledger = small_ledger();
     let first = ledger.reserve(&ask(1, Tier::Guest, 100), at(0)).unwrap();
-    let shortage = |ledger: &BudgetLedger, worst| {
-        ledger.decide(&ask(1, Tier::Guest, worst), at(0)).unwrap_err().shortage().unwrap()
+    let shortage = |ledger: &BudgetLedger, max_cost| {
+        ledger.decide(&ask(1, Tier::Guest, max_cost), at(0)).unwrap_err().shortage().unwrap()
     };
     let resets = UtcTime::start_of_day(1);
     // All of the 150 become available once the call has settled.
@@ -219,11 +219,10 @@ fn one_caller_above_ten_percent_of_the_day_raises_one_alarm() {
     let options = BudgetOptions { caller_day: dollars(600), ..BudgetOptions::default() };
     let mut ledger = BudgetLedger::new(options.check().unwrap());
     let mut spend = |caller, dollars| {
-        let worst = Money::from_dollars(dollars);
-        let id = ledger
-            .reserve(&ReservationRequest { max_cost: worst, ..ask(caller, Tier::Prime, 0) }, at(0))
-            .unwrap();
-        ledger.apply(&BudgetEntry::Posted { id, usage: Usage::default(), cost: worst })
+        let max_cost = Money::from_dollars(dollars);
+        let id =
+            ledger.reserve(&ReservationRequest { max_cost, ..ask(caller, Tier::Prime, 0) }, at(0)).unwrap();
+        ledger.apply(&BudgetEntry::Posted { id, usage: Usage::default(), cost: max_cost })
     };
     assert_eq!(spend(1, 500), ApplyDecision::Applied);
     let alarm = SingleSourceAlarm { caller: 1, spent: dollars(501), cap: dollars(5_000) };
@@ -238,7 +237,7 @@ fn one_caller_above_ten_percent_of_the_day_raises_one_alarm() {
 #[test]
 fn fifty_requests_at_once_of_a_caller_with_a_cent_left_spend_at_most_the_cent() {
     let ledger = Mutex::new(BudgetLedger::new(BudgetOptions::default().check().unwrap()));
-    let worst = nanos(27_360_000);
+    let max_cost = nanos(27_360_000);
     let cent = nanos(10_000_000);
     let first = ReservationRequest { max_cost: nanos(4_990_000_000), ..ask(1, Tier::Standard, 0) };
     let id = ledger.lock().unwrap().reserve(&first, at(0)).unwrap();
@@ -251,7 +250,7 @@ fn fifty_requests_at_once_of_a_caller_with_a_cent_left_spend_at_most_the_cent() 
         for session in 0..50 {
             let ledger = &ledger;
             scope.spawn(move || {
-                let cheap = if session % 2 == 0 { worst } else { nanos(3_000_000) };
+                let cheap = if session % 2 == 0 { max_cost } else { nanos(3_000_000) };
                 let ask = ReservationRequest {
                     session: Some(session),
                     max_cost: cheap,
@@ -297,10 +296,9 @@ fn lowering_the_cap_can_raise_the_single_source_alarm() {
     let options = BudgetOptions { caller_day: dollars(600), ..BudgetOptions::default() };
     let mut ledger = BudgetLedger::new(options.check().unwrap());
     let spend = |ledger: &mut BudgetLedger, dollars| {
-        let worst = Money::from_dollars(dollars);
-        let id =
-            ledger.reserve(&ReservationRequest { max_cost: worst, ..ask(1, Tier::Prime, 0) }, at(0)).unwrap();
-        ledger.apply(&BudgetEntry::Posted { id, usage: Usage::default(), cost: worst })
+        let max_cost = Money::from_dollars(dollars);
+        let id = ledger.reserve(&ReservationRequest { max_cost, ..ask(1, Tier::Prime, 0) }, at(0)).unwrap();
+        ledger.apply(&BudgetEntry::Posted { id, usage: Usage::default(), cost: max_cost })
     };
     assert_eq!(spend(&mut ledger, 400), ApplyDecision::Applied);
     ledger.set_limits(BudgetOptions { day: dollars(2_000), ..options }.check().unwrap());
@@ -312,10 +310,10 @@ fn lowering_the_cap_can_raise_the_single_source_alarm() {
 #[test]
 fn the_actual_cost_replaces_the_maximum_once_however_late() {
     let mut ledger = small_ledger();
-    let asked = ReservationRequest { session: Some(4), input: 40, output: 20, ..ask(1, Tier::Prime, 70) };
+    let request = ReservationRequest { session: Some(4), input: 40, output: 20, ..ask(1, Tier::Prime, 70) };
     let ids = [0, 1, 2].map(|_| {
         ledger
-            .reserve(&ReservationRequest { max_cost: nanos(30), input: 30, output: 10, ..asked }, at(0))
+            .reserve(&ReservationRequest { max_cost: nanos(30), input: 30, output: 10, ..request }, at(0))
             .unwrap()
     });
     assert_eq!(ledger.recover().len(), 3);

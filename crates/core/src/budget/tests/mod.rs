@@ -48,7 +48,7 @@ fn small() -> BudgetLimits {
     options.check().unwrap()
 }
 
-fn ask(caller: u64, tier: Tier, worst: u64) -> ReservationRequest {
+fn ask(caller: u64, tier: Tier, max_cost: u64) -> ReservationRequest {
     ReservationRequest {
         caller,
         tier,
@@ -56,7 +56,7 @@ fn ask(caller: u64, tier: Tier, worst: u64) -> ReservationRequest {
         limits: TokenLimits::default(),
         input: 10,
         output: 10,
-        max_cost: nanos(worst),
+        max_cost: nanos(max_cost),
         expires: Timestamp::NEVER,
     }
 }

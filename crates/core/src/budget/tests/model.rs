@@ -24,7 +24,7 @@ enum Step {
         session: Option<u64>,
         input: u64,
         output: u64,
-        worst: u64,
+        max_cost: u64,
         lasts: u64,
     },
     Post {
@@ -49,12 +49,12 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let reserve = (0..6_u64, proptest::option::of(0..3_u64), 0..60_u64, 0..30_u64, 0..120_u64, 1..100_u64)
-        .prop_map(|(caller, session, input, output, worst, lasts)| Step::Reserve {
+        .prop_map(|(caller, session, input, output, max_cost, lasts)| Step::Reserve {
             caller,
             session,
             input,
             output,
-            worst,
+            max_cost,
             lasts,
         });
     let post = (any::<Index>(), 0..60_u64, 0..30_u64, 0..120_u64)
@@ -188,14 +188,14 @@ impl Trial {
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         let day = self.now.utc.day();
         match *step {
-            Step::Reserve { caller, session, input, output, worst, lasts } => {
+            Step::Reserve { caller, session, input, output, max_cost, lasts } => {
                 let expires = self.now.monotonic + Duration::from_secs(lasts);
                 let ask = ReservationRequest {
                     session,
                     input,
                     output,
                     expires,
-                    ..ask(caller, tier_of(caller), worst)
+                    ..ask(caller, tier_of(caller), max_cost)
                 };
                 let decided = self.ledger.decide(&ask, self.now);
                 prop_assert_eq!(decided.is_ok(), self.model.fits(&ask, day), "{:?}", decided);
@@ -283,12 +283,15 @@ impl Trial {
                 .filter(ended)
                 .filter_map(|(one, ended)| ended.map(|it| it.cost.saturating_sub(one.max_cost)))
                 .sum();
-            let told = Tier::ALL.into_iter().map(|tier| self.ledger.overrun(day, tier)).sum();
+            let reported_overrun = Tier::ALL.into_iter().map(|tier| self.ledger.overrun(day, tier)).sum();
             if !self.is_corrected {
-                prop_assert_eq!(told, overrun);
+                prop_assert_eq!(reported_overrun, overrun);
             }
             let totals = self.ledger.all(day);
-            prop_assert_eq!(spend_within_cap(totals.posted, totals.held, told, small().day_cap(day)), Ok(()));
+            prop_assert_eq!(
+                spend_within_cap(totals.posted, totals.held, reported_overrun, small().day_cap(day)),
+                Ok(())
+            );
         }
         for session in 0..3 {
             let SessionTokens { input, output, input_held, output_held } = self.ledger.session(session);

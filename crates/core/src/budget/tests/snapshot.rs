@@ -127,10 +127,10 @@ fn saturated_costs_survive_a_snapshot() {
         assert_eq!(again(&ledger).all(0), ledger.all(0));
         // Just below saturation the actual cost still replaces the maximum cost; once saturated, nothing is credited
         // back.
-        let worst = snapshot.expired[0].max_cost;
+        let max_cost = snapshot.expired[0].max_cost;
         let mut countable = again(&ledger);
         let _ = countable.apply(&BudgetEntry::Voided(late));
-        assert_eq!(countable.all(0).posted, ledger.all(0).posted.saturating_sub(worst));
+        assert_eq!(countable.all(0).posted, ledger.all(0).posted.saturating_sub(max_cost));
         let other = snapshot.open[1].id;
         let _ = ledger.apply(&BudgetEntry::Posted { id: other, usage: Usage::default(), cost: nanos(5) });
         let _ = ledger.apply(&BudgetEntry::Voided(late));

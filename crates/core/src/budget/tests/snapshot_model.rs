@@ -24,7 +24,7 @@ enum Step {
         caller: u64,
         session: Option<u64>,
         input: u64,
-        worst: u64,
+        max_cost: u64,
         lasts: u64,
     },
     Post {
@@ -49,7 +49,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let reserve = (0..6_u64, proptest::option::of(0..3_u64), 0..40_u64, 0..120_u64, 1..200_u64).prop_map(
-        |(caller, session, input, worst, lasts)| Step::Reserve { caller, session, input, worst, lasts },
+        |(caller, session, input, max_cost, lasts)| Step::Reserve { caller, session, input, max_cost, lasts },
     );
     let step = prop_oneof![
         6 => reserve,
@@ -79,14 +79,14 @@ enum Answer {
 fn take(ledger: &mut BudgetLedger, step: &Step, ids: u64, now: Now) -> Answer {
     let id = |which: &Index| ReservationId(which.index(usize::try_from(ids).unwrap() + 1) as u64);
     match step {
-        Step::Reserve { caller, session, input, worst, lasts } => {
+        Step::Reserve { caller, session, input, max_cost, lasts } => {
             let tier = Tier::ALL[usize::try_from(caller % 3).unwrap()];
             let expires = now.monotonic + Duration::from_secs(*lasts);
             let ask = ReservationRequest {
                 session: *session,
                 input: *input,
                 expires,
-                ..ask(*caller, tier, *worst)
+                ..ask(*caller, tier, *max_cost)
             };
             let decided = ledger.decide(&ask, now);
             let applied = decided.as_ref().ok().map(|entry| ledger.apply(entry));
@@ -144,10 +144,10 @@ fn compare(one: &BudgetLedger, other: &BudgetLedger, now: Now) -> Result<(), Tes
         prop_assert_eq!(one.session(session), other.session(session));
     }
     prop_assert_eq!((one.open(), one.next_expiry()), (other.open(), other.next_expiry()));
-    for (caller, worst) in (0..6_u64).zip([0, 1, 20, 50, 90, 149]) {
+    for (caller, max_cost) in (0..6_u64).zip([0, 1, 20, 50, 90, 149]) {
         let ask = ReservationRequest {
             session: Some(caller % 3),
-            ..ask(caller, Tier::ALL[usize::try_from(caller % 3).unwrap()], worst)
+            ..ask(caller, Tier::ALL[usize::try_from(caller % 3).unwrap()], max_cost)
         };
         prop_assert_eq!(one.decide(&ask, now), other.decide(&ask, now));
     }

@@ -360,8 +360,8 @@ impl Slow {
         self.askers.iter().filter_map(waits).collect()
     }
 
-    fn drop_asker(&mut self, key: u64, gone: u64) {
-        self.askers.retain(|(of, participant, _)| (*of, *participant) != (key, gone));
+    fn drop_asker(&mut self, key: u64, dropped: u64) {
+        self.askers.retain(|(of, participant, _)| (*of, *participant) != (key, dropped));
     }
 
     fn ask(&mut self, key: u64, participant: u64, left: u64, now: u64) -> SingleFlightDecision {

@@ -107,8 +107,8 @@ impl Client {
             .collect()
     }
 
-    fn times(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<Timestamp> {
-        self.seen.iter().filter(|(_, seen)| wanted(seen)).map(|(when, _)| *when).collect()
+    fn times(&self, matches: impl Fn(&Seen) -> bool) -> Vec<Timestamp> {
+        self.seen.iter().filter(|(_, seen)| matches(seen)).map(|(when, _)| *when).collect()
     }
 
     fn ending(&self) -> Option<(FramingEnding, Option<u64>)> {

@@ -105,9 +105,9 @@ impl World {
     }
 
     fn take(&mut self) {
-        if let Some(taken) = self.on_this_connection.take(&mut self.framer, at(self.now)) {
+        if let Some(frame) = self.on_this_connection.take(&mut self.framer, at(self.now)) {
             assert!(self.in_flight.is_none(), "two frames in flight");
-            self.in_flight = Some(taken);
+            self.in_flight = Some(frame);
         }
     }
 
@@ -214,7 +214,7 @@ proptest! {
         world.apply(&last);
         world.framer.poll(at(world.now));
         prop_assert!(world.framer.ending().is_some());
-        let told = world.framer.ending();
+        let ending = world.framer.ending();
         if world.framer.poll(at(world.now)) != FramerPollDecision::Expired {
             // Refused if the resume window has closed while the client is still being served: then it continues as it
             // was.
@@ -227,7 +227,7 @@ proptest! {
             world.check();
             prop_assert_eq!(&world.frames.concat(), &world.given);
             prop_assert_eq!(world.endings, 1);
-            prop_assert_eq!(world.on_this_connection.ending().map(|(ending, _)| ending), told);
+            prop_assert_eq!(world.on_this_connection.ending().map(|(ending, _)| ending), ending);
         }
         world.framer.poll(at(world.now + 120));
         prop_assert_eq!(world.framer.poll(at(world.now + 120)), FramerPollDecision::Expired);

@@ -63,7 +63,7 @@ fn few_slots_are_first_come_first_served() {
     let slots = SlotLimit::new(4, usual()).unwrap();
     assert_eq!(all(&slots, caller(1)).len(), 3);
     let slots = SlotLimit::new(20, shares(100.0, 100.0, 100.0, 0.0)).unwrap();
-    assert_eq!(all(&slots, caller(1)).len(), 20, "nothing is reserved where that is said");
+    assert_eq!(all(&slots, caller(1)).len(), 20, "no slot is reserved if that is configured");
 }
 
 #[test]

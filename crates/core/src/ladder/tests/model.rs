@@ -43,7 +43,7 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct Diary {
+struct LadderLog {
     readings: Vec<(u64, usize, f64)>,
     looks: Vec<Entry>,
 }
@@ -83,7 +83,7 @@ fn voted(live: &[(usize, f64)]) -> Option<usize> {
     votes.iter().rev().nth(1).copied()
 }
 
-impl Diary {
+impl LadderLog {
     fn level(&self) -> usize {
         self.looks.last().map_or(0, |look| look.level)
     }
@@ -152,24 +152,24 @@ impl Diary {
 proptest! {
     #[test]
     fn the_ladder_matches_the_reference_model(steps in vec(step(), 1..60)) {
-        let (mut ladder, mut diary, mut now) = (ladder(), Diary::default(), 0);
+        let (mut ladder, mut log, mut now) = (ladder(), LadderLog::default(), 0);
         for step in steps {
             match step {
                 Step::Look { pause, readings } => {
                     now += pause;
                     let value = |(signal, choice): &(usize, usize)| (*signal, EDGES[*signal][choice % EDGES[*signal].len()]);
                     let readings: Vec<_> = readings.iter().map(value).collect();
-                    diary.look(&mut ladder, &readings, now);
+                    log.look(&mut ladder, &readings, now);
                 }
                 Step::Quiet(looks) => for _ in 0..looks {
                     now += 5_000;
-                    diary.look(&mut ladder, &[(0, 500.0), (1, 0.0), (2, 0.0), (3, 10.0)], now);
+                    log.look(&mut ladder, &[(0, 500.0), (1, 0.0), (2, 0.0), (3, 10.0)], now);
                 },
                 Step::Loud(looks, first, second) => for _ in 0..looks {
                     now += 5_000;
                     let loud = [5_001.0, 10.1, 20.1, 70.1];
                     let (first, second) = (first % 4, second % 4);
-                    diary.look(&mut ladder, &[(first, loud[first]), (second, loud[second])], now);
+                    log.look(&mut ladder, &[(first, loud[first]), (second, loud[second])], now);
                 },
             }
         }

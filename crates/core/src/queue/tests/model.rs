@@ -319,8 +319,8 @@ impl Naive {
     fn next_deadline(&self) -> Option<u64> {
         let promotion = |entry: &&Waiting| entry.class == entry.request.priority.index() && entry.class > 0;
         let promotions = self.waiting.iter().filter(promotion).map(|entry| entry.entered + TIME_TO_LIVE / 2);
-        let told = self.expired.first().map(|_| self.now);
-        told.or(self.waiting.iter().map(|entry| entry.expires).chain(promotions).min())
+        let now_if_expired = self.expired.first().map(|_| self.now);
+        now_if_expired.or(self.waiting.iter().map(|entry| entry.expires).chain(promotions).min())
     }
 }
 

@@ -29,8 +29,8 @@ fn a_queue_that_one_caller_fills_has_room_for_others() {
     let mut queue = small(6);
     let mine: Vec<_> = (0..6).map(|_| enter(&mut queue, &of(Priority::Normal, 1), 0)).collect();
     assert_eq!(push(&mut queue, &of(Priority::Normal, 1), 1), None, "its own share is full");
-    for taken in 0..3 {
-        let expected = Some(Some(mine[5 - taken]));
+    for evicted in 0..3 {
+        let expected = Some(Some(mine[5 - evicted]));
         assert_eq!(push(&mut queue, &of(Priority::Normal, 2), 2), expected, "its latest goes first");
     }
     assert_eq!(push(&mut queue, &of(Priority::Normal, 2), 3), None, "three each is even");

@@ -101,9 +101,9 @@ fn limits_may_come_go_and_change_places() {
     let changes = limiter
         .change_limits(vec![group("caller", vec![rate(1, MINUTE, 9), sliding("hour", 60, HOUR, 0)])], at(0))
         .unwrap();
-    let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = changes.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "caller/rate: added; usage starts at zero, limit 9",
             "caller/hour: usage kept, limit 50 -> 60",
@@ -160,16 +160,16 @@ fn ids_of_groups_that_stay_stay_good_and_those_that_go_are_unknown() {
 
     // A group that returns has its old id, with nothing used.
     let changes = limiter.change_limits(vec![limited("one"), limited("four")], at(0)).unwrap();
-    let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
-    let gone = |name: &str| format!("{name}/minute: removed with its usage, limit was 10");
+    let messages: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let removed = |name: &str| format!("{name}/minute: removed with its usage, limit was 10");
     assert_eq!(
-        told[..2],
+        messages[..2],
         [
             "one/minute: added; usage starts at zero, limit 10",
             "four/minute: added; usage starts at zero, limit 10"
         ]
     );
-    assert_eq!(told[2..], [gone("two"), gone("three")]);
+    assert_eq!(messages[2..], [removed("two"), removed("three")]);
     assert_eq!(limiter.group("one"), Some(one.group));
     assert_eq!(remaining(&limiter, &[one, scope(&limiter, "four", 1)], at(0)), [10, 10]);
 }

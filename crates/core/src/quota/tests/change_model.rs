@@ -422,8 +422,8 @@ proptest! {
             }
             trial.compare()?;
             if trial.second.is_none() {
-                let gone = super::QuotaScope { group: second, key: super::QuotaKey(0) };
-                let refused = trial.limiter.reserve(&[gone], QuotaCost::REQUEST, at(trial.now));
+                let removed = super::QuotaScope { group: second, key: super::QuotaKey(0) };
+                let refused = trial.limiter.reserve(&[removed], QuotaCost::REQUEST, at(trial.now));
                 prop_assert_eq!(refused, Err(ScopeError::Unknown(second)));
             }
         }

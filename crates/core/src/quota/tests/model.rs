@@ -14,7 +14,7 @@ struct Window {
     limit: u32,
     unit: QuotaUnit,
     /// Time, key and units of everything admitted.
-    taken: Vec<(u64, u64, u32)>,
+    charges: Vec<(u64, u64, u32)>,
 }
 
 impl Window {
@@ -24,7 +24,7 @@ impl Window {
             86_400_000 => when / self.slice == now / self.slice,
             _ => when / self.slice + 61 > now / self.slice,
         };
-        let own = self.taken.iter().filter(|(when, whose, _)| *whose == key && live(*when));
+        let own = self.charges.iter().filter(|(when, whose, _)| *whose == key && live(*when));
         own.map(|(_, _, units)| units).sum()
     }
 
@@ -67,7 +67,7 @@ fn build() -> (RateLimiter, [Window; 4]) {
         ),
         group("global", vec![sliding("minute", 12, MINUTE, 0)]),
     ];
-    let window = |slice, limit, unit| Window { slice, limit, unit, taken: Vec::new() };
+    let window = |slice, limit, unit| Window { slice, limit, unit, charges: Vec::new() };
     let windows = [
         window(1_000, 8, QuotaUnit::Request),
         window(60_000, 200, QuotaUnit::Token),
@@ -105,7 +105,7 @@ proptest! {
                         QuotaDecision::Granted { reservation, .. } => {
                             prop_assert!(fits);
                             for (window, key) in windows.iter_mut().zip(whose) {
-                                window.taken.push((now, key, window.units(cost)));
+                                window.charges.push((now, key, window.units(cost)));
                             }
                             held.push((reservation, now, key, cost));
                         }
@@ -124,7 +124,7 @@ proptest! {
                             if granted(later) {
                                 let after = now + u64::try_from(refusal.wait.as_millis()).unwrap();
                                 for (window, key) in windows.iter_mut().zip(whose) {
-                                    window.taken.push((after, key, window.units(cost)));
+                                    window.charges.push((after, key, window.units(cost)));
                                 }
                                 now = after;
                             } else {
@@ -138,13 +138,13 @@ proptest! {
                     let (reservation, when, key, cost) = held.swap_remove(which % held.len());
                     let actual = QuotaCost { tokens, ..cost };
                     limiter.settle(reservation, actual, at(now));
-                    let taken = &mut windows[1].taken;
+                    let charges = &mut windows[1].charges;
                     if tokens <= cost.tokens {
-                        let entry = taken.iter_mut()
+                        let entry = charges.iter_mut()
                             .find(|entry| **entry == (when, key, cost.tokens)).unwrap();
                         entry.2 = tokens;
                     } else {
-                        taken.push((now, key, tokens - cost.tokens));
+                        charges.push((now, key, tokens - cost.tokens));
                     }
                 }
                 Step::Settle { .. } => {}

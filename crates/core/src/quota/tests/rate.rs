@@ -20,7 +20,7 @@ fn the_published_table_of_one_a_second_with_a_burst_of_five() {
         Ok(QuotaDecision::TooLarge { capacity: 5, .. })
     ));
     // (time, units, remaining or the wait)
-    for (millis, asked, expected) in [
+    for (millis, requested, expected) in [
         (0, 1, Ok(4)),
         (0, 1, Ok(3)),
         (0, 1, Ok(2)),
@@ -36,12 +36,12 @@ fn the_published_table_of_one_a_second_with_a_burst_of_five() {
         (9_500, 2, Ok(2)),
         (9_500, 5, Err(3_000)),
     ] {
-        let answer = match limiter.reserve(&scopes, units(asked), at(millis)).unwrap() {
+        let answer = match limiter.reserve(&scopes, units(requested), at(millis)).unwrap() {
             QuotaDecision::Granted { tightest, .. } => Ok(tightest.remaining),
             QuotaDecision::RetryAfter(refusal) => Err(refusal.wait.as_millis()),
             QuotaDecision::TooLarge { .. } => panic!("not larger than five"),
         };
-        assert_eq!(answer, expected, "{asked} at {millis} ms");
+        assert_eq!(answer, expected, "{requested} at {millis} ms");
     }
 }
 
@@ -168,7 +168,7 @@ proptest! {
         let rule = RateRule::new(10, SECOND, 10).unwrap();
         let mut backlog = Backlog::default();
         // Everything charged: when, how much, and whether it was refunded.
-        let mut taken: Vec<(u64, u32, bool)> = Vec::new();
+        let mut charges: Vec<(u64, u32, bool)> = Vec::new();
         let mut open: Vec<(usize, u64)> = Vec::new();
         let mut now = 0;
         for (wait, units, step, which) in steps {
@@ -177,17 +177,17 @@ proptest! {
             if step < 2 {
                 let mark = rule.take(&mut backlog, moment, units);
                 if step == 1 {
-                    open.push((taken.len(), mark));
+                    open.push((charges.len(), mark));
                 }
-                taken.push((now, units, false));
+                charges.push((now, units, false));
             } else if !open.is_empty() {
                 let (index, mark) = open.swap_remove(which % open.len());
-                rule.refund(&mut backlog, mark, taken[index].1, moment);
-                taken[index].2 = true;
+                rule.refund(&mut backlog, mark, charges[index].1, moment);
+                charges[index].2 = true;
             }
             let mut without = Backlog::default();
-            for (when, units, given_back) in &taken {
-                if !given_back {
+            for (when, units, is_refunded) in &charges {
+                if !is_refunded {
                     rule.take(&mut without, Timestamp::from_nanos(*when), *units);
                 }
             }

@@ -13,8 +13,8 @@ fn fifty_times_five_of_a_hundred_pass_exactly_twenty_times() {
         for _ in 0..10 {
             threads.spawn(|| {
                 for _ in 0..5 {
-                    let taken = take(&limiter, &scopes, QuotaCost { requests: 5, tokens: 0 }, at(0));
-                    passed.fetch_add(usize::from(taken.is_ok()), Ordering::Relaxed);
+                    let result = take(&limiter, &scopes, QuotaCost { requests: 5, tokens: 0 }, at(0));
+                    passed.fetch_add(usize::from(result.is_ok()), Ordering::Relaxed);
                 }
             });
         }

@@ -86,9 +86,9 @@ fn hedges_add_at_most_a_twentieth_and_draw_on_the_retry_budget() {
 
     // With the retry budget spent there is no hedge, and the share is not charged.
     let (policy, empty) = (on(), self::budget());
-    let taken: Vec<_> = (0..3).map(|_| empty.withdraw(CreditUse::Hedge, at(1_000)).unwrap()).collect();
+    let credits: Vec<_> = (0..3).map(|_| empty.withdraw(CreditUse::Hedge, at(1_000)).unwrap()).collect();
     assert_eq!(refusal(&policy.decide(&slow(), &empty)), Some(HedgeRefusal::Budget));
-    drop(taken);
+    drop(credits);
     let hedges = (0..9).filter(|_| matches!(policy.decide(&slow(), &empty), HedgeDecision::Hedge(_))).count();
     assert_eq!(hedges, 5);
 }

@@ -20,33 +20,31 @@ fn settings(interval: u64, capacity: u64) -> WaitingSettings {
     WaitingSettings::new(1, Duration::from_millis(interval), capacity).unwrap()
 }
 
-/// Units taken and refunded, by millisecond.
+/// Units granted and refunded, by millisecond.
 #[derive(Default)]
-struct Diary {
-    taken: Vec<(u64, u64)>,
-    given_back: Vec<(u64, u64)>,
+struct GrantLog {
+    granted: Vec<(u64, u64)>,
+    refunded: Vec<(u64, u64)>,
     served: Vec<Ticket>,
     overtaken: bool,
 }
 
-impl Diary {
+impl GrantLog {
     /// Runs `asks` and polls every ticket in every millisecond, so that a turn is noticed when it comes.
     fn of(bucket: &mut WaitingBucket, asks: &[Ask]) -> Self {
-        let mut diary = Self::default();
+        let mut log = Self::default();
         let mut waiting: Vec<(Ticket, Timestamp, bool)> = vec![];
         let mut held: Vec<(u64, Grant)> = vec![];
         let mut now = 0;
         for &(pause, units, fate) in asks {
             for moment in now..=now + pause {
-                held.extend(
-                    diary.look(bucket, &mut waiting, moment).into_iter().map(|grant| (moment, grant)),
-                );
+                held.extend(log.look(bucket, &mut waiting, moment).into_iter().map(|grant| (moment, grant)));
             }
             now += pause;
             match bucket.acquire(at(now), units, at(now + PATIENCE)) {
                 WaitingAcquireDecision::Granted(grant) => {
-                    diary.overtaken |= units > 0 && !waiting.is_empty();
-                    diary.taken.push((now, units));
+                    log.overtaken |= units > 0 && !waiting.is_empty();
+                    log.granted.push((now, units));
                     held.push((now, grant));
                 }
                 WaitingAcquireDecision::Wait { ticket, until } => {
@@ -57,7 +55,7 @@ impl Diary {
             if fate % 5 == 0
                 && let Some((_, grant)) = held.pop()
             {
-                diary.given_back.push((now, grant.units()));
+                log.refunded.push((now, grant.units()));
                 bucket.refund(grant, at(now));
             }
             if fate % 7 == 0
@@ -67,10 +65,10 @@ impl Diary {
             }
         }
         for moment in now..=now + PATIENCE {
-            let _spent = diary.look(bucket, &mut waiting, moment);
+            let _spent = log.look(bucket, &mut waiting, moment);
         }
         assert!(waiting.is_empty(), "every queued waiter is served within its deadline");
-        diary
+        log
     }
 
     fn look(
@@ -82,7 +80,7 @@ impl Diary {
         let mut grants = vec![];
         waiting.retain(|&(ticket, promised, _)| match bucket.poll(ticket, at(moment)) {
             WaitingPollDecision::Ready(grant) => {
-                self.taken.push((moment, grant.units()));
+                self.granted.push((moment, grant.units()));
                 self.served.push(ticket);
                 grants.push(grant);
                 false
@@ -97,8 +95,8 @@ impl Diary {
     }
 }
 
-fn within(diary: &[(u64, u64)], from: u64, to: u64) -> u64 {
-    diary.iter().filter(|(moment, _)| (from..=to).contains(moment)).map(|(_, units)| units).sum()
+fn within(log: &[(u64, u64)], from: u64, to: u64) -> u64 {
+    log.iter().filter(|(moment, _)| (from..=to).contains(moment)).map(|(_, units)| units).sum()
 }
 
 proptest! {
@@ -109,13 +107,13 @@ proptest! {
         asks in vec((0_u64..80, 0_u64..7, any::<u8>()), 1..25),
     ) {
         let mut bucket = WaitingBucket::new(settings(interval, capacity), at(0));
-        let diary = Diary::of(&mut bucket, &asks);
-        let [taken, given_back] = [&diary.taken, &diary.given_back].map(|entries| within(entries, 0, u64::MAX));
-        prop_assert_eq!(consumed_matches_granted(bucket.consumed(), taken, given_back), Ok(()));
-        for &(from, _) in &diary.taken {
-            for &(to, _) in diary.taken.iter().filter(|(moment, _)| *moment >= from) {
-                let allowed = capacity + (to - from) / interval + within(&diary.given_back, from, to);
-                prop_assert!(within(&diary.taken, from, to) <= allowed, "{from} to {to}");
+        let log = GrantLog::of(&mut bucket, &asks);
+        let [granted, refunded] = [&log.granted, &log.refunded].map(|entries| within(entries, 0, u64::MAX));
+        prop_assert_eq!(consumed_matches_granted(bucket.consumed(), granted, refunded), Ok(()));
+        for &(from, _) in &log.granted {
+            for &(to, _) in log.granted.iter().filter(|(moment, _)| *moment >= from) {
+                let allowed = capacity + (to - from) / interval + within(&log.refunded, from, to);
+                prop_assert!(within(&log.granted, from, to) <= allowed, "{from} to {to}");
             }
         }
     }
@@ -126,9 +124,9 @@ proptest! {
         capacity in 1_u64..6,
         asks in vec((0_u64..80, 0_u64..7, any::<u8>()), 1..25),
     ) {
-        let diary = Diary::of(&mut WaitingBucket::new(settings(interval, capacity), at(0)), &asks);
-        prop_assert!(diary.served.is_sorted());
-        prop_assert!(!diary.overtaken);
+        let log = GrantLog::of(&mut WaitingBucket::new(settings(interval, capacity), at(0)), &asks);
+        prop_assert!(log.served.is_sorted());
+        prop_assert!(!log.overtaken);
     }
 
     #[test]

@@ -27,11 +27,11 @@ fn through_the_journal(data_dir: &Path, events: &[UsageEvent]) -> OpenedStore {
     open(data_dir).unwrap()
 }
 
-fn pages(store: &EmbeddedStore, time: std::ops::Range<UtcTime>, most: usize) -> Vec<UsageEvent> {
+fn pages(store: &EmbeddedStore, time: std::ops::Range<UtcTime>, page_size: usize) -> Vec<UsageEvent> {
     let (mut all, mut from) = (Vec::new(), None);
     loop {
-        let page = wait(Ledger::events(store, time.clone(), from, most)).unwrap();
-        assert!(page.events.len() == most || page.next.is_none());
+        let page = wait(Ledger::events(store, time.clone(), from, page_size)).unwrap();
+        assert!(page.events.len() == page_size || page.next.is_none());
         all.extend(page.events);
         from = page.next;
         if from.is_none() {
@@ -49,7 +49,7 @@ fn all_time() -> std::ops::Range<UtcTime> {
 }
 
 #[test]
-fn calls_of_a_second_share_rows_and_those_of_two_do_not() {
+fn calls_of_one_second_share_rows_and_those_of_two_do_not() {
     let scratch = Scratch::new();
     // The events from number 0 on are a millisecond apart and start at the beginning of a second.
     let events: Vec<UsageEvent> = (0..2_000).map(event).collect();
@@ -66,7 +66,7 @@ fn calls_of_a_second_share_rows_and_those_of_two_do_not() {
 }
 
 #[test]
-fn a_call_from_the_journal_that_is_posted_as_well_is_one() {
+fn a_call_from_the_journal_that_is_also_posted_counts_once() {
     let scratch = Scratch::new();
     let opened = through_the_journal(scratch.path(), &[event(1), event(2)]);
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_row_that_was_damaged_is_an_error_and_not_a_call() {
 }
 
 #[test]
-fn a_directory_of_the_format_before_is_read_and_is_of_this_one_then() {
+fn a_directory_of_the_previous_format_is_migrated() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.write(&[JournalRecord::Event(event(1))]).unwrap();
@@ -107,7 +107,7 @@ fn a_directory_of_the_format_before_is_read_and_is_of_this_one_then() {
         |format: u32| crate::embedded::codec::RowEncoder::default().text("seawall").u32(format).row();
     let before = header(FORMAT_VERSION - 1);
     wait(opened.store.post(&[4, 6, 8].map(event))).unwrap();
-    let most = wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap();
+    let top = wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap();
     let old = opened.store.write(move |batch, _| {
         for (key, _) in batch.with_prefix(TableKind::Ranks, &[], usize::MAX)? {
             batch.remove(TableKind::Ranks, &key)?;
@@ -131,8 +131,8 @@ fn a_directory_of_the_format_before_is_read_and_is_of_this_one_then() {
         (opened.report.replayed, pages(&opened.store, all_time(), 9)),
         (1, [1, 4, 6, 8].map(event).to_vec())
     );
-    assert_eq!(most.iter().map(|(caller, _)| *caller).collect::<Vec<_>>(), [2, 0]);
-    assert_eq!(wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap(), most);
+    assert_eq!(top.iter().map(|(caller, _)| *caller).collect::<Vec<_>>(), [2, 0]);
+    assert_eq!(wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap(), top);
     let left = opened.store.read(|view| view.with_prefix(TableKind::Spenders, &[], 9)).unwrap();
     assert!(left.is_empty());
     let found = opened.store.read(|view| view.get(TableKind::Header, b"format")).unwrap();
@@ -146,7 +146,7 @@ proptest! {
     #[test]
     fn pages_of_journal_and_posts_are_the_list_in_order(
         batches in vec((any::<bool>(), vec((0_u64..4, 0_u64..4, 0_u64..40), 1..30)), 1..6),
-        most in 1_usize..12, range in (0_u64..4_500, 0_u64..4_500),
+        page_size in 1_usize..12, range in (0_u64..4_500, 0_u64..4_500),
     ) {
         let scratch = Scratch::new();
         let mut model: BTreeMap<(UtcTime, CallId), UsageEvent> = BTreeMap::new();
@@ -173,10 +173,10 @@ proptest! {
             }
         }
         let all: Vec<UsageEvent> = model.values().cloned().collect();
-        prop_assert_eq!(pages(&opened.store, all_time(), most), &all[..]);
+        prop_assert_eq!(pages(&opened.store, all_time(), page_size), &all[..]);
         let time = noon().utc + Duration::from_millis(range.0)..noon().utc + Duration::from_millis(range.1);
-        let some: Vec<UsageEvent> = all.iter().filter(|event| time.contains(&event.at)).cloned().collect();
-        prop_assert_eq!(pages(&opened.store, time, most), some);
+        let expected: Vec<UsageEvent> = all.iter().filter(|event| time.contains(&event.at)).cloned().collect();
+        prop_assert_eq!(pages(&opened.store, time, page_size), expected);
         let day = wait(opened.store.day(noon().utc.day())).unwrap();
         prop_assert_eq!(day.tiers.iter().map(|tier| tier.calls).sum::<u64>(), all.len() as u64);
         let cost: u64 = all.iter().map(|event| event.cost.as_nanos()).sum();

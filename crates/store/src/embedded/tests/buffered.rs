@@ -67,7 +67,7 @@ fn a_buffered_record_is_written_when_the_journal_is_dropped() {
 }
 
 #[test]
-fn an_end_that_was_only_noted_when_the_process_died_is_charged_at_its_worst_once() {
+fn a_buffered_end_that_is_lost_in_a_crash_is_charged_once_at_maximum_cost() {
     let (scratch, crashed) = (Scratch::new(), Scratch::new());
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.stop_flusher();
@@ -94,7 +94,7 @@ fn an_end_that_was_only_noted_when_the_process_died_is_charged_at_its_worst_once
 }
 
 #[test]
-fn what_several_hold_is_written_for_all_by_the_first_and_not_again() {
+fn the_first_write_covers_all_buffered_holds() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.stop_flusher();
@@ -121,7 +121,7 @@ fn what_several_hold_is_written_for_all_by_the_first_and_not_again() {
 }
 
 #[test]
-fn what_is_held_and_cannot_be_written_is_given_back() {
+fn a_hold_that_cannot_be_written_is_released() {
     let scratch = Scratch::new();
     let full = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();

@@ -22,7 +22,7 @@ fn groups(limit: u32) -> Vec<QuotaGroup> {
     let quota = |name, limit| Quota::sliding(name, QuotaUnit::Request, limit, MINUTE, 0).unwrap();
     vec![
         QuotaGroup::new("prime", vec![quota("minute", limit)]).unwrap(),
-        QuotaGroup::new("everybody", vec![quota("minute", 1_000)]).unwrap(),
+        QuotaGroup::new("global", vec![quota("minute", 1_000)]).unwrap(),
     ]
 }
 
@@ -67,7 +67,7 @@ impl Process {
             group: self.quotas.limiter().group(group).unwrap(),
             key: QuotaKey(key),
         };
-        let scopes = [scope("prime", caller), scope("everybody", 0)];
+        let scopes = [scope("prime", caller), scope("global", 0)];
         let (lasts, keep) = (Duration::from_secs(30), Duration::from_secs(600));
         let claim = name.map(|name| ClaimRequest {
             caller,
@@ -129,7 +129,7 @@ fn later(now: Now, seconds: u64) -> Now {
 }
 
 #[test]
-fn what_was_let_in_counts_in_the_next_process_and_what_was_refused_does_not() {
+fn admitted_requests_count_in_the_next_process_and_refused_ones_do_not() {
     let scratch = Scratch::new();
     let mut now = noon();
     let mut admitted = 0;
@@ -150,7 +150,7 @@ fn what_was_let_in_counts_in_the_next_process_and_what_was_refused_does_not() {
 }
 
 #[test]
-fn a_name_outlives_its_process_and_one_that_was_under_way_has_an_unknown_outcome() {
+fn an_idempotency_key_survives_its_process_and_one_in_flight_has_an_unknown_outcome() {
     let scratch = Scratch::new();
     let now = noon();
     let process = start(scratch.path(), 100, 16 << 20, now);

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const STEP: usize = 97;
 
 #[test]
-fn whatever_byte_of_the_books_is_turned_over_they_are_refused_or_good() {
+fn a_database_with_any_flipped_byte_is_rejected_or_valid() {
     let scratch = Scratch::new();
     let opened = open(scratch.path()).unwrap();
     fill(&opened.store);
@@ -90,7 +90,7 @@ fn reserved() -> (Scratch, u64) {
 }
 
 #[test]
-fn a_segment_that_was_emptied_or_deleted_is_noticed() {
+fn an_emptied_or_deleted_segment_is_detected() {
     let (data_dir, number) = reserved();
     assert_eq!(open(data_dir.path()).unwrap().report.charged.len(), 1, "as it was left");
     for length in [Some(0), Some(7), None] {

@@ -19,7 +19,7 @@ fn small() -> EmbeddedOptions {
 }
 
 #[test]
-fn a_cost_beyond_counting_is_kept_and_the_directory_opens_again() {
+fn a_saturated_cost_is_stored_and_the_directory_reopens() {
     let scratch = Scratch::new();
     let now = noon();
     let day = now.utc.day();
@@ -31,15 +31,15 @@ fn a_cost_beyond_counting_is_kept_and_the_directory_opens_again() {
         let BudgetEntry::Reserved(reservation) = entry else { panic!("{entry:?}") };
         reservation.id
     };
-    let (one, late) = (reserve(1, Tier::Standard), reserve(2, Tier::Guest));
-    let (two, three) = (reserve(1, Tier::Guest), reserve(2, Tier::Standard));
+    let (first, expired) = (reserve(1, Tier::Standard), reserve(2, Tier::Guest));
+    let (second, third) = (reserve(1, Tier::Guest), reserve(2, Tier::Standard));
     let post = |id, cost| JournalRecord::Entry(BudgetEntry::Posted { id, usage: Usage::default(), cost });
-    node.write(&[JournalRecord::Entry(BudgetEntry::Expired(late))]);
-    for id in [one, two, three] {
+    node.write(&[JournalRecord::Entry(BudgetEntry::Expired(expired))]);
+    for id in [first, second, third] {
         node.write(&[post(id, Money::MAX)]);
     }
     // The call was charged at its maximum cost, and turns out cheaper when the total has already saturated.
-    node.write(&[post(late, Money::ZERO)]);
+    node.write(&[post(expired, Money::ZERO)]);
     drop(node);
     for _ in 0..3 {
         let node = Node::with(scratch.path(), small());
@@ -49,7 +49,7 @@ fn a_cost_beyond_counting_is_kept_and_the_directory_opens_again() {
 }
 
 #[test]
-fn a_lease_of_which_more_is_told_than_can_be_counted_is_kept() {
+fn a_lease_with_saturated_reports_is_stored() {
     let scratch = Scratch::new();
     let opened = Node::open(scratch.path()).opened;
     let day = noon().utc.day();
@@ -67,7 +67,7 @@ fn a_lease_of_which_more_is_told_than_can_be_counted_is_kept() {
 }
 
 #[test]
-fn a_conversation_that_holds_something_is_kept_though_its_last_day_is_over() {
+fn a_conversation_with_a_hold_is_stored_after_its_last_day() {
     let scratch = Scratch::new();
     let day = |number: u64| noon() + Duration::from_secs(86_400 * number);
     let mut node = Node::with(scratch.path(), small());
@@ -86,7 +86,7 @@ fn a_conversation_that_holds_something_is_kept_though_its_last_day_is_over() {
 }
 
 #[test]
-fn a_lease_of_a_day_without_calls_is_written_down() {
+fn a_lease_of_a_day_without_calls_is_stored() {
     let scratch = Scratch::new();
     let leases = EmbeddedOptions { source: BudgetSource::Leases { node: 5 }, ..small() };
     let day = noon().utc.day();
@@ -104,7 +104,7 @@ fn a_lease_of_a_day_without_calls_is_written_down() {
 }
 
 #[test]
-fn books_that_spent_from_elsewhere_are_not_called_damaged() {
+fn a_database_with_another_budget_source_is_not_reported_as_damaged() {
     let day = noon().utc.day();
     let caps = BudgetSource::Caps;
     let leases = |node| BudgetSource::Leases { node };
@@ -142,7 +142,7 @@ fn books_that_spent_from_elsewhere_are_not_called_damaged() {
 }
 
 #[test]
-fn very_many_that_pass_their_time_at_once_are_all_written_down() {
+fn many_calls_that_expire_at_once_are_all_stored() {
     const MANY: u64 = 150_000;
     let scratch = Scratch::new();
     let opened = Node::open(scratch.path()).opened;
@@ -161,7 +161,7 @@ fn very_many_that_pass_their_time_at_once_are_all_written_down() {
 }
 
 #[test]
-fn a_name_of_a_model_that_is_too_long_is_refused_and_any_other_can_be_posted() {
+fn a_model_name_that_is_too_long_is_refused_and_any_other_can_be_posted() {
     let scratch = Scratch::new();
     let opened = Node::open(scratch.path()).opened;
     let (store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));

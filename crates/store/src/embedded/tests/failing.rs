@@ -30,7 +30,7 @@ fn pipe() -> (File, std::io::PipeReader) {
 }
 
 #[test]
-fn what_could_not_be_made_durable_is_not_forgotten_in_the_next_segment() {
+fn a_failed_sync_is_not_forgotten_in_the_next_segment() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     let (file, _reader) = pipe();
@@ -53,7 +53,7 @@ fn what_could_not_be_made_durable_is_not_forgotten_in_the_next_segment() {
 }
 
 #[test]
-fn a_segment_whose_end_is_not_durable_has_no_successor_however_often_it_is_tried() {
+fn a_segment_that_is_not_synced_has_no_successor_after_any_number_of_attempts() {
     let scratch = Scratch::new();
     let full = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
@@ -68,7 +68,7 @@ fn a_segment_whose_end_is_not_durable_has_no_successor_however_often_it_is_tried
 }
 
 #[test]
-fn a_segment_that_could_not_be_begun_is_begun_later() {
+fn a_segment_that_could_not_be_created_is_created_later() {
     let scratch = Scratch::new();
     let mut node = Node::with(scratch.path(), EmbeddedOptions { segment_bytes: 1, ..options() });
     node.reserve(1, 10, noon());
@@ -86,7 +86,7 @@ fn a_segment_that_could_not_be_begun_is_begun_later() {
 }
 
 #[test]
-fn what_cannot_be_cut_off_ends_the_journal() {
+fn a_failed_truncation_ends_the_journal() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     let path = segment_path(scratch.path(), 1);
@@ -120,7 +120,7 @@ fn a_journal_that_cannot_be_checkpointed_does_not_grow_without_bound() {
 }
 
 #[test]
-fn a_lock_that_was_deleted_does_not_let_a_second_process_in() {
+fn a_deleted_lock_file_does_not_admit_a_second_process() {
     let scratch = Scratch::new();
     let opened = open(scratch.path()).unwrap();
     fs::remove_file(scratch.path().join("lock")).unwrap();
@@ -200,7 +200,7 @@ fn the_last_handle_may_be_dropped_on_the_writers_own_thread() {
 }
 
 #[test]
-fn a_conversation_with_more_turns_than_are_kept_makes_no_sense() {
+fn a_stored_conversation_with_too_many_turns_is_invalid() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
     let append =
@@ -220,7 +220,7 @@ fn a_conversation_with_more_turns_than_are_kept_makes_no_sense() {
 }
 
 #[test]
-fn a_trail_is_not_begun_anew_over_one_that_is_there() {
+fn an_existing_audit_trail_is_not_overwritten() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
     super::fill(&store);

@@ -1,6 +1,6 @@
 //! Opening that is interrupted, by a kill or a power cut, at every step it takes with the database.
 
-use super::power::{Deed, Recorder, Tape, apply, image_at};
+use super::power::{DiskOperation, Recorder, Tape, apply, image_at};
 use super::{Scratch, contents, event, noon, open, wait};
 use crate::embedded::data_dir::DATABASE_FILE;
 use crate::embedded::ledger::post;
@@ -15,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 fn recorder(image: Vec<u8>) -> Recorder {
-    Recorder(Arc::new(Mutex::new(Tape { image, deeds: Vec::new() })))
+    Recorder(Arc::new(Mutex::new(Tape { image, operations: Vec::new() })))
 }
 
 fn commit(database: &Database, first: u64) {
@@ -38,7 +38,7 @@ fn killed(empty: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn opening_that_is_cut_short_at_any_step_leaves_books_that_open() {
+fn opening_that_is_interrupted_at_any_step_leaves_a_database_that_opens() {
     let scratch = Scratch::new();
     drop(open(scratch.path()).unwrap());
     let empty = contents(scratch.path());
@@ -50,22 +50,22 @@ fn opening_that_is_cut_short_at_any_step_leaves_books_that_open() {
     builder.set_repair_callback(redb::RepairSession::abort);
     let mut database = builder.create_with_backend(file.clone()).unwrap();
     let _ = database.check_integrity().unwrap();
-    assert!(lock(&disk.0).deeds.is_empty(), "nothing is done before the books have been found to be good");
+    assert!(lock(&disk.0).operations.is_empty(), "nothing is written before the database has been validated");
     file.apply_staged().unwrap();
-    let released = lock(&disk.0).deeds.len();
+    let released = lock(&disk.0).operations.len();
     commit(&database, 240);
-    let committed = lock(&disk.0).deeds.len();
+    let committed = lock(&disk.0).operations.len();
     drop(database);
-    let deeds = lock(&disk.0).deeds.clone();
-    println!("{released} {committed} {}", deeds.len());
+    let operations = lock(&disk.0).operations.clone();
+    println!("{released} {committed} {}", operations.len());
     let mut state = 3;
-    for cut in 0..=deeds.len() {
+    for cut in 0..=operations.len() {
         let mut killed = first.clone();
-        for deed in &deeds[..cut] {
-            apply(&mut killed, deed);
+        for operation in &operations[..cut] {
+            apply(&mut killed, operation);
         }
         let mut images = vec![killed];
-        images.extend((0..8).map(|_| image_at(&first, &deeds[..cut], &mut state)));
+        images.extend((0..8).map(|_| image_at(&first, &operations[..cut], &mut state)));
         for (position, image) in images.into_iter().enumerate() {
             for (path, bytes) in &empty {
                 fs::write(path, bytes).unwrap();
@@ -84,7 +84,7 @@ fn opening_that_is_cut_short_at_any_step_leaves_books_that_open() {
 }
 
 #[test]
-fn what_was_held_back_is_done_in_its_order_and_durable_where_it_was_to_be() {
+fn staged_writes_are_applied_and_synced_in_order() {
     let disk = recorder(vec![1; 10]);
     let file = StagedFile::with_backend(disk.clone()).unwrap();
     file.write(2, &[7, 7]).unwrap();
@@ -98,11 +98,11 @@ fn what_was_held_back_is_done_in_its_order_and_durable_where_it_was_to_be() {
     assert!(file.read(1, &mut read).is_err());
     assert_eq!(lock(&disk.0).image, [1; 10]);
     file.apply_staged().unwrap();
-    let deeds = format!("{:?}", lock(&disk.0).deeds);
-    assert_eq!(deeds, "[Write(2, [7, 7]), Sync, SetLength(3), SetLength(6), Write(5, [9]), Sync]");
+    let operations = format!("{:?}", lock(&disk.0).operations);
+    assert_eq!(operations, "[Write(2, [7, 7]), Sync, SetLength(3), SetLength(6), Write(5, [9]), Sync]");
     assert_eq!(lock(&disk.0).image, read);
     file.apply_staged().unwrap();
-    assert_eq!(lock(&disk.0).deeds.len(), 6);
+    assert_eq!(lock(&disk.0).operations.len(), 6);
 }
 
 /// A disk that is full after this many writes, and later has room again.
@@ -134,7 +134,7 @@ impl StorageBackend for Full {
 }
 
 #[test]
-fn nothing_is_written_on_top_of_what_could_not_be_written() {
+fn nothing_is_written_after_a_failed_write() {
     let disk = recorder(vec![1; 10]);
     let file = StagedFile::with_backend(Full(disk.clone(), Mutex::new(1))).unwrap();
     for position in 0..3 {
@@ -143,5 +143,5 @@ fn nothing_is_written_on_top_of_what_could_not_be_written() {
     assert!(file.apply_staged().is_err());
     assert!(file.write(9, &[8]).is_err() && file.sync_data().is_err() && file.set_len(2).is_err());
     assert!(file.read(0, &mut [0]).is_err() && file.len().is_err() && file.apply_staged().is_err());
-    assert!(matches!(lock(&disk.0).deeds[..], [Deed::Write(0, _)]));
+    assert!(matches!(lock(&disk.0).operations[..], [DiskOperation::Write(0, _)]));
 }

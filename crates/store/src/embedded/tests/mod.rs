@@ -65,8 +65,8 @@ impl Scratch {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let memory = Path::new("/dev/shm");
-        let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-        let path = place.join(format!("seawall-embedded-{}-{number}", std::process::id()));
+        let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let path = parent.join(format!("seawall-embedded-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)

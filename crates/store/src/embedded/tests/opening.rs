@@ -32,7 +32,7 @@ fn refused(data_dir: &Path) -> OpenError {
 }
 
 #[test]
-fn a_directory_that_is_missing_is_made_and_what_is_kept_is_there_again() {
+fn a_missing_directory_is_created_and_reopened_with_its_content() {
     let scratch = Scratch::new();
     let data_dir = scratch.path().join("a/b/c");
     let opened = open(&data_dir).unwrap();
@@ -50,7 +50,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_is_made_is_for_its_owner_alone_and_older_files_are_made_so() {
+fn files_are_private_to_their_owner_and_older_files_become_so() {
     let scratch = Scratch::new();
     let data_dir = scratch.path().join("a/state");
     let opened = open(&data_dir).unwrap();
@@ -76,7 +76,7 @@ fn what_is_made_is_for_its_owner_alone_and_older_files_are_made_so() {
 }
 
 #[test]
-fn one_process_has_the_directory_until_store_and_journal_are_dropped() {
+fn a_process_locks_the_directory_until_store_and_journal_are_dropped() {
     let scratch = Scratch::new();
     let opened = open(scratch.path()).unwrap();
     let refusal = open(scratch.path()).unwrap_err();
@@ -89,7 +89,7 @@ fn one_process_has_the_directory_until_store_and_journal_are_dropped() {
 }
 
 #[test]
-fn what_is_not_ours_is_refused_and_left_alone() {
+fn foreign_files_are_rejected_and_left_unchanged() {
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02".to_vec();
     let noise: Vec<u8> =
         (0..9_000_u32).map(|position| position.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
@@ -117,7 +117,7 @@ fn what_is_not_ours_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_directory_in_the_place_of_a_file_is_refused() {
+fn a_directory_instead_of_a_file_is_rejected() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path().join(DATABASE_FILE)).unwrap();
     assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));
@@ -132,7 +132,7 @@ fn a_directory_in_the_place_of_a_file_is_refused() {
 }
 
 #[test]
-fn a_database_of_another_program_is_refused() {
+fn a_database_of_another_program_is_rejected() {
     const TABLE: TableDefinition<'_, &str, u64> = TableDefinition::new("theirs");
     let scratch = Scratch::new();
     let database = Database::create(scratch.path().join(DATABASE_FILE)).unwrap();
@@ -158,7 +158,7 @@ fn write_header(data_dir: &Path, row: &[u8]) {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_its_number_and_another_word_is_foreign() {
+fn a_newer_format_is_rejected_with_its_version_and_another_marker_as_foreign() {
     let (scratch, _) = filled();
     write_header(
         scratch.path(),
@@ -179,7 +179,7 @@ fn a_newer_format_is_refused_by_its_number_and_another_word_is_foreign() {
 }
 
 #[test]
-fn books_that_are_gone_while_their_journal_is_there_are_not_begun_anew() {
+fn a_missing_database_beside_a_journal_is_not_created_anew() {
     let (scratch, _) = filled();
     fs::remove_file(scratch.path().join(DATABASE_FILE)).unwrap();
     let refusal = refused(scratch.path());
@@ -187,7 +187,7 @@ fn books_that_are_gone_while_their_journal_is_there_are_not_begun_anew() {
 }
 
 #[test]
-fn books_that_were_never_finished_are_begun_anew() {
+fn an_unfinished_new_database_is_created_anew() {
     let scratch = Scratch::new();
     fs::write(scratch.path().join("state.redb.new"), b"half a fi").unwrap();
     assert!(open(scratch.path()).unwrap().report.created);
@@ -195,7 +195,7 @@ fn books_that_were_never_finished_are_begun_anew() {
 }
 
 #[test]
-fn books_that_are_cut_short_are_refused_wherever_they_are_cut() {
+fn a_truncated_database_is_rejected_at_any_length() {
     let (scratch, _) = filled();
     let path = scratch.path().join(DATABASE_FILE);
     let whole = fs::read(&path).unwrap();
@@ -214,7 +214,7 @@ fn books_that_are_cut_short_are_refused_wherever_they_are_cut() {
 }
 
 #[test]
-fn a_bit_that_was_turned_over_is_noticed_or_changes_nothing() {
+fn a_flipped_bit_is_detected_or_changes_nothing() {
     let (scratch, all) = filled();
     let path = scratch.path().join(DATABASE_FILE);
     let (whole, before) = (fs::read(&path).unwrap(), contents(scratch.path()));
@@ -249,7 +249,7 @@ fn a_bit_that_was_turned_over_is_noticed_or_changes_nothing() {
 }
 
 #[test]
-fn a_segment_that_is_gone_is_missed() {
+fn a_missing_segment_is_detected() {
     let (scratch, _) = filled();
     fs::remove_file(segment_path(scratch.path(), 1)).unwrap();
     let refusal = refused(scratch.path());
@@ -257,7 +257,7 @@ fn a_segment_that_is_gone_is_missed() {
 }
 
 #[test]
-fn a_lease_that_ran_has_a_fresh_term() {
+fn a_running_lease_gets_a_new_term_on_reopening() {
     let (scratch, _) = filled();
     // The monotonic clock of another process, which is behind.
     let mut now = noon();

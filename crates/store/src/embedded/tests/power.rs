@@ -21,7 +21,7 @@ const TRANSACTIONS: u64 = 12;
 const CUTS: u64 = 300;
 
 #[derive(Clone, Debug)]
-pub(super) enum Deed {
+pub(super) enum DiskOperation {
     Write(u64, Vec<u8>),
     SetLength(u64),
     Sync,
@@ -30,7 +30,7 @@ pub(super) enum Deed {
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     pub(super) image: Vec<u8>,
-    pub(super) deeds: Vec<Deed>,
+    pub(super) operations: Vec<DiskOperation>,
 }
 
 #[derive(Clone, Debug)]
@@ -40,23 +40,23 @@ fn position(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-pub(super) fn apply(image: &mut Vec<u8>, deed: &Deed) {
-    match deed {
-        Deed::Write(offset, bytes) => {
+pub(super) fn apply(image: &mut Vec<u8>, operation: &DiskOperation) {
+    match operation {
+        DiskOperation::Write(offset, bytes) => {
             let end = position(*offset) + bytes.len();
             image.resize(image.len().max(end), 0);
             image[position(*offset)..end].copy_from_slice(bytes);
         }
-        Deed::SetLength(length) => image.resize(position(*length), 0),
-        Deed::Sync => {}
+        DiskOperation::SetLength(length) => image.resize(position(*length), 0),
+        DiskOperation::Sync => {}
     }
 }
 
 impl Recorder {
-    fn record(&self, deed: Deed) {
+    fn record(&self, operation: DiskOperation) {
         let mut tape = lock(&self.0);
-        apply(&mut tape.image, &deed);
-        tape.deeds.push(deed);
+        apply(&mut tape.image, &operation);
+        tape.operations.push(operation);
     }
 }
 
@@ -73,17 +73,17 @@ impl StorageBackend for Recorder {
     }
 
     fn set_len(&self, length: u64) -> Result<(), io::Error> {
-        self.record(Deed::SetLength(length));
+        self.record(DiskOperation::SetLength(length));
         Ok(())
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
-        self.record(Deed::Sync);
+        self.record(DiskOperation::Sync);
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
-        self.record(Deed::Write(offset, data.to_vec()));
+        self.record(DiskOperation::Write(offset, data.to_vec()));
         Ok(())
     }
 }
@@ -94,32 +94,33 @@ pub(super) fn next(state: &mut u64) -> usize {
 }
 
 /// The content of the disk when the power fails after these operations.
-pub(super) fn image_at(first: &[u8], deeds: &[Deed], state: &mut u64) -> Vec<u8> {
-    let synced = deeds.iter().rposition(|deed| matches!(deed, Deed::Sync)).unwrap_or(0);
+pub(super) fn image_at(first: &[u8], operations: &[DiskOperation], state: &mut u64) -> Vec<u8> {
+    let synced =
+        operations.iter().rposition(|operation| matches!(operation, DiskOperation::Sync)).unwrap_or(0);
     let mut image = first.to_vec();
-    for deed in &deeds[..synced] {
-        apply(&mut image, deed);
+    for operation in &operations[..synced] {
+        apply(&mut image, operation);
     }
-    for deed in &deeds[synced..] {
-        match (next(state) % 3, deed) {
+    for operation in &operations[synced..] {
+        match (next(state) % 3, operation) {
             (0, _) => {}
-            (1, Deed::Write(offset, bytes)) => {
-                let kept = next(state) % (bytes.len() / SECTOR + 1) * SECTOR;
-                apply(&mut image, &Deed::Write(*offset, bytes[..kept].to_vec()));
+            (1, DiskOperation::Write(offset, bytes)) => {
+                let written = next(state) % (bytes.len() / SECTOR + 1) * SECTOR;
+                apply(&mut image, &DiskOperation::Write(*offset, bytes[..written].to_vec()));
             }
-            (_, deed) => apply(&mut image, deed),
+            (_, operation) => apply(&mut image, operation),
         }
     }
     image
 }
 
 #[test]
-fn whenever_the_power_goes_the_books_open_and_have_what_was_answered() {
+fn after_a_power_failure_the_database_opens_with_all_acknowledged_calls() {
     let scratch = Scratch::new();
     drop(open(scratch.path()).unwrap());
     let empty = contents(scratch.path());
     let first = empty[&scratch.path().join(DATABASE_FILE)].clone();
-    let recorder = Recorder(Arc::new(Mutex::new(Tape { image: first.clone(), deeds: Vec::new() })));
+    let recorder = Recorder(Arc::new(Mutex::new(Tape { image: first.clone(), operations: Vec::new() })));
     let database = Builder::new().create_with_backend(recorder.clone()).unwrap();
     let mut answered = Vec::new();
     for number in 0..TRANSACTIONS {
@@ -127,13 +128,13 @@ fn whenever_the_power_goes_the_books_open_and_have_what_was_answered() {
         let events: Vec<_> = (number * 30..number * 30 + 30).map(event).collect();
         post(&mut Batch::new(&transaction), &events).unwrap();
         transaction.commit().unwrap();
-        answered.push(lock(&recorder.0).deeds.len());
+        answered.push(lock(&recorder.0).operations.len());
     }
-    let deeds = lock(&recorder.0).deeds.clone();
+    let operations = lock(&recorder.0).operations.clone();
     let mut state = 7;
     for round in 0..CUTS {
-        let cut = next(&mut state) % (deeds.len() + 1);
-        let image = image_at(&first, &deeds[..cut], &mut state);
+        let cut = next(&mut state) % (operations.len() + 1);
+        let image = image_at(&first, &operations[..cut], &mut state);
         fs::remove_dir_all(scratch.path()).unwrap();
         fs::create_dir_all(scratch.path()).unwrap();
         for (path, bytes) in &empty {
@@ -144,8 +145,11 @@ fn whenever_the_power_goes_the_books_open_and_have_what_was_answered() {
             open(scratch.path()).unwrap_or_else(|refusal| panic!("round {round}, {cut}: {refusal}")).store;
         let day = wait(store.day(noon().utc.day())).unwrap();
         let calls: u64 = day.tiers.iter().map(|tier| tier.calls).sum();
-        let least = answered.iter().filter(|end| **end <= cut).count() as u64;
-        assert!(calls == least * 30 || calls == (least + 1) * 30, "round {round}, {cut}: {calls}, {least}");
+        let min_batches = answered.iter().filter(|end| **end <= cut).count() as u64;
+        assert!(
+            calls == min_batches * 30 || calls == (min_batches + 1) * 30,
+            "round {round}, {cut}: {calls}, {min_batches}"
+        );
         let cost: u64 = (0..calls).map(|number| number + 1).sum();
         assert_eq!(day.tiers.iter().map(|tier| tier.cost.as_nanos()).sum::<u64>(), cost);
     }

@@ -19,7 +19,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// A minimal node: its books over a journal.
+/// A minimal node: its budget ledger over a journal.
 pub(super) struct Node {
     pub(super) opened: OpenedStore,
 }
@@ -42,8 +42,8 @@ impl Node {
         }
     }
 
-    pub(super) fn reserve(&mut self, number: u128, worst: u64, now: Now) -> ReservationId {
-        let entry = self.opened.budget_ledger.decide(&ask(number, worst), now).unwrap();
+    pub(super) fn reserve(&mut self, number: u128, max_cost: u64, now: Now) -> ReservationId {
+        let entry = self.opened.budget_ledger.decide(&ask(number, max_cost), now).unwrap();
         let BudgetEntry::Reserved(reservation) = entry else { panic!("{entry:?}") };
         let attempt = JournalRecord::CallAssigned {
             reservation: reservation.id,
@@ -86,7 +86,7 @@ fn posted_event(number: u128, usage: Usage, cost: Money) -> UsageEvent {
     }
 }
 
-pub(super) fn ask(number: u128, worst: u64) -> ReservationRequest {
+pub(super) fn ask(number: u128, amount: u64) -> ReservationRequest {
     ReservationRequest {
         caller: 7,
         tier: Tier::Standard,
@@ -94,7 +94,7 @@ pub(super) fn ask(number: u128, worst: u64) -> ReservationRequest {
         limits: TokenLimits::default(),
         input: 10,
         output: 20,
-        max_cost: Money::from_nanos(worst),
+        max_cost: Money::from_nanos(amount),
         expires: Timestamp::NEVER,
     }
 }
@@ -110,7 +110,7 @@ pub(super) fn posted(budget_ledger: &BudgetLedger) -> (u64, u64) {
 }
 
 #[test]
-fn what_was_open_is_charged_at_its_worst_once_and_the_rest_is_as_it_was() {
+fn open_reservations_are_charged_once_at_maximum_cost_and_the_rest_is_unchanged() {
     let scratch = Scratch::new();
     let mut node = Node::open(scratch.path());
     let [paid, free, open] = [1, 2, 3].map(|number| node.reserve(number, 100, noon()));
@@ -122,11 +122,11 @@ fn what_was_open_is_charged_at_its_worst_once_and_the_rest_is_as_it_was() {
     for round in 0..3 {
         let node = Node::open(scratch.path());
         let report = &node.opened.report;
-        let worst = UsageEvent {
+        let maximum_event = UsageEvent {
             certainty: Certainty::Maximum,
             ..posted_event(3, Usage { input: 10, output: 20, ..Usage::default() }, Money::from_nanos(100))
         };
-        let charged = if round == 0 { vec![worst] } else { vec![] };
+        let charged = if round == 0 { vec![maximum_event] } else { vec![] };
         assert_eq!((&report.charged, report.replayed), (&charged, if round == 0 { 9 } else { 0 }));
         assert_eq!(posted(&node.opened.budget_ledger), (130, 0));
         assert_eq!(cost_of_day(&node.opened), (2, 130));
@@ -137,7 +137,7 @@ fn what_was_open_is_charged_at_its_worst_once_and_the_rest_is_as_it_was() {
 }
 
 #[test]
-fn a_reservation_without_a_name_is_charged_under_one_of_its_own() {
+fn a_reservation_without_a_recorded_call_is_charged_under_an_id_of_its_own() {
     let scratch = Scratch::new();
     let mut node = Node::open(scratch.path());
     for _ in 0..2 {
@@ -175,7 +175,7 @@ fn an_expired_call_is_reported_though_it_is_charged_already() {
 }
 
 #[test]
-fn recovery_that_is_interrupted_comes_to_the_same() {
+fn interrupted_recovery_has_the_same_result() {
     let scratch = Scratch::new();
     let mut node = Node::open(scratch.path());
     let paid = node.reserve(1, 100, noon());
@@ -278,16 +278,16 @@ fn full_segments_are_applied_to_the_database_and_deleted() {
 }
 
 #[test]
-fn days_and_conversations_of_long_ago_are_not_written_down_for_ever() {
+fn old_days_and_conversations_are_dropped() {
     let scratch = Scratch::new();
     let day = |number: u64| noon() + Duration::from_secs(86_400 * number);
     let mut node = Node::open(scratch.path());
-    let kept = node.reserve(999, 3, day(0));
+    let open_id = node.reserve(999, 3, day(0));
     for number in 0..10 {
         let id = node.reserve(u128::from(number), 10, day(number));
         node.post(u128::from(number), id, 4);
     }
-    node.void(kept);
+    node.void(open_id);
     drop(node);
     let node = Node::open(scratch.path());
     drop(node);
@@ -308,7 +308,7 @@ proptest! {
 
     /// Reserves, settles and crashes at random; compares with a ledger that never crashes but charges what is open.
     #[test]
-    fn books_that_are_read_back_are_the_books_that_were_written(
+    fn a_recovered_ledger_equals_one_that_never_crashed(
         steps in vec((0_u8..15, any::<usize>(), 1_u64..200), 1..60),
     ) {
         let scratch = Scratch::new();
@@ -321,8 +321,8 @@ proptest! {
         for (step, which, amount) in steps {
             match step {
                 0..5 => {
-                    let wanted = model.reserve(&ask(next, amount), noon());
-                    if let Ok(id) = wanted {
+                    let decided = model.reserve(&ask(next, amount), noon());
+                    if let Ok(id) = decided {
                         prop_assert_eq!(node.reserve(next, amount, noon()), id);
                         open.push((next, id, amount));
                     } else {
@@ -331,10 +331,10 @@ proptest! {
                     next += 1;
                 }
                 5..11 if !open.is_empty() => {
-                    let (number, id, worst) = open.swap_remove(which % open.len());
+                    let (number, id, max_cost) = open.swap_remove(which % open.len());
                     if step < 9 {
                         // Some calls cost more than was reserved for them.
-                        let cost = if which % 5 == 0 { worst + 3 } else { amount.min(worst) };
+                        let cost = if which % 5 == 0 { max_cost + 3 } else { amount.min(max_cost) };
                         posted = Some(cost);
                         node.post(number, id, cost);
                         total += cost;
@@ -366,7 +366,7 @@ proptest! {
                     drop(node);
                     node = Node::with(scratch.path(), small.clone());
                     let _ = model.recover();
-                    total += open.drain(..).map(|(_, _, worst)| worst).sum::<u64>();
+                    total += open.drain(..).map(|(_, _, max_cost)| max_cost).sum::<u64>();
                     prop_assert_eq!(cost_of_day(&node.opened).1, total);
                 }
             }

@@ -41,7 +41,7 @@ fn only_names_of_segments_are_listed_and_in_order() {
 }
 
 #[test]
-fn a_frame_holds_so_much_and_no_more() {
+fn a_frame_has_a_maximum_size() {
     let close = |length: usize| {
         let mut bytes = Vec::new();
         let start = open_frame(&mut bytes);
@@ -54,7 +54,7 @@ fn a_frame_holds_so_much_and_no_more() {
 }
 
 #[test]
-fn the_end_of_the_last_segment_is_cut_and_of_no_other() {
+fn only_the_last_segment_may_be_truncated() {
     let whole = segment(7, &[b"first", b"second"]);
     let last = whole.len() - 8 - b"second".len();
     for length in last + 1..whole.len() {
@@ -70,7 +70,7 @@ fn the_end_of_the_last_segment_is_cut_and_of_no_other() {
 }
 
 #[test]
-fn zeros_at_the_end_of_the_last_segment_are_cut() {
+fn zeros_at_the_end_of_the_last_segment_are_truncated() {
     let mut whole = segment(7, &[b"first"]);
     whole.extend([0; 5_000]);
     assert_eq!(read_back(&whole, true).unwrap(), (vec![b"first".to_vec()], 5_000));
@@ -80,7 +80,7 @@ fn zeros_at_the_end_of_the_last_segment_are_cut() {
 }
 
 #[test]
-fn a_segment_that_had_just_been_begun_is_empty_if_it_is_the_last() {
+fn a_partial_header_is_an_empty_segment_if_it_is_the_last() {
     let whole = segment(7, &[]);
     for length in 0..HEADER_BYTES {
         assert_eq!(read_back(&whole[..length], true).unwrap(), (vec![], length as u64));
@@ -90,7 +90,7 @@ fn a_segment_that_had_just_been_begun_is_empty_if_it_is_the_last() {
 }
 
 #[test]
-fn a_header_says_whose_it_is_which_and_how_new() {
+fn a_header_has_owner_number_and_version() {
     assert!(matches!(read_back(b"\x89PNG and some more that follows", true), Err(OpenError::Foreign { .. })));
     assert!(matches!(read_back(&[1], true), Err(OpenError::Foreign { .. })));
     let refusal = read_back(&segment(8, &[b"x"]), true).unwrap_err();
@@ -105,7 +105,7 @@ fn a_header_says_whose_it_is_which_and_how_new() {
 
 proptest! {
     #[test]
-    fn damage_before_the_last_frame_is_refused(
+    fn damage_before_the_last_frame_is_rejected(
         frames in vec(vec(any::<u8>(), 1..40), 2..6), position in any::<usize>(), bit in 0_u32..8,
     ) {
         let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_in_the_last_frame_is_cut_or_refused_and_never_read(
+    fn damage_in_the_last_frame_is_truncated_or_rejected_and_never_read(
         frames in vec(vec(any::<u8>(), 1..40), 1..4), position in any::<usize>(), bit in 0_u32..8,
     ) {
         let whole: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
@@ -133,8 +133,8 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
-        let mut begun = header(7).to_vec();
-        begun.extend(&bytes);
-        let _ = (read_back(&bytes, true), read_back(&begun, true), read_back(&begun, false));
+        let mut partial = header(7).to_vec();
+        partial.extend(&bytes);
+        let _ = (read_back(&bytes, true), read_back(&partial, true), read_back(&partial, false));
     }
 }

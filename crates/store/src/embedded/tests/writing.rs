@@ -11,7 +11,7 @@ use seawall_core::budget::{BudgetEntry, ReservationId};
 use std::time::Duration;
 
 #[test]
-fn what_fails_before_it_changes_something_fails_alone() {
+fn a_failure_before_any_change_fails_alone() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
     let failing = store.write::<()>(|_, _| Err(StoreError::failed(STORE, "of its own accord")));
@@ -22,7 +22,7 @@ fn what_fails_before_it_changes_something_fails_alone() {
 }
 
 #[test]
-fn after_a_transaction_that_failed_nothing_is_written_until_the_directory_is_opened_again() {
+fn after_a_failed_transaction_nothing_is_written_until_the_directory_is_reopened() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
     fill(&store);
@@ -73,7 +73,7 @@ fn a_row_that_was_damaged_is_an_error_and_not_a_number() {
 }
 
 #[test]
-fn many_who_post_at_once_are_all_answered_and_nothing_is_counted_twice() {
+fn concurrent_posts_are_all_answered_and_nothing_is_counted_twice() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).unwrap().store;
     std::thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn many_who_post_at_once_are_all_answered_and_nothing_is_counted_twice() {
 }
 
 #[test]
-fn the_journal_is_made_durable_without_being_asked() {
+fn the_journal_is_synced_without_a_request() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.write(&[JournalRecord::Entry(BudgetEntry::Voided(ReservationId(1)))]).unwrap();
@@ -110,7 +110,7 @@ fn the_journal_is_made_durable_without_being_asked() {
 }
 
 #[test]
-fn a_journal_takes_no_more_than_fits_a_frame_and_goes_on() {
+fn a_write_that_exceeds_a_frame_is_refused_and_the_journal_continues() {
     let scratch = Scratch::new();
     let mut opened =
         EmbeddedStore::open(scratch.path(), EmbeddedOptions { segment_bytes: 64, ..options() }, noon())

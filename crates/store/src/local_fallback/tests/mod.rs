@@ -213,9 +213,9 @@ fn reserve(
     money: Option<(u64, u64)>,
 ) -> AdmitDecision<<Node as Quotas>::Reservation> {
     let lasts = Duration::from_secs(30);
-    let money = money.map(|(worst, cap)| CallerBudgetRequest {
+    let money = money.map(|(amount, cap)| CallerBudgetRequest {
         caller,
-        max_cost: Money::from_nanos(worst),
+        max_cost: Money::from_nanos(amount),
         cap: Money::from_nanos(cap),
         timeout: lasts,
     });

@@ -53,7 +53,7 @@ fn leases() -> impl Strategy<Value = LeaseId> {
 fn reservations() -> impl Strategy<Value = BudgetEntry> {
     let numbers = (ids(), numbers(), numbers(), numbers(), numbers(), numbers(), numbers());
     (numbers, tiers(), proptest::option::of(any::<u64>()), money()).prop_map(
-        |((id, day, caller, generation, input, output, expires), tier, session, worst)| {
+        |((id, day, caller, generation, input, output, expires), tier, session, max_cost)| {
             let expires = Timestamp::from_nanos(expires);
             BudgetEntry::Reserved(BudgetReservation {
                 id,
@@ -64,7 +64,7 @@ fn reservations() -> impl Strategy<Value = BudgetEntry> {
                 session,
                 input,
                 output,
-                max_cost: worst,
+                max_cost,
                 expires,
             })
         },

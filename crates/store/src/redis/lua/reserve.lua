@@ -113,17 +113,17 @@ local function decide()
       -- A hold in flight may be released; an expired one stays charged.
       local unspent, held = args[7] - record[4], record[6]
       for pos = 1, #held, 20 do
-        local _, worst, expires = unpack_one('>I6I7I7', held, pos)
-        if expires <= mono then unspent = unspent - worst end
+        local _, max_cost, expires = unpack_one('>I6I7I7', held, pos)
+        if expires <= mono then unspent = unspent - max_cost end
       end
       return { 3, free, max(unspent, free), (day + 1) * DAY }
     end
     local holds = record[6]
     while #holds >= 640 do
       -- An expired hold stays charged at its maximum cost. Only the oldest of many can no longer be corrected.
-      local _, worst, expires = unpack_one('>I6I7I7', holds, #holds - 19)
+      local _, max_cost, expires = unpack_one('>I6I7I7', holds, #holds - 19)
       if expires > mono then break end
-      record[4], record[5] = record[4] + worst, record[5] - worst
+      record[4], record[5] = record[4] + max_cost, record[5] - max_cost
       holds = sub(holds, 1, -21)
     end
     record[5] = record[5] + args[6]

@@ -77,9 +77,9 @@ local function decide()
     elseif record[3] == args[6] then
       local holds = record[6]
       for pos = 1, #holds, 20 do
-        local number, worst = unpack_one('>I6I7I7', holds, pos)
+        local number, max_cost = unpack_one('>I6I7I7', holds, pos)
         if number == args[9] then
-          record[4], record[5] = record[4] + args[8], record[5] - worst
+          record[4], record[5] = record[4] + args[8], record[5] - max_cost
           record[6] = sub(holds, 1, pos - 1) .. sub(holds, pos + 20)
           changed[args[5]] = true
           break

@@ -4,7 +4,7 @@
 -- Placeholders begin with a dollar sign; `specialized.rs` fills them in.
 --# begin
 repeat
-local mono, utc, requests, tokens, _, worst, cap, lasts, number, name, claimed =
+local mono, utc, requests, tokens, _, max_cost, cap, lasts, number, name, claimed =
   struct.unpack('>i8I7I4I4BI7I7I7I6c8I7', ARGV[1])
 local unpack, sub, call = struct.unpack, string.sub, redis.call
 --# clock
@@ -85,10 +85,10 @@ if day ~= today then
   if day > today or holds > 0 then break end
   day, posted, held = today, 0, 0
 end
-if worst > cap - posted - held then break end
+if max_cost > cap - posted - held then break end
 -- Only the oldest of many holds is folded, and only once it has expired.
 if holds > 31 and unpack('>I7', raw, $length - 6 + 20 * holds) <= mono then break end
-held = held + worst
+held = held + max_cost
 --# claim
 local claim = struct.pack('>Bc8I6I7', 112, name, number, mono + claimed)
 if not call('SET', KEYS[2], claim, 'NX', 'PX', ARGV[2]) then break end
@@ -174,9 +174,9 @@ end
 --# settle money
 if day ~= reserved_day then break end
 for pos = 1, 20 * holds, 20 do
-  local which, worst = unpack('>I6I7', holding, pos)
+  local which, max_cost = unpack('>I6I7', holding, pos)
   if which == number then
-    posted, held, holds = posted + actual_cost, held - worst, holds - 1
+    posted, held, holds = posted + actual_cost, held - max_cost, holds - 1
     holding = sub(holding, 1, pos - 1) .. sub(holding, pos + 20)
     break
   end

@@ -64,7 +64,7 @@ impl TouchedLimits {
 
     /// The index of a record among the keys; the key is added if it is missing.
     pub(super) fn record(&mut self, partition: u64, key: u64) -> u64 {
-        let index = self.partition_keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+        let index = self.partition_keys.iter().position(|existing| *existing == key).unwrap_or_else(|| {
             let _ = self.partition_keys.try_push(key);
             self.keys.push(key::record(partition, key));
             self.partition_keys.len() - 1
@@ -78,23 +78,24 @@ pub(super) fn sort_scopes(
     scopes: &[QuotaScope],
     rules: &ScriptRules,
 ) -> Result<ArrayVec<QuotaScope, MAX_SCOPES>, StoreError> {
-    let wrong = |error: ScopeError| StoreError::failed(STORE, error);
+    let scope_error = |error: ScopeError| StoreError::failed(STORE, error);
     let mut ordered: ArrayVec<QuotaScope, MAX_SCOPES> = ArrayVec::new();
     for scope in scopes {
-        ordered.try_push(*scope).map_err(|_| wrong(ScopeError::TooMany))?;
+        ordered.try_push(*scope).map_err(|_| scope_error(ScopeError::TooMany))?;
     }
     ordered.sort_unstable_by_key(|scope| scope.group);
     let mut limits = 0;
     for (index, scope) in ordered.iter().enumerate() {
         if index > 0 && ordered[index - 1].group == scope.group {
-            return Err(wrong(ScopeError::Repeated(scope.group)));
+            return Err(scope_error(ScopeError::Repeated(scope.group)));
         }
-        limits += rules.group(scope).ok_or_else(|| wrong(ScopeError::Unknown(scope.group)))?.limits.len();
+        limits +=
+            rules.group(scope).ok_or_else(|| scope_error(ScopeError::Unknown(scope.group)))?.limits.len();
     }
     match limits {
-        0 => Err(wrong(ScopeError::None)),
+        0 => Err(scope_error(ScopeError::None)),
         1..=MAX_LIMITS => Ok(ordered),
-        _ => Err(wrong(ScopeError::TooMany)),
+        _ => Err(scope_error(ScopeError::TooMany)),
     }
 }
 
@@ -104,8 +105,9 @@ pub(super) fn with_placement(
     rules: &ScriptRules,
     placement: Placement,
 ) -> ArrayVec<QuotaScope, MAX_SCOPES> {
-    let here = |scope: &&QuotaScope| rules.group(scope).is_some_and(|group| group.placement == placement);
-    scopes.iter().filter(here).copied().collect()
+    let has_placement =
+        |scope: &&QuotaScope| rules.group(scope).is_some_and(|group| group.placement == placement);
+    scopes.iter().filter(has_placement).copied().collect()
 }
 
 /// The arguments of a reservation.
@@ -123,10 +125,10 @@ impl ReserveArguments<'_> {
         let mut fields = FixedWidthFields::default();
         put_time(&mut fields, self.given);
         fields.put::<4>(self.cost.requests.into()).put::<4>(self.cost.tokens.into());
-        let (record, worst, cap, timeout) = self.money.map_or((0, 0, 0, 0), |(record, money)| {
+        let (record, max_cost, cap, timeout) = self.money.map_or((0, 0, 0, 0), |(record, money)| {
             (record, money.max_cost.as_nanos(), money.cap.as_nanos(), micros(money.timeout))
         });
-        fields.put::<1>(record).put::<7>(worst).put::<7>(cap).put::<7>(timeout).put::<6>(self.number);
+        fields.put::<1>(record).put::<7>(max_cost).put::<7>(cap).put::<7>(timeout).put::<6>(self.number);
         let (fingerprint, timeout) =
             self.claim.map_or((0, 0), |claim| (claim.fingerprint, micros(claim.timeout)));
         fields.bytes(&fingerprint.to_be_bytes()).put::<7>(timeout).put::<1>(records as u64);
@@ -165,8 +167,8 @@ impl SettleArguments<'_> {
         let mut fields = FixedWidthFields::default();
         put_time(&mut fields, self.given);
         fields.put::<4>(self.reserved.requests.into()).put::<4>(self.reserved.tokens.into());
-        let (record, day, worst, actual_cost) = self.money.unwrap_or_default();
-        fields.put::<1>(record).put::<4>(day).put::<7>(worst).put::<7>(actual_cost).put::<6>(self.number);
+        let (record, day, max_cost, actual_cost) = self.money.unwrap_or_default();
+        fields.put::<1>(record).put::<4>(day).put::<7>(max_cost).put::<7>(actual_cost).put::<6>(self.number);
         let (fingerprint, keep) = self.claim.unwrap_or_default();
         fields.bytes(&fingerprint.to_be_bytes()).put::<7>(keep.map_or(0, micros)).put::<1>(records as u64);
         fields.put::<4>(self.actual.requests.into()).put::<4>(self.actual.tokens.into());

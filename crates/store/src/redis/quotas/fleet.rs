@@ -186,11 +186,11 @@ impl<R: Runtime> RedisQuotas<R> {
             self.give_back_chunk(&ExpiredChunk { charge: old.charge, left: old.left }, now).await;
         }
         let touched = TouchedLimits::of_fleet(scope, rules);
-        let mut wanted = chunk_of(&touched.limits, cost);
+        let mut requested = chunk_of(&touched.limits, cost);
         loop {
             let reserve = ReserveArguments {
                 given: self.given(now),
-                cost: wanted,
+                cost: requested,
                 money: None,
                 number: 0,
                 claim: None,
@@ -198,7 +198,8 @@ impl<R: Runtime> RedisQuotas<R> {
             match self.take(touched.clone(), None, reserve, rules).await? {
                 ScriptDecision::Granted { charge, tightest } => {
                     let until = now.monotonic + CHUNK_TTL;
-                    let chunk = LeasedChunk { number: charge.number, left: wanted, until, tightest, charge };
+                    let chunk =
+                        LeasedChunk { number: charge.number, left: requested, until, tightest, charge };
                     *lock(&slot.chunk) = Some(chunk);
                     return slot
                         .part(scope, cost, now.monotonic)
@@ -206,7 +207,7 @@ impl<R: Runtime> RedisQuotas<R> {
                         .ok_or_else(super::unexpected_response);
                 }
                 // Too little is left for a chunk, but it may be enough for this request.
-                ScriptDecision::Refused(_) if wanted != cost => wanted = cost,
+                ScriptDecision::Refused(_) if requested != cost => requested = cost,
                 ScriptDecision::Refused(refusal) => {
                     if let AdmitDecision::RetryAfter(refusal) = &refusal {
                         *lock(&slot.refused) = Some((now.monotonic, *refusal));
@@ -231,9 +232,9 @@ impl<R: Runtime> RedisQuotas<R> {
 
 /// A fiftieth of the smallest limit, but at least what is requested. A unit without a limit is unbounded.
 fn chunk_of(limits: &[(u64, LimitRule)], cost: QuotaCost) -> QuotaCost {
-    let chunk = |unit: QuotaUnit, wanted: u32| {
+    let chunk = |unit: QuotaUnit, requested: u32| {
         let counts = limits.iter().filter(|(_, rule)| rule.unit == unit);
-        counts.map(|(_, rule)| (rule.capacity / CHUNKS_PER_LIMIT).max(wanted)).min().unwrap_or(u32::MAX)
+        counts.map(|(_, rule)| (rule.capacity / CHUNKS_PER_LIMIT).max(requested)).min().unwrap_or(u32::MAX)
     };
     QuotaCost {
         requests: chunk(QuotaUnit::Request, cost.requests),

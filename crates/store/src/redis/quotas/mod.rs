@@ -251,7 +251,9 @@ impl<R: Runtime> RedisQuotas<R> {
             given: self.given(now),
             reserved: charge.cost,
             actual: spent.cost,
-            money: charge.money.map(|(record, day, worst)| (record, day, worst, spent.money.as_nanos())),
+            money: charge
+                .money
+                .map(|(record, day, max_cost)| (record, day, max_cost, spent.money.as_nanos())),
             number: charge.number,
             claim: charge.claim.map(|(fingerprint, keep)| (fingerprint, spent.answered.then_some(keep))),
             limits: &charge.limits,

@@ -187,11 +187,11 @@ fn end(limits: &[LimitRule], layout: &Layout, variant: ScriptVariant) -> String 
     let money = if variant.money { DAY + HOUR } else { 0 };
     let lasts = limits.iter().map(LimitRule::retention).max().unwrap_or(0).max(money);
     // The record is kept longer than necessary, so that not every decision has to extend its expiry.
-    let kept = lasts + lasts / 64;
-    let px = kept.div_ceil(1_000) + if variant.manual_clock { HOUR / 1_000 } else { 0 };
+    let retention = lasts + lasts / 64;
+    let px = retention.div_ceil(1_000) + if variant.manual_clock { HOUR / 1_000 } else { 0 };
     let (hold, more, held) =
-        if variant.money { ("I6I7I7", " + 1", ", number, worst, mono + lasts") } else { ("", "", "") };
-    let end = fragment("end").replace("$lasts", &lasts.to_string()).replace("$kept", &kept.to_string());
+        if variant.money { ("I6I7I7", " + 1", ", number, max_cost, mono + lasts") } else { ("", "", "") };
+    let end = fragment("end").replace("$lasts", &lasts.to_string()).replace("$kept", &retention.to_string());
     let end = end.replace("$px", &px.to_string()).replace("$held", held).replace("$hold", hold);
     layout.put_names(&end.replace("$more", more))
 }
@@ -317,7 +317,7 @@ mod tests {
                 let text = reserve_text(&rules, variant);
                 assert!(!text.contains('$') && !text.contains("--#"), "{text}");
                 assert_eq!(text.contains("'NX'"), variant.claim);
-                assert_eq!(text.contains("held + worst"), variant.money);
+                assert_eq!(text.contains("held + max_cost"), variant.money);
                 assert_eq!(text.contains("'TIME'"), !variant.manual_clock);
                 assert_eq!(text.contains("local month"), limits > 3);
                 let text = settle_text(&rules, variant);

@@ -60,24 +60,29 @@ impl Sessions for BrokenSessions {
         self.0.append(&self.key(session), request, turns, used, self.now(now)).await
     }
 
-    async fn load(&self, session: &SessionKey, most: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
+    async fn load(
+        &self,
+        session: &SessionKey,
+        limit: usize,
+        now: Now,
+    ) -> Result<Vec<StoredTurn>, StoreError> {
         match self.1 {
             SessionFlaw::GivesTheFirstTurns => {
                 let mut turns = self.0.load(session, usize::MAX, now).await?;
-                turns.truncate(most);
+                turns.truncate(limit);
                 Ok(turns)
             }
             SessionFlaw::LivesLongerByLooking => {
                 // Appends an empty turn, which renews the expiry.
                 let key = self.key(session);
-                let turns = self.0.load(&key, most, now).await?;
+                let turns = self.0.load(&key, limit, now).await?;
                 if !turns.is_empty() {
                     let request = self.2.fetch_add(1, Ordering::Relaxed) | 1 << 63;
                     self.0.append(&key, request.into(), &[], RequestTokens::default(), now).await?;
                 }
                 Ok(turns)
             }
-            _ => self.0.load(&self.key(session), most, self.now(now)).await,
+            _ => self.0.load(&self.key(session), limit, self.now(now)).await,
         }
     }
 
@@ -200,9 +205,9 @@ impl Directory for BrokenDirectory {
     async fn list(
         &self,
         after: Option<CredentialHash>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
-        let mut page = self.0.list(after, most).await?;
+        let mut page = self.0.list(after, limit).await?;
         if let (DirectoryFlaw::ListsFromTheOneItHad, Some(after)) = (self.1, after)
             && let Some(record) = self.0.find(&after).await?
         {
@@ -251,8 +256,8 @@ impl Switches for BrokenSwitches {
         }
     }
 
-    async fn trail(&self, from: u64, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        let mut trail = self.0.trail(from, most).await?;
+    async fn trail(&self, from: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let mut trail = self.0.trail(from, limit).await?;
         match self.1 {
             SwitchFlaw::ForgesTheTrail => {
                 if let Some(record) = trail.last_mut() {

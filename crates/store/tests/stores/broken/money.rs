@@ -254,9 +254,9 @@ impl Ledger for BrokenLedger {
         &self,
         time: Range<UtcTime>,
         from: Option<(UtcTime, CallId)>,
-        most: usize,
+        limit: usize,
     ) -> Result<EventPage, StoreError> {
-        let mut page = self.0.events(time, from, most).await?;
+        let mut page = self.0.events(time, from, limit).await?;
         if let (LedgerFlaw::SkipsAtTheEndOfAPage, Some((at, _))) = (self.1, page.next) {
             // Continues at the next time stamp and skips calls that ended at the same one.
             page.next = Some((UtcTime::from_nanos(at.as_nanos() + 1), CallId { request: 0, attempt: 0 }));

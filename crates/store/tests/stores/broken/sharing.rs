@@ -163,7 +163,7 @@ impl Probes for BrokenProbes {
         let lease = self.0.lease(&ask, now).await?;
         Ok(match self.1 {
             ProbeFlaw::ServesEarlierStages if lease.probes == 0 => {
-                ProbeLease { probes: ask.wanted.probes.min(1), ..lease }
+                ProbeLease { probes: ask.requested.probes.min(1), ..lease }
             }
             _ => lease,
         })

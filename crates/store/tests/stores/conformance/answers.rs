@@ -73,8 +73,8 @@ pub(crate) fn answers<S: Answers>(
                 if thread == 0 { answer("strong", Grade::Strong) } else { answer("fast", Grade::Fast) };
             drive.drive(store.store(&keys[0], &answer, now)).unwrap()
         });
-        let kept = drive.drive(store.load(&keys[0], now)).unwrap();
-        same("the grade that is left", kept.map(|answer| answer.kept.grade), Some(Grade::Strong))?;
+        let left = drive.drive(store.load(&keys[0], now)).unwrap();
+        same("the grade that is left", left.map(|answer| answer.kept.grade), Some(Grade::Strong))?;
     }
     Ok(())
 }
@@ -88,23 +88,25 @@ fn play(
     let (ages, options) = rules();
     let rule = options.check(ages).unwrap();
     let mut now = start().utc;
-    let mut kept: BTreeMap<usize, StoredAnswer> = BTreeMap::new();
+    let mut expected_answers: BTreeMap<usize, StoredAnswer> = BTreeMap::new();
     for (operation, passes) in operations {
         now = now + millis(passes);
         match operation {
             Operation::Load(key) => {
-                let expected = kept.get(&key).filter(|answer| ages.is_servable(&answer.kept, now));
+                let expected =
+                    expected_answers.get(&key).filter(|answer| ages.is_servable(&answer.kept, now));
                 let seen = drive.drive(store.load(&keys[key], now)).unwrap();
                 prop_assert_eq!(seen.as_ref(), expected);
             }
             Operation::Store { key, text, end, grade } => {
                 let answer = NewAnswer { text, end, grade };
-                let expected = rule.decide(&answer, kept.get(&key).map(|answer| &answer.kept), now);
+                let expected =
+                    rule.decide(&answer, expected_answers.get(&key).map(|answer| &answer.kept), now);
                 let seen = drive.drive(store.store(&keys[key], &answer, now)).unwrap();
                 prop_assert_eq!(seen, expected);
                 if expected == CacheStoreDecision::Store {
                     let stored = CachedAnswer { grade, stored_at: now };
-                    kept.insert(key, StoredAnswer { text: text.into(), kept: stored });
+                    expected_answers.insert(key, StoredAnswer { text: text.into(), kept: stored });
                 }
             }
         }

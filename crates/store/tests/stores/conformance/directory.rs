@@ -54,7 +54,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         (0_u8..8, moments()).prop_map(|(credential, at)| Operation::Revoke(credential, at)),
         (0_u8..8, tiers(), clamps())
             .prop_map(|(credential, tier, ceiling)| Operation::Entitle(credential, tier, ceiling)),
-        (option::of(0_u8..9), 0_usize..9).prop_map(|(after, most)| Operation::List(after, most)),
+        (option::of(0_u8..9), 0_usize..9).prop_map(|(after, limit)| Operation::List(after, limit)),
     ];
     vec(operation, 1..50)
 }
@@ -115,13 +115,13 @@ fn play(store: &impl Directory, drive: &impl Drive, operations: Vec<Operation>) 
                     (record.tier, record.ceiling) = (tier, ceiling);
                 }
             }
-            Operation::List(after, most) => {
+            Operation::List(after, limit) => {
                 let after = after.map(credential);
                 let is_later =
                     |(hash, _): &(&CredentialHash, &CallerRecord)| after.is_none_or(|after| **hash > after);
-                let expected = known.iter().filter(is_later).take(most);
+                let expected = known.iter().filter(is_later).take(limit);
                 let expected: Vec<_> = expected.map(|(hash, record)| (*hash, record.clone())).collect();
-                prop_assert_eq!(drive.drive(store.list(after, most)).unwrap(), expected);
+                prop_assert_eq!(drive.drive(store.list(after, limit)).unwrap(), expected);
             }
         }
     }

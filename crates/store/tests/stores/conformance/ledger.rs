@@ -41,7 +41,7 @@ enum Operation {
     Events {
         from: u64,
         to: u64,
-        most: usize,
+        limit: usize,
     },
 }
 
@@ -66,8 +66,8 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
         3 => vec((0_u32..25, 0_u64..2_000), 0..6).prop_map(Operation::Post),
         1 => (0_u64..2).prop_map(Operation::Day),
         1 => (0_u64..2, 0_u64..4).prop_map(|(day, caller)| Operation::Caller(day, caller)),
-        1 => (0_u64..2, 0_usize..6).prop_map(|(day, most)| Operation::TopSpenders(day, most)),
-        1 => (0_u64..3_000, 0_u64..3_000, 1_usize..5).prop_map(|(from, to, most)| Operation::Events { from, to, most }),
+        1 => (0_u64..2, 0_usize..6).prop_map(|(day, limit)| Operation::TopSpenders(day, limit)),
+        1 => (0_u64..3_000, 0_u64..3_000, 1_usize..5).prop_map(|(from, to, limit)| Operation::Events { from, to, limit }),
     ];
     vec((operation, prop_oneof![3 => 0_u64..200, 1 => 0_u64..4_000]), 1..50)
 }
@@ -236,18 +236,18 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
                 let seen = drive.drive(store.caller(day, caller)).unwrap();
                 prop_assert_eq!(seen, of_caller(&calls, day, caller), "turn {}", turn);
             }
-            Operation::TopSpenders(day, most) => {
+            Operation::TopSpenders(day, limit) => {
                 let day = today() + day;
                 let mut expected = spenders(&calls, day);
-                expected.truncate(most);
+                expected.truncate(limit);
                 prop_assert_eq!(
-                    drive.drive(store.top_spenders(day, most)).unwrap(),
+                    drive.drive(store.top_spenders(day, limit)).unwrap(),
                     expected,
                     "turn {}",
                     turn
                 );
             }
-            Operation::Events { from, to, most } => {
+            Operation::Events { from, to, limit } => {
                 let ago = |ago| UtcTime::from_nanos(now.utc.as_nanos() - ago * 1_000_000);
                 let time = ago(from.max(to))..ago(from.min(to));
                 let mut expected: Vec<_> =
@@ -255,9 +255,9 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
                 expected.sort_by_key(|event| (event.at, event.id));
                 let (mut seen, mut place) = (Vec::new(), None);
                 loop {
-                    let page = drive.drive(store.events(time.clone(), place, most)).unwrap();
+                    let page = drive.drive(store.events(time.clone(), place, limit)).unwrap();
                     let EventPage { events, next } = page;
-                    prop_assert!(events.len() <= most && (next.is_none() || events.len() == most));
+                    prop_assert!(events.len() <= limit && (next.is_none() || events.len() == limit));
                     seen.extend(events);
                     place = next;
                     if place.is_none() || seen.len() > expected.len() {
@@ -291,15 +291,16 @@ fn lend_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Tes
 
 /// All threads post the same calls in different batches: each counts once.
 fn post_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> TestResult {
-    let (now, most) = (start(), 60_u32);
+    let (now, limit) = (start(), 60_u32);
     let posted = at_once(effort.threads, |thread| {
         let batch = usize::try_from(thread).unwrap() + 1;
-        let events: Vec<_> = (0..most).map(|number| event(number, 0, now)).collect();
+        let events: Vec<_> = (0..limit).map(|number| event(number, 0, now)).collect();
         let new = |events| drive.drive(store.post(events)).unwrap().inserted;
         events.chunks(batch).map(new).sum::<usize>()
     });
-    same("calls that were new to somebody", posted.into_iter().sum::<usize>(), most as usize)?;
-    let calls: Calls = (0..most).map(|number| event(number, 0, now)).map(|event| (event.id, event)).collect();
+    same("calls that were new to somebody", posted.into_iter().sum::<usize>(), limit as usize)?;
+    let calls: Calls =
+        (0..limit).map(|number| event(number, 0, now)).map(|event| (event.id, event)).collect();
     let lease_ledger = LeaseLedger::new(limits(1_000));
     for day in [today(), today() + 1] {
         same("the day", drive.drive(store.day(day)).unwrap(), day_totals(&calls, &lease_ledger, day))?;

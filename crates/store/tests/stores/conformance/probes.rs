@@ -40,7 +40,7 @@ pub(crate) fn probes<S: Probes>(effort: Effort, drive: &impl Drive, make: impl F
         let granted = at_once(effort.threads, |node| {
             let wants = ProbeLease { episode, stage: 1, probes: 2 };
             let (node, lasts) = (NodeId(node), millis(1_000));
-            let ask = ProbeRequest { target: "strong", wanted: wants, stage_size: 3, node, ttl: lasts };
+            let ask = ProbeRequest { target: "strong", requested: wants, stage_size: 3, node, ttl: lasts };
             drive.drive(store.lease(&ask, now)).unwrap().probes
         });
         super::same("probes of a stage of three", granted.into_iter().sum::<u32>(), 3)?;
@@ -58,22 +58,22 @@ fn play(store: &impl Probes, drive: &impl Drive, operations: Vec<(Operation, u64
         now = now + millis(passes);
         match operation {
             Operation::Lease { target, wants, stage_size, node, lasts } => {
-                let asked = (wants.episode, wants.stage);
-                let (latest, shares) = known.entry(target).or_insert((asked, Vec::new()));
-                let expected = if asked < *latest {
+                let requested_stage = (wants.episode, wants.stage);
+                let (latest, shares) = known.entry(target).or_insert((requested_stage, Vec::new()));
+                let expected = if requested_stage < *latest {
                     0
                 } else {
-                    if asked > *latest {
-                        (*latest, *shares) = (asked, Vec::new());
+                    if requested_stage > *latest {
+                        (*latest, *shares) = (requested_stage, Vec::new());
                     }
                     shares.retain(|(owner, _, until)| *owner != node && now.monotonic < *until);
-                    let taken: u32 = shares.iter().map(|(_, probes, _)| probes).sum();
-                    let probes = wants.probes.min(stage_size.saturating_sub(taken));
+                    let leased: u32 = shares.iter().map(|(_, probes, _)| probes).sum();
+                    let probes = wants.probes.min(stage_size.saturating_sub(leased));
                     shares.push((node, probes, now.monotonic + millis(lasts)));
                     probes
                 };
                 let (target, node, lasts) = (TARGETS[target], NodeId(node), millis(lasts));
-                let ask = ProbeRequest { target, wanted: wants, stage_size, node, ttl: lasts };
+                let ask = ProbeRequest { target, requested: wants, stage_size, node, ttl: lasts };
                 let seen = drive.drive(store.lease(&ask, now)).unwrap();
                 prop_assert_eq!(seen, ProbeLease { probes: expected, ..wants });
             }

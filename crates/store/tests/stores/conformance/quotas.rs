@@ -29,15 +29,15 @@ fn groups_with(minute: u32) -> Vec<QuotaGroup> {
         Quota::rate("smooth", QuotaUnit::Token, 10, second, 30).unwrap(),
         Quota::calendar("day", QuotaUnit::Request, 40, CalendarPeriod::Day).unwrap(),
     ];
-    let everybody = vec![
+    let global = vec![
         Quota::sliding("tokens", QuotaUnit::Token, 200, second * 600, 0).unwrap(),
         Quota::calendar("month", QuotaUnit::Token, 2_000, CalendarPeriod::Month).unwrap(),
     ];
-    vec![QuotaGroup::new("caller", caller).unwrap(), QuotaGroup::new("everybody", everybody).unwrap()]
+    vec![QuotaGroup::new("caller", caller).unwrap(), QuotaGroup::new("global", global).unwrap()]
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Wish {
+struct TestRequest {
     caller: u64,
     cost: QuotaCost,
     /// The maximum cost, and the cap.
@@ -48,7 +48,7 @@ struct Wish {
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {
-    Reserve(Wish),
+    Reserve(TestRequest),
     Settle {
         which: usize,
         spent: Settlement,
@@ -62,17 +62,13 @@ enum Operation {
 
 const NAMES: [&str; 3] = ["a", "b", ""];
 
-fn wishes() -> impl Strategy<Value = Wish> {
+fn test_requests() -> impl Strategy<Value = TestRequest> {
     let cost = (0_u32..4, prop_oneof![4 => 0_u32..12, 1 => 0_u32..40])
         .prop_map(|(requests, tokens)| QuotaCost { requests, tokens });
     let claim = (0..NAMES.len(), 0_u64..2, select(vec![0, 1, 50, 5_000]), select(vec![0, 1, 50, 5_000]));
     let money = (0_u64..60, select(vec![0, 40, 100]));
-    (0_u64..3, cost, option::of(money), option::of(claim)).prop_map(|(caller, cost, money, claim)| Wish {
-        caller,
-        cost,
-        money,
-        claim,
-    })
+    (0_u64..3, cost, option::of(money), option::of(claim))
+        .prop_map(|(caller, cost, money, claim)| TestRequest { caller, cost, money, claim })
 }
 
 fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
@@ -85,7 +81,7 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
             }
         });
     let operation = prop_oneof![
-        6 => wishes().prop_map(Operation::Reserve),
+        6 => test_requests().prop_map(Operation::Reserve),
         2 => (0_usize..8, spent).prop_map(|(which, spent)| Operation::Settle { which, spent }),
         1 => (0_usize..8).prop_map(Operation::Refund),
         1 => (0_usize..8).prop_map(Operation::Forget),
@@ -101,12 +97,12 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
     vec((operation, passes), 1..80)
 }
 
-fn scopes(caller: u64, [own, everybody]: [GroupId; 2]) -> [QuotaScope; 2] {
-    [QuotaScope { group: everybody, key: QuotaKey(0) }, QuotaScope { group: own, key: QuotaKey(caller) }]
+fn scopes(caller: u64, [own, global]: [GroupId; 2]) -> [QuotaScope; 2] {
+    [QuotaScope { group: global, key: QuotaKey(0) }, QuotaScope { group: own, key: QuotaKey(caller) }]
 }
 
 fn ids(limiter: &RateLimiter) -> [GroupId; 2] {
-    ["caller", "everybody"].map(|name| limiter.group(name).unwrap())
+    ["caller", "global"].map(|name| limiter.group(name).unwrap())
 }
 
 /// Runs the suite against a store of quotas.
@@ -120,36 +116,41 @@ pub(crate) fn quotas<S: Quotas>(
 }
 
 /// The expected state of a key: its fingerprint, the reservation that holds it (none when done), and its expiry.
-type KnownName = (u64, Option<usize>, Timestamp);
+type ExpectedKey = (u64, Option<usize>, Timestamp);
 
-struct Judge {
+struct ReferenceQuotas {
     limiter: RateLimiter,
-    names: BTreeMap<(u64, usize), KnownName>,
+    names: BTreeMap<(u64, usize), ExpectedKey>,
     /// Day and caller, and the expected total.
     money: Vec<(u64, u64, u64)>,
 }
 
 /// What the reference remembers of a reservation.
-struct Taken {
+struct ReferenceReservation {
     limits: QuotaReservation,
     money: Option<usize>,
     claim: Option<((u64, usize), u64)>,
     number: usize,
 }
 
-impl Judge {
-    fn reserve(&mut self, wish: &Wish, number: usize, now: Now) -> AdmitDecision<Taken> {
+impl ReferenceQuotas {
+    fn reserve(
+        &mut self,
+        test_request: &TestRequest,
+        number: usize,
+        now: Now,
+    ) -> AdmitDecision<ReferenceReservation> {
         self.names.retain(|_, (_, _, until)| now.monotonic < *until);
-        if let Some((name, fingerprint, ..)) = wish.claim {
-            match self.names.get(&(wish.caller, name)) {
+        if let Some((name, fingerprint, ..)) = test_request.claim {
+            match self.names.get(&(test_request.caller, name)) {
                 Some((known, ..)) if *known != fingerprint => return AdmitDecision::KeyReused,
                 Some((_, Some(_), _)) => return AdmitDecision::InProgress,
                 Some((_, None, _)) => return AdmitDecision::Done,
                 None => {}
             }
         }
-        let scopes = scopes(wish.caller, ids(&self.limiter));
-        let (limits, tightest) = match self.limiter.reserve(&scopes, wish.cost, now).unwrap() {
+        let scopes = scopes(test_request.caller, ids(&self.limiter));
+        let (limits, tightest) = match self.limiter.reserve(&scopes, test_request.cost, now).unwrap() {
             QuotaDecision::Granted { reservation, tightest } => (reservation, tightest),
             QuotaDecision::RetryAfter(refusal) => return AdmitDecision::RetryAfter(refusal),
             QuotaDecision::TooLarge { limit, capacity } => {
@@ -157,11 +158,12 @@ impl Judge {
             }
         };
         let today = now.utc.day();
-        if let Some((worst, cap)) = wish.money {
-            let is_own = |(day, caller, _): &&(u64, u64, u64)| (*day, *caller) == (today, wish.caller);
+        if let Some((max_cost, cap)) = test_request.money {
+            let is_own =
+                |(day, caller, _): &&(u64, u64, u64)| (*day, *caller) == (today, test_request.caller);
             let committed: u64 = self.money.iter().filter(is_own).map(|(.., amount)| amount).sum();
             let available = cap.saturating_sub(committed);
-            if worst > available {
+            if max_cost > available {
                 self.limiter.refund(limits, now);
                 let resets = UtcTime::start_of_day(today + 1);
                 let available = Money::from_nanos(available);
@@ -172,27 +174,30 @@ impl Judge {
                 });
             }
         }
-        let money = wish.money.map(|(worst, _)| {
-            self.money.push((today, wish.caller, worst));
+        let money = test_request.money.map(|(max_cost, _)| {
+            self.money.push((today, test_request.caller, max_cost));
             self.money.len() - 1
         });
-        let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| {
-            let key = (wish.caller, name);
+        let claim = test_request.claim.map(|(name, fingerprint, lasts, keep)| {
+            let key = (test_request.caller, name);
             self.names.insert(key, (fingerprint, Some(number), now.monotonic + millis(lasts)));
             (key, keep)
         });
-        AdmitDecision::Granted { reservation: Taken { limits, money, claim, number }, tightest }
+        AdmitDecision::Granted {
+            reservation: ReferenceReservation { limits, money, claim, number },
+            tightest,
+        }
     }
 
-    fn settle(&mut self, taken: Taken, spent: Settlement, now: Now) {
+    fn settle(&mut self, expected_reservation: ReferenceReservation, spent: Settlement, now: Now) {
         self.names.retain(|_, (_, _, until)| now.monotonic < *until);
-        self.limiter.settle(taken.limits, spent.cost, now);
-        if let Some(place) = taken.money {
-            self.money[place].2 = spent.money.as_nanos();
+        self.limiter.settle(expected_reservation.limits, spent.cost, now);
+        if let Some(index) = expected_reservation.money {
+            self.money[index].2 = spent.money.as_nanos();
         }
-        let Some((key, keep)) = taken.claim else { return };
+        let Some((key, keep)) = expected_reservation.claim else { return };
         let Some((_, by, until)) = self.names.get_mut(&key) else { return };
-        if *by != Some(taken.number) {
+        if *by != Some(expected_reservation.number) {
             return;
         }
         if spent.answered {
@@ -228,44 +233,44 @@ fn play<S: Quotas>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
     let mut now = start();
     let limiter = RateLimiter::new(groups(), 1).unwrap();
     let ids = ids(&limiter);
-    let mut judge = Judge { limiter, names: BTreeMap::new(), money: Vec::new() };
-    let mut open: Vec<(Taken, S::Reservation)> = Vec::new();
+    let mut reference = ReferenceQuotas { limiter, names: BTreeMap::new(), money: Vec::new() };
+    let mut open: Vec<(ReferenceReservation, S::Reservation)> = Vec::new();
     for (turn, (operation, passes)) in operations.into_iter().enumerate() {
         now = now + millis(passes);
         match operation {
-            Operation::Reserve(wish) => {
-                let scopes = scopes(wish.caller, ids);
-                let ask = ask(&wish, &scopes);
-                let (expected, taken) = part(judge.reserve(&wish, turn, now));
+            Operation::Reserve(test_request) => {
+                let scopes = scopes(test_request.caller, ids);
+                let ask = ask(&test_request, &scopes);
+                let (expected, expected_reservation) = part(reference.reserve(&test_request, turn, now));
                 let (seen, reservation) = part(drive.drive(store.reserve(&ask, now)).unwrap());
                 prop_assert_eq!(seen, expected, "turn {}", turn);
-                open.extend(taken.zip(reservation));
+                open.extend(expected_reservation.zip(reservation));
             }
             Operation::Settle { which, .. } | Operation::Refund(which) | Operation::Forget(which)
                 if !open.is_empty() =>
             {
-                let (taken, reservation) = open.swap_remove(which % open.len());
+                let (expected_reservation, reservation) = open.swap_remove(which % open.len());
                 match operation {
                     Operation::Settle { spent, .. } => {
-                        judge.settle(taken, spent, now);
+                        reference.settle(expected_reservation, spent, now);
                         drive.drive(store.settle(reservation, spent, now)).unwrap();
                     }
                     Operation::Refund(_) => {
-                        judge.settle(taken, Settlement::default(), now);
+                        reference.settle(expected_reservation, Settlement::default(), now);
                         drive.drive(store.refund(reservation, now)).unwrap();
                     }
                     // The worker has crashed: everything stays charged.
-                    _ => drop((taken, reservation)),
+                    _ => drop((expected_reservation, reservation)),
                 }
             }
             Operation::View(caller) => {
                 let scopes = scopes(caller, ids);
-                let expected = judge.limiter.view(&scopes, now).unwrap();
+                let expected = reference.limiter.view(&scopes, now).unwrap();
                 let seen = drive.drive(store.view(caller, &scopes, now)).unwrap();
                 prop_assert_eq!(seen, expected, "turn {}", turn);
             }
             Operation::Change(minute) => {
-                let _ = judge.limiter.change_limits(groups_with(minute), now).unwrap();
+                let _ = reference.limiter.change_limits(groups_with(minute), now).unwrap();
                 store.change_limits(groups_with(minute), now).unwrap();
             }
             Operation::Settle { .. } | Operation::Refund(_) | Operation::Forget(_) => {}
@@ -274,60 +279,60 @@ fn play<S: Quotas>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
     Ok(())
 }
 
-fn ask<'a>(wish: &Wish, scopes: &'a [QuotaScope]) -> AdmissionRequest<'a> {
-    let caller = wish.caller;
-    let money = wish.money.map(|(worst, cap)| CallerBudgetRequest {
+fn ask<'a>(test_request: &TestRequest, scopes: &'a [QuotaScope]) -> AdmissionRequest<'a> {
+    let caller = test_request.caller;
+    let money = test_request.money.map(|(max_cost, cap)| CallerBudgetRequest {
         caller,
-        max_cost: Money::from_nanos(worst),
+        max_cost: Money::from_nanos(max_cost),
         cap: Money::from_nanos(cap),
         timeout: millis(1_000),
     });
-    let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| ClaimRequest {
+    let claim = test_request.claim.map(|(name, fingerprint, lasts, keep)| ClaimRequest {
         caller,
         key: NAMES[name],
         fingerprint,
         timeout: millis(lasts),
         retention: millis(keep),
     });
-    AdmissionRequest { partition: caller, scopes, cost: wish.cost, money, claim }
+    AdmissionRequest { partition: caller, scopes, cost: test_request.cost, money, claim }
 }
 
 /// Concurrent requests: exactly what the limits allow is granted.
 fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> TestResult {
     let ids = ids(&RateLimiter::new(groups(), 1).unwrap());
     let now = start();
-    let try_often = |wish: Wish| {
-        let scopes = scopes(wish.caller, ids);
+    let try_often = |test_request: TestRequest| {
+        let scopes = scopes(test_request.caller, ids);
         let grants = at_once(effort.threads, |thread| {
-            let mut kept = 0_u64;
+            let mut granted = 0_u64;
             for round in 0..12 {
-                let decision = drive.drive(store.reserve(&ask(&wish, &scopes), now)).unwrap();
+                let decision = drive.drive(store.reserve(&ask(&test_request, &scopes), now)).unwrap();
                 if let AdmitDecision::Granted { reservation, .. } = decision {
                     // Some are refunded, and their room is taken by other threads.
                     if (round + thread) % 3 == 0 {
                         drive.drive(store.refund(reservation, now)).unwrap();
                     } else {
-                        kept += 1;
+                        granted += 1;
                     }
                 }
             }
-            kept
+            granted
         });
-        let scopes_left = drive.drive(store.view(wish.caller, &scopes, now)).unwrap();
+        let scopes_left = drive.drive(store.view(test_request.caller, &scopes, now)).unwrap();
         (grants.into_iter().sum::<u64>(), scopes_left[0].remaining)
     };
-    let request = Wish { caller: 5, cost: QuotaCost::REQUEST, money: None, claim: None };
-    let (kept, left) = try_often(request);
-    same("requests kept and left of ten", kept + u64::from(left), 10)?;
+    let request = TestRequest { caller: 5, cost: QuotaCost::REQUEST, money: None, claim: None };
+    let (granted, left) = try_often(request);
+    same("requests kept and left of ten", granted + u64::from(left), 10)?;
     // Seven each of forty: five fit, and not six.
-    let (kept, left) = try_often(Wish { caller: 6, money: Some((7, 40)), ..request });
-    same("requests kept and left of ten, with money", kept + u64::from(left), 10)?;
-    if kept > 5 {
-        return Err(format!("{kept} times 7 were held of 40"));
+    let (granted, left) = try_often(TestRequest { caller: 6, money: Some((7, 40)), ..request });
+    same("requests kept and left of ten, with money", granted + u64::from(left), 10)?;
+    if granted > 5 {
+        return Err(format!("{granted} times 7 were held of 40"));
     }
-    let (kept, _) = try_often(Wish { caller: 7, claim: Some((0, 1, 5_000, 5_000)), ..request });
-    if kept > 1 {
-        return Err(format!("{kept} hold one name"));
+    let (granted, _) = try_often(TestRequest { caller: 7, claim: Some((0, 1, 5_000, 5_000)), ..request });
+    if granted > 1 {
+        return Err(format!("{granted} hold one name"));
     }
     Ok(())
 }

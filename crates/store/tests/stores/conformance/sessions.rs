@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 enum Operation {
     Append { session: usize, request: u128, turns: usize, used: u64 },
-    Load { session: usize, most: usize },
+    Load { session: usize, limit: usize },
     Tokens(usize),
 }
 
@@ -24,11 +24,11 @@ fn key(session: usize) -> SessionKey {
 
 fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
     let turns = prop_oneof![12 => 0_usize..4, 1 => MAX_TURNS - 2..MAX_TURNS + 3];
-    let most = prop_oneof![2 => 0_usize..6, 1 => MAX_TURNS - 1..MAX_TURNS + 9, 1 => any::<usize>()];
+    let limit = prop_oneof![2 => 0_usize..6, 1 => MAX_TURNS - 1..MAX_TURNS + 9, 1 => any::<usize>()];
     let operation = prop_oneof![
         3 => (0_usize..3, 0_u128..9, turns, 0_u64..100)
             .prop_map(|(session, request, turns, used)| Operation::Append { session, request, turns, used }),
-        2 => (0_usize..3, most).prop_map(|(session, most)| Operation::Load { session, most }),
+        2 => (0_usize..3, limit).prop_map(|(session, limit)| Operation::Load { session, limit }),
         1 => (0_usize..3).prop_map(Operation::Tokens),
     ];
     let life = u64::try_from(SESSION_TTL.as_millis()).unwrap();
@@ -95,10 +95,10 @@ fn play<S: Sessions>(store: &S, drive: &impl Drive, operations: Vec<(Operation, 
                     known.expires = now.monotonic + SESSION_TTL;
                 }
             }
-            Operation::Load { session, most } => {
+            Operation::Load { session, limit } => {
                 let turns = known.get(&session).map(|known| known.turns.as_slice()).unwrap_or_default();
-                let expected = &turns[turns.len().saturating_sub(most.min(MAX_TURNS))..];
-                let seen = drive.drive(store.load(&key(session), most, now)).unwrap();
+                let expected = &turns[turns.len().saturating_sub(limit.min(MAX_TURNS))..];
+                let seen = drive.drive(store.load(&key(session), limit, now)).unwrap();
                 prop_assert_eq!(seen, expected);
             }
             Operation::Tokens(session) => {

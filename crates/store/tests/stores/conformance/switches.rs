@@ -36,10 +36,10 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         at: UtcTime::from_nanos(at),
         refused,
     });
-    let late = prop_oneof![4 => 0_u64..1, 1 => 0_u64..3];
+    let behind = prop_oneof![4 => 0_u64..1, 1 => 0_u64..3];
     let operation = prop_oneof![
-        3 => (order, late).prop_map(|(order, late)| Operation::Order(order, late)),
-        1 => (0_u64..40, 0_usize..50).prop_map(|(from, most)| Operation::Trail(from, most)),
+        3 => (order, behind).prop_map(|(order, behind)| Operation::Order(order, behind)),
+        1 => (0_u64..40, 0_usize..50).prop_map(|(from, limit)| Operation::Trail(from, limit)),
     ];
     vec(operation, 1..40)
 }
@@ -88,10 +88,10 @@ fn play(store: &impl Switches, drive: &impl Drive, operations: Vec<Operation>) -
     prop_assert_eq!(drive.drive(store.read()).unwrap(), state);
     for operation in operations {
         match operation {
-            Operation::Order(order, late) => {
-                let seen = state.version.wrapping_sub(late);
+            Operation::Order(order, behind) => {
+                let seen = state.version.wrapping_sub(behind);
                 let decision = drive.drive(store.apply(&order, seen)).unwrap();
-                if late > 0 && !order.refused {
+                if behind > 0 && !order.refused {
                     prop_assert_eq!(decision, ChangeDecision::Outdated(state));
                 } else {
                     if !order.refused {
@@ -110,10 +110,10 @@ fn play(store: &impl Switches, drive: &impl Drive, operations: Vec<Operation>) -
                 }
                 prop_assert_eq!(drive.drive(store.read()).unwrap(), state);
             }
-            Operation::Trail(from, most) => {
-                let records = drive.drive(store.trail(from, most)).unwrap();
+            Operation::Trail(from, limit) => {
+                let records = drive.drive(store.trail(from, limit)).unwrap();
                 let from = usize::try_from(from).unwrap().min(orders.len());
-                let expected = &orders[from..orders.len().min(from + most)];
+                let expected = &orders[from..orders.len().min(from + limit)];
                 let seen: Vec<_> = records.iter().map(|record| record.order.clone()).collect();
                 prop_assert_eq!(seen, expected);
                 prop_assert!(records.first().is_none_or(|record| record.number == from as u64));

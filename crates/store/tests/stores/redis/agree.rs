@@ -42,28 +42,28 @@ impl Both {
     async fn reserve(&mut self, partition: u64, scopes: &[QuotaScope], cost: QuotaCost, now: Now) {
         let ask = AdmissionRequest { partition, scopes, cost, money: None, claim: None };
         let expected = self.limiter.reserve(scopes, cost, now).unwrap();
-        let got = self.redis.reserve(&ask, now).await.unwrap();
-        match (expected, got) {
+        let actual = self.redis.reserve(&ask, now).await.unwrap();
+        match (expected, actual) {
             (
                 QuotaDecision::Granted { reservation, tightest },
-                AdmitDecision::Granted { reservation: redis_reservation, tightest: got },
+                AdmitDecision::Granted { reservation: redis_reservation, tightest: actual },
             ) => {
-                assert_eq!(tightest, got);
+                assert_eq!(tightest, actual);
                 self.held.push((reservation, redis_reservation));
                 self.granted += 1;
             }
-            (QuotaDecision::RetryAfter(expected), AdmitDecision::RetryAfter(got)) => {
-                assert_eq!(expected, got);
+            (QuotaDecision::RetryAfter(expected), AdmitDecision::RetryAfter(actual)) => {
+                assert_eq!(expected, actual);
                 self.refused += 1;
             }
             (
                 QuotaDecision::TooLarge { limit, capacity },
-                AdmitDecision::TooLarge { limit: got, capacity: size },
+                AdmitDecision::TooLarge { limit: actual, capacity: size },
             ) => {
-                assert_eq!((limit, capacity), (got, size));
+                assert_eq!((limit, capacity), (actual, size));
                 self.too_large += 1;
             }
-            (expected, got) => panic!("{expected:?}, but {got:?} at {now:?}"),
+            (expected, actual) => panic!("{expected:?}, but {actual:?} at {now:?}"),
         }
     }
 }

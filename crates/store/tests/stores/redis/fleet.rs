@@ -42,8 +42,8 @@ async fn two_nodes_with_clocks_a_second_apart_admit_nothing_extra() {
     }
     let took = worlds[0].monotonic() - began;
     // A burst of ten and five a second: twelve in 0.4 s. A busy machine takes longer.
-    let most = 10 + u32::try_from(took.as_millis() * 5 / 1_000).unwrap();
-    assert!((10..=most).contains(&granted), "{granted} in {took:?}");
+    let max_granted = 10 + u32::try_from(took.as_millis() * 5 / 1_000).unwrap();
+    assert!((10..=max_granted).contains(&granted), "{granted} in {took:?}");
 }
 
 #[tokio::test]

@@ -65,13 +65,13 @@ async fn a_frozen_server_delays_no_request_for_long() {
     let (node, log) = node(&server, &world, 1, 1, 1_000);
     let node = Arc::new(node);
     node.tick(world.now()).await;
-    let usual = delays(&node, &world).await;
+    let normal = delays(&node, &world).await;
     server.freeze();
     let frozen = delays(&node, &world).await;
     let at = |delays: &[Duration], thousandths: usize| delays[delays.len() * thousandths / 1_000];
-    let more = at(&frozen, 999).saturating_sub(at(&usual, 500));
+    let more = at(&frozen, 999).saturating_sub(at(&normal, 500));
     let longest = frozen[frozen.len() - 1];
-    println!("usual p50 {:?}, p99.9 {:?}", at(&usual, 500), at(&usual, 999));
+    println!("normal p50 {:?}, p99.9 {:?}", at(&normal, 500), at(&normal, 999));
     println!("frozen p99.9 {:?}, longest {longest:?}; p99.9 is {more:?} more", at(&frozen, 999));
     // 25 ms, and the overhead of a busy machine; on a quiet one it stays below 50.
     assert!(more < Duration::from_millis(100), "{more:?}");
