@@ -332,17 +332,17 @@ impl<R: Runtime> Attempt<R> {
 
 /// Whether a failure of this kind is a timeout.
 const fn is_timeout(kind: FailureKind) -> bool {
-    matches!(kind, FailureKind::NotStarted | FailureKind::TimedOut)
+    matches!(kind, FailureKind::StartTimeout | FailureKind::TimedOut)
 }
 
 /// Whether a failure of this kind is a response of the vendor, as opposed to a condition that the gateway detected.
 const fn is_vendor_response(kind: FailureKind) -> bool {
     !matches!(
         kind,
-        FailureKind::NotStarted
+        FailureKind::StartTimeout
             | FailureKind::TimedOut
             | FailureKind::Unreachable
-            | FailureKind::BrokeMidStream
+            | FailureKind::StreamInterrupted
             | FailureKind::Unrecognised
     )
 }
@@ -350,7 +350,7 @@ const fn is_vendor_response(kind: FailureKind) -> bool {
 /// Whether a failure of this kind with `not_executed` set happened while connecting. A vendor that responded was
 /// reached.
 const fn is_before_sending(kind: FailureKind) -> bool {
-    matches!(kind, FailureKind::Unreachable | FailureKind::NotStarted)
+    matches!(kind, FailureKind::Unreachable | FailureKind::StartTimeout)
 }
 
 impl<R: Runtime> Drop for Attempt<R> {

@@ -39,7 +39,7 @@ impl RetryLimits {
             FailureClass::Transient => self.transient,
             FailureClass::QuotaExhausted => self.quota_exhausted,
             // Never worth a retry on the same target, whatever the settings are.
-            FailureClass::NotStarted
+            FailureClass::StartTimeout
             | FailureClass::Blocked
             | FailureClass::CallerFault
             | FailureClass::Other => 0,

@@ -122,7 +122,7 @@ impl Metrics {
             }
         }
         for (target, cells) in &named.targets {
-            for (index, kind) in ["new", "cache_read", "cache_write"].into_iter().enumerate() {
+            for (index, kind) in ["uncached", "cache_read", "cache_write"].into_iter().enumerate() {
                 page.value(&table::INPUT_TOKENS, &[target, kind], cells.tokens.get(index));
             }
         }

@@ -77,7 +77,7 @@ async fn execute<R: Runtime>(
 ) -> Result<AttemptContent, CallError> {
     let target = Arc::clone(&attempt.target);
     let answer = timeout_at(&pipeline.runtime, limits.first_byte_by, target.upstream.call(call)).await;
-    let answer = answer.unwrap_or_else(|| Err(limits.not_started(attempt).into()))?;
+    let answer = answer.unwrap_or_else(|| Err(limits.start_timeout(attempt).into()))?;
     let (request, now) = (&planned.request, pipeline.runtime.monotonic());
     let id = format_request_id(request.id);
     let defaults = AnswerDefaults {
@@ -121,9 +121,9 @@ async fn execute<R: Runtime>(
 impl StartDeadlines {
     /// The failure of an attempt that did not start in time. One that sent nothing although it had its full time has
     /// failed; one that was cut earlier, or has sent something, is only slow.
-    fn not_started<R: Runtime>(&self, attempt: &Attempt<R>) -> Failure {
+    fn start_timeout<R: Runtime>(&self, attempt: &Attempt<R>) -> Failure {
         if attempt.has_received_bytes() || !self.silence_is_failure {
-            return Failure::of(FailureKind::NotStarted);
+            return Failure::of(FailureKind::StartTimeout);
         }
         // A retry on the same target would take as long again.
         Failure { retryability: Retryability::OtherTarget, ..Failure::of(FailureKind::TimedOut) }
@@ -143,7 +143,7 @@ async fn read_until_content<R: Runtime>(
         let next =
             timeout_at(&pipeline.runtime, limits.start_by, poll_fn(|context| frames.poll_frame(context)))
                 .await;
-        let Some(next) = next else { return Err(limits.not_started(attempt).into()) };
+        let Some(next) = next else { return Err(limits.start_timeout(attempt).into()) };
         let length = next.as_ref().and_then(|next| next.as_ref().ok()).map_or(0, Bytes::len);
         weight = weight.saturating_add(length.max(MIN_FRAME_WEIGHT));
         read_frame(&mut started.stream, next, attempt, &mut started.buffered)?;
@@ -155,7 +155,7 @@ async fn read_until_content<R: Runtime>(
         }
         // Checked explicitly: while frames are always ready, the timer is never polled.
         if limits.start_by.has_passed(pipeline.runtime.monotonic()) {
-            return Err(limits.not_started(attempt).into());
+            return Err(limits.start_timeout(attempt).into());
         }
     }
 }
@@ -197,8 +197,8 @@ pub(crate) fn read_frame<R: Runtime>(
                 }
             }
         }
-        None if stream.end(&mut into, &mut events) == DialectStreamEnd::Truncated => {
-            let failure = Failure::of(FailureKind::BrokeMidStream);
+        None if stream.end(&mut into, &mut events) == DialectStreamEnd::Interrupted => {
+            let failure = Failure::of(FailureKind::StreamInterrupted);
             // A response without a byte contains no output.
             return Err(if attempt.has_received_bytes() { failure } else { failure.without_output() });
         }

@@ -119,8 +119,8 @@ fn cut_before_any_content_it_is_replaced_and_the_caller_sees_one_answer() {
 #[test]
 fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer() {
     for (deed, whole_pieces, kind) in [
-        (Deed::CutAfter(2), 2, FailureKind::BrokeMidStream),
-        (Deed::CutInside(2), 2, FailureKind::BrokeMidStream),
+        (Deed::CutAfter(2), 2, FailureKind::StreamInterrupted),
+        (Deed::CutInside(2), 2, FailureKind::StreamInterrupted),
         (Deed::NonsenseAfter(2), 2, FailureKind::Unrecognised),
         (Deed::StallAfter(3), 3, FailureKind::TimedOut),
     ] {

@@ -146,7 +146,7 @@ fn an_answer_that_breaks_off_before_delivery_is_replaced() {
     let talk = Talk::new(Deed::CutAfter(2), Deed::Answer);
     let answer = talk.said("おすすめは？");
     assert_eq!((told(&answer).0, &answer["answer"]), ("fast_model", &WORDS.into()));
-    assert!(answer["reasons"].as_array().unwrap().contains(&"strong:broke_mid_stream".into()), "{answer}");
+    assert!(answer["reasons"].as_array().unwrap().contains(&"strong:stream_interrupted".into()), "{answer}");
 }
 
 #[test]

@@ -126,11 +126,11 @@ const fn exception_of(stream: StreamKind, kind: FailureKind) -> &'static str {
         FailureKind::Overloaded | FailureKind::NotReady | FailureKind::Unreachable => {
             "serviceUnavailableException"
         }
-        FailureKind::TimedOut | FailureKind::NotStarted => match stream {
+        FailureKind::TimedOut | FailureKind::StartTimeout => match stream {
             StreamKind::Invoke => "modelTimeoutException",
             StreamKind::Converse => "modelStreamErrorException",
         },
-        FailureKind::BrokeMidStream | FailureKind::ModelFault | FailureKind::Unrecognised => {
+        FailureKind::StreamInterrupted | FailureKind::ModelFault | FailureKind::Unrecognised => {
             "modelStreamErrorException"
         }
         FailureKind::ServerFault => "internalServerException",
