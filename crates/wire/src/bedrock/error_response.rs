@@ -60,9 +60,6 @@ pub const fn error_name(error_kind: ApiErrorKind) -> &'static str {
     }
 }
 
-/// The exception name for a path that is not an operation of the service; its status is 404.
-pub const UNKNOWN_OPERATION: &str = "UnknownOperationException";
-
 /// Status and exception name for a model that is not ready, which the service distinguishes from a throttled one.
 pub const NOT_READY: (u16, &str) = (429, "ModelNotReadyException");
 
