@@ -120,7 +120,7 @@ fn require(invariant: Invariant, holds: bool, detail: impl FnOnce() -> String) -
 /// Admitted units over time: timestamp and number, in order of time.
 pub type Admissions<'a> = &'a [(Timestamp, u64)];
 
-/// [`Law::WindowWithinLimit`].
+/// [`Invariant::WindowWithinLimit`].
 ///
 /// ```
 /// use seawall_core::invariant::window_within_limit;
@@ -146,7 +146,7 @@ pub fn window_within_limit(admitted: Admissions<'_>, limit: u64, period: Duratio
     Ok(())
 }
 
-/// [`Law::RateWithinBurst`], with one unit per `unit` at the steady rate.
+/// [`Invariant::RateWithinBurst`], with one unit per `unit` at the steady rate.
 pub fn rate_within_burst(admitted: Admissions<'_>, burst: u64, unit: Duration) -> Result<(), Violation> {
     // A continuously filled token bucket that must never run dry, which is equivalent to checking every span.
     let (unit, mut last) = (u128::from(nanos(unit)), None);
@@ -165,19 +165,19 @@ pub fn rate_within_burst(admitted: Admissions<'_>, burst: u64, unit: Duration) -
     Ok(())
 }
 
-/// [`Law::UnitsWithinCapacity`]. Unsigned numbers cannot be negative, so that only the upper bound is checked.
+/// [`Invariant::UnitsWithinCapacity`]. Unsigned numbers cannot be negative, so that only the upper bound is checked.
 pub fn units_within_capacity(available: u64, capacity: u64) -> Result<(), Violation> {
     require(Invariant::UnitsWithinCapacity, available <= capacity, || format!("{available} of {capacity}"))
 }
 
-/// [`Law::ConsumedIsGranted`].
+/// [`Invariant::ConsumedMatchesGranted`].
 pub fn consumed_matches_granted(consumed: u64, granted: u64, given_back: u64) -> Result<(), Violation> {
     require(Invariant::ConsumedMatchesGranted, granted.checked_sub(given_back) == Some(consumed), || {
         format!("{consumed} consumed, {granted} granted, {given_back} refunded")
     })
 }
 
-/// [`Law::RefusalLeavesNoTrace`].
+/// [`Invariant::RefusalChangesNothing`].
 pub fn refusal_changes_nothing<T: PartialEq + std::fmt::Debug>(
     before: &T,
     after: &T,
@@ -185,14 +185,14 @@ pub fn refusal_changes_nothing<T: PartialEq + std::fmt::Debug>(
     require(Invariant::RefusalChangesNothing, before == after, || format!("{before:?} became {after:?}"))
 }
 
-/// [`Law::NothingPassesWhileOpen`], for a call that passed at `now` through a breaker last seen open until
+/// [`Invariant::NoCallWhileOpen`], for a call that passed at `now` through a breaker last seen open until
 /// `open_until`.
 pub fn no_call_while_open(now: Timestamp, open_until: Option<Timestamp>) -> Result<(), Violation> {
     let open = open_until.filter(|until| now < *until);
     require(Invariant::NoCallWhileOpen, open.is_none(), || format!("a call at {now}, open until {open:?}"))
 }
 
-/// [`Law::ProbesWithinStage`].
+/// [`Invariant::ProbesWithinStage`].
 pub fn probes_within_stage(under_way: u32, succeeded: u32, size: u32) -> Result<(), Violation> {
     let probes = under_way.saturating_add(succeeded);
     require(Invariant::ProbesWithinStage, probes <= size, || {
@@ -200,7 +200,7 @@ pub fn probes_within_stage(under_way: u32, succeeded: u32, size: u32) -> Result<
     })
 }
 
-/// [`Law::StandNeverGoesBack`], for positions of which a later one is greater.
+/// [`Invariant::PhaseNeverRegresses`], for positions of which a later one is greater.
 pub fn phase_never_regresses<T: PartialOrd + std::fmt::Debug>(
     before: &T,
     after: &T,
@@ -208,7 +208,7 @@ pub fn phase_never_regresses<T: PartialOrd + std::fmt::Debug>(
     require(Invariant::PhaseNeverRegresses, before <= after, || format!("{before:?} became {after:?}"))
 }
 
-/// [`Law::RetriesWithinShare`], for a retry that was granted after `retries` earlier ones in the window, of which
+/// [`Invariant::RetriesWithinShare`], for a retry that was granted after `retries` earlier ones in the window, of which
 /// `in_flight` were still in flight.
 pub fn retries_within_share(
     first_attempts: u64,
@@ -224,14 +224,14 @@ pub fn retries_within_share(
     })
 }
 
-/// [`Law::WaitWithinBounds`].
+/// [`Invariant::BackoffWithinBounds`].
 pub fn backoff_within_bounds(wait: Duration, least: Duration, most: Duration) -> Result<(), Violation> {
     require(Invariant::BackoffWithinBounds, least <= wait && wait <= most, || {
         format!("{wait:?} is not between {least:?} and {most:?}")
     })
 }
 
-/// [`Law::AttemptFitsDeadline`], for an attempt of duration `attempt` after a backoff of `wait` from `now`.
+/// [`Invariant::AttemptFitsDeadline`], for an attempt of duration `attempt` after a backoff of `wait` from `now`.
 pub fn attempt_fits_deadline(
     now: Timestamp,
     wait: Duration,
@@ -243,35 +243,35 @@ pub fn attempt_fits_deadline(
     })
 }
 
-/// [`Law::AttemptsWithinLimit`].
+/// [`Invariant::AttemptsWithinLimit`].
 pub fn attempts_within_limit(attempts: u32, limit: u32) -> Result<(), Violation> {
     require(Invariant::AttemptsWithinLimit, attempts <= limit, || format!("{attempts} of {limit}"))
 }
 
-/// [`Law::InFlightWithinLimit`].
+/// [`Invariant::InFlightWithinLimit`].
 pub fn in_flight_within_limit(in_flight: u32, limit: u32) -> Result<(), Violation> {
     require(Invariant::InFlightWithinLimit, in_flight <= limit, || format!("{in_flight} of {limit}"))
 }
 
-/// [`Law::ChildShorterThanParent`].
+/// [`Invariant::ChildShorterThanParent`].
 pub fn child_shorter_than_parent(child: Duration, parent: Duration) -> Result<(), Violation> {
     require(Invariant::ChildShorterThanParent, child < parent, || format!("{child:?} inside {parent:?}"))
 }
 
-/// [`Law::SpendWithinCap`], with a total cost of `overrun` above the maximum costs.
+/// [`Invariant::SpendWithinCap`], with a total cost of `overrun` above the maximum costs.
 pub fn spend_within_cap(posted: Money, held: Money, overrun: Money, cap: Money) -> Result<(), Violation> {
     let holds = posted.saturating_add(held) <= cap.saturating_add(overrun);
     require(Invariant::SpendWithinCap, holds, || format!("{posted} posted and {held} held of {cap}"))
 }
 
-/// [`Law::MoneyIsConserved`].
+/// [`Invariant::MoneyIsConserved`].
 pub fn money_is_conserved(reserved: Money, released: Money, held: Money) -> Result<(), Violation> {
     require(Invariant::MoneyIsConserved, released.checked_add(held) == Some(reserved), || {
         format!("{reserved} reserved, {released} released, {held} held")
     })
 }
 
-/// [`Law::FramesFollowEachOther`], for a frame that a client receives after those up to `last` on one connection.
+/// [`Invariant::FramesAreConsecutive`], for a frame that a client receives after those up to `last` on one connection.
 pub fn frames_are_consecutive(index: u64, last: Option<u64>, ended: bool) -> Result<(), Violation> {
     let expected = last.map_or(Some(0), |last| last.checked_add(1));
     require(Invariant::FramesAreConsecutive, !ended && expected == Some(index), || {
@@ -279,12 +279,12 @@ pub fn frames_are_consecutive(index: u64, last: Option<u64>, ended: bool) -> Res
     })
 }
 
-/// [`Law::FrameFitsTransport`].
+/// [`Invariant::FrameFitsTransport`].
 pub fn frame_fits_transport(bytes: usize, limit: usize) -> Result<(), Violation> {
     require(Invariant::FrameFitsTransport, bytes <= limit, || format!("{bytes} of {limit} bytes"))
 }
 
-/// [`Law::EveryEntryAccountedFor`], for a queue that `entered` requests have entered, that `left` have left by reason,
+/// [`Invariant::EveryEntryAccountedFor`], for a queue that `entered` requests have entered, that `left` have left by reason,
 /// and in which `inside` still wait.
 pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Result<(), Violation> {
     let accounted = left.iter().fold(u128::from(inside), |sum, count| sum + u128::from(*count));
@@ -293,19 +293,19 @@ pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Res
     })
 }
 
-/// [`Law::LevelFallsByOneStep`]. A level may rise by any number of steps.
+/// [`Invariant::LevelFallsByOneStep`]. A level may rise by any number of steps.
 pub fn level_falls_by_one_step(before: Level, after: Level) -> Result<(), Violation> {
     require(Invariant::LevelFallsByOneStep, before.index() <= after.index() + 1, || {
         format!("{before} became {after}")
     })
 }
 
-/// [`Law::InputWithinLimit`].
+/// [`Invariant::InputWithinLimit`].
 pub fn input_within_limit(tokens: u64, limit: u64) -> Result<(), Violation> {
     require(Invariant::InputWithinLimit, tokens <= limit, || format!("{tokens} of {limit}"))
 }
 
-/// [`Law::RolesTakeTurns`], for the turns of a conversation as they are sent.
+/// [`Invariant::RolesAlternate`], for the turns of a conversation as they are sent.
 pub fn roles_alternate(roles: &[Role]) -> Result<(), Violation> {
     let expected = [Role::User, Role::Assistant].into_iter().cycle();
     require(Invariant::RolesAlternate, roles.iter().copied().eq(expected.take(roles.len())), || {

@@ -1,6 +1,6 @@
 //! The HTTP gateway: accepts requests, sends answers, and owns the only real runtime.
 //!
-//! A gateway listens, translates HTTP into requests for the [`Path`](seawall_pipeline::Pipeline) and its replies into HTTP,
+//! A gateway listens, translates HTTP into requests for the [`Pipeline`](seawall_pipeline::Pipeline) and its replies into HTTP,
 //! and serves the admin API. It makes no decisions of its own: the pipeline decides what is rejected, retried or ended.
 //!
 //! | module | what it holds |
