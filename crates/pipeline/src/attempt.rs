@@ -153,7 +153,7 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn record_content_at(&mut self, now: Timestamp) {
         if self.first_content.is_none() {
             self.first_content = Some(now);
-            self.target.starts.record(now - self.started);
+            self.target.time_to_first_content.record(now - self.started);
             self.totals.add_wait(now - self.started);
         }
     }
@@ -311,9 +311,9 @@ impl<R: Runtime> Attempt<R> {
             measurements.baselines.record_start(self.is_unstreamed, began - self.started, now);
         }
         // A throttled target that announced when to retry does not count as failed for its breaker.
-        let is_held_back = measurements.record(outcome, self.started, now) == ThrottleDecision::HeldBack;
+        let is_paused = measurements.record(outcome, self.started, now) == ThrottleDecision::Paused;
         self.target.update_pacing(&measurements);
-        permit.report(if is_held_back { &AttemptOutcome::Abandoned } else { outcome }, now);
+        permit.report(if is_paused { &AttemptOutcome::Abandoned } else { outcome }, now);
         let pressure = &mut measurements.pressure;
         if pressure.record(outcome, now).is_some() {
             self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));

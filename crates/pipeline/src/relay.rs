@@ -163,7 +163,7 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// Ends the stream with an error event because of shutdown; bytes that are ready are sent first. Does nothing if
     /// the answer has already ended.
-    pub fn stop(&mut self) {
+    pub fn end_for_shutdown(&mut self) {
         if self.frames.is_some() && !self.stream.is_finished() {
             self.give_up(FailureKind::StreamInterrupted, SHUTTING_DOWN);
         }

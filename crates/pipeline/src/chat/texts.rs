@@ -143,8 +143,8 @@ const APOLOGIES: [(&str, &str); 3] = [
 /// One of the three apologies, chosen uniformly.
 #[must_use]
 pub fn apology(language: Language, draw: Draw) -> &'static str {
-    let which = usize::try_from(draw.below(APOLOGIES.len() as u64)).unwrap_or_default();
-    let (japanese, english) = APOLOGIES.get(which).copied().unwrap_or(APOLOGIES[0]);
+    let index = usize::try_from(draw.below(APOLOGIES.len() as u64)).unwrap_or_default();
+    let (japanese, english) = APOLOGIES.get(index).copied().unwrap_or(APOLOGIES[0]);
     match language {
         Language::Japanese => japanese,
         Language::English => english,

@@ -221,7 +221,7 @@ impl DialectStream {
         self.interrupt_until(kind, message, None)
     }
 
-    /// The same with a retry hint, which only the chat face can carry inside a stream.
+    /// The same with a Retry-After, which only the chat face can carry inside a stream.
     pub fn interrupt_until(
         &mut self,
         kind: FailureKind,

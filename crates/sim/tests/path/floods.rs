@@ -226,7 +226,7 @@ fn a_stream_ended_by_shutdown_reports_it_without_blaming_the_target() {
     let flood = Flood::new(&pieces()[..2], text(1));
     let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
     let mut stream = kept.lock().unwrap().take().unwrap();
-    stream.stop();
+    stream.end_for_shutdown();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     let taken = flood.taken();
     let mut said = Vec::new();

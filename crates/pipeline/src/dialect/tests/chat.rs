@@ -230,7 +230,10 @@ fn a_pass_through_stream_cannot_be_guarded_and_fails() {
         let frame = &answered(&request, target)[0];
         let failure = stream.feed(frame, &mut |_| panic!("told"), &mut |_| panic!("told")).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Filtered);
-        assert_eq!(stream.end(&mut |_| panic!("told"), &mut |_| panic!("told")), DialectStreamEnd::Interrupted);
+        assert_eq!(
+            stream.end(&mut |_| panic!("told"), &mut |_| panic!("told")),
+            DialectStreamEnd::Interrupted
+        );
         assert!(stream.take_text().is_empty() && stream.blocked_by().is_none());
         assert!(!stream.interrupt(failure.kind, "no").is_empty());
     }
