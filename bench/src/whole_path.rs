@@ -122,7 +122,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
             guest_faces: Faces::ALL,
             start_timeout: Duration::from_secs(30),
             token_limit: None,
-            falls_back: false,
+            apology_fallback: false,
             guardrails: Guardrails::default(),
             targets: vec![Arc::new(GuardedTarget::new(target)?)],
         })?],

@@ -316,7 +316,7 @@ impl DerivedState {
                 guest_faces: face_set(&route.guest_faces),
                 start_timeout: route.start_timeout,
                 token_limit: route.tokens.map(|rate| u64::from(rate.limit)),
-                falls_back: route.fallback,
+                apology_fallback: route.fallback,
                 guardrails: guardrails(settings, name)?,
                 targets: route.targets.iter().filter_map(|name| targets.get(name)).collect(),
             })

@@ -1,7 +1,7 @@
 //! Response bodies: complete in memory, or streamed.
 //!
 //! A large answer is sent in pieces although all of it is in memory. This shows whether the caller reads it (see
-//! [`unread`](crate::stalled_streams)), and little of it is copied before it is sent.
+//! [`stalled_streams`](crate::stalled_streams)), and little of it is copied before it is sent.
 
 use crate::connection::InFlightRequest;
 use crate::runtime::TokioRuntime;
@@ -23,7 +23,7 @@ pub(crate) enum ReplyBody {
     /// Any of the above, on a connection that counts its requests in flight.
     Counted {
         body: Box<ReplyBody>,
-        _in_use: InFlightRequest,
+        _in_flight: InFlightRequest,
     },
 }
 
@@ -55,8 +55,8 @@ impl StallChecked for StreamedAnswer {
         }
     }
 
-    fn stop(&self) {
-        self.stream().0.stop();
+    fn end_for_shutdown(&self) {
+        self.stream().0.end_for_shutdown();
     }
 }
 
@@ -101,7 +101,7 @@ impl StallChecked for LargeAnswer {
     }
 
     /// Nothing to do: at shutdown the answer has had the drain timeout to be read, like any other.
-    fn stop(&self) {}
+    fn end_for_shutdown(&self) {}
 }
 
 impl ReplyBody {
@@ -124,7 +124,7 @@ impl ReplyBody {
         shutdown.streams().add(watched);
         // Shutdown may have begun while the stream was being opened.
         if shutdown.is_set() {
-            stream.stop();
+            stream.end_for_shutdown();
         }
         Self::Stream(stream)
     }

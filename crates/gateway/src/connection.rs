@@ -28,7 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// Checks (one a second) between the polite close of an idle HTTP/2 connection and its hard close.
+/// Checks (one a second) between the graceful close of an idle HTTP/2 connection and its hard close.
 const GRACEFUL_CLOSE_CHECKS: u32 = 5;
 
 /// The response to a connection over the limit. It is sent only where TLS is off.
@@ -67,7 +67,7 @@ pub(crate) struct ConnectionState {
 /// The state of outgoing bytes.
 #[derive(Default)]
 struct WriteProgress {
-    is_stuck: AtomicBool,
+    is_blocked: AtomicBool,
     progress: AtomicU32,
 }
 
@@ -125,7 +125,7 @@ impl ConnectionState {
     ) -> Option<(ConnectionSignal, Option<ConnectionEnd>)> {
         let progress = self.sending.progress.load(Ordering::Relaxed);
         let was = self.stalled.0.swap(progress, Ordering::Relaxed);
-        if !self.sending.is_stuck.load(Ordering::Relaxed) || was != progress {
+        if !self.sending.is_blocked.load(Ordering::Relaxed) || was != progress {
             self.stalled.1.store(0, Ordering::Relaxed);
         } else if self.stalled.1.fetch_add(1, Ordering::Relaxed) + 1 >= timeouts.max_stalled_checks {
             return Some((ConnectionSignal::Close, Some(ConnectionEnd::Stalled)));
@@ -135,7 +135,7 @@ impl ConnectionState {
             return None;
         }
         let idle = self.idle.fetch_add(1, Ordering::Relaxed) + 1;
-        // A client that ignores the polite close is closed shortly afterwards.
+        // A client that ignores the graceful close is closed shortly afterwards.
         if idle >= timeouts.max_idle_checks.saturating_add(GRACEFUL_CLOSE_CHECKS) {
             return Some((ConnectionSignal::Close, None));
         }
@@ -206,7 +206,7 @@ impl ConnectionAcceptor {
         peer: SocketAddr,
     ) {
         let Self { state, shutdown, open, .. } = self;
-        let head_limit = state.pipeline.receive_limits().1.header_timeout;
+        let header_timeout = state.pipeline.receive_limits().1.header_timeout;
         let body_memory = state.status.body_memory.capacity();
         let connection_state = shutdown.register_connection(state.runtime.monotonic());
         let tasks = RequestExecutor(shutdown.clone());
@@ -215,14 +215,12 @@ impl ConnectionAcceptor {
         let stream = CheckedStream::new(stream, move || runtime.monotonic(), on_flood);
         let request_counter = Arc::clone(&connection_state);
         let service = service_fn(move |request: Request<Incoming>| {
-            let in_use = request_counter.begin_request(request.version());
-            let responding = Arc::clone(&state).handle(request, peer.ip(), shutdown.clone());
+            let in_flight = request_counter.begin_request(request.version());
+            let response = Arc::clone(&state).handle(request, peer.ip(), shutdown.clone());
             async move {
-                let response = responding.await;
-                match (response, in_use) {
-                    (Ok(response), Some(in_use)) => {
-                        Ok(response.map(|body| ReplyBody::Counted { body: Box::new(body), _in_use: in_use }))
-                    }
+                match (response.await, in_flight) {
+                    (Ok(response), Some(in_flight)) => Ok(response
+                        .map(|body| ReplyBody::Counted { body: Box::new(body), _in_flight: in_flight })),
                     (response, _) => response,
                 }
             }
@@ -230,7 +228,7 @@ impl ConnectionAcceptor {
         let mut builder = auto::Builder::new(tasks);
         let mut http1 = builder.http1();
         // Without a timer, hyper silently disables the header timeout.
-        http1.timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
+        http1.timer(TokioTimer::new()).header_read_timeout(header_timeout).max_headers(100);
         // This bounds the pieces in which bodies are read; larger ones are not faster.
         http1.max_buf_size(MAX_HEAD);
         // Responses and events are small: one flat buffer is cheaper to write than a vectored list.
@@ -243,7 +241,8 @@ impl ConnectionAcceptor {
         http2
             .initial_connection_window_size(window)
             .initial_stream_window_size(window.min(MAX_STREAM_WINDOW));
-        let stream = StallWatch { stream, connection_state: Arc::clone(&connection_state), is_stuck: false };
+        let stream =
+            StallDetector { stream, connection_state: Arc::clone(&connection_state), is_blocked: false };
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let (mut is_finishing, mut last) = (false, None);
@@ -271,27 +270,27 @@ impl ConnectionAcceptor {
 }
 
 /// Wraps a connection and records whether the client reads what is sent. Costs nothing while it does.
-struct StallWatch<S> {
+struct StallDetector<S> {
     stream: S,
     connection_state: Arc<ConnectionState>,
-    is_stuck: bool,
+    is_blocked: bool,
 }
 
-impl<S> StallWatch<S> {
+impl<S> StallDetector<S> {
     fn record_write<T>(&mut self, polled: Poll<T>) -> Poll<T> {
-        if polled.is_pending() != self.is_stuck {
+        if polled.is_pending() != self.is_blocked {
             let sending = &self.connection_state.sending;
-            if self.is_stuck {
+            if self.is_blocked {
                 sending.progress.fetch_add(1, Ordering::Relaxed);
             }
-            self.is_stuck = !self.is_stuck;
-            sending.is_stuck.store(self.is_stuck, Ordering::Relaxed);
+            self.is_blocked = !self.is_blocked;
+            sending.is_blocked.store(self.is_blocked, Ordering::Relaxed);
         }
         polled
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for StallWatch<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallDetector<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -301,7 +300,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallWatch<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for StallWatch<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallDetector<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_write(context, bytes);

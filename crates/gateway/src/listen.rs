@@ -41,10 +41,10 @@ const FIRST_REQUEST_POLL: Duration = Duration::from_millis(5);
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Idle timeout while nearly all connections are in use. An HTTP/1.1 connection that has made a request before keeps
-/// its usual timeout.
+/// its configured timeout.
 const SCARCE_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After the drain timeout, how long it may take to tell callers that their answers end here.
+/// After the drain timeout, how long it may take to send callers an error that ends their answers.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How threads and runtimes are arranged.
@@ -89,7 +89,7 @@ pub struct RunningGateway {
     address: SocketAddr,
     state: Arc<GatewayState>,
     /// Signals shutdown, with the drain timeout.
-    stop: watch::Sender<Option<Duration>>,
+    shutdown_sender: watch::Sender<Option<Duration>>,
     threads: Vec<JoinHandle<()>>,
     /// The admin API stays available until the end.
     admin: AdminListener,
@@ -100,13 +100,13 @@ impl GatewayParts {
     /// Binds the sockets and starts the threads. Requests are served from here on.
     pub(crate) fn start(self) -> Result<RunningGateway, ListenError> {
         let Self { address, layout, admin, status, reloadable } = self;
-        let refused = |error| ListenError::Address { address: admin, error };
-        let admin_socket = AdminListener::bind(admin).map_err(refused)?;
-        let admin = admin_socket.local_addr().map_err(refused)?;
+        let bind_error = |error| ListenError::Address { address: admin, error };
+        let admin_socket = AdminListener::bind(admin).map_err(bind_error)?;
+        let admin = admin_socket.local_addr().map_err(bind_error)?;
         let (pipeline, runtime) = (Arc::clone(&status.pipeline), status.runtime);
         let (authenticator, shared_status) = (Arc::clone(&reloadable.authenticator), Arc::clone(&status));
         let state = Arc::new(GatewayState { pipeline, runtime, authenticator, status: shared_status });
-        let (stop, stopped) = watch::channel(None);
+        let (shutdown_sender, shutdown_receiver) = watch::channel(None);
         let (listeners, threads_each) = match layout {
             ThreadLayout::PerCore(cores) => (cores.max(1), 1),
             ThreadLayout::Shared(threads) => (1, threads.max(1)),
@@ -117,9 +117,10 @@ impl GatewayParts {
             let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
             // The first socket may take a free port; the others share it.
             bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
-            let (state, stopped, tls) = (Arc::clone(&state), stopped.clone(), reloadable.tls());
+            let (state, shutdown_receiver, tls) =
+                (Arc::clone(&state), shutdown_receiver.clone(), reloadable.tls());
             let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
-                seawall_provider::enter_core(core);
+                seawall_provider::set_current_core(core);
                 let tokio = if threads_each == 1 {
                     tokio::runtime::Builder::new_current_thread().enable_all().build()
                 } else {
@@ -130,7 +131,7 @@ impl GatewayParts {
                 };
                 // Without a runtime this core serves nothing; the others continue.
                 if let Ok(tokio) = tokio {
-                    tokio.block_on(accept(socket, tls, state, stopped));
+                    tokio.block_on(accept(socket, tls, state, shutdown_receiver));
                 }
             });
             threads.push(thread.map_err(ListenError::Thread)?);
@@ -139,7 +140,7 @@ impl GatewayParts {
         let _ = status.address.set(bound);
         let admin = AdminState { status, guard: reloadable.guard(admin), address: admin };
         let admin = AdminListener::start(admin_socket, admin).map_err(ListenError::Thread)?;
-        Ok(RunningGateway { address: bound, state, stop, threads, admin, reloadable })
+        Ok(RunningGateway { address: bound, state, shutdown_sender, threads, admin, reloadable })
     }
 }
 
@@ -183,7 +184,7 @@ impl RunningGateway {
     pub fn shut_down(self) {
         self.state.status.is_draining.store(true, Ordering::Relaxed);
         // This fails only if every thread has ended already.
-        let _ = self.stop.send(Some(self.reloadable.drain_timeout()));
+        let _ = self.shutdown_sender.send(Some(self.reloadable.drain_timeout()));
         for thread in self.threads {
             let _ = thread.join();
         }
@@ -204,7 +205,7 @@ async fn accept(
     socket: std::net::TcpListener,
     tls: Arc<ReloadableTls>,
     state: Arc<GatewayState>,
-    mut stopped: watch::Receiver<Option<Duration>>,
+    mut shutdown_receiver: watch::Receiver<Option<Duration>>,
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (open, mut all_ended) = mpsc::channel(1);
@@ -214,10 +215,10 @@ async fn accept(
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = stopped.changed() => break,
+            _ = shutdown_receiver.changed() => break,
             accepted = listener.accept() => accepted,
         };
-        // Out of file descriptors, or the connection was gone before it was accepted: try the next one.
+        // Out of file descriptors, or the connection was closed before it was accepted: try the next one.
         let Ok((stream, peer)) = accepted else {
             state.runtime.sleep_until(state.runtime.now().monotonic + Duration::from_millis(10)).await;
             continue;
@@ -234,7 +235,7 @@ async fn accept(
         }
     }
     drop(acceptor);
-    let drain_timeout = stopped.borrow().unwrap_or_default();
+    let drain_timeout = shutdown_receiver.borrow().unwrap_or_default();
     let end: Timestamp = state.runtime.monotonic() + drain_timeout;
     tokio::select! {
         biased;
@@ -269,14 +270,14 @@ async fn check_connections(shutdown: ShutdownSignal, state: Arc<GatewayState>) {
     }
 }
 
-/// Tells every connection to finish after its first request, or once that has not arrived in time. A client whose
+/// Signals every connection to finish after its first request, or once that has not arrived in time. A client whose
 /// connection is closed before its first request sees an error. Never returns.
 async fn drain_connections(shutdown: &ShutdownSignal, runtime: TokioRuntime) {
-    let late = runtime.monotonic() + FIRST_REQUEST_TIMEOUT;
+    let close_at = runtime.monotonic() + FIRST_REQUEST_TIMEOUT;
     loop {
-        let is_late = runtime.monotonic() >= late;
+        let is_closing = runtime.monotonic() >= close_at;
         for connection in shutdown.connections() {
-            if is_late || connection.has_received_request() {
+            if is_closing || connection.has_received_request() {
                 connection.send_signal(ConnectionSignal::Drain);
             }
         }

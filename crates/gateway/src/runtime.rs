@@ -1,4 +1,4 @@
-//! The real clock, calendar and source of randomness. Nothing else in Seawall accesses them.
+//! The real monotonic clock, wall clock and source of randomness. Nothing else in Seawall accesses them.
 
 use seawall_core::random::{Draw, SeededRandom};
 use seawall_core::runtime::{Runtime, Timer};
@@ -10,21 +10,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Real time and randomness. Clones share the same clock.
 ///
-/// The monotonic clock starts at the current calendar time and then runs independently of it. Timestamps from before a
+/// The monotonic clock starts at the current wall-clock time and then runs independently of it. Timestamps from before a
 /// restart therefore lie in the past and remain valid.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioRuntime(TokioTimer);
 
 thread_local! {
     /// One generator per thread, so that drawing takes no lock.
-    static CHANCE: Cell<SeededRandom> = Cell::new(SeededRandom::new(seed()));
+    static RANDOM: Cell<SeededRandom> = Cell::new(SeededRandom::new(seed()));
 }
 
 impl TokioRuntime {
     /// A runtime whose clock starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self(TokioTimer::starting_at(Timestamp::from_nanos(calendar().as_nanos())))
+        Self(TokioTimer::starting_at(Timestamp::from_nanos(wall_clock().as_nanos())))
     }
 
     /// The clock alone.
@@ -46,14 +46,14 @@ impl Timer for TokioRuntime {
 
 impl Runtime for TokioRuntime {
     fn now(&self) -> Now {
-        Now::new(self.monotonic(), calendar())
+        Now::new(self.monotonic(), wall_clock())
     }
 
     fn draw(&self) -> Draw {
-        CHANCE.with(|chance| {
-            let mut own = chance.get();
-            let draw = own.draw();
-            chance.set(own);
+        RANDOM.with(|random| {
+            let mut generator = random.get();
+            let draw = generator.draw();
+            random.set(generator);
             draw
         })
     }
@@ -66,12 +66,12 @@ impl Default for TokioRuntime {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
-fn calendar() -> UtcTime {
+fn wall_clock() -> UtcTime {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UtcTime::from_nanos(0) + since_epoch
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one real source of chance")]
+#[expect(clippy::disallowed_methods, reason = "this is the one real source of randomness")]
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     // If the kernel has no randomness, a fixed seed remains: retries are spread less well, and nothing else depends on

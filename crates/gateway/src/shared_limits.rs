@@ -4,7 +4,7 @@
 //! is unavailable. Settlements go through a bounded queue to a separate task, so no request waits for them. Once a
 //! second this node sends a heartbeat and counts the other nodes. While the store does not answer, it is probed five
 //! times a second, and a silent connection is replaced. The size of the fleet is saved in the data directory, so that
-//! a node which starts without the store knows its share.
+//! a node that starts without the store can compute its share.
 //!
 //! **What it does not do.** No request waits longer than the store's timeout, and none is rejected because the store is
 //! unavailable. A settlement is dropped and counted if the queue is full, or if a slow store has not taken it a few
@@ -148,7 +148,7 @@ impl SharedStoreProbe {
 
 /// The thread that owns the connection. When dropped, it settles what is queued and ends.
 pub(crate) struct SharedThread {
-    stop: watch::Sender<bool>,
+    shutdown_sender: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
     pub(crate) status: SharedStoreProbe,
 }
@@ -156,7 +156,7 @@ pub(crate) struct SharedThread {
 impl Drop for SharedThread {
     fn drop(&mut self) {
         // This fails only if the thread has ended already.
-        let _ = self.stop.send(true);
+        let _ = self.shutdown_sender.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -175,16 +175,16 @@ pub(crate) fn start(
         let _inside = tokio.0.as_ref().map(tokio::runtime::Runtime::enter);
         open(settings, directory, rules, runtime)?
     };
-    let (stop, mut stopped) = watch::channel(false);
+    let (shutdown_sender, mut shutdown_receiver) = watch::channel(false);
     let thread = std::thread::Builder::new().name("redis".to_owned()).spawn(move || {
         let Some(tokio) = tokio.0.take() else { return };
         tokio.block_on(maintenance.run(async move {
-            // An error means that the sender is gone, which also means the end.
-            let _ = stopped.wait_for(|is_stopping| *is_stopping).await;
+            // An error means that the sender was dropped, which also ends the task.
+            let _ = shutdown_receiver.wait_for(|is_shutdown| *is_shutdown).await;
         }));
     });
     let thread = Some(thread.map_err(SharedError::Thread)?);
-    Ok((limits, SharedThread { stop, thread, status }))
+    Ok((limits, SharedThread { shutdown_sender, thread, status }))
 }
 
 /// Checks these settings as far as that is possible without a connection to the store.
@@ -220,13 +220,13 @@ fn open(
 ) -> Result<(RedisLimits, SharedLimitsMaintenance, SharedStoreProbe), SharedError> {
     let connection = RedisConnection::new(&redis_options(settings)?, runtime)?;
     let groups = rules.groups();
-    let at_home = |group: &QuotaGroup| {
-        rules.tiers.iter().chain(&rules.by_address).any(|own| own.name() == group.name())
+    let is_per_caller = |group: &QuotaGroup| {
+        rules.tiers.iter().chain(&rules.by_address).any(|rule| rule.name() == group.name())
     };
-    let placed = groups
-        .iter()
-        .map(|group| (group.clone(), if at_home(group) { Placement::Partition } else { Placement::Fleet }));
-    let quotas = RedisQuotas::new(connection.clone(), placed.collect())?;
+    let placements = groups.iter().map(|group| {
+        (group.clone(), if is_per_caller(group) { Placement::Partition } else { Placement::Fleet })
+    });
+    let quotas = RedisQuotas::new(connection.clone(), placements.collect())?;
     let node = NodeId(runtime.draw().bits());
     let fleet = FleetMemory::read(Path::new(directory), settings.fleet_size);
     let options = SharedQuotasOptions {
@@ -237,7 +237,7 @@ fn open(
     };
     let store =
         Arc::new(SharedQuotas::new(quotas, groups.clone(), options, runtime, Box::new(StderrObserver))?);
-    let (settlements, waiting) = mpsc::channel(QUEUE_CAPACITY);
+    let (settlements, receiver) = mpsc::channel(QUEUE_CAPACITY);
     let dropped = Arc::new(AtomicU64::new(0));
     let limits = RedisLimits {
         store: Arc::clone(&store),
@@ -248,7 +248,7 @@ fn open(
     let status = SharedStoreProbe { store: Arc::clone(&store), dropped: Arc::clone(&dropped) };
     let board = RedisBoard::new(connection);
     let maintenance =
-        SharedLimitsMaintenance { store, board, node, runtime, settlements: waiting, dropped, fleet };
+        SharedLimitsMaintenance { store, board, node, runtime, settlements: receiver, dropped, fleet };
     Ok((limits, maintenance, status))
 }
 
@@ -285,17 +285,17 @@ impl StoreStateObserver for StderrObserver {
 }
 
 impl SharedLimitsMaintenance {
-    /// Settles, sends heartbeats and probes, until `stop` completes. Then settles what is queued, as far as the store
+    /// Settles, sends heartbeats and probes, until `shutdown` completes. Then settles what is queued, as far as the store
     /// takes it in time, and removes this node from the fleet.
-    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
-        let mut stop = std::pin::pin!(stop);
+    pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = std::pin::pin!(shutdown);
         let mut sequence = 0;
         let mut due = self.runtime.monotonic();
         let mut batch = Vec::new();
         loop {
             tokio::select! {
                 biased;
-                () = &mut stop => break,
+                () = &mut shutdown => break,
                 () = self.runtime.sleep_until(due) => {
                     sequence += 1;
                     let wait = if self.send_heartbeat(sequence).await { HEARTBEAT_INTERVAL } else { PROBE_INTERVAL };

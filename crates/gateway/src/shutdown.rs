@@ -58,7 +58,7 @@ impl ShutdownSignal {
     pub(crate) fn trigger(&self) {
         self.0.is_set.store(true, Ordering::Release);
         // A stream that always has data to send would not check the flag otherwise.
-        self.0.streams.stop();
+        self.0.streams.end_for_shutdown();
         self.connections().iter().for_each(|connection| connection.waker_slot.wake());
         upgrade_all(&self.0.tasks).iter().for_each(|waker_slot| waker_slot.wake());
     }
@@ -117,14 +117,14 @@ pub(crate) fn lock<T>(all: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Returns the entries that are still alive and removes the others. The caller acts on them outside the lock: releasing
 /// one may unblock a task that then registers another here.
 pub(crate) fn upgrade_all<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
-    let mut here = Vec::new();
+    let mut alive = Vec::new();
     lock(all).retain(|one| {
         let one = one.upgrade();
-        let is_here = one.is_some();
-        here.extend(one);
-        is_here
+        let is_alive = one.is_some();
+        alive.extend(one);
+        is_alive
     });
-    here
+    alive
 }
 
 /// A task that other tasks can wake.

@@ -17,8 +17,8 @@ pub(crate) trait StallChecked: Send + Sync {
     /// Releases what it holds if its deadline has passed, or if nothing was taken for `max_stalled_checks` checks.
     fn check(&self, max_stalled_checks: u32);
 
-    /// Ends it: no more data will follow.
-    fn stop(&self);
+    /// Ends it because of shutdown: no more data will follow.
+    fn end_for_shutdown(&self);
 }
 
 /// Measures how long nothing was taken, in checks. The read path therefore needs no clock.
@@ -37,9 +37,9 @@ impl Default for ReadPace {
 }
 
 impl ReadPace {
-    /// Records a poll by the server. `had_some` says whether it received data, which the client must now read.
-    pub(crate) fn record_poll(&mut self, had_some: bool) {
-        (self.was_polled, self.waits_for_reader) = (true, had_some);
+    /// Records a poll by the server. `had_data` is whether it received data, which the client must now read.
+    pub(crate) fn record_poll(&mut self, had_data: bool) {
+        (self.was_polled, self.waits_for_reader) = (true, had_data);
     }
 
     /// Whether nothing was taken for this many consecutive checks.
@@ -65,9 +65,9 @@ impl OpenStreams {
         upgrade_all(&self.0).iter().for_each(|stream| stream.check(max_stalled_checks));
     }
 
-    /// Ends all streams. One that always has data to send would not notice the shutdown otherwise.
-    pub(crate) fn stop(&self) {
-        upgrade_all(&self.0).iter().for_each(|stream| stream.stop());
+    /// Ends all streams because of shutdown. One that always has data to send would not notice the shutdown otherwise.
+    pub(crate) fn end_for_shutdown(&self) {
+        upgrade_all(&self.0).iter().for_each(|stream| stream.end_for_shutdown());
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
 
-        fn stop(&self) {
+        fn end_for_shutdown(&self) {
             self.0.fetch_add(100, Ordering::Relaxed);
         }
     }
@@ -101,7 +101,7 @@ mod tests {
         drop(second);
         open.check(9);
         assert_eq!(first.0.load(Ordering::Relaxed), 2);
-        open.stop();
+        open.end_for_shutdown();
         assert_eq!(first.0.load(Ordering::Relaxed), 102);
         assert_eq!(open.0.lock().unwrap().len(), 1);
     }

@@ -105,7 +105,7 @@ impl StatusView {
     /// The Prometheus metrics page.
     pub(crate) fn metrics(&self) -> String {
         let shared = self.shared.as_ref().map(SharedStoreProbe::read);
-        let standing = GatewayGauges {
+        let gauges = GatewayGauges {
             uptime: self.uptime(),
             is_draining: self.is_draining(),
             shared,
@@ -113,6 +113,6 @@ impl StatusView {
             ended: ConnectionEnd::ALL.map(|reason| (reason.name(), self.connections.ended(reason))),
             body_memory: (self.body_memory.held(), self.body_memory.capacity()),
         };
-        self.metrics.text(&self.pipeline, standing)
+        self.metrics.text(&self.pipeline, gauges)
     }
 }

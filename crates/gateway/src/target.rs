@@ -185,7 +185,8 @@ impl ConnectorSettings {
         let (client, client_runtime, tls) =
             self.client(self.url(&BedrockOptions::default_url(&region)), environment)?;
         // Role credentials are fetched over TLS even where the model is called without it.
-        let tls = tls.or_else(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.date)).ok());
+        let tls =
+            tls.or_else(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.wall_clock)).ok());
         let credentials = CredentialOptions {
             region: region.clone(),
             role: role.clone(),
@@ -227,7 +228,7 @@ impl ConnectorSettings {
         // CA certificates are loaded only where TLS is used.
         let is_secure = url.starts_with("https:");
         let tls = is_secure
-            .then(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.date)))
+            .then(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.wall_clock)))
             .transpose()?;
         let defaults = ClientOptions::new(url);
         // The caller of this connector has its own timeouts for the first byte and for gaps: a second set would only

@@ -71,7 +71,7 @@ impl<T: Timer> Playback<T> {
                 Some(ScriptAction::Body(bytes)) => return Poll::Ready(Some(Ok(bytes))),
                 Some(ScriptAction::Head(_)) => {}
                 None if matches!(self.ending, ScriptEnding::Close | ScriptEnding::Reset) => {
-                    return Poll::Ready(Some(Err(Failure::of(FailureKind::BrokeMidStream))));
+                    return Poll::Ready(Some(Err(Failure::of(FailureKind::StreamInterrupted))));
                 }
                 None => return Poll::Ready(None),
             }

@@ -163,7 +163,7 @@ fn a_broken_connection_is_an_error_and_a_hanging_model_never_ends() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!((failure.kind, ends(&cut)), (FailureKind::BrokeMidStream, vec![CallEnd::Broken]));
+    assert_eq!((failure.kind, ends(&cut)), (FailureKind::StreamInterrupted, vec![CallEnd::Broken]));
     let delivered = cut.meter().bill().line("haiku").output_tokens;
     assert!((3..9).contains(&delivered), "{delivered}");
 

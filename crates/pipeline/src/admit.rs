@@ -138,7 +138,7 @@ pub(crate) async fn admit<R: Runtime>(
             Err(budget_rejection(pipeline, &request, &bounds, &day))
         }
         AdmitDecision::InProgress => Err(Rejection::Conflict(IdempotencyConflict::InProgress)),
-        AdmitDecision::Done => Err(Rejection::Conflict(IdempotencyConflict::Completed)),
+        AdmitDecision::Completed => Err(Rejection::Conflict(IdempotencyConflict::Completed)),
         AdmitDecision::OutcomeUnknown => Err(Rejection::Conflict(IdempotencyConflict::OutcomeUnknown)),
         AdmitDecision::KeyReused => Err(Rejection::Conflict(IdempotencyConflict::KeyReused)),
     }
@@ -236,7 +236,7 @@ fn budget_rejection<R: Runtime>(
     let max_cost =
         |output| bounds.iter().map(|bound| bound.max_cost_with_limit(output)).max().unwrap_or_default();
     let output = bounds.iter().map(|bound| bound.output).max().unwrap_or_default();
-    let shortage = BudgetShortage::of(day, output, pipeline.ledger.typical_hold(), max_cost);
+    let shortage = BudgetShortage::of(day, output, pipeline.ledger.typical_hold_duration(), max_cost);
     Rejection::of_shortage(shortage, &request.rules.retry_after, pipeline.runtime.draw())
 }
 

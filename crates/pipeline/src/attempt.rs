@@ -153,7 +153,7 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn record_content_at(&mut self, now: Timestamp) {
         if self.first_content.is_none() {
             self.first_content = Some(now);
-            self.target.starts.record(now - self.started);
+            self.target.time_to_first_content.record(now - self.started);
             self.totals.add_wait(now - self.started);
         }
     }
@@ -311,9 +311,9 @@ impl<R: Runtime> Attempt<R> {
             measurements.baselines.record_start(self.is_unstreamed, began - self.started, now);
         }
         // A throttled target that announced when to retry does not count as failed for its breaker.
-        let is_held_back = measurements.record(outcome, self.started, now) == ThrottleDecision::HeldBack;
+        let is_paused = measurements.record(outcome, self.started, now) == ThrottleDecision::Paused;
         self.target.update_pacing(&measurements);
-        permit.report(if is_held_back { &AttemptOutcome::Abandoned } else { outcome }, now);
+        permit.report(if is_paused { &AttemptOutcome::Abandoned } else { outcome }, now);
         let pressure = &mut measurements.pressure;
         if pressure.record(outcome, now).is_some() {
             self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));
@@ -332,17 +332,17 @@ impl<R: Runtime> Attempt<R> {
 
 /// Whether a failure of this kind is a timeout.
 const fn is_timeout(kind: FailureKind) -> bool {
-    matches!(kind, FailureKind::NotStarted | FailureKind::TimedOut)
+    matches!(kind, FailureKind::StartTimeout | FailureKind::TimedOut)
 }
 
 /// Whether a failure of this kind is a response of the vendor, as opposed to a condition that the gateway detected.
 const fn is_vendor_response(kind: FailureKind) -> bool {
     !matches!(
         kind,
-        FailureKind::NotStarted
+        FailureKind::StartTimeout
             | FailureKind::TimedOut
             | FailureKind::Unreachable
-            | FailureKind::BrokeMidStream
+            | FailureKind::StreamInterrupted
             | FailureKind::Unrecognised
     )
 }
@@ -350,7 +350,7 @@ const fn is_vendor_response(kind: FailureKind) -> bool {
 /// Whether a failure of this kind with `not_executed` set happened while connecting. A vendor that responded was
 /// reached.
 const fn is_before_sending(kind: FailureKind) -> bool {
-    matches!(kind, FailureKind::Unreachable | FailureKind::NotStarted)
+    matches!(kind, FailureKind::Unreachable | FailureKind::StartTimeout)
 }
 
 impl<R: Runtime> Drop for Attempt<R> {

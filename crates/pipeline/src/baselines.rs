@@ -14,7 +14,7 @@ const MIN_ANSWERS: u64 = 50;
 const FIRST_BYTE_FLOOR: Duration = Duration::from_secs(5);
 const FIRST_BYTE_FACTOR: u32 = 3;
 
-/// A target that is silent for this many times its p50 has failed, even if no other target could be asked. The p50 and not
+/// A target that is silent for this many times its p50 has failed, even if no other target is available. The p50 and not
 /// the p99: waits in vain are part of the baseline, and each of them would raise the next limit.
 const SILENCE_FACTOR: u32 = 20;
 
@@ -31,8 +31,8 @@ pub(crate) fn unstreamed_timeout(start_limit: Duration, tokens: u64) -> Duration
     start_limit.saturating_add(Duration::from_secs(tokens / MIN_TOKENS_PER_SECOND))
 }
 
-/// Measurements of the last hour. Streamed and unstreamed answers are separate, because the first byte of a
-/// unstreamed answer arrives only when all of it is written.
+/// Measurements of the last hour. Streamed and unstreamed answers are separate, because the first byte of an
+/// unstreamed answer arrives only when all of it is generated.
 #[derive(Default)]
 pub(crate) struct Baselines {
     stream_starts: Baseline,
@@ -69,18 +69,22 @@ pub(crate) struct FirstByteTimeout {
 }
 
 impl GuardedTarget {
-    /// How long to wait for an unstreamed answer if no other target can be asked. `written` is the time a model may
+    /// How long to wait for an unstreamed answer if no other target is available. `generation_time` is the time a model may
     /// need to write it. A target with a reliable baseline that is silent for many times its p50 has failed. Without this
     /// limit a hung target would hold every concurrency slot for as long as callers wait, and its breaker would not open.
-    pub(crate) fn silence_timeout(&self, written: Duration, all: Duration) -> Duration {
+    pub(crate) fn silence_timeout(&self, generation_time: Duration, remaining: Duration) -> Duration {
         let p50 = self.measurements().baselines.unstreamed_times.p50(RELIABLE_STARTS);
-        p50.map_or(all, |p50| written.max(p50.saturating_mul(SILENCE_FACTOR)).min(all))
+        p50.map_or(remaining, |p50| generation_time.max(p50.saturating_mul(SILENCE_FACTOR)).min(remaining))
     }
 
-    /// `all` is the time an attempt may take to start if there is no other target. `written` is the time for a
+    /// `remaining` is the time an attempt may take to start if there is no other target. `generation_time` is the time for an
     /// unstreamed answer without a baseline; `None` for streams.
-    pub(crate) fn first_byte_timeout(&self, written: Option<Duration>, all: Duration) -> FirstByteTimeout {
-        let is_unstreamed = written.is_some();
+    pub(crate) fn first_byte_timeout(
+        &self,
+        generation_time: Option<Duration>,
+        remaining: Duration,
+    ) -> FirstByteTimeout {
+        let is_unstreamed = generation_time.is_some();
         let measurements = self.measurements();
         let starts = if is_unstreamed {
             &measurements.baselines.unstreamed_times
@@ -92,8 +96,13 @@ impl GuardedTarget {
         let timeout = match starts.p99(if is_unstreamed { RELIABLE_STARTS } else { MIN_STARTS }) {
             Some(p99) => FIRST_BYTE_FLOOR.max(p99.saturating_mul(FIRST_BYTE_FACTOR)),
             // Half of the time is left for the other targets.
-            None => written.map_or(FIRST_BYTE_FLOOR, |written| written.min(all / 2)),
+            None => {
+                generation_time.map_or(FIRST_BYTE_FLOOR, |generation_time| generation_time.min(remaining / 2))
+            }
         };
-        FirstByteTimeout { timeout: timeout.min(all), is_reliable: starts.p99(RELIABLE_STARTS).is_some() }
+        FirstByteTimeout {
+            timeout: timeout.min(remaining),
+            is_reliable: starts.p99(RELIABLE_STARTS).is_some(),
+        }
     }
 }

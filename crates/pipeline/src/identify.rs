@@ -10,7 +10,7 @@ use seawall_core::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Retry hint while the directory is unavailable.
+/// Retry-After while the directory is unavailable.
 const DIRECTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A request with its identified caller.

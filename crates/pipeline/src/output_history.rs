@@ -43,10 +43,10 @@ impl OutputHistory {
     /// the start; others are detected by comparing billed with visible tokens.
     pub(crate) fn of_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
-        let thinks =
+        let enables_thinking =
             ["gpt-5", "deepseek-r", "reasoner", "qwq", "magistral"].iter().any(|word| name.contains(word))
                 || ["o1", "o3", "o4"].iter().any(|word| name.starts_with(word));
-        Self { hides_output: AtomicBool::new(thinks), ..Self::default() }
+        Self { hides_output: AtomicBool::new(enables_thinking), ..Self::default() }
     }
 
     /// Whether the target bills output that it does not send.

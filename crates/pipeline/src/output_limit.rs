@@ -20,7 +20,7 @@ pub(crate) struct OutputAllowance {
     /// Maximum number of tokens over all choices.
     pub(crate) tokens: u64,
     /// The limit sent to the vendor for each choice, if any.
-    pub(crate) sent: Option<u32>,
+    pub(crate) sent_limit: Option<u32>,
     /// Whether that limit was added by the gateway and not set by the caller.
     pub(crate) is_added: bool,
 }
@@ -38,12 +38,12 @@ impl OutputAllowance {
     /// The caller's own limit, which applies to each of `choices` answers.
     pub(crate) fn of_request(limit: u32, choices: u32) -> Self {
         let tokens = u64::from(limit).saturating_mul(choices.into());
-        Self { tokens, sent: Some(limit), is_added: false }
+        Self { tokens, sent_limit: Some(limit), is_added: false }
     }
 
     /// For a request whose own limit cannot be parsed here: it is forwarded unchanged and may produce this many tokens.
     pub(crate) const fn opaque(tokens: u64) -> Self {
-        Self { tokens, sent: None, is_added: false }
+        Self { tokens, sent_limit: None, is_added: false }
     }
 
     /// For a request without a limit. `max_output` is the model's maximum, `max_cost` maps output tokens to the maximum
@@ -71,8 +71,8 @@ impl OutputAllowance {
         let needs_limit = matches!(dialect, TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke);
         if let Some(limit) = max_output.filter(is_modest) {
             // Two dialects require a limit in every request.
-            let sent = needs_limit.then(|| to_field(limit));
-            return Self { tokens: all(limit), sent, is_added: false };
+            let sent_limit = needs_limit.then(|| to_field(limit));
+            return Self { tokens: all(limit), sent_limit, is_added: false };
         }
         // A vendor rejects a limit above the model's own, so a model with an unknown maximum gets a small one.
         let modest = max_output.and_then(|max| largest_where(max, |limit| is_modest(&limit)));
@@ -80,12 +80,12 @@ impl OutputAllowance {
         // If not even one token fits, the rejection says how much would.
         let limit =
             largest_where(preferred, |limit| fits(limit, budget.money, budget.tokens)).unwrap_or(preferred);
-        Self { tokens: all(limit), sent: Some(to_field(limit)), is_added: true }
+        Self { tokens: all(limit), sent_limit: Some(to_field(limit)), is_added: true }
     }
 
     /// The limit that the gateway added, which the response reports in a header.
     pub(crate) fn added_limit(&self) -> Option<u32> {
-        self.sent.filter(|_| self.is_added)
+        self.sent_limit.filter(|_| self.is_added)
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let maximum = 64_000;
         let enough = 10 * max_cost(maximum).as_nanos();
         let allowed = without_limit(Some(maximum), budget(enough));
-        assert_eq!((allowed.tokens, allowed.sent, allowed.added_limit()), (maximum, None, None));
+        assert_eq!((allowed.tokens, allowed.sent_limit, allowed.added_limit()), (maximum, None, None));
         let allowed = without_limit(Some(maximum), budget(enough - 10));
         assert_eq!((allowed.tokens, allowed.added_limit()), (maximum - 1, Some(63_999)));
     }
@@ -150,13 +150,13 @@ mod tests {
             50,
             max_cost,
         );
-        assert_eq!((allowed.tokens, allowed.sent, allowed.added_limit()), (8_192, Some(8_192), None));
+        assert_eq!((allowed.tokens, allowed.sent_limit, allowed.added_limit()), (8_192, Some(8_192), None));
     }
 
     #[test]
     fn a_route_that_counts_tokens_is_a_budget_of_tokens() {
         let tokens = |tokens| OutputBudget { tokens: Some(tokens), ..budget(u64::MAX) };
-        assert_eq!(without_limit(Some(8_192), tokens(100_000)).sent, None);
+        assert_eq!(without_limit(Some(8_192), tokens(100_000)).sent_limit, None);
         assert_eq!(without_limit(Some(64_000), tokens(100_000)).added_limit(), Some(9_950));
         assert_eq!(without_limit(Some(64_000), tokens(1_050)).added_limit(), Some(1_000));
     }

@@ -24,7 +24,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Maximum number of waiters per target. A request that finds the queue full, or is evicted from it, is rejected with a
-/// retry hint.
+/// Retry-After.
 pub(crate) const MAX_WAITING: usize = 1_000;
 
 /// Longest sleep of a waiter behind others: the rate may have risen meanwhile.
@@ -137,7 +137,7 @@ impl GuardedTarget {
 
     /// Remaining time of the provider's retry-after.
     pub(crate) fn retry_after(&self, now: Timestamp) -> Duration {
-        if self.is_paced() { self.measurements().gate.held_for(now) } else { Duration::ZERO }
+        if self.is_paced() { self.measurements().gate.paused_for(now) } else { Duration::ZERO }
     }
 
     /// Takes permission to send a call if it is available now and no request is queued for it.
@@ -150,7 +150,7 @@ impl GuardedTarget {
     pub(crate) fn pacing_status(&self, now: Timestamp) -> PacingStatus {
         let measurements = self.measurements();
         PacingStatus {
-            retry_after: measurements.gate.held_for(now),
+            retry_after: measurements.gate.paused_for(now),
             rate: measurements.gate.paced_rate(),
             waiting: lock(&self.pacing.queue).tickets.len(),
         }
@@ -194,7 +194,7 @@ impl GuardedTarget {
         }
         let seconds = ahead as f64 / measurements.gate.paced_rate().unwrap_or(f64::INFINITY);
         let behind = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_SLEEP);
-        Err(measurements.gate.held_for(now).saturating_add(behind.max(MIN_SLEEP)))
+        Err(measurements.gate.paused_for(now).saturating_add(behind.max(MIN_SLEEP)))
     }
 }
 

@@ -170,7 +170,9 @@ impl<R: Runtime> Pipeline<R> {
                 self.reply_chat(completion, &planned, outcome, is_stream)
             }
             AnswerResult::Api(answered) => self.reply(completion, &planned, *answered),
-            AnswerResult::Rejected(rejection) if planned.route.falls_back && may_replace(&rejection) => {
+            AnswerResult::Rejected(rejection)
+                if planned.route.apology_fallback && may_replace(&rejection) =>
+            {
                 self.reply_with_apology(completion, &planned, rejection)
             }
             AnswerResult::Rejected(rejection) => reply_rejected(completion, rejection),

@@ -51,7 +51,7 @@ impl ApiOperation {
         self.vendor_operation().map_or(Face::Chat, |operation| operation.face())
     }
 
-    /// The arrival at a vendor's face; `None` for the chat face.
+    /// The operation at a vendor's face; `None` for the chat face.
     fn vendor_operation(&self) -> Option<ApiOperationRef<'_>> {
         Some(match self {
             Self::Messages => ApiOperationRef::Messages,
@@ -116,7 +116,7 @@ pub(crate) struct ReceivedRequest {
     pub(crate) parsed: DialectRequest,
     /// The chat message, if the request arrived at the chat face.
     pub(crate) chat: Option<Box<ChatQuestion>>,
-    /// Upper bound of the number of input tokens.
+    /// Size of the input in bytes: an upper bound of the number of its tokens.
     pub(crate) input_bytes: u64,
     pub(crate) idempotency_key: Option<Box<str>>,
     pub(crate) received: Now,

@@ -163,9 +163,9 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// Ends the stream with an error event because of shutdown; bytes that are ready are sent first. Does nothing if
     /// the answer has already ended.
-    pub fn stop(&mut self) {
+    pub fn end_for_shutdown(&mut self) {
         if self.frames.is_some() && !self.stream.is_finished() {
-            self.give_up(FailureKind::BrokeMidStream, SHUTTING_DOWN);
+            self.give_up(FailureKind::StreamInterrupted, SHUTTING_DOWN);
         }
     }
 
@@ -287,7 +287,7 @@ impl<R: Runtime> ReplyStream<R> {
         let message = match &mut self.finalizer {
             Some(finalizer) => {
                 finalizer.fail();
-                let text = if is_blocked { ChatText::Redirect } else { ChatText::BrokeOff };
+                let text = if is_blocked { ChatText::Redirect } else { ChatText::Interrupted };
                 text.in_language(finalizer.language)
             }
             None => message,

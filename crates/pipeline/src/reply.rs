@@ -16,7 +16,7 @@ use seawall_core::vocabulary::{Level, Rung, Tier};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The retry hint where no better estimate exists.
+/// The Retry-After where no better estimate exists.
 pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request was rejected, before any model was called or after all of them failed.
@@ -183,10 +183,14 @@ impl Rejection {
     ];
 
     /// No model is available before this wait is over, as far as known. Client libraries sleep for as long as
-    /// Retry-After says, so the rule sets the longest wait for which they are told to retry.
+    /// Retry-After says, so the policy sets the longest wait for which they are asked to retry.
     #[must_use]
-    pub fn unavailable(retry_after: Option<Duration>, rule: &RetryAfterPolicy, cause: &'static str) -> Self {
-        let should_retry = retry_after.unwrap_or(DEFAULT_RETRY_AFTER) <= rule.no_retry_above;
+    pub fn unavailable(
+        retry_after: Option<Duration>,
+        policy: &RetryAfterPolicy,
+        cause: &'static str,
+    ) -> Self {
+        let should_retry = retry_after.unwrap_or(DEFAULT_RETRY_AFTER) <= policy.no_retry_above;
         Self::Unavailable { retry_after, should_retry, cause }
     }
 
@@ -208,13 +212,13 @@ impl Rejection {
         Self::Unauthenticated { message: message.to_owned(), cause: "guest_not_admitted" }
     }
 
-    /// The daily budget does not cover the request. The rule and the draw determine the retry hint for money that is
+    /// The daily budget does not cover the request. The policy and the draw determine the Retry-After for money that is
     /// held.
-    pub(crate) fn of_shortage(shortage: BudgetShortage, rule: &RetryAfterPolicy, draw: Draw) -> Self {
+    pub(crate) fn of_shortage(shortage: BudgetShortage, policy: &RetryAfterPolicy, draw: Draw) -> Self {
         match shortage {
             BudgetShortage::Exhausted { remaining, resets } => Self::BudgetExhausted { remaining, resets },
             BudgetShortage::Held { settles_in } => {
-                Self::BudgetHeld { retry_after: rule.advise(settles_in, draw) }
+                Self::BudgetHeld { retry_after: policy.advise(settles_in, draw) }
             }
             BudgetShortage::TooLarge { remaining, max_tokens } => {
                 Self::ExceedsRemainingBudget { remaining, max_tokens }
@@ -335,8 +339,8 @@ mod tests {
             (DEFAULT_RETRY_AFTER, None, true),
             (DEFAULT_RETRY_AFTER - moment, None, false),
         ] {
-            let rule = RetryAfterPolicy { no_retry_above: longest, ..RetryAfterPolicy::default() };
-            let rejection = Rejection::unavailable(retry_after, &rule, "busy");
+            let policy = RetryAfterPolicy { no_retry_above: longest, ..RetryAfterPolicy::default() };
+            let rejection = Rejection::unavailable(retry_after, &policy, "busy");
             assert_eq!(
                 rejection,
                 Rejection::Unavailable { retry_after, should_retry: expected, cause: "busy" }

@@ -61,7 +61,7 @@ pub struct LimitRules {
     pub by_address: Option<QuotaGroup>,
     /// Limits per route, by route name.
     pub routes: Vec<(String, QuotaGroup)>,
-    /// How the retry hint of a refusal is computed.
+    /// How the Retry-After of a refusal is computed.
     pub retry_after: RetryAfterPolicy,
 }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 pub enum RequestOutcome {
     /// Answered completely.
     Answered,
-    /// The stream broke off after text had been delivered.
+    /// The stream was interrupted after text had been delivered.
     Interrupted(FailureKind),
     /// The caller disconnected.
     Abandoned,
@@ -92,7 +92,7 @@ pub struct AttemptRecord<'a> {
     pub is_capped: bool,
 }
 
-/// How an attempt ended.
+/// How an attempt ended, as a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptStatus {
     /// With an answer.

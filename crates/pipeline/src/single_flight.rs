@@ -63,36 +63,36 @@ impl AnswerSingleFlight {
         key: &SingleFlightKey,
         deadline: Deadline,
     ) -> FlightRole<R> {
-        let (asker, waiter, mut until) = {
+        let (participant, waiter, mut until) = {
             let mut state = self.state();
             state.next += 1;
-            let asker = ParticipantId(state.next);
-            match state.flights.join(key, asker, deadline, runtime.monotonic()) {
-                SingleFlightDecision::Lead => return FlightRole::Lead(self.lead(runtime, key, asker)),
+            let participant = ParticipantId(state.next);
+            match state.flights.join(key, participant, deadline, runtime.monotonic()) {
+                SingleFlightDecision::Lead => return FlightRole::Lead(self.lead(runtime, key, participant)),
                 SingleFlightDecision::Unshared(_) => return FlightRole::Alone,
                 SingleFlightDecision::Wait { until } => {
                     let waiter = Arc::new(Waiter::default());
-                    state.waiters.insert(asker, Arc::clone(&waiter));
-                    (asker, waiter, until)
+                    state.waiters.insert(participant, Arc::clone(&waiter));
+                    (participant, waiter, until)
                 }
             }
         };
         // The waiter is registered now; `WaitGuard` deregisters it on every exit, including cancellation.
-        let mut guard = WaitGuard { single_flight: self, runtime, key, asker, is_over: false };
+        let mut guard = WaitGuard { single_flight: self, runtime, key, participant, is_over: false };
         loop {
             match timeout_at(runtime, Deadline::at(until), waiter.result()).await {
                 Some(WaiterResult::Answer(text)) => return guard.end(FlightRole::Answer(text)),
                 Some(WaiterResult::NextRung) => return guard.end(FlightRole::NextRung),
                 Some(WaiterResult::Lead) => {
-                    return guard.end(FlightRole::Lead(self.lead(runtime, key, asker)));
+                    return guard.end(FlightRole::Lead(self.lead(runtime, key, participant)));
                 }
                 None => {}
             }
-            let decision = self.state().flights.handle_wait_timeout(key, asker, runtime.monotonic());
+            let decision = self.state().flights.handle_wait_timeout(key, participant, runtime.monotonic());
             match decision {
                 WaitTimeoutDecision::KeepWaiting { until: later } => until = later,
                 WaitTimeoutDecision::Lead => {
-                    return guard.end(FlightRole::Lead(self.lead(runtime, key, asker)));
+                    return guard.end(FlightRole::Lead(self.lead(runtime, key, participant)));
                 }
                 WaitTimeoutDecision::Unshared => return guard.end(FlightRole::Alone),
                 WaitTimeoutDecision::NextRung => return guard.end(FlightRole::NextRung),
@@ -104,37 +104,37 @@ impl AnswerSingleFlight {
         self: &Arc<Self>,
         runtime: &R,
         key: &SingleFlightKey,
-        asker: ParticipantId,
+        participant: ParticipantId,
     ) -> FlightLeader<R> {
         let (single_flight, runtime, key) = (Arc::clone(self), runtime.clone(), key.clone());
-        FlightLeader { single_flight, runtime, key, asker, is_over: false }
+        FlightLeader { single_flight, runtime, key, participant, is_over: false }
     }
 
     fn end_flight(
         &self,
         key: &SingleFlightKey,
-        asker: ParticipantId,
-        how: LeaderOutcome,
+        participant: ParticipantId,
+        outcome: LeaderOutcome,
         text: Option<&Arc<str>>,
         now: Timestamp,
     ) {
-        let decision = self.state().flights.finish(key, asker, how, now);
+        let decision = self.state().flights.finish(key, participant, outcome, now);
         self.notify(decision, text);
     }
 
     fn notify(&self, decision: WaitersDecision, text: Option<&Arc<str>>) {
-        let (askers, result): (Vec<ParticipantId>, &dyn Fn() -> WaiterResult) = match (decision, text) {
+        let (participants, result): (Vec<ParticipantId>, &dyn Fn() -> WaiterResult) = match (decision, text) {
             (WaitersDecision::NoWaiters | WaitersDecision::NotLeader, _) => return,
-            (WaitersDecision::Share(askers), Some(text)) => {
-                (askers, &move || WaiterResult::Answer(Arc::clone(text)))
+            (WaitersDecision::Share(participants), Some(text)) => {
+                (participants, &move || WaiterResult::Answer(Arc::clone(text)))
             }
-            (WaitersDecision::Promote(asker), _) => (vec![asker], &|| WaiterResult::Lead),
-            (WaitersDecision::Share(askers) | WaitersDecision::Release(askers), _) => {
-                (askers, &|| WaiterResult::NextRung)
+            (WaitersDecision::Promote(participant), _) => (vec![participant], &|| WaiterResult::Lead),
+            (WaitersDecision::Share(participants) | WaitersDecision::Release(participants), _) => {
+                (participants, &|| WaiterResult::NextRung)
             }
         };
-        for asker in askers {
-            let waiter = self.state().waiters.remove(&asker);
+        for participant in participants {
+            let waiter = self.state().waiters.remove(&participant);
             if let Some(waiter) = waiter {
                 waiter.notify(result());
             }
@@ -177,14 +177,14 @@ struct WaitGuard<'a, R: Runtime> {
     single_flight: &'a AnswerSingleFlight,
     runtime: &'a R,
     key: &'a SingleFlightKey,
-    asker: ParticipantId,
+    participant: ParticipantId,
     is_over: bool,
 }
 
 impl<R: Runtime> WaitGuard<'_, R> {
     fn end(&mut self, joined: FlightRole<R>) -> FlightRole<R> {
         self.is_over = true;
-        self.single_flight.state().waiters.remove(&self.asker);
+        self.single_flight.state().waiters.remove(&self.participant);
         joined
     }
 }
@@ -194,8 +194,8 @@ impl<R: Runtime> Drop for WaitGuard<'_, R> {
         if !self.is_over {
             let decision = {
                 let mut state = self.single_flight.state();
-                state.waiters.remove(&self.asker);
-                state.flights.leave(self.key, self.asker, self.runtime.monotonic())
+                state.waiters.remove(&self.participant);
+                state.flights.leave(self.key, self.participant, self.runtime.monotonic())
             };
             self.single_flight.notify(decision, None);
         }
@@ -207,7 +207,7 @@ pub(crate) struct FlightLeader<R: Runtime> {
     single_flight: Arc<AnswerSingleFlight>,
     runtime: R,
     key: SingleFlightKey,
-    asker: ParticipantId,
+    participant: ParticipantId,
     is_over: bool,
 }
 
@@ -222,9 +222,9 @@ impl<R: Runtime> FlightLeader<R> {
         self.end(LeaderOutcome::Failed, None);
     }
 
-    fn end(&mut self, how: LeaderOutcome, text: Option<&Arc<str>>) {
+    fn end(&mut self, outcome: LeaderOutcome, text: Option<&Arc<str>>) {
         self.is_over = true;
-        self.single_flight.end_flight(&self.key, self.asker, how, text, self.runtime.monotonic());
+        self.single_flight.end_flight(&self.key, self.participant, outcome, text, self.runtime.monotonic());
     }
 }
 

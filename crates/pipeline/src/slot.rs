@@ -41,7 +41,7 @@ impl<R: Runtime> Drop for TargetSlot<R> {
 
 /// Why a request got no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoSlot {
+pub(crate) struct SlotUnavailable {
     /// The concurrency limit that refused it.
     pub(crate) reason: SlotRefusal,
     /// When to retry: set if the queue is full, too long for the request's deadline, or the request was evicted from
@@ -145,11 +145,11 @@ impl SlotQueue {
                 permit = holder.and_then(|holder| target.in_flight.try_acquire(holder).ok());
                 permit.is_some()
             });
-            let late = waiting.remove_expired(now);
+            let expired = waiting.remove_expired(now);
             let mailbox = next.and_then(|departure| waiting.mailboxes.remove(&departure.ticket));
             self.update_count(&waiting);
             drop(waiting);
-            late.iter().for_each(|mailbox| mailbox.dismiss(None));
+            expired.iter().for_each(|mailbox| mailbox.dismiss(None));
             // Delivered outside the lock, because a woken request may come back at once. A permit that is not accepted
             // is released, and the next iteration grants it to another waiter.
             match (mailbox, permit) {
@@ -180,7 +180,7 @@ impl SlotQueue {
                 waiting.mailboxes.insert(ticket, (holder, Arc::clone(&mailbox)));
                 let until = request.deadline.min(now + waiting.settings.ttl());
                 let evicted = evicted.and_then(|departure| waiting.mailboxes.remove(&departure.ticket));
-                // The evicted waiter gets the retry hint that a new arrival would get.
+                // The evicted waiter gets the Retry-After that a new arrival would get.
                 let evicted =
                     evicted.map(|(_, mailbox)| (mailbox, waiting.queue.time_until_room(request.grades, now)));
                 self.update_count(&waiting);
@@ -199,10 +199,10 @@ impl SlotQueue {
             let _ = waiting.queue.cancel(ticket, now);
         }
         // If the target releases no slot for long, expired waiters must not accumulate.
-        let late = waiting.remove_expired(now);
+        let expired = waiting.remove_expired(now);
         self.update_count(&waiting);
         drop(waiting);
-        late.iter().for_each(|mailbox| mailbox.dismiss(None));
+        expired.iter().for_each(|mailbox| mailbox.dismiss(None));
     }
 }
 
@@ -246,13 +246,13 @@ impl GuardedTarget {
         runtime: &R,
         request: &QueueRequest,
         holder: SlotHolder,
-    ) -> Result<TargetSlot<R>, NoSlot> {
+    ) -> Result<TargetSlot<R>, SlotUnavailable> {
         let now = runtime.monotonic();
         let (ticket, mailbox, until) = match self.slot_queue.enter(request, holder, now) {
             Ok(entered) => entered,
             // The queue may be full of callers that are not entitled to the free slots.
             Err(retry_after) => {
-                let refused = |reason| NoSlot { reason, retry_after: Some(retry_after) };
+                let refused = |reason| SlotUnavailable { reason, retry_after: Some(retry_after) };
                 return self.acquire(runtime, holder).map_err(refused);
             }
         };
@@ -269,7 +269,7 @@ impl GuardedTarget {
             }
             Err(retry_after) => {
                 drop(waiter);
-                self.acquire(runtime, holder).map_err(|reason| NoSlot { reason, retry_after })
+                self.acquire(runtime, holder).map_err(|reason| SlotUnavailable { reason, retry_after })
             }
         }
     }
@@ -284,7 +284,7 @@ struct QueuedWaiter<'a, R: Runtime> {
 }
 
 impl<R: Runtime> QueuedWaiter<'_, R> {
-    /// Polls for the slot. The error means that none will come, with the retry hint if the waiter was evicted.
+    /// Polls for the slot. The error means that none will come, with a Retry-After if the waiter was evicted.
     fn poll(&self, waker: &Waker) -> Poll<Result<SlotPermit, Option<Duration>>> {
         let mut delivery = lock(&self.mailbox.0);
         match std::mem::replace(&mut *delivery, Delivery::Closed) {

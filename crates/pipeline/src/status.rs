@@ -47,7 +47,7 @@ pub struct TargetStatus {
     /// The queue for concurrency slots.
     pub queue: QueueStats,
     /// Number of answers that have started, and the p50 and p95 of their time to first content.
-    pub starts: (u64, Option<Duration>, Option<Duration>),
+    pub time_to_first_content: (u64, Option<Duration>, Option<Duration>),
     /// Calls that cost more than was reserved, and how long the target stays out of rotation because of them.
     pub overruns: (u64, Option<Duration>),
 }
@@ -56,7 +56,7 @@ impl TargetStatus {
     fn of(target: &GuardedTarget, now: Timestamp) -> Self {
         let (breaker, panic_calls) =
             target.breaker.with(|breaker| (breaker.peek(now), breaker.panic_calls()));
-        let (in_flight, starts) = (&target.in_flight, &target.starts);
+        let (in_flight, time_to_first_content) = (&target.in_flight, &target.time_to_first_content);
         Self {
             name: Arc::clone(&target.name),
             model: Arc::clone(&target.model),
@@ -69,7 +69,11 @@ impl TargetStatus {
             credential: target.credential.status(),
             in_flight: (in_flight.in_flight(), in_flight.limit(), in_flight.peak()),
             queue: target.slot_queue.stats(now),
-            starts: (starts.count(), starts.quantile(0.5), starts.quantile(0.95)),
+            time_to_first_content: (
+                time_to_first_content.count(),
+                time_to_first_content.quantile(0.5),
+                time_to_first_content.quantile(0.95),
+            ),
             overruns: (target.output.overruns(), target.output.ejected_for(now)),
         }
     }

@@ -72,8 +72,7 @@ pub struct GuardedTarget {
     pub(crate) output: Arc<OutputHistory>,
     pub(crate) in_flight: SlotLimit,
     pub(crate) slot_queue: Arc<SlotQueue>,
-    /// Time to first content.
-    pub(crate) starts: Arc<Histogram>,
+    pub(crate) time_to_first_content: Arc<Histogram>,
     pub(crate) breaker: SharedBreaker,
     pub(crate) measurements: Arc<Mutex<TargetMeasurements>>,
     pub(crate) pacing: Arc<Pacing>,
@@ -126,7 +125,7 @@ impl GuardedTarget {
             output_limit_field,
             in_flight: SlotLimit::new(concurrency, shares)?,
             slot_queue: Arc::new(SlotQueue::new(queue)),
-            starts: Arc::default(),
+            time_to_first_content: Arc::default(),
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
             measurements: Arc::new(Mutex::new(measurements)),
             pacing: Arc::default(),
@@ -150,7 +149,7 @@ impl GuardedTarget {
             credential,
             in_flight: self.in_flight.clone(),
             slot_queue: Arc::clone(&self.slot_queue),
-            starts: Arc::clone(&self.starts),
+            time_to_first_content: Arc::clone(&self.time_to_first_content),
             breaker: self.breaker.clone(),
             measurements: Arc::clone(&self.measurements),
             pacing: Arc::clone(&self.pacing),
@@ -263,7 +262,7 @@ impl GuardedTarget {
             largest_feature: input.largest,
             service: pricing.map(|pricing| pricing.service).unwrap_or_default(),
             long_cache: pricing.is_some_and(|pricing| pricing.long_cache),
-            hides_output: uses_server_tools || passes && request.thinks(),
+            hides_output: uses_server_tools || passes && request.enables_thinking(),
             rereads_input: uses_server_tools,
         })
     }
@@ -331,7 +330,7 @@ pub struct RouteOptions {
     /// The route's token limit per period, if it has one.
     pub token_limit: Option<u64>,
     /// Whether callers of a vendor's dialect get an apology instead of an error when no model answers.
-    pub falls_back: bool,
+    pub apology_fallback: bool,
     /// Guardrails for its requests at every face; may be empty.
     pub guardrails: Guardrails,
     /// The targets, in the order in which they are tried.
@@ -366,7 +365,7 @@ pub struct Route {
     pub(crate) guest_faces: Faces,
     pub(crate) start_timeout: Duration,
     pub(crate) token_limit: Option<u64>,
-    pub(crate) falls_back: bool,
+    pub(crate) apology_fallback: bool,
     pub(crate) guardrails: Guardrails,
     pub(crate) targets: Box<[Arc<GuardedTarget>]>,
 }
@@ -380,7 +379,7 @@ impl Route {
             guest_faces,
             start_timeout,
             token_limit,
-            falls_back,
+            apology_fallback,
             guardrails,
             targets,
         } = options;
@@ -388,7 +387,16 @@ impl Route {
             return Err(SettingError::new("targets", format!("route {alias} has no targets")));
         }
         let (alias, targets) = (alias.into(), targets.into());
-        Ok(Self { alias, faces, guest_faces, start_timeout, token_limit, falls_back, guardrails, targets })
+        Ok(Self {
+            alias,
+            faces,
+            guest_faces,
+            start_timeout,
+            token_limit,
+            apology_fallback,
+            guardrails,
+            targets,
+        })
     }
 
     /// Whether the route is served at this face, for guests or for callers with a credential.

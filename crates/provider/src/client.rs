@@ -39,8 +39,8 @@ thread_local! {
 
 /// Sets the core that this thread belongs to. Connections belong to the core that opened them, so that cores do not
 /// contend for a pool.
-pub fn enter_core(core: usize) {
-    CORE.with(|own| own.set(core));
+pub fn set_current_core(core: usize) {
+    CORE.with(|current| current.set(core));
 }
 
 /// When to use HTTP/2.
@@ -103,7 +103,7 @@ pub struct ClientRuntime {
     /// The monotonic clock and timers.
     pub timer: TokioTimer,
     /// The wall clock, for certificates and signatures.
-    pub date: WallClock,
+    pub wall_clock: WallClock,
     /// The DNS resolver.
     pub resolver: Arc<dyn Resolve>,
 }
@@ -111,8 +111,8 @@ pub struct ClientRuntime {
 impl ClientRuntime {
     /// With the system's DNS resolver.
     #[must_use]
-    pub fn new(timer: TokioTimer, date: WallClock) -> Self {
-        Self { timer, date, resolver: Arc::new(SystemResolver) }
+    pub fn new(timer: TokioTimer, wall_clock: WallClock) -> Self {
+        Self { timer, wall_clock, resolver: Arc::new(SystemResolver) }
     }
 }
 
@@ -121,7 +121,7 @@ pub struct Client {
     url: BaseUrl,
     http2: Http2Policy,
     limits: HttpLimits,
-    date: WallClock,
+    wall_clock: WallClock,
     /// One per core.
     pools: Box<[Pools]>,
 }
@@ -193,10 +193,10 @@ pub enum ResponseBody {
 
 impl ResponseBody {
     /// The next frame; `None` at the end.
-    pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         match self {
-            Self::Http1(body) => body.poll_frame(wake),
-            Self::Http2(body) => body.poll_frame(wake),
+            Self::Http1(body) => body.poll_frame(context),
+            Self::Http2(body) => body.poll_frame(context),
         }
     }
 
@@ -205,16 +205,16 @@ impl ResponseBody {
         let Some(first) = self.frame().await else { return Ok(Bytes::new()) };
         let first = first?;
         let Some(second) = self.frame().await else { return Ok(first) };
-        let mut whole = BytesMut::from(first.as_ref());
-        whole.extend_from_slice(&second?);
+        let mut body = BytesMut::from(first.as_ref());
+        body.extend_from_slice(&second?);
         while let Some(frame) = self.frame().await {
-            whole.extend_from_slice(&frame?);
+            body.extend_from_slice(&frame?);
         }
-        Ok(whole.freeze())
+        Ok(body.freeze())
     }
 
     async fn frame(&mut self) -> Option<Result<Bytes, BodyFailure>> {
-        poll_fn(|wake| self.poll_frame(wake)).await
+        poll_fn(|context| self.poll_frame(context)).await
     }
 }
 
@@ -260,7 +260,7 @@ impl Client {
             (http1::Scheme::Http, Http2Policy::Negotiated) => Http2Policy::Never,
             (_, http2) => http2,
         };
-        Ok(Self { url, http2, limits: options.limits, date: Arc::clone(&runtime.date), pools })
+        Ok(Self { url, http2, limits: options.limits, wall_clock: Arc::clone(&runtime.wall_clock), pools })
     }
 
     /// The server's URL.
@@ -273,8 +273,8 @@ impl Client {
         *self.pools[0].http1.timer()
     }
 
-    pub(crate) fn date(&self) -> UtcTime {
-        (self.date)()
+    pub(crate) fn utc_now(&self) -> UtcTime {
+        (self.wall_clock)()
     }
 
     /// Sends a request and waits for the response head. Dropping the future cancels the request as far as possible: its
@@ -333,19 +333,19 @@ impl Client {
         }
     }
 
-    /// A new connection, or a stream on one that another request opened while this one waited for its turn. A request
+    /// A new connection, or a stream on one that another request opened while this one waited. A request
     /// that is sent for the second time always gets a new connection, so that it cannot meet another one that is
     /// closing.
     async fn open(&self, pools: &Pools, resent: bool) -> Result<OpenedConnection, SendFailure> {
         let timer = pools.http1.timer();
         let until = Deadline::after(timer.monotonic(), self.limits.connect_timeout);
-        let _turn = if pools.negotiated_http2.load(Ordering::Relaxed) {
-            let turn = timeout_at(timer, until, pools.http2.opening.lock()).await;
-            let turn = turn.ok_or(SendFailure::ConnectTimedOut)?;
+        let _opening = if pools.negotiated_http2.load(Ordering::Relaxed) {
+            let opening = timeout_at(timer, until, pools.http2.opening.lock()).await;
+            let opening = opening.ok_or(SendFailure::ConnectTimedOut)?;
             if !resent && let Some(lease) = pools.http2.take(timer.monotonic()) {
                 return Ok(OpenedConnection::Http2 { lease, is_pooled: true });
             }
-            Some(turn)
+            Some(opening)
         } else {
             None
         };
@@ -356,8 +356,9 @@ impl Client {
             return Ok(OpenedConnection::Http1(connection));
         }
         let address = connection.stream.address().clone();
-        let begun = timeout_at(timer, until, pools.http2.handshake(connection.stream, Some(address))).await;
-        let lease = begun.ok_or(SendFailure::ConnectTimedOut)??;
+        let handshake =
+            timeout_at(timer, until, pools.http2.handshake(connection.stream, Some(address))).await;
+        let lease = handshake.ok_or(SendFailure::ConnectTimedOut)??;
         Ok(OpenedConnection::Http2 { lease, is_pooled: false })
     }
 }

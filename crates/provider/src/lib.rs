@@ -41,7 +41,7 @@ pub use bedrock::{
 #[cfg(feature = "client")]
 pub use client::{
     Client, ClientOptions, ClientResponse, ClientRuntime, Http2Policy, ResponseBody, ResponseHeaders,
-    enter_core,
+    set_current_core,
 };
 #[cfg(feature = "client")]
 pub use headers::SecretString;

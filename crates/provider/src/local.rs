@@ -30,7 +30,7 @@ type LocalServer = dyn Fn(&str, Bytes) -> LocalResponseFuture + Send + Sync;
 /// A model behind a server in this process.
 pub struct LocalTarget {
     dialect: TargetDialect,
-    whole: String,
+    unstreamed: String,
     stream: String,
     server: Box<LocalServer>,
 }
@@ -44,8 +44,8 @@ impl LocalTarget {
         server: impl Fn(&str, Bytes) -> LocalResponseFuture + Send + Sync + 'static,
     ) -> Self {
         let both = |path: &str| (path.to_owned(), path.to_owned());
-        let operations = |whole, stream| (write_path(whole, model), write_path(stream, model));
-        let (whole, stream) = match dialect {
+        let operations = |unstreamed, stream| (write_path(unstreamed, model), write_path(stream, model));
+        let (unstreamed, stream) = match dialect {
             TargetDialect::AnthropicMessages => both("/v1/messages"),
             TargetDialect::OpenAiChat => both("/v1/chat/completions"),
             TargetDialect::BedrockInvoke => {
@@ -55,11 +55,11 @@ impl LocalTarget {
                 operations(BedrockOperation::Converse, BedrockOperation::ConverseStream)
             }
         };
-        Self { dialect, whole, stream, server: Box::new(server) }
+        Self { dialect, unstreamed, stream, server: Box::new(server) }
     }
 
     async fn respond(&self, call: Call) -> Result<UpstreamResponse, CallError> {
-        let path = if call.stream { &self.stream } else { &self.whole };
+        let path = if call.stream { &self.stream } else { &self.unstreamed };
         let LocalResponse { status, headers, frames } = (self.server)(path, call.body).await?;
         read_response(RawResponse { status, headers, body: frames }, call.stream, self.dialect).await
     }

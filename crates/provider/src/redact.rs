@@ -47,26 +47,26 @@ const MIN_SECRET_LENGTH: usize = 6;
 #[must_use]
 pub fn redact(text: &str) -> Option<String> {
     let mut out = String::new();
-    // The text has been copied up to here.
-    let mut taken = 0;
+    // The text before this offset has been copied.
+    let mut copied = 0;
     let mut is_after_bearer = false;
     for (start, word) in words(text) {
         let is_credential = (is_after_bearer && word.len() >= MIN_SECRET_LENGTH)
             || is_key(word)
             || follows_parameter_name(text, start);
         is_after_bearer = word.eq_ignore_ascii_case("bearer");
-        if is_credential && start >= taken {
+        if is_credential && start >= copied {
             // A colon or a slash ends neither an ARN nor the scope after an access key.
             let end = start + credential_length(text.get(start..).unwrap_or_default());
-            out.push_str(text.get(taken..start).unwrap_or_default());
+            out.push_str(text.get(copied..start).unwrap_or_default());
             out.push_str(REDACTED);
-            taken = end;
+            copied = end;
         }
     }
     if out.is_empty() {
         return None;
     }
-    out.push_str(text.get(taken..).unwrap_or_default());
+    out.push_str(text.get(copied..).unwrap_or_default());
     Some(out)
 }
 

@@ -79,12 +79,12 @@ async fn collect(mut frames: impl FrameStream) -> Result<Bytes, Failure> {
     let Some(first) = poll_fn(|context| frames.poll_frame(context)).await else { return Ok(Bytes::new()) };
     let first = first?;
     let Some(second) = poll_fn(|context| frames.poll_frame(context)).await else { return Ok(first) };
-    let mut whole = BytesMut::from(first.as_ref());
-    whole.extend_from_slice(&second?);
+    let mut body = BytesMut::from(first.as_ref());
+    body.extend_from_slice(&second?);
     while let Some(frame) = poll_fn(|context| frames.poll_frame(context)).await {
-        whole.extend_from_slice(&frame?);
+        body.extend_from_slice(&frame?);
     }
-    Ok(whole.freeze())
+    Ok(body.freeze())
 }
 
 fn read_error_response(
@@ -100,8 +100,8 @@ fn read_error_response(
         Vendor::Bedrock => (bedrock::read_error(status, header, body), bedrock::read_error_message),
     };
     // The message about an invalid request may still contain the gateway's key or account.
-    let is_callers = failure.origin == FaultOrigin::Caller;
-    let message = is_callers.then(|| read_message(body));
+    let is_caller_fault = failure.origin == FaultOrigin::Caller;
+    let message = is_caller_fault.then(|| read_message(body));
     let message = message.map(|message| redact(&message).unwrap_or(message));
     CallError { failure, message: message.as_deref().and_then(sanitize) }
 }
@@ -132,12 +132,12 @@ fn read_report(headers: &impl ReadHeader, dialect: TargetDialect) -> Option<Resp
 }
 
 /// A stream with the report from its response headers.
-struct WithReport<Pieces> {
-    frames: Pieces,
+struct WithReport<Frames> {
+    frames: Frames,
     report: ResponseReport,
 }
 
-impl<Pieces: FrameStream> FrameStream for WithReport<Pieces> {
+impl<Frames: FrameStream> FrameStream for WithReport<Frames> {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         self.frames.poll_frame(context)
     }

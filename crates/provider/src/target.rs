@@ -48,7 +48,7 @@ pub struct Call {
     pub stream: bool,
     /// Beta features that the caller requests, for targets that take them in a header.
     pub betas: Vec<String>,
-    /// The dialect of the body; the target's default if `None`. See [`Target::takes`].
+    /// The dialect of the body; the target's default if `None`. See [`Target::accepts`].
     pub dialect: Option<TargetDialect>,
     /// The version of Anthropic's API that the caller set, if it is not the default.
     pub anthropic_version: Option<Box<str>>,
@@ -100,7 +100,7 @@ pub trait FrameStream: Send {
     }
 }
 
-impl<Pieces: FrameStream + ?Sized> FrameStream for Box<Pieces> {
+impl<Frames: FrameStream + ?Sized> FrameStream for Box<Frames> {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         (**self).poll_frame(context)
     }

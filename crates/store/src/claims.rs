@@ -1,7 +1,7 @@
 //! Idempotency keys: which requests are in progress or already done.
 //!
 //! A client that lost its connection sends the same request again. The first one claims the key and does the work. A
-//! duplicate that arrives meanwhile gets `InProgress`, a later one gets `Done`, so that no request is paid for twice.
+//! duplicate that arrives meanwhile gets `InProgress`, a later one gets `Completed`, so that no request is paid for twice.
 //! The same key with a different request is a mistake of the client and reported as such. The claim of a worker that
 //! crashed expires after its time limit.
 
@@ -34,7 +34,7 @@ pub enum ClaimDecision<C> {
     /// The request is being processed.
     InProgress,
     /// The request has been processed.
-    Done,
+    Completed,
     /// The worker that held the claim ended before it could record the outcome.
     OutcomeUnknown,
     /// The key was used for a different request.

@@ -74,7 +74,7 @@ pub enum AdmitDecision<R> {
     /// A request with this idempotency key is being processed.
     InProgress,
     /// A request with this idempotency key has been processed.
-    Done,
+    Completed,
     /// A request with this idempotency key was being processed by a process that has ended; its outcome is unknown.
     OutcomeUnknown,
     /// The idempotency key was used for a different request.
@@ -92,7 +92,7 @@ impl<R> AdmitDecision<R> {
             Self::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
             Self::DailyBudgetExceeded(shortage) => AdmitDecision::DailyBudgetExceeded(shortage),
             Self::InProgress => AdmitDecision::InProgress,
-            Self::Done => AdmitDecision::Done,
+            Self::Completed => AdmitDecision::Completed,
             Self::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
             Self::KeyReused => AdmitDecision::KeyReused,
         }

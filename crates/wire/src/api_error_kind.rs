@@ -72,7 +72,7 @@ impl ApiErrorKind {
     pub const fn of_failure(kind: FailureKind) -> Self {
         match kind {
             FailureKind::Throttled => Self::Throttled,
-            FailureKind::TimedOut | FailureKind::NotStarted => Self::TimedOut,
+            FailureKind::TimedOut | FailureKind::StartTimeout => Self::TimedOut,
             FailureKind::BadRequest | FailureKind::Filtered => Self::Malformed,
             FailureKind::TooLong => Self::ContextLength,
             FailureKind::ServerFault
@@ -84,7 +84,7 @@ impl ApiErrorKind {
             | FailureKind::QuotaExhausted
             | FailureKind::NotReady
             | FailureKind::Unreachable
-            | FailureKind::BrokeMidStream => Self::Overloaded,
+            | FailureKind::StreamInterrupted => Self::Overloaded,
         }
     }
 }
@@ -140,9 +140,9 @@ mod tests {
             (FailureKind::QuotaExhausted, ApiErrorKind::Overloaded),
             (FailureKind::NotReady, ApiErrorKind::Overloaded),
             (FailureKind::TimedOut, ApiErrorKind::TimedOut),
-            (FailureKind::NotStarted, ApiErrorKind::TimedOut),
+            (FailureKind::StartTimeout, ApiErrorKind::TimedOut),
             (FailureKind::Unreachable, ApiErrorKind::Overloaded),
-            (FailureKind::BrokeMidStream, ApiErrorKind::Overloaded),
+            (FailureKind::StreamInterrupted, ApiErrorKind::Overloaded),
             (FailureKind::ServerFault, ApiErrorKind::Internal),
             (FailureKind::ModelFault, ApiErrorKind::Internal),
             (FailureKind::Unrecognised, ApiErrorKind::Internal),

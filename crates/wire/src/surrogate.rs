@@ -10,7 +10,7 @@ const REPLACEMENT: &[u8] = b"\\ufffd";
 /// Returns the JSON with U+FFFD in place of each lone surrogate; `None` if there is none.
 pub(crate) fn replace_lone_surrogates(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    let (mut taken, mut at) = (0, 0);
+    let (mut copied, mut at) = (0, 0);
     while let Some(found) = json.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
         at += found;
         let Some(unit) = unit_at(json, at) else {
@@ -25,16 +25,16 @@ pub(crate) fn replace_lone_surrogates(json: &[u8]) -> Option<Vec<u8>> {
             continue;
         }
         if (0xD800..0xE000).contains(&unit) {
-            out.extend_from_slice(json.get(taken..at)?);
+            out.extend_from_slice(json.get(copied..at)?);
             out.extend_from_slice(REPLACEMENT);
-            taken = at + 6;
+            copied = at + 6;
         }
         at += 6;
     }
-    if taken == 0 {
+    if copied == 0 {
         return None;
     }
-    out.extend_from_slice(json.get(taken..)?);
+    out.extend_from_slice(json.get(copied..)?);
     Some(out)
 }
 

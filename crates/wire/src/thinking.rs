@@ -24,11 +24,11 @@ pub(crate) fn is_enabled(raw: &RawValue) -> bool {
         _ => {}
     }
     let Ok(fields) = JsonFields::of_value(raw, &ALREADY_CHECKED) else { return true };
-    let says = |name, value| fields.get(name).is_some_and(|raw| raw.get() == value);
+    let has_value = |name, value| fields.get(name).is_some_and(|raw| raw.get() == value);
     !(fields.is_empty()
-        || says("type", r#""disabled""#)
-        || says("effort", r#""none""#)
-        || says("enabled", "false"))
+        || has_value("type", r#""disabled""#)
+        || has_value("effort", r#""none""#)
+        || has_value("enabled", "false"))
 }
 
 #[cfg(test)]

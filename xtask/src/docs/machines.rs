@@ -96,6 +96,6 @@ mod tests {
         assert!(failures().contains("| `throttled` | Provider | SameTarget | Bad | yes |"));
         assert!(protections().contains("| `sonnet` | 5 | 50% | 3.8s | 60s | 60s | [1, 3, 10] |"));
         assert!(protections().contains("| `high` | 1 | 2 |"));
-        assert!(invariants().contains("| `window_within_limit` | No window"));
+        assert!(invariants().contains("| `window_within_limit` | No sliding window"));
     }
 }

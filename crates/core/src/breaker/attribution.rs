@@ -124,7 +124,7 @@ impl FailureAttribution {
             TripReason::FailureRate | TripReason::SustainedPressure => {
                 both(&self.failed).dominant_caller(share)
             }
-            TripReason::SlowRate | TripReason::NotStarted => both(&self.slow).dominant_caller(share),
+            TripReason::SlowRate | TripReason::StartTimeout => both(&self.slow).dominant_caller(share),
             // These trips cannot be attributed to a single caller.
             TripReason::ProbeFailed
             | TripReason::ProbeExpired

@@ -16,7 +16,7 @@ pub enum TripReason {
     /// The rate of slow answers reached its threshold.
     SlowRate,
     /// The slow-call rate reached its threshold only together with attempts that we cut off before their first content.
-    NotStarted,
+    StartTimeout,
     /// More than half of the calls failed for a minute under high pressure.
     SustainedPressure,
     /// A probe failed.
@@ -43,7 +43,7 @@ impl TripReason {
             Self::ConsecutiveFailures => "consecutive_failures",
             Self::FailureRate => "failure_rate",
             Self::SlowRate => "slow_rate",
-            Self::NotStarted => "not_started",
+            Self::StartTimeout => "start_timeout",
             Self::SustainedPressure => "sustained_pressure",
             Self::ProbeFailed => "probe_failed",
             Self::ProbeExpired => "probe_expired",
@@ -285,7 +285,7 @@ impl BreakerMachine {
         if enough && settings.slow_rate.is_reached_by(trial.slow.into(), trial.results.into()) {
             let answered = trial.slow - trial.timed_out;
             let by_answers = settings.slow_rate.is_reached_by(answered.into(), trial.results.into());
-            let reason = if by_answers { TripReason::ProbesSlow } else { TripReason::NotStarted };
+            let reason = if by_answers { TripReason::ProbesSlow } else { TripReason::StartTimeout };
             return Some(self.open(settings, reason, now));
         }
         if trial.successes.saturating_add(trial.peer_successes) < size {

@@ -453,7 +453,7 @@ impl Breaker {
         {
             Some(TripReason::SlowRate)
         } else if is_slow(counts.slow, counts.streams()) {
-            Some(TripReason::NotStarted)
+            Some(TripReason::StartTimeout)
         } else {
             None
         }

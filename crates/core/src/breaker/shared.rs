@@ -41,9 +41,9 @@ impl SharedBreaker {
     /// Like [`acquire`](Self::acquire), with any of the acquire methods of [`Breaker`].
     pub fn acquire_with(
         &self,
-        ask: impl FnOnce(&mut Breaker) -> BreakerDecision,
+        acquire: impl FnOnce(&mut Breaker) -> BreakerDecision,
     ) -> Result<SharedPermit, (RejectReason, Option<Duration>)> {
-        let decision = ask(&mut lock(&self.0));
+        let decision = acquire(&mut lock(&self.0));
         match decision {
             BreakerDecision::Permitted(permit) => {
                 Ok(SharedPermit { breaker: self.clone(), permit: Some(permit) })

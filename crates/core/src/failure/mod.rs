@@ -100,14 +100,14 @@ pub enum FailureKind {
     QuotaExhausted,
     /// The model is being loaded.
     NotReady,
-    /// The vendor reports a timeout.
+    /// The vendor reports a timeout, or stops sending for longer than our timeout.
     TimedOut,
-    /// Our own timeout expired before the response began.
-    NotStarted,
+    /// The route's start timeout, or a timeout of the connection, expired before the response began.
+    StartTimeout,
     /// No connection, or it broke before a response began.
     Unreachable,
     /// The response began and was cut off.
-    BrokeMidStream,
+    StreamInterrupted,
     /// An internal error of the vendor.
     ServerFault,
     /// The model failed on this input; the service around it works.
@@ -156,9 +156,9 @@ impl FailureKind {
         Self::QuotaExhausted,
         Self::NotReady,
         Self::TimedOut,
-        Self::NotStarted,
+        Self::StartTimeout,
         Self::Unreachable,
-        Self::BrokeMidStream,
+        Self::StreamInterrupted,
         Self::ServerFault,
         Self::ModelFault,
         Self::Unrecognised,
@@ -178,9 +178,9 @@ impl FailureKind {
             Self::QuotaExhausted => "quota_exhausted",
             Self::NotReady => "not_ready",
             Self::TimedOut => "timed_out",
-            Self::NotStarted => "not_started",
+            Self::StartTimeout => "start_timeout",
             Self::Unreachable => "unreachable",
-            Self::BrokeMidStream => "broke_mid_stream",
+            Self::StreamInterrupted => "stream_interrupted",
             Self::ServerFault => "server_fault",
             Self::ModelFault => "model_fault",
             Self::Unrecognised => "unrecognised",
@@ -197,14 +197,14 @@ impl FailureKind {
     pub const fn origin(self) -> FaultOrigin {
         match self {
             Self::BadRequest | Self::TooLong | Self::Filtered => FaultOrigin::Caller,
-            Self::NotStarted | Self::Unauthorized | Self::NotFound => FaultOrigin::Gateway,
+            Self::StartTimeout | Self::Unauthorized | Self::NotFound => FaultOrigin::Gateway,
             Self::Throttled
             | Self::Overloaded
             | Self::QuotaExhausted
             | Self::NotReady
             | Self::TimedOut
             | Self::Unreachable
-            | Self::BrokeMidStream
+            | Self::StreamInterrupted
             | Self::ServerFault
             | Self::ModelFault
             | Self::Unrecognised => FaultOrigin::Provider,
@@ -220,10 +220,10 @@ impl FailureKind {
             | Self::NotReady
             | Self::TimedOut
             | Self::Unreachable
-            | Self::BrokeMidStream
+            | Self::StreamInterrupted
             | Self::ServerFault => Retryability::SameTarget,
             // A target that has not begun within the timeout will not begin sooner on a retry.
-            Self::NotStarted
+            Self::StartTimeout
             | Self::QuotaExhausted
             | Self::ModelFault
             | Self::Unrecognised
@@ -240,7 +240,7 @@ impl FailureKind {
     #[must_use]
     pub const fn health(self) -> Health {
         match self {
-            Self::NotStarted => Health::TimedOut,
+            Self::StartTimeout => Health::TimedOut,
             Self::Filtered => Health::Good,
             _ => match self.origin() {
                 FaultOrigin::Provider => Health::Bad,

@@ -93,7 +93,7 @@ impl Default for SignalSlice {
 /// let mut window = SignalWindow::new(&SignalWindowOptions::default(), &ladder).unwrap();
 /// for _ in 0..10 {
 ///     window.record(&AttemptOutcome::Failed(Failure::of(FailureKind::Throttled)), Timestamp::ZERO);
-///     window.record(&AttemptOutcome::Failed(Failure::of(FailureKind::NotStarted)), Timestamp::ZERO);
+///     window.record(&AttemptOutcome::Failed(Failure::of(FailureKind::StartTimeout)), Timestamp::ZERO);
 /// }
 /// let values = window.values(Timestamp::ZERO);
 /// assert_eq!((values.throttle_percent, values.error_percent), (50.0, 0.0));

@@ -139,7 +139,7 @@ fn only_the_newest_two_hundred_count() {
 #[test]
 fn callers_mistakes_and_cut_attempts_leave_it_normal() {
     let mut gauge = gauge();
-    for kind in [FailureKind::BadRequest, FailureKind::NotStarted, FailureKind::Filtered] {
+    for kind in [FailureKind::BadRequest, FailureKind::StartTimeout, FailureKind::Filtered] {
         for _ in 0..1_000 {
             assert_eq!(gauge.record(&AttemptOutcome::Failed(Failure::of(kind)), at(0)), None);
         }

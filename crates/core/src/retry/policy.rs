@@ -14,7 +14,7 @@ pub struct RetryLimits {
     pub throttled: u32,
     /// The vendor took too long.
     pub timed_out: u32,
-    /// The vendor failed, could not be reached, or broke off the stream.
+    /// The vendor failed, could not be reached, or interrupted the stream.
     pub transient: u32,
     /// A quota that refills in time, if the vendor's error table classifies it so.
     pub quota_exhausted: u32,
@@ -39,7 +39,7 @@ impl RetryLimits {
             FailureClass::Transient => self.transient,
             FailureClass::QuotaExhausted => self.quota_exhausted,
             // Never worth a retry on the same target, whatever the settings are.
-            FailureClass::NotStarted
+            FailureClass::StartTimeout
             | FailureClass::Blocked
             | FailureClass::CallerFault
             | FailureClass::Other => 0,
@@ -116,8 +116,8 @@ pub struct RetryPolicy {
 impl RetryPolicy {
     /// Whether a Retry-After of this length is plausible. One that is not must not be passed on to the caller either.
     #[must_use]
-    pub fn is_plausible_retry_after(&self, hint: Duration) -> bool {
-        self.retry_after.is_plausible(hint)
+    pub fn is_plausible_retry_after(&self, retry_after: Duration) -> bool {
+        self.retry_after.is_plausible(retry_after)
     }
 
     /// The maximum retries on one target after a failure of this kind.

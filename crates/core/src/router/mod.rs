@@ -1,7 +1,7 @@
 //! Routing rules: a request's priority, its ceiling, and whether templates come before models.
 //!
 //! The result depends on the caller's tier, the intent and the time of day. It is one row of a printable
-//! [table](RouteReason::rule); the reason is the row's name and is propagated with the request.
+//! [table](RoutingReason::rule); the reason is the row's name and is propagated with the request.
 //!
 //! **When it acts.** Once per request, before the plan is made. Prime callers, and standard callers with items in
 //! their cart, have priority and get everything. Standard callers get a template first, and during the evening peak

@@ -1,12 +1,12 @@
-//! Holds calls back from a target that throttles us with a Retry-After.
+//! Pauses calls to a target that throttles us with a Retry-After.
 //!
 //! **Why not the breaker?** A 429 with `Retry-After: 2` comes from a service that works and names the time from which
-//! it will answer again. A breaker would block the target for a minute. [`ThrottleGate`] holds calls back until that
+//! it will answer again. A breaker would block the target for a minute. [`ThrottleGate`] pauses calls until that
 //! time and then paces them at the rate of [`SenderRate`], until a minute has passed without a throttle.
 //!
 //! **When it gives up.** A throttle is an ordinary failure ([`ThrottleDecision::Failed`]) if it has no Retry-After, or
 //! one longer than [`MAX_RETRY_AFTER`](crate::failure::MAX_RETRY_AFTER), or if the call was sent after three consecutive Retry-Afters
-//! were honoured. Calls that were in flight when a Retry-After arrived are not a new signal: theirs extend the hold and
+//! were honoured. Calls that were in flight when a Retry-After arrived are not a new signal: theirs extend the pause and
 //! count as the same one.
 //!
 //! ```
@@ -18,7 +18,7 @@
 //! let (start, wait) = (Timestamp::ZERO, Duration::from_secs(2));
 //! let mut gate = ThrottleGate::new(start);
 //! let throttled = Failure::of(FailureKind::Throttled).with_retry_after(wait);
-//! assert_eq!(gate.throttled(&throttled, start, start), ThrottleDecision::HeldBack);
+//! assert_eq!(gate.throttled(&throttled, start, start), ThrottleDecision::Paused);
 //! assert_eq!(gate.acquire(start), SendDecision::Wait(wait));
 //! assert_eq!(gate.acquire(start + wait), SendDecision::Send);
 //! ```
@@ -39,7 +39,7 @@ const PACED_FOR: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleDecision {
     /// The target is busy and has named a time: pressure, but no failure.
-    HeldBack,
+    Paused,
     /// It counts as any other failure.
     Failed,
 }
@@ -47,8 +47,8 @@ pub enum ThrottleDecision {
 /// Decides whether calls may be sent to a target that throttles.
 #[derive(Clone, Debug)]
 pub struct ThrottleGate {
-    held_until: Timestamp,
-    /// Consecutive Retry-Afters, each on a call that was sent after the previous hold had ended.
+    paused_until: Timestamp,
+    /// Consecutive Retry-Afters, each on a call that was sent after the previous pause had ended.
     retry_afters: u32,
     last_throttle: Option<Timestamp>,
     sender: SenderRate,
@@ -58,14 +58,14 @@ impl ThrottleGate {
     /// Creates an open gate.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
-        Self { held_until: now, retry_afters: 0, last_throttle: None, sender: SenderRate::new(now) }
+        Self { paused_until: now, retry_afters: 0, last_throttle: None, sender: SenderRate::new(now) }
     }
 
     /// Requests to send one call. A call that must wait takes nothing.
     pub fn acquire(&mut self, now: Timestamp) -> SendDecision {
         self.stop_pacing_if_quiet(now);
-        if now < self.held_until {
-            return SendDecision::Wait(self.held_until - now);
+        if now < self.paused_until {
+            return SendDecision::Wait(self.paused_until - now);
         }
         self.sender.acquire(now)
     }
@@ -73,8 +73,8 @@ impl ThrottleGate {
     /// Records that a call sent at `sent` got a response other than a throttle.
     pub fn answered(&mut self, sent: Timestamp, now: Timestamp) {
         self.sender.report(now, false);
-        // A response to a call from before the hold does not show that the throttling is over.
-        if sent >= self.held_until {
+        // A response to a call from before the pause does not show that the throttling is over.
+        if sent >= self.paused_until {
             self.retry_afters = 0;
         }
         self.stop_pacing_if_quiet(now);
@@ -82,32 +82,32 @@ impl ThrottleGate {
 
     /// Records that a call sent at `sent` was throttled.
     pub fn throttled(&mut self, failure: &Failure, sent: Timestamp, now: Timestamp) -> ThrottleDecision {
-        let hold = failure.honoured_retry_after();
+        let retry_after = failure.honoured_retry_after();
         // Pacing begins with the first Retry-After: throttles without one are left to the breaker, as any failure is.
-        let is_paced = hold.is_some() || self.is_active();
+        let is_paced = retry_after.is_some() || self.is_active();
         // A throttle of a call from before the last cut is not a new signal: a burst of throttles cuts the rate once.
         let is_news = !self.is_active() || sent >= self.sender.last_throttle;
         self.sender.report(now, is_paced && is_news);
         if is_paced {
             self.last_throttle = Some(now);
         }
-        let Some(wait) = hold else { return ThrottleDecision::Failed };
-        if sent >= self.held_until {
+        let Some(wait) = retry_after else { return ThrottleDecision::Failed };
+        if sent >= self.paused_until {
             self.retry_afters = self.retry_afters.saturating_add(1);
         }
         if self.retry_afters > MAX_RETRY_AFTERS {
             return ThrottleDecision::Failed;
         }
-        let held_before = self.held_until.max(now);
-        self.held_until = held_before.max(now + wait);
-        self.sender.pause(self.held_until - held_before);
-        ThrottleDecision::HeldBack
+        let paused_before = self.paused_until.max(now);
+        self.paused_until = paused_before.max(now + wait);
+        self.sender.pause(self.paused_until - paused_before);
+        ThrottleDecision::Paused
     }
 
-    /// How much longer calls are held back because the target asked for it.
+    /// How much longer calls are paused because of a Retry-After.
     #[must_use]
-    pub fn held_for(&self, now: Timestamp) -> Duration {
-        self.held_until - now
+    pub fn paused_for(&self, now: Timestamp) -> Duration {
+        self.paused_until - now
     }
 
     /// The allowed calls per second; `None` while calls are not paced.
@@ -123,7 +123,7 @@ impl ThrottleGate {
     }
 
     fn stop_pacing_if_quiet(&mut self, now: Timestamp) {
-        if self.last_throttle.is_some_and(|last| now - last >= PACED_FOR && now >= self.held_until) {
+        if self.last_throttle.is_some_and(|last| now - last >= PACED_FOR && now >= self.paused_until) {
             self.last_throttle = None;
             self.retry_afters = 0;
             self.sender.stop_limiting();

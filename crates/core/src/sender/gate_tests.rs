@@ -20,13 +20,13 @@ fn gate() -> ThrottleGate {
 }
 
 #[test]
-fn only_a_busy_vendor_that_names_a_short_wait_is_held_back() {
-    use ThrottleDecision::{Failed, HeldBack};
+fn only_a_busy_vendor_with_a_short_retry_after_is_paused() {
+    use ThrottleDecision::{Failed, Paused};
     for (failure, verdict) in [
-        (hinted(2_000), HeldBack),
-        (hinted(30_000), HeldBack),
-        (Failure::of(FailureKind::Overloaded).with_retry_after(Duration::from_secs(1)), HeldBack),
-        (Failure::of(FailureKind::NotReady).with_retry_after(Duration::from_secs(1)), HeldBack),
+        (hinted(2_000), Paused),
+        (hinted(30_000), Paused),
+        (Failure::of(FailureKind::Overloaded).with_retry_after(Duration::from_secs(1)), Paused),
+        (Failure::of(FailureKind::NotReady).with_retry_after(Duration::from_secs(1)), Paused),
         (hinted(30_001), Failed),
         (hinted(0), Failed),
         (Failure::of(FailureKind::Throttled), Failed),
@@ -34,7 +34,7 @@ fn only_a_busy_vendor_that_names_a_short_wait_is_held_back() {
     ] {
         let mut gate = gate();
         assert_eq!(gate.throttled(&failure, at(0), at(0)), verdict, "{failure:?}");
-        assert_eq!(gate.is_active(), verdict == HeldBack, "{failure:?}");
+        assert_eq!(gate.is_active(), verdict == Paused, "{failure:?}");
         assert_eq!(gate.acquire(at(0)) == SendDecision::Send, verdict == Failed, "{failure:?}");
     }
 }
@@ -46,20 +46,20 @@ fn a_fourth_hint_in_a_row_is_a_failure_and_a_success_begins_anew() {
         let sent = at(round * 2_000);
         // Ten calls that were in flight together count as one Retry-After.
         for _ in 0..10 {
-            assert_eq!(gate.throttled(&hinted(2_000), sent, sent), ThrottleDecision::HeldBack);
+            assert_eq!(gate.throttled(&hinted(2_000), sent, sent), ThrottleDecision::Paused);
         }
-        assert_eq!(gate.held_for(sent), Duration::from_secs(2));
+        assert_eq!(gate.paused_for(sent), Duration::from_secs(2));
     }
     let mut others = gate.clone();
     assert_eq!(gate.throttled(&hinted(2_000), at(6_000), at(6_000)), ThrottleDecision::Failed);
-    assert_eq!(gate.held_for(at(6_000)), Duration::ZERO);
+    assert_eq!(gate.paused_for(at(6_000)), Duration::ZERO);
 
-    // A response to a call from before the hold does not count; one to a call after it does.
+    // A response to a call from before the pause does not count; one to a call after it does.
     others.answered(at(5_000), at(6_000));
     let mut still = others.clone();
     assert_eq!(still.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleDecision::Failed);
     others.answered(at(6_000), at(6_100));
-    assert_eq!(others.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleDecision::HeldBack);
+    assert_eq!(others.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleDecision::Paused);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All honoured Retry-Afters, each with the end of its hold, and where the current row began.
+/// All honoured Retry-Afters, each with the end of its pause, and where the current row began.
 #[derive(Default)]
 struct Model {
     holds: Vec<u64>,
@@ -121,12 +121,12 @@ struct Model {
 }
 
 impl Model {
-    fn held_until(&self) -> u64 {
+    fn paused_until(&self) -> u64 {
         self.holds.iter().copied().max().unwrap_or(0)
     }
 
     fn rest(&mut self, now: u64) {
-        if self.last.is_some_and(|last| now >= last + 60_000 && now >= self.held_until()) {
+        if self.last.is_some_and(|last| now >= last + 60_000 && now >= self.paused_until()) {
             (self.last, self.row) = (None, 0);
         }
     }
@@ -137,12 +137,12 @@ impl Model {
             self.last = Some(now);
         }
         let Some(hint) = believed else { return ThrottleDecision::Failed };
-        self.row += usize::from(sent >= self.held_until());
+        self.row += usize::from(sent >= self.paused_until());
         if self.row > 3 {
             return ThrottleDecision::Failed;
         }
         self.holds.push(now + hint);
-        ThrottleDecision::HeldBack
+        ThrottleDecision::Paused
     }
 }
 
@@ -159,13 +159,13 @@ proptest! {
                     model.rest(now);
                     match gate.acquire(at(now)) {
                         SendDecision::Send => {
-                            prop_assert!(now >= model.held_until(), "a call passed while the target was held back");
+                            prop_assert!(now >= model.paused_until(), "a call passed while the target was paused");
                             sent.push(now);
                         }
                         SendDecision::Wait(wait) => {
                             prop_assert!(!wait.is_zero() && model.last.is_some());
-                            let held = model.held_until().saturating_sub(now);
-                            prop_assert!(wait >= Duration::from_millis(held));
+                            let pause = model.paused_until().saturating_sub(now);
+                            prop_assert!(wait >= Duration::from_millis(pause));
                             // A caller that waits as long as required gets through, if no other was first.
                             prop_assert_eq!(gate.clone().acquire(at(now) + wait.max(Duration::from_secs(2))), SendDecision::Send);
                         }
@@ -174,7 +174,7 @@ proptest! {
                 Step::Answer { which } if !sent.is_empty() => {
                     let call = sent.swap_remove(which % sent.len());
                     gate.answered(at(call), at(now));
-                    if call >= model.held_until() {
+                    if call >= model.paused_until() {
                         model.row = 0;
                     }
                     model.rest(now);
@@ -186,7 +186,7 @@ proptest! {
                 }
                 Step::Answer { .. } | Step::Throttle { .. } => {}
             }
-            prop_assert_eq!(gate.held_for(at(now)), Duration::from_millis(model.held_until().saturating_sub(now)));
+            prop_assert_eq!(gate.paused_for(at(now)), Duration::from_millis(model.paused_until().saturating_sub(now)));
             prop_assert_eq!(gate.is_active(), model.last.is_some());
         }
     }

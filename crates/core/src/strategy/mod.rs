@@ -19,7 +19,7 @@
 //! use std::time::Duration;
 //!
 //! let strategy = StrategyOptions::default().check().unwrap();
-//! let slow = FallbackCause::Failed(Failure::of(FailureKind::NotStarted));
+//! let slow = FallbackCause::Failed(Failure::of(FailureKind::StartTimeout));
 //! let decision = strategy.choose(&slow, Rung::StrongModel, Ceiling::Strong, Duration::from_secs(1));
 //! assert_eq!(decision.kind, FallbackKind::ModelTimeout);
 //! assert_eq!(decision.rungs, [Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology]);

@@ -9,10 +9,10 @@ named_enum! {
     pub enum FailureClass as "failure class" {
         /// The vendor rate-limits us, has no capacity, or is loading the model.
         Throttled = "throttled",
-        /// The vendor timed out.
+        /// The vendor timed out or stopped sending.
         TimedOut = "timed_out",
         /// Our own timeout expired before the response began.
-        NotStarted = "not_started",
+        StartTimeout = "start_timeout",
         /// The vendor failed, was unreachable, or cut the response off.
         Transient = "transient",
         /// An allowance that does not refill within seconds is exhausted.
@@ -47,8 +47,8 @@ impl FailureClass {
         match kind {
             FailureKind::Throttled | FailureKind::Overloaded | FailureKind::NotReady => Self::Throttled,
             FailureKind::TimedOut => Self::TimedOut,
-            FailureKind::NotStarted => Self::NotStarted,
-            FailureKind::ServerFault | FailureKind::Unreachable | FailureKind::BrokeMidStream => {
+            FailureKind::StartTimeout => Self::StartTimeout,
+            FailureKind::ServerFault | FailureKind::Unreachable | FailureKind::StreamInterrupted => {
                 Self::Transient
             }
             FailureKind::QuotaExhausted => Self::QuotaExhausted,
@@ -68,7 +68,7 @@ impl FailureClass {
         match self {
             Self::Throttled => row(3, 5, false, FallbackKind::Throttled),
             Self::TimedOut => row(1, 5, true, FallbackKind::ModelTimeout),
-            Self::NotStarted => row(0, 0, true, FallbackKind::ModelTimeout),
+            Self::StartTimeout => row(0, 0, true, FallbackKind::ModelTimeout),
             Self::Transient => row(2, 5, true, FallbackKind::Generic),
             Self::QuotaExhausted => row(0, 5, true, FallbackKind::Generic),
             Self::Blocked => row(0, 0, false, FallbackKind::GuardrailBlock),

@@ -100,13 +100,14 @@ fn check_local_request(uri: &Uri, headers: &HeaderMap) -> Result<(), AdminError>
     if !is_loopback_name(host) || uri.authority().is_some_and(|named| !is_loopback_name(named.as_str())) {
         return Err(NAME);
     }
-    let is_own =
-        |origin: &str| origin.strip_prefix("http://").is_some_and(|own| own.eq_ignore_ascii_case(host));
-    if headers.contains_key(ORIGIN) && !single_value(headers, &ORIGIN).is_some_and(is_own) {
+    let is_same_origin = |origin: &str| {
+        origin.strip_prefix("http://").is_some_and(|host_of_origin| host_of_origin.eq_ignore_ascii_case(host))
+    };
+    if headers.contains_key(ORIGIN) && !single_value(headers, &ORIGIN).is_some_and(is_same_origin) {
         return Err(SITE);
     }
-    let is_invited = |site: &str| site == "same-origin" || site == "none";
-    if headers.contains_key(&FETCH_SITE) && !single_value(headers, &FETCH_SITE).is_some_and(is_invited) {
+    let is_allowed_site = |site: &str| site == "same-origin" || site == "none";
+    if headers.contains_key(&FETCH_SITE) && !single_value(headers, &FETCH_SITE).is_some_and(is_allowed_site) {
         return Err(SITE);
     }
     Ok(())

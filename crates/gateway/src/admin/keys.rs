@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 /// Creates a key. The key itself appears in this response only.
 pub(super) async fn create(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
-    let ask: KeyRequest = serde_json::from_slice(&request.body)
+    let key_request: KeyRequest = serde_json::from_slice(&request.body)
         .map_err(|error| AdminError::InvalidParameter(format!("request body: {error}")))?;
     let (store, now) = (embedded_store(admin)?, admin.status.runtime.now().utc);
     let master = admin.status.authenticator.load_full();
-    let key =
-        key_management::create(store.as_ref(), master.master(), &ask, now).await.map_err(admin_error)?;
+    let key = key_management::create(store.as_ref(), master.master(), &key_request, now)
+        .await
+        .map_err(admin_error)?;
     // Log the id, which is no secret. The name is arbitrary user input and stays out.
     eprintln!("seawall: key {} created (tier {})", key.id, key.tier);
     json_response(&key)

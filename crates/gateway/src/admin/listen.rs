@@ -78,7 +78,7 @@ async fn accept(listener: TcpListener, admin: Arc<AdminState>, mut stopped: watc
             _ = stopped.changed() => break,
             accepted = listener.accept() => accepted,
         };
-        // Out of file descriptors, or the connection was gone before it was accepted: try the next one.
+        // Out of file descriptors, or the connection was closed before it was accepted: try the next one.
         let Ok((stream, _)) = accepted else {
             runtime.sleep_until(runtime.monotonic() + Duration::from_millis(10)).await;
             continue;

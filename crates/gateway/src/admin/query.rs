@@ -59,7 +59,7 @@ impl AdminQuery {
         self.get("tier").map(parse).transpose()
     }
 
-    /// The maximum number of results, from 1 to `limit`; `usual` if absent.
+    /// The maximum number of results, from 1 to `max`; `default` if absent.
     pub(super) fn limit(&self, default: usize, max: usize) -> Result<usize, AdminError> {
         let Some(text) = self.get("limit") else { return Ok(default) };
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());

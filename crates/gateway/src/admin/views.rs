@@ -73,7 +73,7 @@ pub(super) async fn targets(admin: &AdminState, _: AdminRequest) -> Result<Admin
 }
 
 fn target(target: &TargetStatus) -> Value {
-    let TargetStatus { queue, starts: (started, p50, p95), .. } = target;
+    let TargetStatus { queue, time_to_first_content: (started, p50, p95), .. } = target;
     let by_class: Map<String, Value> = Priority::ALL
         .iter()
         .zip(queue.by_class)
@@ -108,7 +108,7 @@ fn target(target: &TargetStatus) -> Value {
             "outcomes": outcomes,
         },
         "overruns": { "count": target.overruns.0, "ejected_ms": target.overruns.1.map(millis) },
-        "starts": { "count": started, "p50_ms": p50.map(millis), "p95_ms": p95.map(millis) },
+        "time_to_first_content": { "count": started, "p50_ms": p50.map(millis), "p95_ms": p95.map(millis) },
     })
 }
 

@@ -16,8 +16,8 @@ const HTTP2_REST: usize = b"SM\r\n\r\n".len();
 
 /// The scanner of one connection.
 #[derive(Debug, Default)]
-pub(super) struct HeadLines {
-    part: ParserState,
+pub(super) struct HeadScanner {
+    state: ParserState,
     line: LineBuffer,
     /// The body framing that the current head declares.
     body: BodyFraming,
@@ -74,7 +74,7 @@ impl LineBuffer {
     fn push(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         if let Some(room) = self.start.get_mut(self.length..) {
-            room.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+            room.iter_mut().zip(bytes).for_each(|(target, byte)| *target = *byte);
         }
         self.length += bytes.len();
         self.last = *last;
@@ -90,18 +90,18 @@ impl LineBuffer {
     }
 }
 
-impl HeadLines {
+impl HeadScanner {
     /// Checks these bytes. Returns the offset at which HTTP/2 frames begin, if they do.
     pub(super) fn check(&mut self, bytes: &mut [u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
-            at += match &mut self.part {
+            at += match &mut self.state {
                 ParserState::Refused => return None,
                 ParserState::Bytes { left, is_chunk } => {
                     let skipped = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= skipped as u64;
                     if *left == 0 {
-                        self.part = if *is_chunk { ParserState::ChunkSize } else { ParserState::Head };
+                        self.state = if *is_chunk { ParserState::ChunkSize } else { ParserState::Head };
                     }
                     skipped
                 }
@@ -127,17 +127,17 @@ impl HeadLines {
         };
         let (text, rest) = bytes.split_at_mut(end);
         self.line.push(text);
-        let next = match self.part {
+        let next = match self.state {
             _ if self.line.last != b'\r' => None,
             ParserState::Head => self.head_line(),
             ParserState::ChunkSize => self.chunk_size(),
             ParserState::Trailers if self.line.length == 1 => Some(self.end_request(ParserState::Head)),
-            part => Some(part),
+            state => Some(state),
         };
         if next.is_none() {
             rest.iter_mut().take(1).for_each(|end| *end = FORBIDDEN);
         }
-        self.part = next.unwrap_or(ParserState::Refused);
+        self.state = next.unwrap_or(ParserState::Refused);
         (self.line.length, self.line.last) = (0, 0);
         end + 1
     }

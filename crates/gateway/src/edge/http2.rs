@@ -16,7 +16,7 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GO_AWAY: u8 = 7;
-const FRAME_HEAD: usize = 9;
+const FRAME_HEADER: usize = 9;
 
 const END_STREAM: u8 = 1;
 const PADDED: u8 = 8;
@@ -39,7 +39,7 @@ pub(super) struct FrameBudget {
     left: u64,
     sent_bytes: u64,
     /// The frame header as far as it has arrived, and the payload bytes still to come.
-    head: [u8; FRAME_HEAD],
+    head: [u8; FRAME_HEADER],
     head_length: usize,
     payload: usize,
     last_stream: u32,
@@ -51,7 +51,7 @@ impl FrameBudget {
         Self {
             left: INITIAL_BUDGET,
             sent_bytes: 0,
-            head: [0; FRAME_HEAD],
+            head: [0; FRAME_HEADER],
             head_length: 0,
             payload: 0,
             last_stream: 0,
@@ -73,12 +73,12 @@ impl FrameBudget {
             if bytes.is_empty() {
                 return true;
             }
-            let missing = (FRAME_HEAD - self.head_length).min(bytes.len());
+            let missing = (FRAME_HEADER - self.head_length).min(bytes.len());
             let (fresh, rest) = bytes.split_at(missing);
             let room = self.head.iter_mut().skip(self.head_length);
-            room.zip(fresh).for_each(|(place, byte)| *place = *byte);
+            room.zip(fresh).for_each(|(target, byte)| *target = *byte);
             (self.head_length, bytes) = (self.head_length + missing, rest);
-            if self.head_length < FRAME_HEAD {
+            if self.head_length < FRAME_HEADER {
                 return true;
             }
             self.head_length = 0;
@@ -121,11 +121,11 @@ impl FrameBudget {
     }
 
     /// The `GOAWAY` frame that ends the connection.
-    pub(super) fn go_away(&self) -> [u8; FRAME_HEAD + 8] {
-        let mut frame = [0; FRAME_HEAD + 8];
+    pub(super) fn go_away(&self) -> [u8; FRAME_HEADER + 8] {
+        let mut frame = [0; FRAME_HEADER + 8];
         let parts = [0, 0, 8, GO_AWAY, 0, 0, 0, 0, 0].into_iter();
         let parts = parts.chain(self.last_stream.to_be_bytes()).chain(ENHANCE_YOUR_CALM.to_be_bytes());
-        frame.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
+        frame.iter_mut().zip(parts).for_each(|(target, byte)| *target = byte);
         frame
     }
 }

@@ -13,7 +13,7 @@
 mod http1;
 mod http2;
 
-use http1::HeadLines;
+use http1::HeadScanner;
 use http2::FrameBudget;
 use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;
@@ -27,8 +27,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The protocol of a connection, as far as it is known.
 enum Protocol {
     /// HTTP/1.1, or not known before the first head.
-    Lines(HeadLines),
-    Frames(FrameBudget),
+    Http1(HeadScanner),
+    Http2(FrameBudget),
 }
 
 /// A connection whose bytes are checked on their way to the server.
@@ -44,17 +44,17 @@ pub(crate) struct CheckedStream<S, C, F> {
 impl<S, C: Fn() -> Timestamp, F: FnOnce()> CheckedStream<S, C, F> {
     /// `clock` is read rarely. `on_flood` is called once, when the connection is ended because of a flood.
     pub(crate) fn new(stream: S, clock: C, on_flood: F) -> Self {
-        let protocol = Protocol::Lines(HeadLines::default());
+        let protocol = Protocol::Http1(HeadScanner::default());
         Self { stream, protocol, is_at_frame: true, clock, on_flood: Some(on_flood) }
     }
 
-    fn record_write(&mut self, wanted: usize, polled: &Poll<io::Result<usize>>) {
+    fn record_write(&mut self, requested: usize, polled: &Poll<io::Result<usize>>) {
         let written = match polled {
             Poll::Ready(Ok(written)) => *written,
             _ => 0,
         };
-        self.is_at_frame = written == wanted;
-        if let Protocol::Frames(budget) = &mut self.protocol {
+        self.is_at_frame = written == requested;
+        if let Protocol::Http2(budget) = &mut self.protocol {
             budget.record_sent(written);
         }
     }
@@ -75,13 +75,13 @@ where
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
         let mut fresh = buffer.filled_mut().get_mut(before..).unwrap_or_default();
-        if let Protocol::Lines(lines) = &mut this.protocol
-            && let Some(rest) = lines.check(fresh)
+        if let Protocol::Http1(scanner) = &mut this.protocol
+            && let Some(rest) = scanner.check(fresh)
         {
             fresh = fresh.get_mut(rest..).unwrap_or_default();
-            this.protocol = Protocol::Frames(FrameBudget::new((this.clock)()));
+            this.protocol = Protocol::Http2(FrameBudget::new((this.clock)()));
         }
-        let Protocol::Frames(budget) = &mut this.protocol else { return Poll::Ready(Ok(())) };
+        let Protocol::Http2(budget) = &mut this.protocol else { return Poll::Ready(Ok(())) };
         if budget.spend(fresh, &this.clock) {
             return Poll::Ready(Ok(()));
         }

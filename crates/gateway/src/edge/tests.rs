@@ -1,7 +1,7 @@
 //! What is let through, what is refused, and that ordinary clients are not affected.
 
 use super::framing_problem;
-use super::http1::HeadLines;
+use super::http1::HeadScanner;
 use super::http2::FrameBudget;
 use hyper::{Request, Version};
 use proptest::prelude::{any, prop, prop_assert_eq, proptest};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What the server receives if these bytes arrive in pieces of these sizes, and the offset at which frames begin.
 fn checked(bytes: &[u8], mut sizes: impl Iterator<Item = usize>) -> (Vec<u8>, Option<usize>) {
-    let mut lines = HeadLines::default();
+    let mut lines = HeadScanner::default();
     let mut bytes = bytes.to_vec();
     let mut at = 0;
     while at < bytes.len() {

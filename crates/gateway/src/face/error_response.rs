@@ -12,7 +12,7 @@ use seawall_pipeline::dialect::{self, ErrorResponse, Face};
 use seawall_pipeline::{
     BodyScope, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection, format_request_id,
 };
-use seawall_wire::bedrock::{NOT_READY, UNKNOWN_OPERATION};
+use seawall_wire::bedrock::NOT_READY;
 use seawall_wire::{ApiErrorKind, RetryAdvice, Vendor};
 use std::time::Duration;
 
@@ -25,16 +25,6 @@ pub(super) fn refuse(face: Face, error_kind: ApiErrorKind, message: &str, id: u6
         &format_request_id(id),
         RetryAdvice::default(),
     ))
-}
-
-/// The rejection of an unknown path. One vendor's clients distinguish it from an unknown model.
-pub(super) fn refuse_unknown_path(face: Face, message: &str, id: u64) -> Response<ReplyBody> {
-    let mut response = refuse(face, ApiErrorKind::NotFound, message, id);
-    if face.vendor() == Some(Vendor::Bedrock) {
-        let name = HeaderValue::from_static(UNKNOWN_OPERATION);
-        response.headers_mut().insert("x-amzn-errortype", name);
-    }
-    response
 }
 
 fn to_response(reply: ErrorResponse) -> Response<ReplyBody> {
@@ -250,7 +240,7 @@ fn quote(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ReplyBody, Response, describe, refuse_unknown_path, reject};
+    use super::{ReplyBody, Response, describe, refuse, reject};
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
     use seawall_core::quota::{Quota, QuotaUnit, RetryAfter, RetryAfterPolicy};
@@ -272,7 +262,7 @@ mod tests {
                 let name = response.headers().get("x-amzn-errortype");
                 name.map(|name| name.to_str().unwrap().to_owned())
             };
-            let response = refuse_unknown_path(face, "nothing", 1);
+            let response = refuse(face, ApiErrorKind::UnknownPath, "nothing", 1);
             assert_eq!(response.status(), 404);
             assert_eq!(name(&response).as_deref(), named.then_some("UnknownOperationException"));
             let failure = Failure::of(FailureKind::NotReady);

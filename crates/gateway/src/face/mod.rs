@@ -115,9 +115,6 @@ impl GatewayState {
             }
             CallerEndpoint::OpenApi => text_response("application/json", served_openapi()),
             CallerEndpoint::Metrics => text_response(metrics::CONTENT_TYPE, self.status.metrics()),
-            CallerEndpoint::NotFound { face, problem, error_kind: ApiErrorKind::NotFound } => {
-                error_response::refuse_unknown_path(face, problem, self.new_request_id())
-            }
             CallerEndpoint::NotFound { face, problem, error_kind } => {
                 error_response::refuse(face, error_kind, problem, self.new_request_id())
             }

@@ -21,7 +21,7 @@ use seawall_provider::ANTHROPIC_VERSION;
 use seawall_wire::bedrock::{HEADER_PREFIX, InvokeHeader};
 use std::net::IpAddr;
 
-/// Maximum length of the request id that a caller supplies.
+/// Maximum length of an idempotency key, in bytes.
 const MAX_IDEMPOTENCY_KEY: usize = 256;
 
 impl GatewayState {
@@ -47,7 +47,7 @@ impl GatewayState {
                 return self.reject_early(id, face, Rejection::ShuttingDown, &head.headers);
             }
         };
-        let InboundCall { request, held, set_cookie } = match inbound {
+        let AuthenticatedRequest { request, held, set_cookie } = match inbound {
             Ok(inbound) => inbound,
             Err(response) => {
                 linger(&head, body, self.runtime);
@@ -103,7 +103,7 @@ impl GatewayState {
         body: &mut Incoming,
         operation: ApiOperation,
         peer: IpAddr,
-    ) -> Result<InboundCall, Box<Response<ReplyBody>>> {
+    ) -> Result<AuthenticatedRequest, Box<Response<ReplyBody>>> {
         let face = operation.face();
         let rejected = |rejection| Box::new(self.reject_early(id, face, rejection, &head.headers));
         let authenticator = self.authenticator.load_full();
@@ -118,22 +118,22 @@ impl GatewayState {
             let message = "content-encoding is not supported: send the body uncompressed";
             return Err(rejected(Rejection::Malformed(message.to_owned())));
         }
-        let name = match headers.get("idempotency-key").map(|name| name.to_str()) {
+        let idempotency_key = match headers.get("idempotency-key").map(|key| key.to_str()) {
             None => None,
-            Some(Ok(name)) if !name.is_empty() && name.len() <= MAX_IDEMPOTENCY_KEY => Some(name.into()),
+            Some(Ok(key)) if !key.is_empty() && key.len() <= MAX_IDEMPOTENCY_KEY => Some(key.into()),
             Some(_) => {
                 let message = "idempotency-key: must be 1 to 256 printable characters";
                 return Err(rejected(Rejection::Malformed(message.to_owned())));
             }
         };
         let parameters = dialect_headers(face, headers).map_err(rejected)?;
-        let arrived =
+        let received =
             self.read_body(&authenticator, request_head, &identified, body).await.map_err(rejected)?;
-        let ReceivedBody { bytes: body, held, was_awaited } = arrived;
+        let ReceivedBody { bytes: body, held, was_awaited } = received;
         let set_cookie = identified.set_cookie.take();
         let IdentifiedCaller { identity, caller, .. } = identified;
         let caller = (!was_awaited).then_some(caller);
-        Ok(InboundCall {
+        Ok(AuthenticatedRequest {
             request: InboundRequest {
                 id,
                 operation,
@@ -141,7 +141,7 @@ impl GatewayState {
                 caller,
                 body,
                 headers: parameters,
-                idempotency_key: name,
+                idempotency_key,
             },
             held,
             set_cookie,
@@ -157,8 +157,8 @@ impl GatewayState {
                 AuthenticationDecision::Authenticated(identity)
                 | AuthenticationDecision::NewGuest { identity, .. },
             ) => identity,
-            Ok(AuthenticationDecision::SignaturePending(signed)) => {
-                match authenticator.verify_body(&signed, request_head, &[], self.runtime.now()) {
+            Ok(AuthenticationDecision::SignaturePending(pending_signature)) => {
+                match authenticator.verify_body(&pending_signature, request_head, &[], self.runtime.now()) {
                     Ok(identity) => identity,
                     Err(_) => return None,
                 }
@@ -169,8 +169,8 @@ impl GatewayState {
     }
 }
 
-/// A complete request, and the cookie for a new guest.
-struct InboundCall {
+/// A complete request of an authenticated caller, and the cookie for a new guest.
+struct AuthenticatedRequest {
     request: InboundRequest,
     /// The memory that its body is charged for.
     held: HeldBytes,

@@ -71,14 +71,14 @@ impl GatewayState {
         authenticator: &Authenticator,
         request_head: HttpRequestHead<'_>,
     ) -> Result<IdentifiedCaller, Rejection> {
-        let inspected = match authenticator.try_authenticate(request_head, || self.runtime.now()) {
+        let decision = match authenticator.try_authenticate(request_head, || self.runtime.now()) {
             // Few requests have to wait for an issuer's keys.
             Ok(AuthenticationDecision::KeysNeeded(_)) => {
                 Box::pin(authenticator.authenticate(request_head)).await
             }
-            inspected => inspected,
+            decision => decision,
         };
-        let (identity, pending_signature, set_cookie) = match inspected.map_err(unauthenticated)? {
+        let (identity, pending_signature, set_cookie) = match decision.map_err(unauthenticated)? {
             AuthenticationDecision::Authenticated(identity) => (identity, None, None),
             AuthenticationDecision::NewGuest { identity, set_cookie } => (identity, None, Some(set_cookie)),
             AuthenticationDecision::SignaturePending(pending_signature) => {
@@ -113,14 +113,14 @@ impl GatewayState {
         let mut hash = identified.pending_signature.as_ref().map(|_| Sha256Stream::new());
         let mut was_awaited = false;
         // A client that sends a byte now and then must not hold a connection forever. Most bodies have arrived already.
-        let late = async {
+        let timeout = async {
             was_awaited = true;
             self.runtime.sleep_until(self.runtime.monotonic() + limits.body_timeout).await;
         };
         let (bytes, held) = tokio::select! {
             biased;
             collected = self.collect(body, max_bytes, identified.holder, hash.as_mut()) => collected?,
-            () = late => {
+            () = timeout => {
                 let message = format!("request body timeout: the body did not arrive within {:?}", limits.body_timeout);
                 return Err(Rejection::Malformed(message));
             }
@@ -198,7 +198,7 @@ async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, Rejection> {
 
 /// Lingering close: reads a little of a rejected body while the rejection is sent, then lets the connection be closed.
 pub(super) fn linger(head: &Parts, mut body: Incoming, runtime: TokioRuntime) {
-    // HTTP/2 can tell a client to stop sending. A client that waits for `100 Continue` sends nothing.
+    // HTTP/2 can make a client stop sending. A client that waits for `100 Continue` sends nothing.
     if head.version >= Version::HTTP_2 || body.is_end_stream() || head.headers.contains_key(EXPECT) {
         return;
     }

@@ -29,7 +29,7 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange
         return client;
     }
     let values = headers.get_all(FORWARDED_FOR).iter().rev();
-    let hops = values.flat_map(|value| value.as_bytes().rsplit(|sign| *sign == b','));
+    let hops = values.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
     for hop in hops.take(MAX_HOPS) {
         let Some(address) = std::str::from_utf8(hop.trim_ascii()).ok().and_then(parse_hop) else { break };
         client = address;

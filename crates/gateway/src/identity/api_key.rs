@@ -15,7 +15,7 @@
 use super::encoding::{base32, decode_hex, is_base32};
 use super::hash::sha256;
 use super::refusal::{INVALID_CREDENTIAL, refusals};
-use super::{Identity, IdentityOrigin};
+use super::{Identity, VerifiedCredentialKind};
 use seawall_core::setting::SettingError;
 
 const PREFIX: &str = "sw_";
@@ -63,7 +63,7 @@ pub fn identify_key(key: &str) -> Result<Identity, KeyRefusal> {
     if key.starts_with(PREFIX) && !has_our_format(key) {
         return Err(KeyRefusal::Malformed);
     }
-    Ok(Identity { credential: hash_api_key(key), origin: IdentityOrigin::Key, expires: None })
+    Ok(Identity { hash: hash_api_key(key), kind: VerifiedCredentialKind::Key, expires: None })
 }
 
 /// The hash under which the directory stores a key.
@@ -75,10 +75,10 @@ pub fn hash_api_key(key: &str) -> [u8; 32] {
 /// Parses the hash of a key from settings: `sha256:` and 64 lower-case hexadecimal digits.
 ///
 /// ```
-/// use seawall_gateway::identity::{credential_of_key, parse_key_hash};
+/// use seawall_gateway::identity::{hash_api_key, parse_key_hash};
 ///
 /// let listed = "sha256:2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683";
-/// assert_eq!(parse_key_hash(listed), Ok(credential_of_key("key")));
+/// assert_eq!(parse_key_hash(listed), Ok(hash_api_key("key")));
 /// ```
 pub fn parse_key_hash(text: &str) -> Result<[u8; 32], SettingError> {
     // The error does not repeat the text: it may be the key itself instead of its hash.
@@ -97,7 +97,7 @@ fn has_our_format(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{KeyRefusal, create_key, hash_api_key, identify_key, parse_key_hash};
-    use crate::identity::IdentityOrigin;
+    use crate::identity::VerifiedCredentialKind;
     use crate::identity::encoding::hex;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn a_key_from_elsewhere_is_known_by_its_hash() {
         let identity = identify_key("any opaque key, with a sw_ inside").unwrap();
-        let listed = format!("sha256:{}", hex(&identity.credential));
-        assert_eq!(parse_key_hash(&listed), Ok(identity.credential));
-        assert_eq!((identity.origin, identity.expires), (IdentityOrigin::Key, None));
+        let listed = format!("sha256:{}", hex(&identity.hash));
+        assert_eq!(parse_key_hash(&listed), Ok(identity.hash));
+        assert_eq!((identity.kind, identity.expires), (VerifiedCredentialKind::Key, None));
         for wrong in
             ["", "sha256:", &listed[7..], &listed.to_uppercase(), &format!("{listed}0"), "secret-key"]
         {
@@ -154,7 +154,7 @@ mod tests {
             random[..10].copy_from_slice(&ten);
             random[10..].copy_from_slice(&one);
             let key = create_key(&random);
-            prop_assert_eq!(identify_key(&key.plaintext).map(|identity| identity.credential), Ok(key.hash));
+            prop_assert_eq!(identify_key(&key.plaintext).map(|identity| identity.hash), Ok(key.hash));
             random[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(create_key(&random).hash != key.hash);
         }
@@ -165,7 +165,7 @@ mod tests {
             let mut changed = key.plaintext.clone().into_bytes();
             changed[at] ^= 1 << bit;
             let changed = String::from_utf8(changed).unwrap();
-            prop_assert!(identify_key(&changed).map(|identity| identity.credential) != Ok(key.hash));
+            prop_assert!(identify_key(&changed).map(|identity| identity.hash) != Ok(key.hash));
         }
     }
 }

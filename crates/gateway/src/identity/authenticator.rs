@@ -41,7 +41,7 @@ use std::sync::Arc;
 /// Why an authenticator cannot be built from settings.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthenticatorError {
-    /// The master secret cannot be had.
+    /// The master secret cannot be loaded.
     #[error(transparent)]
     Master(#[from] MasterSecretError),
     /// The secret for guest cookies cannot be read.
@@ -200,8 +200,8 @@ impl Authenticator {
         })
     }
 
-    /// Refreshes the keys of this authenticator's issuers from now on, and those of no other authenticator. Call it when the authenticator is put
-    /// in use.
+    /// Refreshes the keys of this authenticator's issuers from now on, and those of no other authenticator. Call it
+    /// when this authenticator replaces another.
     pub fn activate(&self) {
         if let Some(fetcher) = &self.fetcher {
             fetcher.set_sources(
@@ -263,7 +263,7 @@ impl Authenticator {
     ) -> Result<AuthenticationDecision, AuthenticationRefusal> {
         match extract_credential(head)? {
             RequestCredential::ApiKey(key) => {
-                let hash = identify_key(key)?.credential;
+                let hash = identify_key(key)?.hash;
                 Ok(AuthenticationDecision::Authenticated(CallerIdentity::Credential {
                     hash,
                     kind: CredentialKind::Key,
@@ -272,7 +272,7 @@ impl Authenticator {
             }
             RequestCredential::Token(token) => self.authenticate_token(token, now()),
             RequestCredential::Signed(request) => {
-                let hash = self.signatures.inspect(&request, now().utc)?.credential;
+                let hash = self.signatures.inspect(&request, now().utc)?.hash;
                 let claimed =
                     CallerIdentity::Credential { hash, kind: CredentialKind::Signature, tier: None };
                 Ok(AuthenticationDecision::SignaturePending(PendingSignature { claimed }))
@@ -286,18 +286,18 @@ impl Authenticator {
     /// Verifies the signature of this request. `head` is the same as before, and `body` the whole body as received.
     pub fn verify_body(
         &self,
-        signed: &PendingSignature,
+        pending_signature: &PendingSignature,
         head: HttpRequestHead<'_>,
         body: &[u8],
         now: Now,
     ) -> Result<CallerIdentity, AuthenticationRefusal> {
-        self.verify_body_hash(signed, head, &sha256(body), now)
+        self.verify_body_hash(pending_signature, head, &sha256(body), now)
     }
 
     /// The same for a body that was hashed as it arrived.
     pub fn verify_body_hash(
         &self,
-        signed: &PendingSignature,
+        pending_signature: &PendingSignature,
         head: HttpRequestHead<'_>,
         body_hash: &[u8; 32],
         now: Now,
@@ -305,10 +305,14 @@ impl Authenticator {
         let RequestCredential::Signed(request) = extract_credential(head)? else {
             return Err(SignatureRefusal::Mismatch.into());
         };
-        let hash = self.signatures.verify_hash(&request, body_hash, now.utc)?.credential;
+        let hash = self.signatures.verify_hash(&request, body_hash, now.utc)?.hash;
         let identity = CallerIdentity::Credential { hash, kind: CredentialKind::Signature, tier: None };
         // A different head than before would be a different caller.
-        if identity == signed.claimed { Ok(identity) } else { Err(SignatureRefusal::Mismatch.into()) }
+        if identity == pending_signature.claimed {
+            Ok(identity)
+        } else {
+            Err(SignatureRefusal::Mismatch.into())
+        }
     }
 
     /// Completes when keys have been fetched, or when that fails or is rate-limited.
@@ -327,7 +331,7 @@ impl Authenticator {
             Ok((identity, issuer)) => {
                 let configured =
                     self.configured.iter().find(|configured| Arc::ptr_eq(&configured.issuer, &issuer));
-                let (hash, kind) = (identity.credential, CredentialKind::Token);
+                let (hash, kind) = (identity.hash, CredentialKind::Token);
                 Ok(AuthenticationDecision::Authenticated(CallerIdentity::Credential {
                     hash,
                     kind,
@@ -355,15 +359,15 @@ impl Authenticator {
         let guests = self.guests.as_ref().ok_or(AnonymousRefusal::GuestsDisabled)?;
         let network = self.networks.network_number(address, now.utc);
         // An expired or invalid cookie proves nothing, and its holder may have it in good faith: issue a new one.
-        if let Some(Ok(known)) = cookie.map(|cookie| guests.verify(cookie, now.utc)) {
+        if let Some(Ok(identity)) = cookie.map(|cookie| guests.verify(cookie, now.utc)) {
             return Ok(AuthenticationDecision::Authenticated(CallerIdentity::Guest {
-                hash: known.credential,
+                hash: identity.hash,
                 network,
             }));
         }
         let random = random_bytes::<16>().map_err(|_| AnonymousRefusal::NoRandomness)?;
         let issued = guests.issue(&random, now.utc);
-        let identity = CallerIdentity::Guest { hash: issued.identity.credential, network };
+        let identity = CallerIdentity::Guest { hash: issued.identity.hash, network };
         Ok(AuthenticationDecision::NewGuest { identity, set_cookie: issued.header })
     }
 }

@@ -60,7 +60,7 @@ impl std::fmt::Debug for RequestCredential<'_> {
             Self::ApiKey(_) => "ApiKey",
             Self::Token(_) => "Token",
             Self::Signed(_) => "Signed",
-            Self::Anonymous { .. } => "Nobody",
+            Self::Anonymous { .. } => "Anonymous",
         })
     }
 }
@@ -134,10 +134,10 @@ fn check_query(query: &str) -> Result<(), CredentialError> {
 /// Accepts one credential that is in both headers, as some clients send it.
 fn require_same<'a>(
     key: &str,
-    authorized: RequestCredential<'a>,
+    authorization: RequestCredential<'a>,
 ) -> Result<RequestCredential<'a>, CredentialError> {
-    match authorized {
-        RequestCredential::ApiKey(text) | RequestCredential::Token(text) if text == key => Ok(authorized),
+    match authorization {
+        RequestCredential::ApiKey(text) | RequestCredential::Token(text) if text == key => Ok(authorization),
         _ => Err(CredentialError::SeveralKinds),
     }
 }
@@ -146,22 +146,31 @@ fn parse_authorization<'a>(
     authorization: &'a str,
     request: HttpRequestHead<'a>,
 ) -> Result<RequestCredential<'a>, CredentialError> {
-    let (scheme, proof) = authorization.split_once(' ').unwrap_or((authorization, ""));
-    let proof = proof.trim_matches(' ');
-    if scheme.is_empty() || proof.is_empty() {
+    let (scheme, credentials) = authorization.split_once(' ').unwrap_or((authorization, ""));
+    let credentials = credentials.trim_matches(' ');
+    if scheme.is_empty() || credentials.is_empty() {
         return Err(CredentialError::Empty);
     }
     if scheme == ALGORITHM {
         let HttpRequestHead { method, uri, headers, .. } = request;
-        return Ok(RequestCredential::Signed(SignedRequest { authorization: proof, method, uri, headers }));
+        return Ok(RequestCredential::Signed(SignedRequest {
+            authorization: credentials,
+            method,
+            uri,
+            headers,
+        }));
     }
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(CredentialError::Scheme);
     }
-    if proof.contains(' ') {
+    if credentials.contains(' ') {
         return Err(CredentialError::Malformed);
     }
-    Ok(if is_token(proof) { RequestCredential::Token(proof) } else { RequestCredential::ApiKey(proof) })
+    Ok(if is_token(credentials) {
+        RequestCredential::Token(credentials)
+    } else {
+        RequestCredential::ApiKey(credentials)
+    })
 }
 
 /// Whether the text has the format of a JSON Web Token: three parts, of which the first is base64 that decodes to an
@@ -170,7 +179,7 @@ fn parse_authorization<'a>(
 fn is_token(text: &str) -> bool {
     let starts_like_an_object =
         matches!(text.as_bytes(), [b'e', b'w'..=b'z' | b'0'..=b'9' | b'-' | b'_', ..]);
-    starts_like_an_object && text.bytes().filter(|sign| *sign == b'.').count() == 2
+    starts_like_an_object && text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
 /// The value of a header that must not be repeated.
@@ -192,7 +201,7 @@ fn printable_text(value: &HeaderValue) -> Result<&str, CredentialError> {
         return Err(CredentialError::TooLong);
     }
     let text = value.to_str().map_err(|_| CredentialError::Malformed)?;
-    if text.bytes().any(|sign| sign.is_ascii_control()) {
+    if text.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(CredentialError::Malformed);
     }
     Ok(text)
@@ -216,7 +225,7 @@ fn guest_cookie(headers: &HeaderMap) -> Result<Option<&str>, CredentialError> {
         if header.len() > MAX_CREDENTIAL_LENGTH {
             return Err(CredentialError::TooLong);
         }
-        for pair in header.as_bytes().split(|sign| *sign == b';') {
+        for pair in header.as_bytes().split(|byte| *byte == b';') {
             let pair = pair.trim_ascii();
             let value = pair.strip_prefix(GUEST_COOKIE.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
             let Some(value) = value else { continue };

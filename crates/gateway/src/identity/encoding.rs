@@ -36,25 +36,25 @@ pub(super) fn base32(bytes: &[u8]) -> String {
 
 /// Whether every character is one that [`base32`] writes.
 pub(super) fn is_base32(text: &str) -> bool {
-    text.bytes().all(|sign| BASE32.contains(&sign))
+    text.bytes().all(|digit| BASE32.contains(&digit))
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    let signs = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    signs.map(|sign| char::from(HEX[usize::from(sign)])).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(HEX[usize::from(digit)])).collect()
 }
 
 /// The inverse of [`hex`], for 32 bytes.
 pub(super) fn decode_hex(text: &str) -> Option<[u8; 32]> {
-    let digit =
-        |sign: u8| HEX.iter().position(|known| *known == sign).and_then(|place| u8::try_from(place).ok());
-    let signs = text.as_bytes();
+    let decode_digit =
+        |digit: u8| HEX.iter().position(|hex| *hex == digit).and_then(|value| u8::try_from(value).ok());
+    let digits = text.as_bytes();
     let mut bytes = [0; 32];
-    if signs.len() != 64 {
+    if digits.len() != 64 {
         return None;
     }
-    for (byte, pair) in bytes.iter_mut().zip(signs.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = decode_digit(pair[0])? << 4 | decode_digit(pair[1])?;
     }
     Some(bytes)
 }

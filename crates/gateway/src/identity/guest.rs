@@ -10,7 +10,7 @@
 use super::encoding::{base32, base64url, decode_base64url, is_base32};
 use super::hash::{constant_time_eq, hash_credential, hmac_key, hmac_sha256};
 use super::refusal::{EXPIRED_CREDENTIAL, INVALID_CREDENTIAL, refusals};
-use super::{Identity, IdentityOrigin};
+use super::{Identity, VerifiedCredentialKind};
 use aws_lc_rs::hmac;
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
@@ -149,8 +149,8 @@ impl Guests {
 fn identity(id: &str, expiry: u64) -> Identity {
     let expires = UtcTime::from_nanos(expiry.saturating_mul(NANOS_PER_SECOND));
     Identity {
-        credential: hash_credential("guest", &[id]),
-        origin: IdentityOrigin::Guest,
+        hash: hash_credential("guest", &[id]),
+        kind: VerifiedCredentialKind::Guest,
         expires: Some(expires),
     }
 }
@@ -158,7 +158,7 @@ fn identity(id: &str, expiry: u64) -> Identity {
 #[cfg(test)]
 mod tests {
     use super::{GuestOptions, GuestRefusal, Guests};
-    use crate::identity::IdentityOrigin;
+    use crate::identity::VerifiedCredentialKind;
     use crate::identity::hash::sha256;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
     use seawall_core::time::UtcTime;
@@ -180,8 +180,11 @@ mod tests {
         let cookie = guests.issue(&[0; 16], now);
         let expires = now + DAY;
         assert!(cookie.value.starts_with(&format!("{}.1794830400.", "a".repeat(26))), "{}", cookie.value);
-        assert_eq!(cookie.identity.credential, sha256(format!("guest\0{}", "a".repeat(26)).as_bytes()));
-        assert_eq!((cookie.identity.origin, cookie.identity.expires), (IdentityOrigin::Guest, Some(expires)));
+        assert_eq!(cookie.identity.hash, sha256(format!("guest\0{}", "a".repeat(26)).as_bytes()));
+        assert_eq!(
+            (cookie.identity.kind, cookie.identity.expires),
+            (VerifiedCredentialKind::Guest, Some(expires))
+        );
         assert_eq!(guests.verify(&cookie.value, now), Ok(cookie.identity));
         let last = UtcTime::from_nanos(expires.as_nanos() - 1);
         assert_eq!(guests.verify(&cookie.value, last), Ok(cookie.identity));

@@ -46,7 +46,7 @@ pub(super) fn hmac_sha256(key: &hmac::Key, bytes: &[u8]) -> [u8; 32] {
     to_array(hmac::sign(key, bytes).as_ref())
 }
 
-/// A key for [`code`].
+/// A key for [`hmac_sha256`].
 pub(super) fn hmac_key(secret: &[u8]) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, secret)
 }

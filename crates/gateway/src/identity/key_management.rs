@@ -3,7 +3,7 @@
 //! It is called by the process that owns the directory: a command on an unused data directory, or a running gateway.
 //! The plain text of a key is returned once, when it is created; the directory stores its hash and a name for people.
 //!
-//! It does not create two live keys of the same name, and does not restore a revoked one.
+//! It does not create two active keys of the same name, and does not restore a revoked one.
 
 use super::api_key::{NewKey, create_key};
 use super::encoding::hex;
@@ -118,7 +118,7 @@ pub enum IssueError {
     /// The tier does not exist.
     #[error("unknown tier {0:?}: must be prime, standard or guest")]
     UnknownTier(String),
-    /// A live key already has this name.
+    /// An active key already has this name.
     #[error("a key named {0:?} already exists: revoke it, or choose another name")]
     NameInUse(String),
     /// No key has this name or id.
@@ -160,29 +160,29 @@ pub fn random_key() -> Result<String, IssueError> {
 pub async fn create(
     directory: &impl Directory,
     master: &MasterSecret,
-    ask: &KeyRequest,
+    request: &KeyRequest,
     now: UtcTime,
 ) -> Result<IssuedKey, IssueError> {
-    let KeyRequest { name, tier, aws } = ask;
+    let KeyRequest { name, tier, aws } = request;
     if !is_valid_name(name) {
         return Err(IssueError::InvalidName);
     }
-    let known = Tier::ALL.into_iter().find(|known| known.name() == tier);
-    let tier = known.ok_or_else(|| IssueError::UnknownTier(tier.clone()))?;
-    let live =
+    let named = Tier::ALL.into_iter().find(|named| named.name() == tier);
+    let tier = named.ok_or_else(|| IssueError::UnknownTier(tier.clone()))?;
+    let is_active =
         |(_, record): &(CredentialHash, CallerRecord)| record.revoked.is_none() && *record.name == **name;
-    if read_all(directory).await?.iter().any(live) {
+    if read_all(directory).await?.iter().any(is_active) {
         return Err(IssueError::NameInUse(name.clone()));
     }
-    let no_chance = |error: getrandom::Error| IssueError::Failed(error.to_string());
+    let no_randomness = |error: getrandom::Error| IssueError::Failed(error.to_string());
     let (hash, key, aws) = if *aws {
         let signatures =
             Signatures::new(master.bytes()).map_err(|error| IssueError::Failed(error.to_string()))?;
-        let pair = signatures.create(&random_bytes().map_err(no_chance)?);
+        let pair = signatures.create(&random_bytes().map_err(no_randomness)?);
         let hash = hash_access_key(&pair.id);
         (hash, None, Some(AwsKeyPair { access_key_id: pair.id, secret_access_key: pair.secret }))
     } else {
-        let NewKey { plaintext, hash, .. } = create_key(&random_bytes().map_err(no_chance)?);
+        let NewKey { plaintext, hash, .. } = create_key(&random_bytes().map_err(no_randomness)?);
         (hash, Some(plaintext), None)
     };
     let record = CallerRecord {
@@ -204,26 +204,26 @@ pub async fn create(
 }
 
 /// All keys including the revoked ones, in order of creation.
-pub async fn list(directory: &impl Directory, names: &Pseudonyms) -> Result<Vec<KeyEntry>, IssueError> {
+pub async fn list(directory: &impl Directory, pseudonyms: &Pseudonyms) -> Result<Vec<KeyEntry>, IssueError> {
     let mut all = read_all(directory).await?;
     all.sort_by_key(|(credential, record)| (record.created, *credential));
-    Ok(all.iter().map(|(credential, record)| key_entry(credential, record, names)).collect())
+    Ok(all.iter().map(|(credential, record)| key_entry(credential, record, pseudonyms)).collect())
 }
 
 /// Revokes the key with this name or id. Returns it, and its hash for cache invalidation.
 pub async fn revoke(
     directory: &impl Directory,
-    names: &Pseudonyms,
+    pseudonyms: &Pseudonyms,
     name_or_id: &str,
     now: UtcTime,
 ) -> Result<(KeyEntry, [u8; 32]), IssueError> {
     let all = read_all(directory).await?;
-    let live = || all.iter().filter(|(_, record)| record.revoked.is_none());
-    let named: Vec<_> = live().filter(|(_, record)| *record.name == *name_or_id).collect();
+    let active = || all.iter().filter(|(_, record)| record.revoked.is_none());
+    let named: Vec<_> = active().filter(|(_, record)| *record.name == *name_or_id).collect();
     // A name may look like an id; an exact name takes precedence.
     let found = if named.is_empty() {
         let is_id = name_or_id.len() >= ID_DIGITS;
-        live().filter(|(credential, _)| is_id && hex(&credential.0).starts_with(name_or_id)).collect()
+        active().filter(|(credential, _)| is_id && hex(&credential.0).starts_with(name_or_id)).collect()
     } else {
         named
     };
@@ -234,7 +234,7 @@ pub async fn revoke(
     };
     directory.revoke(credential, now).await?;
     let revoked = CallerRecord { revoked: Some(now), ..record.clone() };
-    Ok((key_entry(credential, &revoked, names), credential.0))
+    Ok((key_entry(credential, &revoked, pseudonyms), credential.0))
 }
 
 async fn read_all(directory: &impl Directory) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
@@ -250,12 +250,12 @@ async fn read_all(directory: &impl Directory) -> Result<Vec<(CredentialHash, Cal
     }
 }
 
-fn key_entry(credential: &CredentialHash, record: &CallerRecord, names: &Pseudonyms) -> KeyEntry {
+fn key_entry(credential: &CredentialHash, record: &CallerRecord, pseudonyms: &Pseudonyms) -> KeyEntry {
     KeyEntry {
         id: key_id(&credential.0),
         name: record.name.to_string(),
         tier: record.tier.name().to_owned(),
-        caller: format!("{:016x}", names.encode(record.caller)),
+        caller: format!("{:016x}", pseudonyms.encode(record.caller)),
         created: format_date(record.created),
         revoked: record.revoked.map(format_date),
     }
@@ -275,7 +275,8 @@ fn format_date(moment: UtcTime) -> String {
 
 fn is_valid_name(name: &str) -> bool {
     let count = name.chars().count();
-    let is_printable = |sign: char| !sign.is_control() && (sign == ' ' || !sign.is_whitespace());
+    let is_printable =
+        |character: char| !character.is_control() && (character == ' ' || !character.is_whitespace());
     (1..=MAX_KEY_NAME).contains(&count) && name.chars().all(is_printable) && name.trim() == name
 }
 

@@ -51,7 +51,7 @@ impl KeySource {
         let client_runtime = ClientRuntime::new(runtime.timer(), Arc::new(move || runtime.now().utc));
         let is_secure = url.starts_with("https:");
         let tls = is_secure
-            .then(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.date)))
+            .then(|| ClientTlsOptions::default().check(Arc::clone(&client_runtime.wall_clock)))
             .transpose()?;
         let (server, path) = split_url(url);
         let defaults = ClientOptions::new(server);
@@ -118,11 +118,11 @@ impl KeyFetcher {
     pub(super) fn start(runtime: TokioRuntime) -> std::io::Result<Self> {
         let (requests, incoming) = mpsc::unbounded_channel();
         let sources = Arc::<Mutex<Vec<Arc<KeySource>>>>::default();
-        let followed = Arc::clone(&sources);
+        let shared_sources = Arc::clone(&sources);
         let thread = std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
             // Without a runtime no keys are fetched, and tokens are refused.
             if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                tokio.block_on(run(&followed, incoming, runtime));
+                tokio.block_on(run(&shared_sources, incoming, runtime));
             }
         })?;
         Ok(Self { runtime, sources, requests: Some(requests), thread: Some(thread) })
@@ -176,7 +176,7 @@ async fn run(
         }
         tokio::select! {
             biased;
-            ask = incoming.recv() => match ask {
+            request = incoming.recv() => match request {
                 Some((source, permit)) => spawn_fetch(source, permit, runtime),
                 None => return,
             },
@@ -188,7 +188,7 @@ async fn run(
 /// Runs as a task of its own, so that a slow issuer does not delay the others.
 #[expect(
     clippy::disallowed_methods,
-    reason = "it ends with its runtime, within seconds, and is waited for by count"
+    reason = "it ends with its runtime, within seconds, and its completion is counted"
 )]
 fn spawn_fetch(source: Arc<KeySource>, permit: RefreshPermit, runtime: TokioRuntime) {
     tokio::spawn(async move { source.fetch(permit, runtime).await });

@@ -67,17 +67,17 @@ use seawall_core::time::UtcTime;
 /// A caller whose credential was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The digest to look up in the directory. The only form in which a caller may be named in a log.
-    pub credential: [u8; 32],
-    /// The kind of credential.
-    pub origin: IdentityOrigin,
+    /// The hash of the credential: the key of the caller in the directory, and the only form of it that may be logged.
+    pub hash: [u8; 32],
+    /// Which verifier accepted the credential.
+    pub kind: VerifiedCredentialKind,
     /// When the credential expires, if it does.
     pub expires: Option<UtcTime>,
 }
 
-/// The kind of credential that an identity rests on.
+/// The kind of the credential that was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdentityOrigin {
+pub enum VerifiedCredentialKind {
     /// An API key.
     Key,
     /// A JSON Web Token.
@@ -88,7 +88,7 @@ pub enum IdentityOrigin {
     Guest,
 }
 
-impl IdentityOrigin {
+impl VerifiedCredentialKind {
     /// The label in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -103,12 +103,16 @@ impl IdentityOrigin {
 
 #[cfg(test)]
 mod tests {
-    use super::IdentityOrigin;
+    use super::VerifiedCredentialKind;
 
     #[test]
-    fn each_origin_has_a_name_of_its_own() {
-        let all =
-            [IdentityOrigin::Key, IdentityOrigin::Token, IdentityOrigin::Signature, IdentityOrigin::Guest];
-        assert_eq!(all.map(IdentityOrigin::name), ["key", "token", "signature", "guest"]);
+    fn each_kind_has_a_name_of_its_own() {
+        let all = [
+            VerifiedCredentialKind::Key,
+            VerifiedCredentialKind::Token,
+            VerifiedCredentialKind::Signature,
+            VerifiedCredentialKind::Guest,
+        ];
+        assert_eq!(all.map(VerifiedCredentialKind::name), ["key", "token", "signature", "guest"]);
     }
 }

@@ -39,13 +39,13 @@ pub struct OfflineKeyStore {
 }
 
 impl OfflineKeyStore {
-    /// Locks the data directory of these settings. With `makes`, a missing directory is created.
-    pub fn open(settings: &Settings, makes: bool) -> Result<Self, OfflineKeyError> {
+    /// Locks the data directory of these settings. With `create_missing`, a missing directory is created.
+    pub fn open(settings: &Settings, create_missing: bool) -> Result<Self, OfflineKeyError> {
         if settings.store.kind == StoreKind::Memory {
             return Err(OfflineKeyError::StoredInMemory);
         }
         let path = PathBuf::from(&settings.store.data_dir);
-        if !makes && !path.exists() {
+        if !create_missing && !path.exists() {
             return Err(OfflineKeyError::NoDirectory(path));
         }
         let runtime = TokioRuntime::new();
@@ -63,13 +63,13 @@ impl OfflineKeyStore {
     }
 
     fn pseudonyms(&self) -> Result<Pseudonyms, IssueError> {
-        let made = Pseudonyms::from_settings(&self.settings, &self.master()?);
-        made.map_err(|error| IssueError::Failed(format!("telemetry.salt: {error}")))
+        Pseudonyms::from_settings(&self.settings, &self.master()?)
+            .map_err(|error| IssueError::Failed(format!("telemetry.salt: {error}")))
     }
 
     /// Creates a key.
-    pub async fn create(&self, ask: &KeyRequest) -> Result<IssuedKey, IssueError> {
-        key_management::create(&self.store, &self.master()?, ask, self.runtime.now().utc).await
+    pub async fn create(&self, request: &KeyRequest) -> Result<IssuedKey, IssueError> {
+        key_management::create(&self.store, &self.master()?, request, self.runtime.now().utc).await
     }
 
     /// Lists all keys.
@@ -79,8 +79,8 @@ impl OfflineKeyStore {
 
     /// Revokes the key with this name or id.
     pub async fn revoke(&self, name_or_id: &str) -> Result<KeyEntry, IssueError> {
-        let names = self.pseudonyms()?;
-        key_management::revoke(&self.store, &names, name_or_id, self.runtime.now().utc)
+        let pseudonyms = self.pseudonyms()?;
+        key_management::revoke(&self.store, &pseudonyms, name_or_id, self.runtime.now().utc)
             .await
             .map(|(entry, _)| entry)
     }

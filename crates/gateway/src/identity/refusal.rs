@@ -1,7 +1,7 @@
 //! Why a credential was refused.
 //!
 //! Each refusal has two texts. `Display` is for the caller: short, and identical wherever a difference would help an
-//! attacker. [`log_label`](Refusal::logged) is the exact cause, for the log. Neither contains anything from the request.
+//! attacker. [`log_label`](AuthenticationRefusal::log_label) is the exact cause, for the log. Neither contains anything from the request.
 
 use super::api_key::KeyRefusal;
 use super::credential::CredentialError;

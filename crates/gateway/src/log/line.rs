@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Appends a line for this record, including the line end. `now` is any moment read on both clocks; it converts the end
-/// of the request to calendar time. `pseudonym` maps a caller to its pseudonym.
+/// of the request to wall-clock time. `pseudonym` maps a caller to its pseudonym.
 pub(crate) fn write_line(
     line: &mut String,
     record: &RequestRecord,
@@ -78,8 +78,8 @@ pub(crate) fn write_line(
 }
 
 /// A field with a fixed label, which needs no escapes.
-fn label_field(line: &mut String, key: &str, word: &str) {
-    for part in [",\"", key, "\":\"", word, "\""] {
+fn label_field(line: &mut String, key: &str, label: &str) {
+    for part in [",\"", key, "\":\"", label, "\""] {
         line.push_str(part);
     }
 }
@@ -98,7 +98,7 @@ const fn outcome_labels(outcome: &RequestOutcome) -> (&'static str, Option<&'sta
     }
 }
 
-/// The calendar time at which a request ended.
+/// The wall-clock time at which a request ended.
 fn end_time(record: &RequestRecord, now: Now) -> UtcTime {
     let ago = u64::try_from((now.monotonic - record.ended).as_nanos()).unwrap_or(u64::MAX);
     UtcTime::from_nanos(now.utc.as_nanos().saturating_sub(ago))

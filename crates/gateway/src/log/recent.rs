@@ -42,8 +42,8 @@ struct RecordRing {
 impl RecordRing {
     /// Removes the oldest if it was written and is not needed for display any more.
     fn pop_written(&mut self) -> Option<RequestRecord> {
-        let is_spare = self.ring.len() >= MAX_SHOWN && self.ring.len() > self.unwritten;
-        if is_spare { self.ring.pop_front() } else { None }
+        let is_removable = self.ring.len() >= MAX_SHOWN && self.ring.len() > self.unwritten;
+        if is_removable { self.ring.pop_front() } else { None }
     }
 }
 
@@ -90,13 +90,13 @@ impl RecentRequests {
 
     /// Waits for something to write, and then a short time for more, or until the log is closed. Returns whether it is
     /// closed.
-    pub(super) fn wait(&self, gather: Duration) -> bool {
-        let nothing_yet = |records: &mut RecordRing| records.unwritten == 0 && !records.is_closed;
-        let few = |records: &mut RecordRing| records.unwritten < FLUSH_THRESHOLD && !records.is_closed;
-        let records =
-            self.awaited.wait_while(self.lock(), nothing_yet).unwrap_or_else(PoisonError::into_inner);
-        let gathered = self.awaited.wait_timeout_while(records, gather, few);
-        gathered.unwrap_or_else(PoisonError::into_inner).0.is_closed
+    pub(super) fn wait(&self, batch_time: Duration) -> bool {
+        let is_empty = |records: &mut RecordRing| records.unwritten == 0 && !records.is_closed;
+        let is_below_threshold =
+            |records: &mut RecordRing| records.unwritten < FLUSH_THRESHOLD && !records.is_closed;
+        let records = self.awaited.wait_while(self.lock(), is_empty).unwrap_or_else(PoisonError::into_inner);
+        let batched = self.awaited.wait_timeout_while(records, batch_time, is_below_threshold);
+        batched.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
     /// Takes up to `max` unwritten records, the oldest first. Few at a time, because requests wait meanwhile.

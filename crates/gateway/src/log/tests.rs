@@ -56,7 +56,7 @@ fn line(record: &RequestRecord) -> String {
 
 #[test]
 fn a_line_is_one_json_object_with_all_that_is_known() {
-    let line = line(&record(RequestOutcome::Interrupted(FailureKind::BrokeMidStream)));
+    let line = line(&record(RequestOutcome::Interrupted(FailureKind::StreamInterrupted)));
     assert!(line.ends_with("}\n"));
     let value: Value = serde_json::from_str(&line).unwrap();
     let expected = json!({
@@ -68,7 +68,7 @@ fn a_line_is_one_json_object_with_all_that_is_known() {
         "tier": "prime",
         "tier_origin": "settings",
         "outcome": "interrupted",
-        "reason": "broke_mid_stream",
+        "reason": "stream_interrupted",
         "rung": "strong_model",
         "target": "str\"ong",
         "attempts": 2,

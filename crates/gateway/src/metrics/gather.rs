@@ -31,11 +31,11 @@ pub(crate) struct GatewayGauges {
 
 impl Metrics {
     /// The metrics page: counters, and the current state of everything.
-    pub(crate) fn text<R: Runtime>(&self, pipeline: &Pipeline<R>, standing: GatewayGauges) -> String {
+    pub(crate) fn text<R: Runtime>(&self, pipeline: &Pipeline<R>, gauges: GatewayGauges) -> String {
         let mut page = MetricsPage::default();
         page.value(&table::BUILD, &[env!("CARGO_PKG_VERSION")], 1);
-        page.value(&table::UPTIME, &[], seconds(standing.uptime));
-        page.value(&table::DRAINING, &[], u8::from(standing.is_draining));
+        page.value(&table::UPTIME, &[], seconds(gauges.uptime));
+        page.value(&table::DRAINING, &[], u8::from(gauges.is_draining));
         page.value(&table::LEVEL, &[], pipeline.level().index());
         self.write_requests(&mut page);
         self.write_faces(&mut page);
@@ -55,18 +55,18 @@ impl Metrics {
             }
         }
         page.value(&table::WOULD_LIMIT, &[], self.would_limit.get(0));
-        if let Some(shared) = standing.shared {
+        if let Some(shared) = gauges.shared {
             page.value(&table::SHARED_UP, &[], u8::from(shared.is_up));
             page.value(&table::SHARED_LOCAL_DECISIONS, &[], shared.local_decisions);
             page.value(&table::SHARED_LOST_SETTLEMENTS, &[], shared.lost_settlements);
         }
-        page.value(&table::CONNECTIONS, &[], standing.connections.0 as u64);
-        page.value(&table::CONNECTIONS_LIMIT, &[], standing.connections.1 as u64);
-        for (reason, count) in standing.ended {
+        page.value(&table::CONNECTIONS, &[], gauges.connections.0 as u64);
+        page.value(&table::CONNECTIONS_LIMIT, &[], gauges.connections.1 as u64);
+        for (reason, count) in gauges.ended {
             page.value(&table::CONNECTIONS_ENDED, &[reason], count);
         }
-        page.value(&table::BODY_MEMORY, &[], standing.body_memory.0);
-        page.value(&table::BODY_MEMORY_LIMIT, &[], standing.body_memory.1);
+        page.value(&table::BODY_MEMORY, &[], gauges.body_memory.0);
+        page.value(&table::BODY_MEMORY_LIMIT, &[], gauges.body_memory.1);
         page.value(&table::LINES_DROPPED, &[], self.lines_dropped());
         if let Some(bytes) = process::memory() {
             page.value(&table::MEMORY, &[], bytes);
@@ -82,13 +82,13 @@ impl Metrics {
         let named = self.named.load();
         let routes = named.routes.iter().map(|(name, cells)| (&**name, cells));
         for (route, cells) in [("", &self.no_route)].into_iter().chain(routes) {
-            for (face, face_word) in FACES.iter().enumerate() {
-                for ending in 0..REQUEST_OUTCOMES {
+            for (face, face_label) in FACES.iter().enumerate() {
+                for outcome in 0..REQUEST_OUTCOMES {
                     for tier in 0..TIERS {
-                        let count = cells.requests.get(request_index(face, ending, tier));
+                        let count = cells.requests.get(request_index(face, outcome, tier));
                         if count > 0 {
-                            let (outcome, reason) = labels::request_outcome_labels(ending);
-                            let labels = [face_word, route, outcome, reason, labels::tier_label(tier)];
+                            let (outcome_label, reason) = labels::request_outcome_labels(outcome);
+                            let labels = [face_label, route, outcome_label, reason, labels::tier_label(tier)];
                             page.value(&table::REQUESTS, &labels, count);
                         }
                     }
@@ -122,7 +122,7 @@ impl Metrics {
             }
         }
         for (target, cells) in &named.targets {
-            for (index, kind) in ["new", "cache_read", "cache_write"].into_iter().enumerate() {
+            for (index, kind) in ["uncached", "cache_read", "cache_write"].into_iter().enumerate() {
                 page.value(&table::INPUT_TOKENS, &[target, kind], cells.tokens.get(index));
             }
         }
@@ -205,7 +205,7 @@ fn write_pacing(page: &mut MetricsPage, targets: &[TargetStatus]) {
     }
 }
 
-/// Outcomes of the requests that wanted to queue.
+/// Outcomes of the requests that tried to enter the queue.
 pub(crate) const fn queue_outcomes(queue: &QueueStats) -> [(&'static str, u64); 6] {
     [
         ("served", queue.served),

@@ -49,7 +49,7 @@ pub fn metrics_reference() -> String {
         ("`outcome` of attempts", (0..labels::ATTEMPT_OUTCOMES).map(labels::attempt_outcome_label).collect()),
         ("`outcome` of queues", queue.map(|(outcome, _)| outcome).to_vec()),
         ("`reason` of `seawall_retry_stops_total`", StopReason::ALL.map(StopReason::label).to_vec()),
-        ("`kind` of tokens", vec!["new", "cache_read", "cache_write"]),
+        ("`kind` of tokens", vec!["uncached", "cache_read", "cache_write"]),
     ];
     for (label, values) in rows {
         let values: Vec<String> = values.into_iter().map(|value| format!("`{value}`")).collect();

@@ -267,7 +267,7 @@ proptest! {
                 AttemptStatus::Failed(kind) => kind.label(),
             };
             add(format!("seawall_attempts_total{{target=\"{target}\",outcome=\"{outcome}\"}}"), 1);
-            for (kind, tokens) in [("new", input), ("cache_read", cache_read), ("cache_write", cache_write)] {
+            for (kind, tokens) in [("uncached", input), ("cache_read", cache_read), ("cache_write", cache_write)] {
                 add(format!("seawall_input_tokens_total{{target=\"{target}\",kind=\"{kind}\"}}"), tokens);
             }
             add(format!("seawall_output_tokens_total{{target=\"{target}\"}}"), output);

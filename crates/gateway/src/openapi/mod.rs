@@ -131,7 +131,7 @@ fn by_status(face: Face, errors: PossibleErrors) -> BTreeMap<u16, Vec<ApiErrorKi
             Some(Vendor::Bedrock) => bedrock::error_status(error_kind),
         };
         by_status.entry(status).or_default().push(error_kind);
-        // Bedrock's clients are told by a different status not to retry.
+        // Bedrock has no header against retries: a final error has another status instead.
         let last = bedrock::final_error(error_kind).0;
         if face.vendor() == Some(Vendor::Bedrock) && last != status {
             by_status.entry(last).or_default().push(error_kind);

@@ -102,7 +102,7 @@ fn live(port: u16, trusted: &str, http2: Http2Policy) -> Option<(u16, bool)> {
     let runtime = TokioRuntime::new();
     let world = ClientRuntime::new(runtime.timer(), Arc::new(move || runtime.now().utc));
     let trust = ClientTlsOptions { system_roots: false, extra_roots: vec![trusted.into()] };
-    let tls = Some(trust.check(Arc::clone(&world.date)).unwrap());
+    let tls = Some(trust.check(Arc::clone(&world.wall_clock)).unwrap());
     let options = ClientOptions { tls, http2, ..ClientOptions::new(format!("https://localhost:{port}")) };
     let client = Client::new(&options, &world).unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

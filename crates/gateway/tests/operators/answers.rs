@@ -127,7 +127,7 @@ fn a_target_has_every_field() {
             "pressure",
             "queue",
             "routes",
-            "starts"
+            "time_to_first_content"
         ]
     );
     assert_eq!(
@@ -144,7 +144,7 @@ fn a_target_has_every_field() {
         ["by_class", "capacity", "entered", "oldest_ms", "outcomes", "size"]
     );
     assert_eq!(fields(&target["queue"]["by_class"]), ["bulk", "critical", "high", "low", "normal"]);
-    assert_eq!(target["starts"], json!({ "count": 0, "p50_ms": null, "p95_ms": null }));
+    assert_eq!(target["time_to_first_content"], json!({ "count": 0, "p50_ms": null, "p95_ms": null }));
     assert_eq!((&target["routes"], &target["model"]), (&json!(["manga"]), &"m".into()));
 }
 

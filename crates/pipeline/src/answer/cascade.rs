@@ -12,7 +12,7 @@ use crate::plan::PlannedRequest;
 use crate::reply::DEFAULT_RETRY_AFTER;
 use crate::settle::RequestTotals;
 use crate::shortage::BudgetShortage;
-use crate::slot::{NoSlot, TargetSlot};
+use crate::slot::{SlotUnavailable, TargetSlot};
 use crate::target::{CallBound, GuardedTarget};
 use seawall_core::breaker::{BreakerPhase, LastResort, RejectReason};
 use seawall_core::budget::{BudgetRefusal, ReservationRequest};
@@ -128,11 +128,11 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         start_timeout: Duration,
     ) -> AttemptResult<R> {
         let start_by = self.start_by(deadline, start_timeout, attempt.started);
-        let limits = self.start_deadlines(&attempt, others, start_by, start_timeout);
+        let deadlines = self.start_deadlines(&attempt, others, start_by, start_timeout);
         if self.planned.request.rules.hedge.is_enabled() {
-            return Box::pin(self.run_hedged(attempt, call, others, limits)).await;
+            return Box::pin(self.run_hedged(attempt, call, others, deadlines)).await;
         }
-        try_once(self.pipeline, self.planned, attempt, call, limits).await
+        try_once(self.pipeline, self.planned, attempt, call, deadlines).await
     }
 
     /// Deadline for the start of an attempt. Nothing arrives of an unstreamed answer before its end, so it has all of
@@ -192,7 +192,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         let parsed = &self.planned.request.parsed;
         let allowance = target.allowance(bytes, parsed, || self.output_budget());
         let (field, dialect) = (target.output_limit_field, parsed.dialect_at(&*target.upstream));
-        let limit = allowance.as_ref().ok().and_then(|allowance| allowance.sent);
+        let limit = allowance.as_ref().ok().and_then(|allowance| allowance.sent_limit);
         // If the target cannot be called at all, that is the more useful reason.
         let call =
             parsed.call_for(limit, field, dialect, &target.model).map_err(SkipReason::Untranslatable)?;
@@ -238,7 +238,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             }
             ReserveError::Refused(refusal) => match refusal.shortage() {
                 Some(day) => {
-                    let settles_in = self.pipeline.ledger.typical_hold();
+                    let settles_in = self.pipeline.ledger.typical_hold_duration();
                     let max_cost = |output| bound.max_cost_with_limit(output);
                     SkipReason::Unaffordable(BudgetShortage::of(&day, bound.output, settles_in, max_cost))
                 }
@@ -311,7 +311,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         );
         let slot = target.wait_for_slot(&self.pipeline.runtime, &request, self.slot_holder()).await;
         self.totals.add_wait(self.pipeline.runtime.monotonic() - now);
-        slot.map_err(|NoSlot { reason, retry_after }| match reason {
+        slot.map_err(|SlotUnavailable { reason, retry_after }| match reason {
             SlotRefusal::Full => SkipReason::Busy(retry_after),
             share => SkipReason::ShareExhausted(share, retry_after),
         })

@@ -28,10 +28,10 @@ impl<R: Runtime> TargetCascade<'_, R> {
         attempt: Box<Attempt<R>>,
         call: Call,
         others: &[Arc<GuardedTarget>],
-        limits: StartDeadlines,
+        deadlines: StartDeadlines,
     ) -> AttemptResult<R> {
         let (target, started) = (Arc::clone(&attempt.target), self.pipeline.runtime.monotonic());
-        let mut first = pin!(try_once(self.pipeline, self.planned, attempt, call, limits));
+        let mut first = pin!(try_once(self.pipeline, self.planned, attempt, call, deadlines));
         let credits = loop {
             let now = self.pipeline.runtime.monotonic();
             let situation = self.situation(&target, now, started, others);
@@ -55,7 +55,7 @@ impl<R: Runtime> TargetCascade<'_, R> {
         };
         let Some(second) = self.start_hedge(others) else { return first.await };
         let (attempt, call) = second;
-        let second = pin!(try_once(self.pipeline, self.planned, attempt, call, limits));
+        let second = pin!(try_once(self.pipeline, self.planned, attempt, call, deadlines));
         race(first, second, credits).await
     }
 
@@ -71,7 +71,9 @@ impl<R: Runtime> TargetCascade<'_, R> {
         HedgeSituation {
             now,
             started,
-            slow_start: (target.starts.count() >= MIN_STARTS).then(|| target.starts.quantile(0.95)).flatten(),
+            slow_start: (target.time_to_first_content.count() >= MIN_STARTS)
+                .then(|| target.time_to_first_content.quantile(0.95))
+                .flatten(),
             pressure: target.pressure_now(phase, now),
             has_content: false,
             has_other_target: !others.is_empty(),

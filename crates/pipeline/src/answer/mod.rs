@@ -54,8 +54,8 @@ pub(crate) async fn answer<R: Runtime>(
             Ok(StartedAnswer { attempt, content, rung })
         }
         Err(unanswered) => {
-            let (rule, draw) = (&planned.request.rules.retry_after, pipeline.runtime.draw());
-            Err(unanswered.into_rejection(totals.attempts(), rule, draw))
+            let (policy, draw) = (&planned.request.rules.retry_after, pipeline.runtime.draw());
+            Err(unanswered.into_rejection(totals.attempts(), policy, draw))
         }
     }
 }

@@ -41,16 +41,19 @@ impl<R: Runtime> TargetCascade<'_, R> {
     ) -> StartDeadlines {
         let is_chat = self.planned.request.chat.is_some();
         let is_unstreamed = !self.planned.request.parsed.stream();
-        let written = is_unstreamed.then(|| unstreamed_timeout(start_timeout, attempt.max_output()));
-        let all = start_by.moment() - attempt.started;
+        let generation_time = is_unstreamed.then(|| unstreamed_timeout(start_timeout, attempt.max_output()));
+        let remaining = start_by.moment() - attempt.started;
         if is_chat || !self.is_ready(others, attempt.started) {
-            let timeout = written.map_or(all, |written| attempt.target.silence_timeout(written, all));
+            let timeout = generation_time.map_or(remaining, |generation_time| {
+                attempt.target.silence_timeout(generation_time, remaining)
+            });
             let first_byte_by = start_by.within(attempt.started, timeout);
             return StartDeadlines { start_by, first_byte_by, silence_is_failure: !is_chat };
         }
-        let FirstByteTimeout { timeout, is_reliable } = attempt.target.first_byte_timeout(written, all);
+        let FirstByteTimeout { timeout, is_reliable } =
+            attempt.target.first_byte_timeout(generation_time, remaining);
         let first_byte_by = start_by.within(attempt.started, timeout);
-        StartDeadlines { start_by, first_byte_by, silence_is_failure: is_reliable || timeout >= all }
+        StartDeadlines { start_by, first_byte_by, silence_is_failure: is_reliable || timeout >= remaining }
     }
 
     /// Waits until a paced target takes a call, unless another is available sooner or that would be too late.

@@ -62,9 +62,9 @@ pub(super) async fn try_once<R: Runtime>(
     planned: &PlannedRequest,
     mut attempt: Box<Attempt<R>>,
     call: Call,
-    limits: StartDeadlines,
+    deadlines: StartDeadlines,
 ) -> AttemptResult<R> {
-    let outcome = execute(pipeline, planned, &mut attempt, call, limits).await;
+    let outcome = execute(pipeline, planned, &mut attempt, call, deadlines).await;
     AttemptResult { attempt, outcome }
 }
 
@@ -73,11 +73,11 @@ async fn execute<R: Runtime>(
     planned: &PlannedRequest,
     attempt: &mut Attempt<R>,
     call: Call,
-    limits: StartDeadlines,
+    deadlines: StartDeadlines,
 ) -> Result<AttemptContent, CallError> {
     let target = Arc::clone(&attempt.target);
-    let answer = timeout_at(&pipeline.runtime, limits.first_byte_by, target.upstream.call(call)).await;
-    let answer = answer.unwrap_or_else(|| Err(limits.not_started(attempt).into()))?;
+    let answer = timeout_at(&pipeline.runtime, deadlines.first_byte_by, target.upstream.call(call)).await;
+    let answer = answer.unwrap_or_else(|| Err(deadlines.timeout_failure(attempt).into()))?;
     let (request, now) = (&planned.request, pipeline.runtime.monotonic());
     let id = format_request_id(request.id);
     let defaults = AnswerDefaults {
@@ -113,7 +113,7 @@ async fn execute<R: Runtime>(
                 stream = stream.with_inspector(rules.guardrails.inspect_answer());
             }
             let started = StartedStream { buffered: VecDeque::new(), frames, stream };
-            Box::pin(read_until_content(pipeline, started, limits, attempt)).await
+            Box::pin(read_until_content(pipeline, started, deadlines, attempt)).await
         }
     }
 }
@@ -121,9 +121,9 @@ async fn execute<R: Runtime>(
 impl StartDeadlines {
     /// The failure of an attempt that did not start in time. One that sent nothing although it had its full time has
     /// failed; one that was cut earlier, or has sent something, is only slow.
-    fn not_started<R: Runtime>(&self, attempt: &Attempt<R>) -> Failure {
+    fn timeout_failure<R: Runtime>(&self, attempt: &Attempt<R>) -> Failure {
         if attempt.has_received_bytes() || !self.silence_is_failure {
-            return Failure::of(FailureKind::NotStarted);
+            return Failure::of(FailureKind::StartTimeout);
         }
         // A retry on the same target would take as long again.
         Failure { retryability: Retryability::OtherTarget, ..Failure::of(FailureKind::TimedOut) }
@@ -134,16 +134,16 @@ impl StartDeadlines {
 async fn read_until_content<R: Runtime>(
     pipeline: &Pipeline<R>,
     mut started: StartedStream,
-    limits: StartDeadlines,
+    deadlines: StartDeadlines,
     attempt: &mut Attempt<R>,
 ) -> Result<AttemptContent, CallError> {
     let mut weight = 0_usize;
     loop {
         let frames = &mut started.frames;
         let next =
-            timeout_at(&pipeline.runtime, limits.start_by, poll_fn(|context| frames.poll_frame(context)))
+            timeout_at(&pipeline.runtime, deadlines.start_by, poll_fn(|context| frames.poll_frame(context)))
                 .await;
-        let Some(next) = next else { return Err(limits.not_started(attempt).into()) };
+        let Some(next) = next else { return Err(deadlines.timeout_failure(attempt).into()) };
         let length = next.as_ref().and_then(|next| next.as_ref().ok()).map_or(0, Bytes::len);
         weight = weight.saturating_add(length.max(MIN_FRAME_WEIGHT));
         read_frame(&mut started.stream, next, attempt, &mut started.buffered)?;
@@ -154,8 +154,8 @@ async fn read_until_content<R: Runtime>(
             return Err(Failure::of(FailureKind::Unrecognised).into());
         }
         // Checked explicitly: while frames are always ready, the timer is never polled.
-        if limits.start_by.has_passed(pipeline.runtime.monotonic()) {
-            return Err(limits.not_started(attempt).into());
+        if deadlines.start_by.has_passed(pipeline.runtime.monotonic()) {
+            return Err(deadlines.timeout_failure(attempt).into());
         }
     }
 }
@@ -197,8 +197,8 @@ pub(crate) fn read_frame<R: Runtime>(
                 }
             }
         }
-        None if stream.end(&mut into, &mut events) == DialectStreamEnd::Truncated => {
-            let failure = Failure::of(FailureKind::BrokeMidStream);
+        None if stream.end(&mut into, &mut events) == DialectStreamEnd::Interrupted => {
+            let failure = Failure::of(FailureKind::StreamInterrupted);
             // A response without a byte contains no output.
             return Err(if attempt.has_received_bytes() { failure } else { failure.without_output() });
         }

@@ -36,8 +36,8 @@ pub(super) enum SkipReason {
 }
 
 impl SkipReason {
-    /// When it may be tried again, if known.
-    const fn wait(&self) -> Option<Duration> {
+    /// How long to wait before the target may be tried again, if known.
+    const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy(wait) | Self::BreakerOpen(wait) | Self::ShareExhausted(_, wait) => *wait,
             Self::Throttled(wait) | Self::Ejected(wait) => Some(*wait),
@@ -66,7 +66,7 @@ pub(super) struct Unanswered {
     /// Why the last skipped target was skipped. A reason with a known wait takes precedence.
     skipped: Option<SkipReason>,
     /// The shortest wait until a skipped target may be tried.
-    wait: Option<Duration>,
+    retry_after: Option<Duration>,
 }
 
 impl Unanswered {
@@ -76,12 +76,12 @@ impl Unanswered {
             return;
         }
         if reason.is_budget_exhausted() {
-            (self.skipped, self.wait) = (Some(reason), None);
+            (self.skipped, self.retry_after) = (Some(reason), None);
             return;
         }
         // While one target is known to become available, the request can be retried, whatever the state of the others.
-        if reason.wait().is_some() || self.wait.is_none() {
-            self.wait = soonest(self.wait, reason.wait());
+        if reason.retry_after().is_some() || self.retry_after.is_none() {
+            self.retry_after = soonest(self.retry_after, reason.retry_after());
             self.skipped = Some(match (self.skipped.take(), reason) {
                 (Some(SkipReason::Unaffordable(one)), SkipReason::Unaffordable(other)) => {
                     SkipReason::Unaffordable(one.more_actionable(other))
@@ -121,28 +121,32 @@ impl Unanswered {
 
     /// When to retry, if known.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        self.failure.as_ref().map_or(self.wait, |error| error.failure.retry_after)
+        self.failure.as_ref().map_or(self.retry_after, |error| error.failure.retry_after)
     }
 
-    /// The rejection for the caller; the rule sets the longest wait for which clients are told to retry.
-    pub(super) fn into_rejection(self, attempts: u32, rule: &RetryAfterPolicy, draw: Draw) -> Rejection {
+    /// The rejection for the caller; the policy sets the longest wait for which clients are asked to retry.
+    pub(super) fn into_rejection(self, attempts: u32, policy: &RetryAfterPolicy, draw: Draw) -> Rejection {
         let cause = self.label();
         match (self.failure, self.skipped) {
             (Some(CallError { failure, message }), _) => {
                 Rejection::UpstreamFailed { failure, message, attempts }
             }
-            (None, Some(SkipReason::Unaffordable(shortage))) => Rejection::of_shortage(shortage, rule, draw),
+            (None, Some(SkipReason::Unaffordable(shortage))) => {
+                Rejection::of_shortage(shortage, policy, draw)
+            }
             (None, Some(SkipReason::ExceedsDailyBudget(max_cost))) => {
                 Rejection::ExceedsDailyBudget { max_cost }
             }
-            (None, Some(SkipReason::ShareExhausted(share, _))) => Rejection::concurrency(share, self.wait),
+            (None, Some(SkipReason::ShareExhausted(share, _))) => {
+                Rejection::concurrency(share, self.retry_after)
+            }
             (None, Some(SkipReason::Untranslatable(error))) => Rejection::Malformed(error.to_string()),
             (None, Some(SkipReason::Unbounded(message))) => Rejection::UntrackedInput(message),
             // The provider named the time itself, so clients may wait for it.
             (None, Some(SkipReason::Throttled(_))) => {
-                Rejection::Unavailable { retry_after: self.wait, should_retry: true, cause }
+                Rejection::Unavailable { retry_after: self.retry_after, should_retry: true, cause }
             }
-            (None, _) => Rejection::unavailable(self.wait, rule, cause),
+            (None, _) => Rejection::unavailable(self.retry_after, policy, cause),
         }
     }
 }
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_is_the_soonest_of_all_that_were_not_tried() {
+    fn the_retry_after_is_the_soonest_of_all_targets_that_were_not_tried() {
         let soon = |cause| Rejection::Unavailable { retry_after: Some(SHORT), should_retry: true, cause };
         for (reasons, cause) in [
             (vec![SkipReason::BreakerOpen(Some(SHORT)), SkipReason::BreakerOpen(Some(LONG))], "breaker_open"),

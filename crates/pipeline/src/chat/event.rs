@@ -20,8 +20,8 @@ pub enum InterruptReason {
     TimedOut,
     /// The service is overloaded.
     Overloaded,
-    /// The stream broke off.
-    BrokeOff,
+    /// The stream was interrupted.
+    StreamInterrupted,
 }
 
 impl InterruptReason {
@@ -30,20 +30,20 @@ impl InterruptReason {
     pub const fn of_failure(kind: FailureKind) -> Self {
         match kind {
             FailureKind::Filtered => Self::Blocked,
-            FailureKind::TimedOut | FailureKind::NotStarted => Self::TimedOut,
+            FailureKind::TimedOut | FailureKind::StartTimeout => Self::TimedOut,
             FailureKind::Throttled
             | FailureKind::Overloaded
             | FailureKind::QuotaExhausted
             | FailureKind::NotReady => Self::Overloaded,
             FailureKind::Unreachable
-            | FailureKind::BrokeMidStream
+            | FailureKind::StreamInterrupted
             | FailureKind::ServerFault
             | FailureKind::ModelFault
             | FailureKind::Unrecognised
             | FailureKind::BadRequest
             | FailureKind::TooLong
             | FailureKind::Unauthorized
-            | FailureKind::NotFound => Self::BrokeOff,
+            | FailureKind::NotFound => Self::StreamInterrupted,
         }
     }
 
@@ -54,7 +54,7 @@ impl InterruptReason {
             Self::Blocked => "blocked",
             Self::TimedOut => "timed_out",
             Self::Overloaded => "overloaded",
-            Self::BrokeOff => "broke_off",
+            Self::StreamInterrupted => "stream_interrupted",
         }
     }
 }

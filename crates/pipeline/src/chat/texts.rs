@@ -19,8 +19,8 @@ pub enum ChatText {
     BudgetTooSmall,
     /// The message is too long.
     TooLong,
-    /// The answer broke off.
-    BrokeOff,
+    /// The answer was interrupted.
+    Interrupted,
     /// The request is malformed.
     NotUnderstood,
     /// The caller is not authenticated.
@@ -42,7 +42,7 @@ impl ChatText {
         Self::BudgetHeld,
         Self::BudgetTooSmall,
         Self::TooLong,
-        Self::BrokeOff,
+        Self::Interrupted,
         Self::NotUnderstood,
         Self::SignIn,
         Self::NotAllowed,
@@ -97,7 +97,7 @@ impl ChatText {
                 "メッセージが長すぎます。内容を短くするか、いくつかに分けてお送りください。",
                 "This message is too long. Please shorten it, or send it in several parts.",
             ),
-            Self::BrokeOff => (
+            Self::Interrupted => (
                 "回答が途中で中断されました。ここまでの内容は完全ではありません。",
                 "The answer was interrupted. What you see so far is incomplete.",
             ),
@@ -143,8 +143,8 @@ const APOLOGIES: [(&str, &str); 3] = [
 /// One of the three apologies, chosen uniformly.
 #[must_use]
 pub fn apology(language: Language, draw: Draw) -> &'static str {
-    let which = usize::try_from(draw.below(APOLOGIES.len() as u64)).unwrap_or_default();
-    let (japanese, english) = APOLOGIES.get(which).copied().unwrap_or(APOLOGIES[0]);
+    let index = usize::try_from(draw.below(APOLOGIES.len() as u64)).unwrap_or_default();
+    let (japanese, english) = APOLOGIES.get(index).copied().unwrap_or(APOLOGIES[0]);
     match language {
         Language::Japanese => japanese,
         Language::English => english,

@@ -215,7 +215,7 @@ impl DialectRequest {
 
     /// Whether the request enables thinking, which is billed as output but not always sent.
     #[must_use]
-    pub const fn thinks(&self) -> bool {
+    pub const fn enables_thinking(&self) -> bool {
         match &self.head {
             Head::Messages(head) => head.enables_thinking,
             Head::Completions(head) => head.enables_thinking,
@@ -390,8 +390,8 @@ impl DialectRequest {
             Head::Chat(chat) => chat.clone(),
         };
         // Other dialects drop empty turns, and a request without turns asks nothing.
-        let has_words = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());
-        if !chat.turns.iter().any(|turn| turn.parts.iter().any(has_words)) {
+        let has_text = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());
+        if !chat.turns.iter().any(|turn| turn.parts.iter().any(has_text)) {
             return Err(RequestError::Invalid {
                 field: "messages".to_owned(),
                 problem: "at least one message is required",

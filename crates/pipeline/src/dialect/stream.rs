@@ -19,7 +19,7 @@ pub enum DialectStreamEnd {
     /// The target marked the answer as complete, and the caller received that.
     Complete,
     /// The answer is incomplete. [`DialectStream::interrupt`] reports it to the caller.
-    Truncated,
+    Interrupted,
 }
 
 /// A stream between a target and a caller.
@@ -157,7 +157,7 @@ impl DialectStream {
             }
             if is_blocked {
                 self.state = blocked();
-                return DialectStreamEnd::Truncated;
+                return DialectStreamEnd::Interrupted;
             }
             if !out.is_empty() {
                 into(out.freeze());
@@ -165,7 +165,7 @@ impl DialectStream {
             self.state = State::Finished;
             events(StreamEvent::Finished);
         }
-        if self.state == State::Finished { DialectStreamEnd::Complete } else { DialectStreamEnd::Truncated }
+        if self.state == State::Finished { DialectStreamEnd::Complete } else { DialectStreamEnd::Interrupted }
     }
 
     /// Ends a stream that exceeded its output limit as its vendor should have: the caller receives a regular end with
@@ -221,7 +221,7 @@ impl DialectStream {
         self.interrupt_until(kind, message, None)
     }
 
-    /// The same with a retry hint, which only the chat face can carry inside a stream.
+    /// The same with a Retry-After, which only the chat face can carry inside a stream.
     pub fn interrupt_until(
         &mut self,
         kind: FailureKind,

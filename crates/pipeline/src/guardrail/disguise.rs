@@ -16,7 +16,7 @@
 //! **What it does not do.** It does not map digits to letters (`4pple`), does not correct missing or doubled letters
 //! (`aple`, `appple`), does not translate, and does not treat `l`, `I` and `1` as equal.
 
-use super::fold::{in_usual_width, is_invisible, without_case};
+use super::fold::{is_invisible, normalize_width, without_case};
 use unicode_normalization::char::{canonical_combining_class, compose, decompose_compatible};
 
 /// Incremental normalization.
@@ -37,7 +37,7 @@ impl Disguise {
             self.settle_kana(give);
             return self.spacing.take(character.to_ascii_lowercase(), at, give);
         }
-        match in_usual_width(character) {
+        match normalize_width(character) {
             // On their own, these decompose into a space and the mark.
             '\u{309B}' => self.piece('\u{3099}', at, give),
             '\u{309C}' => self.piece('\u{309A}', at, give),

@@ -24,7 +24,7 @@ impl Folding {
         if is_invisible(character) {
             return;
         }
-        let character = in_usual_width(character);
+        let character = normalize_width(character);
         if let Some((base, start)) = self.pending {
             if let Some(joined) = join(base, character) {
                 self.pending = Some((joined, start));
@@ -104,7 +104,7 @@ pub(super) fn without_case(character: char) -> impl Iterator<Item = char> {
     character.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
 
-pub(super) fn in_usual_width(character: char) -> char {
+pub(super) fn normalize_width(character: char) -> char {
     let code = u32::from(character);
     match code {
         0xFF01..=0xFF5E => char::from_u32(code - 0xFEE0).unwrap_or(character),

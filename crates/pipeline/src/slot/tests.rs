@@ -1,4 +1,4 @@
-use super::{Delivery, Mailbox, NoSlot, TargetSlot};
+use super::{Delivery, Mailbox, SlotUnavailable, TargetSlot};
 use crate::manual_clock::ManualClock;
 use crate::target::{GuardedTarget, TargetOptions};
 use seawall_core::breaker::BreakerProfile;
@@ -58,7 +58,8 @@ fn request(grade: Grade, deadline: Duration) -> QueueRequest {
     }
 }
 
-type QueueState<'a> = Pin<Box<dyn Future<Output = Result<TargetSlot<ManualClock>, NoSlot>> + Send + 'a>>;
+type QueueState<'a> =
+    Pin<Box<dyn Future<Output = Result<TargetSlot<ManualClock>, SlotUnavailable>> + Send + 'a>>;
 
 fn waits<'a>(
     target: &'a Arc<GuardedTarget>,
@@ -79,7 +80,7 @@ fn waits_as<'a>(
     waiting
 }
 
-fn look(waiting: &mut QueueState<'_>) -> Option<Result<TargetSlot<ManualClock>, NoSlot>> {
+fn look(waiting: &mut QueueState<'_>) -> Option<Result<TargetSlot<ManualClock>, SlotUnavailable>> {
     match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(slot) => Some(slot),
         Poll::Pending => None,

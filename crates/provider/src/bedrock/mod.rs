@@ -99,7 +99,7 @@ pub struct BedrockTarget {
 
 /// An operation and its streaming counterpart.
 struct Operations {
-    whole: Operation,
+    unstreamed: Operation,
     stream: Operation,
 }
 
@@ -130,8 +130,11 @@ impl BedrockTarget {
             let signer = Signer::new(&recipient, &headers)?;
             Ok::<_, SettingError>(Operation { path, headers, signer })
         };
-        let operations = |whole, stream| {
-            Ok::<_, SettingError>(Operations { whole: operation(whole)?, stream: operation(stream)? })
+        let operations = |unstreamed, stream| {
+            Ok::<_, SettingError>(Operations {
+                unstreamed: operation(unstreamed)?,
+                stream: operation(stream)?,
+            })
         };
         Ok(Self {
             credentials: CredentialCache::new(credentials.clone(), client.timer()),
@@ -150,15 +153,16 @@ impl BedrockTarget {
             TargetDialect::BedrockConverse => &self.converse,
             _ => &self.invoke,
         };
-        let operation = if call.stream { &operations.stream } else { &operations.whole };
+        let operation = if call.stream { &operations.stream } else { &operations.unstreamed };
         let Operation { path, headers, signer } = operation;
-        if let Some(twice) = call.headers.iter().find(|(name, _)| headers.contains(name)) {
+        if let Some(overridden) = call.headers.iter().find(|(name, _)| headers.contains(name)) {
             // A caller must not override what an operator has set for all calls, such as a guardrail.
-            let message = Some(format!("{}: is set by the gateway and cannot be overridden", twice.0).into());
+            let message =
+                Some(format!("{}: is set by the gateway and cannot be overridden", overridden.0).into());
             return Err(CallError { failure: Failure::of(FailureKind::BadRequest), message });
         }
         let own: Vec<(&str, &str)> = call.headers.iter().map(|(name, value)| (*name, &**value)).collect();
-        let date = self.client.date();
+        let date = self.client.utc_now();
         let timer = self.client.timer();
         let until = Deadline::after(timer.monotonic(), CREDENTIAL_TIMEOUT);
         let credentials = timeout_at(&timer, until, self.credentials.get(date)).await.flatten();

@@ -138,12 +138,12 @@ impl Signer {
 
     fn prepared(&self, credentials: &Credentials, date: UtcTime) -> Option<Arc<PreparedSignature>> {
         // Safe after a panic: the value is replaced as a whole.
-        let mut known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.as_ref().filter(|known| known.is_for(credentials, date)) {
-            return Some(Arc::clone(known));
+        let mut cached = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = cached.as_ref().filter(|prepared| prepared.is_for(credentials, date)) {
+            return Some(Arc::clone(prepared));
         }
-        *known = self.prepare(credentials, date, &[]).map(Arc::new);
-        known.clone()
+        *cached = self.prepare(credentials, date, &[]).map(Arc::new);
+        cached.clone()
     }
 
     fn prepare(

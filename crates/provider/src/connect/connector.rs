@@ -169,35 +169,35 @@ macro_rules! on_stream {
 impl AsyncRead for ServerStream {
     fn poll_read(
         self: Pin<&mut Self>,
-        wake: &mut Context<'_>,
+        context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => stream.poll_read(wake, into))
+        on_stream!(self, stream => stream.poll_read(context, into))
     }
 }
 
 impl AsyncWrite for ServerStream {
-    fn poll_write(self: Pin<&mut Self>, wake: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        on_stream!(self, stream => stream.poll_write(wake, bytes))
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => stream.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
         self: Pin<&mut Self>,
-        wake: &mut Context<'_>,
+        context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        on_stream!(self, stream => stream.poll_write_vectored(wake, parts))
+        on_stream!(self, stream => stream.poll_write_vectored(context, parts))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, wake: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => stream.poll_flush(wake))
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => stream.poll_flush(context))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, wake: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self, stream => stream.poll_shutdown(wake))
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => stream.poll_shutdown(context))
     }
 }

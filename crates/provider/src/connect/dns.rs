@@ -167,7 +167,7 @@ impl DnsCache {
     /// Moves this address to the front until the next result: those before it have failed.
     pub(crate) fn prefer(&self, address: SocketAddr) {
         let mut cached = self.lock();
-        if let Some(index) = cached.current.iter().position(|known| known.address == address) {
+        if let Some(index) = cached.current.iter().position(|cached| cached.address == address) {
             cached.current[..=index].rotate_right(1);
         }
     }
@@ -181,11 +181,12 @@ impl DnsCache {
         let mut current: Vec<ResolvedAddress> = Vec::new();
         let mut cached = self.lock();
         for address in answer.into_iter().filter(|address| self.shared.policy.allows(address.ip())) {
-            if current.len() < MAX_ADDRESSES && current.iter().all(|known| known.address != address) {
+            if current.len() < MAX_ADDRESSES && current.iter().all(|other| other.address != address) {
                 let before =
-                    cached.current.iter().chain(&cached.recent).find(|known| known.address == address);
-                let known = before.map_or_else(|| ResolvedAddress::new(address, now), ResolvedAddress::clone);
-                current.push(ResolvedAddress { last_seen: now, ..known });
+                    cached.current.iter().chain(&cached.recent).find(|cached| cached.address == address);
+                let resolved =
+                    before.map_or_else(|| ResolvedAddress::new(address, now), ResolvedAddress::clone);
+                current.push(ResolvedAddress { last_seen: now, ..resolved });
             }
         }
         if current.is_empty() {
@@ -193,13 +194,13 @@ impl DnsCache {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
         let CachedAddresses { current: before, recent } = std::mem::take(&mut *cached);
-        let gone = before.into_iter().chain(recent);
-        let gone = gone.filter(|known| current.iter().all(|seen| seen.address != known.address));
-        let (recent, forgotten) = gone.partition(|known| now - known.last_seen < EXPIRE_AFTER);
+        let missing = before.into_iter().chain(recent);
+        let missing = missing.filter(|old| current.iter().all(|new| new.address != old.address));
+        let (recent, expired) = missing.partition(|old| now - old.last_seen < EXPIRE_AFTER);
         cached.recent = recent;
         cached.current = current;
-        let forgotten: Vec<ResolvedAddress> = forgotten;
-        forgotten.iter().for_each(|known| known.is_current.store(false, Ordering::Relaxed));
+        let expired: Vec<ResolvedAddress> = expired;
+        expired.iter().for_each(|address| address.is_current.store(false, Ordering::Relaxed));
         self.shared.due.store((now + REFRESH_AFTER).as_nanos(), Ordering::Relaxed);
         Ok(())
     }

@@ -48,8 +48,8 @@ pub struct ClientTlsSettings {
 }
 
 impl ClientTlsOptions {
-    /// Loads the CAs. `date` is the clock for certificate validity.
-    pub fn check(&self, date: WallClock) -> Result<ClientTlsSettings, SettingError> {
+    /// Loads the CAs. `wall_clock` is the clock for certificate validity.
+    pub fn check(&self, wall_clock: WallClock) -> Result<ClientTlsSettings, SettingError> {
         let mut roots = RootCertStore::empty();
         if self.system_roots {
             let found = rustls_native_certs::load_native_certs();
@@ -77,7 +77,7 @@ impl ClientTlsOptions {
             ));
         }
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_details(provider, Arc::new(ClockTimeProvider(date)));
+        let builder = ClientConfig::builder_with_details(provider, Arc::new(ClockTimeProvider(wall_clock)));
         let builder = builder
             .with_safe_default_protocol_versions()
             .map_err(|error| SettingError::new("tls", error.to_string()))?;
@@ -117,8 +117,8 @@ mod tests {
     use std::sync::Arc;
 
     fn refusal(options: &ClientTlsOptions) -> String {
-        let date: WallClock = Arc::new(|| UtcTime::from_civil(2026, 1, 1));
-        options.check(date).err().unwrap().to_string()
+        let wall_clock: WallClock = Arc::new(|| UtcTime::from_civil(2026, 1, 1));
+        options.check(wall_clock).err().unwrap().to_string()
     }
 
     #[test]

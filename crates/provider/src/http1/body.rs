@@ -1,12 +1,12 @@
 //! Response bodies.
 
-use super::alarm::deadline_after;
 use super::chunked::ChunkedDecoder;
 use super::connection::Connection;
 use super::endpoint::{Connect, TcpConnect};
 use super::failure::BodyFailure;
 use super::head::ResponseFraming;
 use super::pool::Http1Pool;
+use super::reusable_timer::deadline_after;
 use super::timer::TokioTimer;
 use bytes::{Buf as _, Bytes, BytesMut};
 use seawall_core::runtime::Timer;
@@ -63,11 +63,11 @@ impl<C: Connect, T: Timer> Http1Body<C, T> {
     ///
     /// A frame is never empty. The future is cancel-safe and does not restart the timeout.
     pub async fn frame(&mut self) -> Option<Result<Bytes, BodyFailure>> {
-        poll_fn(|wake| self.poll_frame(wake)).await
+        poll_fn(|context| self.poll_frame(context)).await
     }
 
     /// The polling version of [`Http1Body::frame`].
-    pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         if matches!(self.rest, RemainingBody::Length(length) if length > self.bytes_left) {
             return Poll::Ready(self.fail(BodyFailure::TooLarge));
         }
@@ -82,7 +82,7 @@ impl<C: Connect, T: Timer> Http1Body<C, T> {
                 Ok(None) => {}
                 Err(failure) => return Poll::Ready(self.fail(failure)),
             }
-            match connection.poll_read(wake) {
+            match connection.poll_read(context) {
                 Poll::Ready(Ok(0)) if matches!(self.rest, RemainingBody::UntilClose) => {
                     self.connection = None;
                     return Poll::Ready(None);
@@ -94,8 +94,8 @@ impl<C: Connect, T: Timer> Http1Body<C, T> {
                     let until =
                         *self.deadline.get_or_insert_with(|| deadline_after(timer, self.idle_timeout));
                     return connection
-                        .alarm
-                        .poll(wake, timer, until)
+                        .timeout_timer
+                        .poll(context, timer, until)
                         .map(|()| self.fail(BodyFailure::TimedOut));
                 }
             }
@@ -156,10 +156,10 @@ impl RemainingBody {
         let frame = match self {
             Self::UntilClose => received.split(),
             Self::Length(length) => {
-                let there = received.len();
-                let taken = usize::try_from(*length).map_or(there, |length| length.min(there));
-                *length -= taken as u64;
-                received.split_to(taken)
+                let available = received.len();
+                let count = usize::try_from(*length).map_or(available, |length| length.min(available));
+                *length -= count as u64;
+                received.split_to(count)
             }
             Self::Chunks(chunks) => {
                 let decoded = chunks.decode(received).map_err(|_| BodyFailure::BadChunk)?;

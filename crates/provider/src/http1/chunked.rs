@@ -84,19 +84,19 @@ impl ChunkedDecoder {
     }
 
     fn take_payload(&mut self, input: &mut [u8], at: usize, payload: &mut Range<usize>) -> usize {
-        let there = input.len() - at;
-        let taken = usize::try_from(self.remaining).map_or(there, |remaining| remaining.min(there));
+        let available = input.len() - at;
+        let count = usize::try_from(self.remaining).map_or(available, |remaining| remaining.min(available));
         if payload.start == payload.end {
-            *payload = at..at + taken;
+            *payload = at..at + count;
         } else {
-            input.copy_within(at..at + taken, payload.end);
-            payload.end += taken;
+            input.copy_within(at..at + count, payload.end);
+            payload.end += count;
         }
-        self.remaining -= taken as u64;
+        self.remaining -= count as u64;
         if self.remaining == 0 {
             self.state = ChunkState::PayloadReturn;
         }
-        taken
+        count
     }
 
     fn discard_until_line_end(&mut self, input: &[u8]) -> Result<usize, BadChunk> {

@@ -124,7 +124,7 @@ impl SendFailure {
             | Self::ClosedBeforeHead { .. } => FailureKind::Unreachable,
             Self::RefusedStream => FailureKind::Overloaded,
             Self::ConnectTimedOut | Self::WriteTimedOut { .. } | Self::HeadTimedOut { .. } => {
-                FailureKind::NotStarted
+                FailureKind::StartTimeout
             }
             Self::BadHead(_) | Self::HeadTooLarge => FailureKind::Unrecognised,
         };
@@ -160,7 +160,7 @@ impl BodyFailure {
     #[must_use]
     pub const fn failure(self) -> Failure {
         Failure::of(match self {
-            Self::TimedOut | Self::ClosedEarly => FailureKind::BrokeMidStream,
+            Self::TimedOut | Self::ClosedEarly => FailureKind::StreamInterrupted,
             Self::BadChunk | Self::TooLarge => FailureKind::Unrecognised,
         })
     }
@@ -183,13 +183,13 @@ mod tests {
         for (failure, request, response, kind) in [
             (SendFailure::InvalidRequest("why"), false, false, FailureKind::BadRequest),
             (SendFailure::Connect(error()), false, false, FailureKind::Unreachable),
-            (SendFailure::ConnectTimedOut, false, false, FailureKind::NotStarted),
+            (SendFailure::ConnectTimedOut, false, false, FailureKind::StartTimeout),
             (SendFailure::StaleConnection, true, false, FailureKind::Unreachable),
             (SendFailure::Write { began: false, source: error() }, false, false, FailureKind::Unreachable),
             (SendFailure::Write { began: true, source: error() }, true, false, FailureKind::Unreachable),
-            (SendFailure::WriteTimedOut { began: true }, true, false, FailureKind::NotStarted),
-            (SendFailure::HeadTimedOut { response_began: false }, true, false, FailureKind::NotStarted),
-            (SendFailure::HeadTimedOut { response_began: true }, true, true, FailureKind::NotStarted),
+            (SendFailure::WriteTimedOut { began: true }, true, false, FailureKind::StartTimeout),
+            (SendFailure::HeadTimedOut { response_began: false }, true, false, FailureKind::StartTimeout),
+            (SendFailure::HeadTimedOut { response_began: true }, true, true, FailureKind::StartTimeout),
             (closed(false), true, false, FailureKind::Unreachable),
             (closed(true), true, true, FailureKind::Unreachable),
             (SendFailure::BadHead(HeadError::NotHttp), true, true, FailureKind::Unrecognised),
@@ -232,7 +232,7 @@ mod tests {
         {
             assert!(!failure.failure().not_executed, "{failure}");
         }
-        assert_eq!(BodyFailure::ClosedEarly.failure().kind, FailureKind::BrokeMidStream);
+        assert_eq!(BodyFailure::ClosedEarly.failure().kind, FailureKind::StreamInterrupted);
         assert_eq!(BodyFailure::TooLarge.failure().kind, FailureKind::Unrecognised);
     }
 }

@@ -1,15 +1,15 @@
 //! A minimal HTTP/1.1 client.
 //!
-//! [`send`] takes a [`HttpRequest`] and a connection from a [`Http1Pool`], or opens a new one, and returns a [`Http1Response`] as
+//! [`send()`] takes a [`HttpRequest`] and a connection from a [`Http1Pool`], or opens a new one, and returns a [`Http1Response`] as
 //! soon as its head has arrived; [`Http1Body::frame`] then returns the bytes of each read. Reads and writes happen in the
 //! caller's own task: there is no task per connection and no channel, so a burst of events costs one read and one
 //! frame. A plain request over a pooled connection is one write and one read.
 //!
 //! **When it acts.** Each phase has its own timeout: connecting, writing, the head, each wait within the body. A
-//! timeout is checked only when there is something to wait for, and its timer outlives the wait (see `alarm.rs`).
+//! timeout is checked only when there is something to wait for, and its timer outlives the wait (see `reusable_timer.rs`).
 //! Failures name the phase and what the peer may know of the request ([`SendFailure::request_began`]).
 //!
-//! **What it does not do.** It does not retry, except for the one case in [`send`]; follows no redirects; decompresses
+//! **What it does not do.** It does not retry, except for the one case in [`send()`]; follows no redirects; decompresses
 //! nothing; stores no cookies; does not speak HTTP/2 or pipeline requests; does not resolve names. It has no rate
 //! limits or budgets. TLS is added by another [`Connect`].
 //!
@@ -46,7 +46,6 @@
 //! # }
 //! ```
 
-pub(crate) mod alarm;
 mod body;
 mod chunked;
 pub(crate) mod connection;
@@ -55,6 +54,7 @@ mod failure;
 mod head;
 mod pool;
 mod request;
+pub(crate) mod reusable_timer;
 mod send;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -114,7 +114,7 @@ impl<C: Connect, T: Timer> Http1Pool<C, T> {
         if self.shared.options.max_idle == 0 {
             return;
         }
-        connection.alarm.release_waker();
+        connection.timeout_timer.release_waker();
         let now = self.timer().monotonic();
         if !self.connect().is_current(&connection.stream, now) {
             return;

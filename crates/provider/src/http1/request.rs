@@ -16,7 +16,7 @@ pub struct HttpRequest<'a, Text = &'a str> {
     pub headers: &'a [(Text, Text)],
     /// The complete body. Empty with `GET` means none.
     pub body: Bytes,
-    /// Whether to send once more if a pooled connection turns out to have been closed; see [`super::send`].
+    /// Whether to send once more if a pooled connection turns out to have been closed; see [`send()`](super::send()).
     pub resend_on_stale: bool,
 }
 

@@ -1,6 +1,5 @@
 //! Sends a request and receives the response head.
 
-use super::alarm::{Alarm, deadline_after};
 use super::body::Http1Body;
 use super::connection::Connection;
 use super::endpoint::{Connect, TcpConnect};
@@ -8,6 +7,7 @@ use super::failure::SendFailure;
 use super::head::{HEAD_LIMIT, HeadError, HeadSearch, Http1Headers, ResponseHead, parse};
 use super::pool::Http1Pool;
 use super::request::HttpRequest;
+use super::reusable_timer::{ReusableTimer, deadline_after};
 use super::timer::TokioTimer;
 use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
@@ -123,18 +123,18 @@ pub(crate) async fn connect<C: Connect, T: Timer>(
     pool: &Http1Pool<C, T>,
     limits: &HttpLimits,
 ) -> Result<Connection<C::Stream>, SendFailure> {
-    let mut alarm = Alarm::default();
+    let mut timeout_timer = ReusableTimer::default();
     let mut deadline = None;
     let mut connecting = pin!(pool.connect().connect());
-    let stream = poll_fn(|wake| {
-        if let Poll::Ready(connected) = connecting.as_mut().poll(wake) {
+    let stream = poll_fn(|context| {
+        if let Poll::Ready(connected) = connecting.as_mut().poll(context) {
             return Poll::Ready(connected.map_err(SendFailure::from_connect_error));
         }
         let deadline = *deadline.get_or_insert_with(|| deadline_after(pool.timer(), limits.connect_timeout));
-        alarm.poll(wake, pool.timer(), deadline).map(|()| Err(SendFailure::ConnectTimedOut))
+        timeout_timer.poll(context, pool.timer(), deadline).map(|()| Err(SendFailure::ConnectTimedOut))
     })
     .await?;
-    Ok(Connection::new(stream, alarm))
+    Ok(Connection::new(stream, timeout_timer))
 }
 
 /// Sends over one connection. `pooled_sent_at` is the time of sending over a pooled connection.
@@ -161,7 +161,7 @@ async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
         interim: 0,
         deadline: None,
     };
-    let head = poll_fn(|wake| exchange.poll_head(wake, pool.timer(), limits)).await?;
+    let head = poll_fn(|context| exchange.poll_head(context, pool.timer(), limits)).await?;
     let keep_alive = head.keep_alive && matches!(exchange.writing, WriteState::Done);
     let body_limits = (limits.idle_timeout, limits.max_body_bytes);
     let body = Http1Body::new(pool.clone(), exchange.connection, head.framing, keep_alive, body_limits);
@@ -193,16 +193,16 @@ enum WriteState {
 impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> {
     fn poll_head(
         &mut self,
-        wake: &mut Context<'_>,
+        context: &mut Context<'_>,
         timer: &impl Timer,
         limits: &HttpLimits,
     ) -> Poll<Result<ResponseHead, SendFailure>> {
-        self.write_more(wake);
+        self.write_more(context);
         loop {
             if let Some(head) = self.take_head()? {
                 return Poll::Ready(Ok(head));
             }
-            match self.connection.poll_read(wake) {
+            match self.connection.poll_read(context) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.closed(None, timer))),
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.closed(Some(error), timer))),
@@ -215,33 +215,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
             limits.head_timeout
         };
         let until = *self.deadline.get_or_insert_with(|| deadline_after(timer, limit));
-        ready!(self.connection.alarm.poll(wake, timer, until));
+        ready!(self.connection.timeout_timer.poll(context, timer, until));
         Poll::Ready(Err(self.timed_out()))
     }
 
     /// Writes as much as possible without waiting, head and body together.
-    fn write_more(&mut self, wake: &mut Context<'_>) {
+    fn write_more(&mut self, context: &mut Context<'_>) {
         if !matches!(self.writing, WriteState::InProgress) {
             return;
         }
-        if let Poll::Ready(outcome) = self.poll_write(wake) {
+        if let Poll::Ready(outcome) = self.poll_write(context) {
             self.writing = outcome.map_or_else(WriteState::Failed, |()| WriteState::Done);
             // The next phase has its own timeout.
             self.deadline = None;
         }
     }
 
-    fn poll_write(&mut self, wake: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (ready, rest) = (&self.connection.outgoing[..], self.rest);
         let mut stream = Pin::new(&mut self.connection.stream);
         while self.written < ready.len() + rest.len() {
             let ready_left = &ready[self.written.min(ready.len())..];
             let rest_left = &rest[self.written.saturating_sub(ready.len())..];
             let polled = if rest.is_empty() {
-                stream.as_mut().poll_write(wake, ready_left)
+                stream.as_mut().poll_write(context, ready_left)
             } else {
                 let parts = [IoSlice::new(ready_left), IoSlice::new(rest_left)];
-                stream.as_mut().poll_write_vectored(wake, &parts)
+                stream.as_mut().poll_write_vectored(context, &parts)
             };
             match ready!(polled)? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -249,7 +249,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
             }
         }
         // TLS streams buffer the last bytes until they are flushed.
-        stream.poll_flush(wake)
+        stream.poll_flush(context)
     }
 
     /// The response head, once it is complete. Interim responses are skipped.

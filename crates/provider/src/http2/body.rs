@@ -3,7 +3,7 @@
 use super::failure::classify_body_error;
 use super::pool::StreamLease;
 use crate::http1::BodyFailure;
-use crate::http1::alarm::{Alarm, deadline_after};
+use crate::http1::reusable_timer::{ReusableTimer, deadline_after};
 use bytes::Bytes;
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -19,7 +19,7 @@ pub struct Http2Body<T: Timer> {
     /// `None` once the body has ended or failed.
     incoming_stream: Option<(Incoming, StreamLease<T>)>,
     timer: T,
-    alarm: Alarm,
+    timeout_timer: ReusableTimer,
     idle_timeout: Duration,
     /// When to stop waiting for the next frame; set when the wait begins.
     deadline: Option<Timestamp>,
@@ -34,17 +34,24 @@ impl<T: Timer> Http2Body<T> {
     ) -> Self {
         let timer = lease.timer.clone();
         let incoming_stream = Some((incoming, lease));
-        Self { incoming_stream, timer, alarm: Alarm::default(), idle_timeout, deadline: None, bytes_left }
+        Self {
+            incoming_stream,
+            timer,
+            timeout_timer: ReusableTimer::default(),
+            idle_timeout,
+            deadline: None,
+            bytes_left,
+        }
     }
 
     /// The next frame; `None` at the end and after a failure. A frame is never empty.
-    pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         loop {
             let Some((incoming, _)) = &mut self.incoming_stream else { return Poll::Ready(None) };
             if incoming.size_hint().lower() > self.bytes_left {
                 return Poll::Ready(self.fail(BodyFailure::TooLarge));
             }
-            match Pin::new(incoming).poll_frame(wake) {
+            match Pin::new(incoming).poll_frame(context) {
                 Poll::Ready(None) => {
                     if let Some((_, mut lease)) = self.incoming_stream.take() {
                         lease.mark_ended();
@@ -63,8 +70,8 @@ impl<T: Timer> Http2Body<T> {
                     let timer = &self.timer;
                     let until =
                         *self.deadline.get_or_insert_with(|| deadline_after(timer, self.idle_timeout));
-                    let late = self.alarm.poll(wake, timer, until);
-                    return late.map(|()| self.fail(BodyFailure::TimedOut));
+                    let timed_out = self.timeout_timer.poll(context, timer, until);
+                    return timed_out.map(|()| self.fail(BodyFailure::TimedOut));
                 }
             }
         }

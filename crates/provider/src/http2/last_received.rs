@@ -35,11 +35,11 @@ pub(super) struct ReceiveTracker<S, T> {
 impl<S: AsyncRead + Unpin, T: Timer + Unpin> AsyncRead for ReceiveTracker<S, T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
-        wake: &mut Context<'_>,
+        context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(wake, into);
+        let polled = Pin::new(&mut self.stream).poll_read(context, into);
         if into.filled().len() > before {
             self.last_received.0.store(self.timer.monotonic().as_nanos(), Ordering::Relaxed);
         }
@@ -48,27 +48,31 @@ impl<S: AsyncRead + Unpin, T: Timer + Unpin> AsyncRead for ReceiveTracker<S, T> 
 }
 
 impl<S: AsyncWrite + Unpin, T: Timer + Unpin> AsyncWrite for ReceiveTracker<S, T> {
-    fn poll_write(mut self: Pin<&mut Self>, wake: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(wake, bytes)
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
-        wake: &mut Context<'_>,
+        context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(wake, parts)
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, wake: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(wake)
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, wake: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(wake)
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -26,10 +26,10 @@ pub(super) struct SendProgress(Mutex<(Option<Timestamp>, Option<Waker>)>);
 
 impl SendProgress {
     /// When the whole body was taken. Until then the task is registered to be woken.
-    pub(super) fn poll_sent(&self, wake: &Context<'_>) -> Option<Timestamp> {
+    pub(super) fn poll_sent(&self, context: &Context<'_>) -> Option<Timestamp> {
         let mut progress = self.lock();
         if progress.0.is_none() {
-            progress.1 = Some(wake.waker().clone());
+            progress.1 = Some(context.waker().clone());
         }
         progress.0
     }

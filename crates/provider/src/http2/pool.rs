@@ -125,8 +125,8 @@ impl<T: Timer + Unpin> Http2Pool<T> {
         let watched = Arc::clone(&state);
         TokioTasks.spawn(async move {
             let mut connection = pin!(connection);
-            poll_fn(|wake| {
-                let polled = connection.as_mut().poll(wake).map(drop);
+            poll_fn(|context| {
+                let polled = connection.as_mut().poll(context).map(drop);
                 watched.peer_max_streams.store(connection.current_max_send_streams(), Ordering::Relaxed);
                 polled
             })

@@ -4,7 +4,7 @@ use super::body::Http2Body;
 use super::failure::{NoResponse, classify_send_error};
 use super::outgoing::OutgoingBody;
 use super::pool::StreamLease;
-use crate::http1::alarm::Alarm;
+use crate::http1::reusable_timer::ReusableTimer;
 use crate::http1::{Endpoint, HttpLimits, HttpRequest, STALE_WITHIN, SendFailure};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -36,10 +36,10 @@ pub(crate) async fn send<T: Timer + Unpin, Text: AsRef<str>>(
     let progress = outgoing.progress();
     let message = build_request(endpoint, request, outgoing)?;
     let began = lease.timer.monotonic();
-    let mut alarm = Alarm::default();
+    let mut timeout_timer = ReusableTimer::default();
     let mut responding = pin!(lease.sender.try_send_request(message));
-    let response = poll_fn(|wake| {
-        if let Poll::Ready(response) = responding.as_mut().poll(wake) {
+    let response = poll_fn(|context| {
+        if let Poll::Ready(response) = responding.as_mut().poll(context) {
             let response = response.map_err(|mut error| {
                 let was_not_sent = error.take_message().is_some();
                 into_send_failure(
@@ -50,9 +50,9 @@ pub(crate) async fn send<T: Timer + Unpin, Text: AsRef<str>>(
             });
             return Poll::Ready(response);
         }
-        let sent_at = progress.poll_sent(wake);
+        let sent_at = progress.poll_sent(context);
         let until = sent_at.map_or(began + limits.write_timeout, |sent_at| sent_at + limits.head_timeout);
-        alarm.poll(wake, &lease.timer, until).map(|()| {
+        timeout_timer.poll(context, &lease.timer, until).map(|()| {
             Err(match sent_at {
                 Some(_) => SendFailure::HeadTimedOut { response_began: false },
                 None => SendFailure::WriteTimedOut { began: true },

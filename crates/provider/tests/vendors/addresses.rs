@@ -88,7 +88,7 @@ fn a_server_that_swallows_connections_is_given_up_in_time() {
         let mut options = options(address);
         options.limits.connect_timeout = Duration::from_millis(100);
         let failure = refusal(target(MESSAGES, options).as_ref(), false).await;
-        assert_eq!((failure.kind, failure.not_executed), (FailureKind::NotStarted, true));
+        assert_eq!((failure.kind, failure.not_executed), (FailureKind::StartTimeout, true));
     });
 }
 

@@ -113,10 +113,10 @@ fn cores_have_connections_of_their_own() {
     beside(Pace::Instant, vec![], async |address, _| {
         let target = target(MESSAGES, ClientOptions { cores: 2, ..options(address) });
         for core in [0, 1, 2] {
-            seawall_provider::enter_core(core);
+            seawall_provider::set_current_core(core);
             assert!(ask(target.as_ref(), false).await.unwrap().1.is_ok());
         }
-        seawall_provider::enter_core(0);
+        seawall_provider::set_current_core(0);
     });
 }
 

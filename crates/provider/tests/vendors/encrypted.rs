@@ -231,7 +231,7 @@ fn a_handshake_that_breaks_off_or_never_ends_is_a_connection_that_failed() {
             (FailureKind::Unreachable, Retryability::SameTarget)
         );
         let (held, failure) = tokio::join!(listener.accept(), refusal(target.as_ref(), false));
-        assert_eq!((failure.kind, failure.not_executed), (FailureKind::NotStarted, true));
+        assert_eq!((failure.kind, failure.not_executed), (FailureKind::StartTimeout, true));
         drop(held);
     });
 }

@@ -98,7 +98,7 @@ fn the_name_of_an_error_decides_before_its_status() {
 fn what_never_begins_is_given_up() {
     every_way(&[Fault::Hang { after: 0 }], async |dialect, options| {
         let failure = refusal(target(dialect, options).as_ref(), true).await;
-        assert_eq!((failure.kind, failure.not_executed), (FailureKind::NotStarted, false), "{dialect:?}");
+        assert_eq!((failure.kind, failure.not_executed), (FailureKind::StartTimeout, false), "{dialect:?}");
         assert_eq!(failure.origin, FaultOrigin::Gateway);
     });
 }
@@ -133,7 +133,7 @@ fn what_breaks_off_or_falls_silent_broke_in_the_middle() {
                 assert_eq!((failure.kind, fault.kind()), (FailureKind::Unreachable, "cut"), "{dialect:?}");
                 return;
             };
-            assert_eq!(end.unwrap_err().kind, FailureKind::BrokeMidStream, "{dialect:?} {fault:?}");
+            assert_eq!(end.unwrap_err().kind, FailureKind::StreamInterrupted, "{dialect:?} {fault:?}");
             assert!(!pieces.is_empty() || fault != Fault::Hang { after: 2 }, "{dialect:?} {fault:?}");
         });
     }
@@ -144,7 +144,7 @@ fn a_whole_answer_that_breaks_off_broke_in_the_middle() {
     every_way(&[Fault::cut(1)], async |dialect, options| {
         let target = target(dialect, options);
         match ask(target.as_ref(), false).await {
-            Err(failure) => assert_eq!(failure.kind, FailureKind::BrokeMidStream, "{dialect:?}"),
+            Err(failure) => assert_eq!(failure.kind, FailureKind::StreamInterrupted, "{dialect:?}"),
             Ok(answer) => panic!("{dialect:?} answered {answer:?}"),
         }
     });

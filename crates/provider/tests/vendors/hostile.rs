@@ -33,7 +33,7 @@ fn a_redirect_is_not_followed() {
             assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unrecognised, true), "{status}");
         }
         let follower =
-            std::future::poll_fn(|wake| std::task::Poll::Ready(elsewhere.poll_accept(wake).is_ready()));
+            std::future::poll_fn(|context| std::task::Poll::Ready(elsewhere.poll_accept(context).is_ready()));
         assert!(!follower.await, "it was followed");
     });
 }

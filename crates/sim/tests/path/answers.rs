@@ -128,8 +128,8 @@ fn cut_before_any_content_it_is_replaced_and_the_caller_sees_one_answer() {
 #[test]
 fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer() {
     for (reply, whole_pieces, kind) in [
-        (ScriptedReply::CutAfter(2), 2, FailureKind::BrokeMidStream),
-        (ScriptedReply::CutInside(2), 2, FailureKind::BrokeMidStream),
+        (ScriptedReply::CutAfter(2), 2, FailureKind::StreamInterrupted),
+        (ScriptedReply::CutInside(2), 2, FailureKind::StreamInterrupted),
         (ScriptedReply::NonsenseAfter(2), 2, FailureKind::Unrecognised),
         (ScriptedReply::StallAfter(3), 3, FailureKind::TimedOut),
     ] {

@@ -46,7 +46,7 @@ fn every_attempt_is_recorded_once_with_its_target_tier_and_outcome() {
 #[test]
 fn attempt_records_match_the_ledger_whatever_their_outcome() {
     for (reply, give_up_after, status) in [
-        (ScriptedReply::CutAfter(2), None, AttemptStatus::Failed(FailureKind::BrokeMidStream)),
+        (ScriptedReply::CutAfter(2), None, AttemptStatus::Failed(FailureKind::StreamInterrupted)),
         (ScriptedReply::StallAfter(3), None, AttemptStatus::Failed(FailureKind::TimedOut)),
         (ScriptedReply::Answer, Some(2), AttemptStatus::Abandoned),
     ] {

@@ -146,7 +146,7 @@ fn an_answer_that_breaks_off_before_delivery_is_replaced() {
     let talk = Talk::new(ScriptedReply::CutAfter(2), ScriptedReply::Answer);
     let answer = talk.ask_text("おすすめは？");
     assert_eq!((rung_of(&answer).0, &answer["answer"]), ("fast_model", &WORDS.into()));
-    assert!(answer["reasons"].as_array().unwrap().contains(&"strong:broke_mid_stream".into()), "{answer}");
+    assert!(answer["reasons"].as_array().unwrap().contains(&"strong:stream_interrupted".into()), "{answer}");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn a_stream_that_breaks_off_is_never_reported_as_complete() {
             assert!(!holds(&answer, end) && holds(&answer, broken), "{face:?} {reply:?}");
             assert!(matches!(
                 shop.records()[0].outcome,
-                RequestOutcome::Interrupted(FailureKind::BrokeMidStream | FailureKind::TimedOut)
+                RequestOutcome::Interrupted(FailureKind::StreamInterrupted | FailureKind::TimedOut)
             ));
             assert_eq!(
                 (target.calls(), shop.ledger.open_reservations(), shop.day().held),

@@ -232,7 +232,7 @@ fn a_stream_ended_by_shutdown_reports_it_without_blaming_the_target() {
     let flood = Flood::new(&pieces()[..2], text(1));
     let (shop, held_stream) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
     let mut stream = held_stream.lock().unwrap().take().unwrap();
-    stream.stop();
+    stream.end_for_shutdown();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     let frames_read = flood.frames_read();
     let mut received = Vec::new();
@@ -240,7 +240,7 @@ fn a_stream_ended_by_shutdown_reports_it_without_blaming_the_target() {
         received.extend_from_slice(&frame);
     }
     let received = String::from_utf8(received).unwrap();
-    assert!(received.contains("event: error") && received.contains("restarted"), "{received}");
+    assert!(received.contains("event: error") && received.contains("shutting down"), "{received}");
     drop(stream);
     assert_eq!((flood.frames_read(), shop.attempts()[0].2), (frames_read, AttemptStatus::Abandoned));
 }

@@ -95,7 +95,7 @@ fn every_dialect_reports_failures() {
         let status = Fault::Status { status: 429, retry_after: None, error: None };
         assert_eq!(failed(status), Err(FailureKind::Throttled), "{dialect:?}");
         let cut = Fault::Cut { after: None, after_bytes: None, after_tokens: Some(3), reset: false };
-        assert_eq!(failed(cut), Err(FailureKind::BrokeMidStream), "{dialect:?}");
+        assert_eq!(failed(cut), Err(FailureKind::StreamInterrupted), "{dialect:?}");
         let world = World::new(1);
         let target = ModelTarget::sharing(model(&world, vec![]), dialect, NAME);
         let (came, words) = ask(&world, &target, Call::new("[]".into(), false));

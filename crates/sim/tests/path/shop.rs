@@ -214,7 +214,7 @@ impl Shop {
                     guest_faces: Faces::ALL,
                     start_timeout: Duration::from_secs(30),
                     token_limit: numbers.tokens.map(u64::from),
-                    falls_back: false,
+                    apology_fallback: false,
                     guardrails: chat.guardrails.clone(),
                     targets,
                 })

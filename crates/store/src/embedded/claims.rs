@@ -84,7 +84,7 @@ fn claim(
         if existing.expires > now {
             return Ok(match existing {
                 Claim { fingerprint: other, .. } if other != fingerprint => ClaimDecision::KeyReused,
-                Claim { is_done: true, .. } => ClaimDecision::Done,
+                Claim { is_done: true, .. } => ClaimDecision::Completed,
                 Claim { .. } => ClaimDecision::InProgress,
             });
         }

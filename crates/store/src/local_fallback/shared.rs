@@ -386,7 +386,7 @@ fn refused<A, B>(decision: &AdmitDecision<A>) -> AdmitDecision<B> {
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
         AdmitDecision::DailyBudgetExceeded(shortage) => AdmitDecision::DailyBudgetExceeded(shortage),
         AdmitDecision::InProgress | AdmitDecision::Granted { .. } => AdmitDecision::InProgress,
-        AdmitDecision::Done => AdmitDecision::Done,
+        AdmitDecision::Completed => AdmitDecision::Completed,
         AdmitDecision::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
         AdmitDecision::KeyReused => AdmitDecision::KeyReused,
     }

@@ -16,7 +16,7 @@ type KeyHash = [u8; 32];
 enum ClaimState {
     /// A request with this claim number is in progress.
     InProgress(u64),
-    Done,
+    Completed,
     /// A process that has ended was processing the request; the outcome is unknown.
     #[cfg_attr(
         not(feature = "embedded"),
@@ -64,7 +64,7 @@ impl ClaimTable {
         Some(match entry.state {
             _ if entry.fingerprint != fingerprint => ClaimDecision::KeyReused,
             ClaimState::InProgress(_) => ClaimDecision::InProgress,
-            ClaimState::Done => ClaimDecision::Done,
+            ClaimState::Completed => ClaimDecision::Completed,
             ClaimState::Unknown => ClaimDecision::OutcomeUnknown,
         })
     }
@@ -93,13 +93,13 @@ impl ClaimTable {
         allow(dead_code, reason = "only the embedded store outlives a process")
     )]
     pub(super) fn restore(&mut self, key_hash: KeyHash, fingerprint: u64, is_done: bool, expires: Timestamp) {
-        let state = if is_done { ClaimState::Done } else { ClaimState::Unknown };
+        let state = if is_done { ClaimState::Completed } else { ClaimState::Unknown };
         self.entries.insert(key_hash, ClaimEntry { fingerprint, state }, expires);
     }
 
     pub(super) fn finish(&mut self, claim: &MemoryClaim, now: Timestamp) {
         if self.is_held(claim, now) {
-            let done = ClaimEntry { fingerprint: claim.fingerprint, state: ClaimState::Done };
+            let done = ClaimEntry { fingerprint: claim.fingerprint, state: ClaimState::Completed };
             self.entries.insert(claim.key_hash, done, now + claim.retention);
         }
     }

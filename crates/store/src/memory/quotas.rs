@@ -174,7 +174,7 @@ impl MemoryQuotas {
             match keyed.claims.lookup(key_hash, claim.fingerprint, now.monotonic) {
                 None | Some(ClaimDecision::Granted(_)) => {}
                 Some(ClaimDecision::InProgress) => return Ok(AdmitDecision::InProgress),
-                Some(ClaimDecision::Done) => return Ok(AdmitDecision::Done),
+                Some(ClaimDecision::Completed) => return Ok(AdmitDecision::Completed),
                 Some(ClaimDecision::OutcomeUnknown) => return Ok(AdmitDecision::OutcomeUnknown),
                 Some(ClaimDecision::KeyReused) => return Ok(AdmitDecision::KeyReused),
             }

@@ -54,7 +54,7 @@ impl Hold {
         let mut state = lock(&self.ledger.0);
         if let Some(now) = now {
             state.observe_time(now);
-            state.record_hold_time(now.monotonic - self.started_at);
+            state.record_hold_duration(now.monotonic - self.started_at);
         }
         let at = now.map_or(state.latest_utc, |now: Now| -> UtcTime { now.utc });
         state.settle(&JournalRecord::CallEnded { reservation, at, usage, cost, certainty });

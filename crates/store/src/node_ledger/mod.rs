@@ -145,7 +145,7 @@ struct LedgerState {
     latest_utc: UtcTime,
     next_sweep: Timestamp,
     /// How long posted calls have held their money: a moving average over about the last sixteen.
-    typical_hold: Duration,
+    typical_hold_duration: Duration,
 }
 
 impl NodeLedger {
@@ -173,7 +173,7 @@ impl NodeLedger {
             journal_error: None,
             latest_utc: UtcTime::default(),
             next_sweep: Timestamp::ZERO,
-            typical_hold: Duration::ZERO,
+            typical_hold_duration: Duration::ZERO,
         })))
     }
 
@@ -309,8 +309,8 @@ impl NodeLedger {
     /// How long calls have typically held their money lately, to estimate when money that is held now will be free
     /// again.
     #[must_use]
-    pub fn typical_hold(&self) -> Duration {
-        lock(&self.0).typical_hold
+    pub fn typical_hold_duration(&self) -> Duration {
+        lock(&self.0).typical_hold_duration
     }
 
     /// Why the journal cannot be written, while that lasts. Nothing can be reserved meanwhile.
@@ -392,11 +392,11 @@ impl LedgerState {
         self.latest_utc = self.latest_utc.max(now.utc);
     }
 
-    fn record_hold_time(&mut self, lasted: Duration) {
-        self.typical_hold = if self.typical_hold.is_zero() {
-            lasted
+    fn record_hold_duration(&mut self, duration: Duration) {
+        self.typical_hold_duration = if self.typical_hold_duration.is_zero() {
+            duration
         } else {
-            (self.typical_hold.saturating_mul(15).saturating_add(lasted)) / 16
+            (self.typical_hold_duration.saturating_mul(15).saturating_add(duration)) / 16
         };
     }
 

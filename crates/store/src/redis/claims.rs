@@ -82,7 +82,7 @@ impl<R: Runtime> Claims for RedisClaims<R> {
         match self.run_script(CLAIM, &claim, request.timeout, now).await? {
             0 => Ok(ClaimDecision::Granted(claim)),
             1 => Ok(ClaimDecision::InProgress),
-            2 => Ok(ClaimDecision::Done),
+            2 => Ok(ClaimDecision::Completed),
             3 => Ok(ClaimDecision::KeyReused),
             other => Err(StoreError::failed(STORE, format!("unknown response {other} to a claim"))),
         }

@@ -62,7 +62,11 @@ impl AnthropicChatReader {
     /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
-        Self { sse: SseReader::new(limits).with_data_filter(matters), failed: None, state: State::default() }
+        Self {
+            sse: SseReader::new(limits).with_data_filter(is_relevant),
+            failed: None,
+            state: State::default(),
+        }
     }
 
     /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
@@ -84,7 +88,7 @@ impl AnthropicChatReader {
     }
 }
 
-fn matters(name: &[u8]) -> bool {
+fn is_relevant(name: &[u8]) -> bool {
     matches!(
         name,
         b"message_start" | b"content_block_start" | b"content_block_delta" | b"message_delta" | b"error"

@@ -131,8 +131,8 @@ fn read_parts<'a>(
     } else {
         return Err(RequestError::invalid("", "Input should be a valid string or a list of content blocks"));
     };
-    let has_words = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());
-    Ok(parts.into_iter().flatten().filter(has_words).collect())
+    let has_text = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());
+    Ok(parts.into_iter().flatten().filter(has_text).collect())
 }
 
 fn read_block(

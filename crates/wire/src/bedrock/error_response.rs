@@ -60,9 +60,6 @@ pub const fn error_name(error_kind: ApiErrorKind) -> &'static str {
     }
 }
 
-/// The exception name for a path that is not an operation of the service; its status is 404.
-pub const UNKNOWN_OPERATION: &str = "UnknownOperationException";
-
 /// Status and exception name for a model that is not ready, which the service distinguishes from a throttled one.
 pub const NOT_READY: (u16, &str) = (429, "ModelNotReadyException");
 
@@ -126,11 +123,11 @@ const fn exception_of(stream: StreamKind, kind: FailureKind) -> &'static str {
         FailureKind::Overloaded | FailureKind::NotReady | FailureKind::Unreachable => {
             "serviceUnavailableException"
         }
-        FailureKind::TimedOut | FailureKind::NotStarted => match stream {
+        FailureKind::TimedOut | FailureKind::StartTimeout => match stream {
             StreamKind::Invoke => "modelTimeoutException",
             StreamKind::Converse => "modelStreamErrorException",
         },
-        FailureKind::BrokeMidStream | FailureKind::ModelFault | FailureKind::Unrecognised => {
+        FailureKind::StreamInterrupted | FailureKind::ModelFault | FailureKind::Unrecognised => {
             "modelStreamErrorException"
         }
         FailureKind::ServerFault => "internalServerException",

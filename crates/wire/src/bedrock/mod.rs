@@ -33,8 +33,8 @@ pub use converse::{
 pub use count::{CountInput, CountRequest, read_count_input, read_count_request, write_count};
 pub use error::{read_error, read_error_message};
 pub use error_response::{
-    NOT_READY, StreamKind, UNKNOWN_OPERATION, error_headers, error_name, error_status, final_error,
-    write_error, write_failure_frame,
+    NOT_READY, StreamKind, error_headers, error_name, error_status, final_error, write_error,
+    write_failure_frame,
 };
 pub use frame::{
     Frame, FrameEnding, FrameError, FrameKind, FrameLimits, FrameReader, write_event_frame,

@@ -56,13 +56,13 @@ pub fn read_error_message(body: &[u8]) -> String {
 pub(super) fn failure_of(status: u16, error: &Value) -> (Failure, String) {
     let known = |field: &str| error[field].as_str().filter(|name| is_known(name));
     let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
-    let meant = match code.filter(|code| (400..600).contains(code)) {
+    let error_status = match code.filter(|code| (400..600).contains(code)) {
         _ if status >= 400 => status,
         Some(code) => code,
         None if error["type"] == "invalid_request_error" => 400,
         None => status,
     };
-    let mut failure = OPENAI.classify(meant, known("code").or_else(|| known("type")));
+    let mut failure = OPENAI.classify(error_status, known("code").or_else(|| known("type")));
     // An error after the stream began does not prove that the request was not executed.
     failure.not_executed &= status >= 400;
     (failure, error["message"].as_str().unwrap_or_default().to_owned())

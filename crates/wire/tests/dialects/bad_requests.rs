@@ -80,9 +80,9 @@ fn json_that_readers_disagree_about_is_refused_alike() {
         ),
         (with(&format!(r#""x":{}{}"#, "[".repeat(63), "]".repeat(63))), ""),
     ] {
-        let told = [in_anthropic(&body), in_openai(&body)]
-            .map(|text| text.replace("list of blocks", "list of parts"));
-        assert_eq!(told, [problem, problem], "{body}");
+        let errors = [in_anthropic(&body), in_openai(&body)]
+            .map(|text| text.replace("content blocks", "content parts"));
+        assert_eq!(errors, [problem, problem], "{body}");
     }
     let deep = "[".repeat(100_000);
     assert_eq!(in_openai(&deep), "The request body is nested too deeply: the limit is 64 levels");

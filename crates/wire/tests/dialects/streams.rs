@@ -44,7 +44,7 @@ pub(crate) fn read_openai<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Rea
 fn failure_told(failure: &Failure) -> Failure {
     let kind = match failure.kind {
         kind @ (FailureKind::Throttled | FailureKind::TooLong) => kind,
-        FailureKind::TimedOut | FailureKind::NotStarted => FailureKind::TimedOut,
+        FailureKind::TimedOut | FailureKind::StartTimeout => FailureKind::TimedOut,
         FailureKind::BadRequest | FailureKind::Filtered => FailureKind::BadRequest,
         FailureKind::ServerFault
         | FailureKind::ModelFault

@@ -140,7 +140,7 @@ proptest! {
     fn with_one_caller_the_breaker_behaves_as_without_quarantine(steps in vec((0_usize..5, 0_u64..30_000, 0_usize..64), 1..200)) {
         let (mut plain, mut named) = (sonnet(), sonnet());
         let mut held: Vec<(BreakerPermit, BreakerPermit)> = Vec::new();
-        let outcomes = [good(), bad(), bad(), answered_after(9_000), failed(FailureKind::NotStarted)];
+        let outcomes = [good(), bad(), bad(), answered_after(9_000), failed(FailureKind::StartTimeout)];
         let mut now = 0;
         for (step, wait, which) in steps {
             match step {

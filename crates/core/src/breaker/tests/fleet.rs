@@ -103,7 +103,7 @@ fn a_probe_without_success_returns_to_the_lease_of_its_stage() {
     hear(&mut node, says(1, ReportedPhase::HalfOpen { stage: 1, successes: 0 }), at(1_000));
     assert_eq!(node.needed_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 3 }));
     lease(&mut node, 3);
-    for outcome in [failed(FailureKind::NotStarted), good(), good()] {
+    for outcome in [failed(FailureKind::StartTimeout), good(), good()] {
         call(&mut node, &outcome, at(1_000));
     }
     assert_eq!(node.needed_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 1 }));

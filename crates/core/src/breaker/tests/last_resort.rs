@@ -93,8 +93,8 @@ fn no_panic_call_passes_failures_start_timeouts_or_forced_open() {
     let mut breaker = opened(at(0));
     assert!(last(&mut breaker, at(1), true).is_err());
     let mut cut = sonnet();
-    (0..10).for_each(|_| call(&mut cut, &failed(FailureKind::NotStarted), at(0)));
-    assert_eq!(last(&mut cut, at(1), true), Err(RejectReason::Open(TripReason::NotStarted)));
+    (0..10).for_each(|_| call(&mut cut, &failed(FailureKind::StartTimeout), at(0)));
+    assert_eq!(last(&mut cut, at(1), true), Err(RejectReason::Open(TripReason::StartTimeout)));
     let mut forced = slow();
     forced.set_mode(BreakerMode::ForcedOpen, at(0));
     assert_eq!(last(&mut forced, at(100_000), true), Err(RejectReason::ForcedOpen));

@@ -34,7 +34,7 @@ fn outcomes() -> [AttemptOutcome; 9] {
         answered_after(9_000),
         bad(),
         bad(),
-        failed(FailureKind::NotStarted),
+        failed(FailureKind::StartTimeout),
         failed(FailureKind::BadRequest),
         whole(9_000, None),
         whole(9_000, Some(8_000)),

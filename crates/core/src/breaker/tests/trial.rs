@@ -124,7 +124,7 @@ fn slow_probes_open_it_although_none_failed() {
 fn a_timed_out_probe_is_no_success_and_another_may_pass() {
     let mut breaker = with_stages(vec![4]);
     let now = at(60_000);
-    for outcome in [failed(FailureKind::NotStarted), good(), good(), good()] {
+    for outcome in [failed(FailureKind::StartTimeout), good(), good(), good()] {
         call(&mut breaker, &outcome, now);
     }
     assert_eq!(phase(&breaker, now), BreakerPhase::HalfOpen { stage: 0 });
@@ -222,7 +222,7 @@ fn a_timeout_a_cancelled_call_and_a_broken_one_each_count_once() {
     for (outcome, expected) in [
         (failed(FailureKind::Unreachable), BreakerPhase::Open),
         (failed(FailureKind::TimedOut), BreakerPhase::Open),
-        (failed(FailureKind::BrokeMidStream), BreakerPhase::Open),
+        (failed(FailureKind::StreamInterrupted), BreakerPhase::Open),
         (AttemptOutcome::Abandoned, BreakerPhase::HalfOpen { stage: 0 }),
     ] {
         let mut breaker = opened(at(0));

@@ -56,7 +56,7 @@ fn a_success_resets_the_streak_but_a_timeout_or_a_bad_request_does_not() {
     let mut breaker = sonnet();
     for _ in 0..4 {
         call(&mut breaker, &bad(), at(0));
-        call(&mut breaker, &failed(FailureKind::NotStarted), at(0));
+        call(&mut breaker, &failed(FailureKind::StartTimeout), at(0));
         call(&mut breaker, &failed(FailureKind::BadRequest), at(0));
         call(&mut breaker, &AttemptOutcome::Abandoned, at(0));
     }
@@ -160,11 +160,11 @@ fn slow_calls_open_it_although_none_failed() {
 
     // Attempts that we cut short count as slow, too.
     let mut breaker = by_rate(5, 50.0, 60);
-    for outcome in [good(), good(), failed(FailureKind::NotStarted), failed(FailureKind::NotStarted)] {
+    for outcome in [good(), good(), failed(FailureKind::StartTimeout), failed(FailureKind::StartTimeout)] {
         call(&mut breaker, &outcome, at(0));
     }
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Closed);
-    call(&mut breaker, &failed(FailureKind::NotStarted), at(0));
+    call(&mut breaker, &failed(FailureKind::StartTimeout), at(0));
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Open);
 }
 

@@ -260,15 +260,15 @@ fn a_failure_after_three_frames_is_partial_and_names_the_last() {
         }
     }
     assert!(framer.has_begun());
-    let failure = Failure::of(FailureKind::BrokeMidStream);
+    let failure = Failure::of(FailureKind::StreamInterrupted);
     assert!(framer.interrupt(&failure, at(250)));
     assert!(!framer.interrupt(&failure, at(250)));
     assert!(!framer.finish(FramingFinishReason::Stop, at(250)));
     assert_eq!(framer.state(), StreamState::Completing);
     client.drain(&mut framer, at(250));
-    let code = InterruptionCode::UpstreamFailed(FailureKind::BrokeMidStream);
+    let code = InterruptionCode::UpstreamFailed(FailureKind::StreamInterrupted);
     let interruption = Interruption { code, retryable: true, partial: true };
     assert_eq!(client.ending(), Some((FramingEnding::Interrupted(interruption), Some(2))));
     assert_eq!(client.text(), "one two three");
-    assert_eq!((framer.state(), code.name()), (StreamState::Error, "broke_mid_stream"));
+    assert_eq!((framer.state(), code.name()), (StreamState::Error, "stream_interrupted"));
 }

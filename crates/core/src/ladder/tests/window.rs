@@ -44,7 +44,7 @@ fn each_kind_of_end_counts_for_its_own_signal_only() {
         let values = values_of(&vec![failed(kind); 40]);
         let (calls, errors, throttles, first_text) = match kind {
             FailureKind::Throttled | FailureKind::QuotaExhausted => (40, 0.0, 100.0, None),
-            FailureKind::NotStarted => (40, 0.0, 0.0, Some(Duration::from_millis(5_050))),
+            FailureKind::StartTimeout => (40, 0.0, 0.0, Some(Duration::from_millis(5_050))),
             FailureKind::Filtered => (40, 0.0, 0.0, None),
             FailureKind::BadRequest
             | FailureKind::TooLong
@@ -112,7 +112,7 @@ fn attempts_that_we_cut_vote_for_the_most_that_slow_ones_can() {
             &SignalWindowOptions { timed_out_counts_as, ..SignalWindowOptions::default() },
             options.clone(),
         );
-        window.record(&failed(FailureKind::NotStarted), at(0));
+        window.record(&failed(FailureKind::StartTimeout), at(0));
         let values = window.values(at(0));
         assert_eq!(values.first_text, Some(read), "{highest:?}");
         let mut ladder = Ladder::new(options.check().unwrap());

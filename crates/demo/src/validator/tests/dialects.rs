@@ -49,7 +49,7 @@ fn chat() -> ([Vec<u8>; 3], Vec<u8>) {
         event("text", r#"{"text":"画"}"#),
         event("done", r#"{"rung":"strong_model","finish":"finished","usage":{"input":1,"output":2}}"#),
     ];
-    (parts, event("interrupted", r#"{"reason":"broke_off","message":"m","delivered":2}"#))
+    (parts, event("interrupted", r#"{"reason":"stream_interrupted","message":"m","delivered":2}"#))
 }
 
 fn frame(kind: &str, name: &str, payload: &str) -> Vec<u8> {

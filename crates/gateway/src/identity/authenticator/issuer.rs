@@ -46,18 +46,18 @@ impl ConfiguredIssuer {
             ),
             IssuerKeys::Public(_) => None,
         };
-        let stays = |before: &&Self| {
+        let is_unchanged = |before: &&Self| {
             let same_but_for_tier = IssuerSettings { tier: settings.tier, ..before.settings.clone() };
             before.name == name && same_but_for_tier == *settings && before.secret == secret
         };
-        let configured = match before.iter().find(stays) {
+        let configured = match before.iter().find(is_unchanged) {
             Some(before) => Self { settings: settings.clone(), ..before.clone() },
             None => {
-                let wrong = |error| AuthenticatorError::Issuer(name.to_owned(), error);
-                let issuer = Arc::new(options(settings, secret.clone()).check().map_err(wrong)?);
+                let invalid = |error| AuthenticatorError::Issuer(name.to_owned(), error);
+                let issuer = Arc::new(options(settings, secret.clone()).check().map_err(invalid)?);
                 let source = match &settings.keys {
                     IssuerKeys::Public(JwksSource::Url(url)) => {
-                        Some(Arc::new(KeySource::new(Arc::clone(&issuer), url, runtime).map_err(wrong)?))
+                        Some(Arc::new(KeySource::new(Arc::clone(&issuer), url, runtime).map_err(invalid)?))
                     }
                     _ => None,
                 };

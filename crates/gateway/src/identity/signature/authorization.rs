@@ -21,13 +21,13 @@ impl<'a> Authorization<'a> {
         let (mut credential, mut signed_headers, mut signature) = (None, None, None);
         for part in text.split(',') {
             let (name, value) = part.trim_matches(' ').split_once('=').ok_or(SignatureRefusal::Malformed)?;
-            let place = match name {
+            let field = match name {
                 "Credential" => &mut credential,
                 "SignedHeaders" => &mut signed_headers,
                 "Signature" => &mut signature,
                 _ => return Err(SignatureRefusal::Malformed),
             };
-            if place.replace(value).is_some() {
+            if field.replace(value).is_some() {
                 return Err(SignatureRefusal::Malformed);
             }
         }
@@ -48,8 +48,8 @@ impl<'a> Authorization<'a> {
 
 /// Any region is accepted: it is an input of the signature and has no other use here.
 fn is_region(text: &str) -> bool {
-    let sign = |sign: u8| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'-';
-    (1..=32).contains(&text.len()) && text.bytes().all(sign)
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=32).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
 /// The date of a request, as text and as a time.

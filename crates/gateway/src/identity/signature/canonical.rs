@@ -21,7 +21,7 @@ pub(super) fn request(
     let (mut before, mut has_host, mut has_date) = ("", false, false);
     for name in signed_headers.split(';') {
         // Sorted and unique, as every client writes them, so that a set of headers has exactly one list.
-        if name <= before || name.bytes().any(|sign| sign.is_ascii_uppercase()) {
+        if name <= before || name.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Err(SignatureRefusal::HeaderListInvalid);
         }
         before = name;
@@ -44,11 +44,11 @@ pub(super) fn request(
 /// Whether every header is signed that the service acts on. Over plain HTTP an intermediary could add one; every client
 /// signs those that it sends.
 fn all_signed(headers: &HeaderMap, signed: &str) -> bool {
-    let matters = |name: &str| name.starts_with("x-amz-") || name.starts_with("x-amzn-bedrock-");
+    let must_be_signed = |name: &str| name.starts_with("x-amz-") || name.starts_with("x-amzn-bedrock-");
     headers
         .keys()
         .map(HeaderName::as_str)
-        .filter(|name| matters(name))
+        .filter(|name| must_be_signed(name))
         .all(|name| signed.split(';').any(|one| one == name))
 }
 
@@ -112,7 +112,7 @@ fn query(query: &str) -> String {
 
 /// The text in the canonical encoding, however the client encoded it.
 fn reencode(text: &str) -> String {
-    let digit = |sign: u8| char::from(sign).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut encoded = String::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -268,7 +268,7 @@ mod tests {
         #[test]
         fn encoding_a_query_anew_changes_it_only_once(text: String) {
             let once = query(&text);
-            prop_assert!(once.bytes().all(|sign| sign.is_ascii_graphic()));
+            prop_assert!(once.bytes().all(|byte| byte.is_ascii_graphic()));
             prop_assert_eq!(query(&once), once);
         }
     }

@@ -20,7 +20,7 @@ mod tests;
 use super::encoding::{base32, base64url, decode_hex, hex};
 use super::hash::{constant_time_eq, hash_credential, hmac_key, hmac_sha256, sha256};
 use super::refusal::{CLOCK_SKEW, INVALID_CREDENTIAL, MALFORMED_CREDENTIAL, refusals};
-use super::{Identity, IdentityOrigin};
+use super::{Identity, VerifiedCredentialKind};
 use authorization::{Authorization, signing_time};
 use aws_lc_rs::hmac;
 use hyper::header::{HeaderMap, HeaderValue};
@@ -189,7 +189,7 @@ impl Signatures {
         }
         let canonical = canonical::request(request, signed_headers, payload.unwrap_or_default())?;
         let identity =
-            Identity { credential: hash_access_key(id), origin: IdentityOrigin::Signature, expires: None };
+            Identity { hash: hash_access_key(id), kind: VerifiedCredentialKind::Signature, expires: None };
         if payload.is_none() {
             return Ok(identity);
         }
@@ -225,7 +225,7 @@ fn sign(secret: &str, scope: [&str; 3], to_sign: &str) -> [u8; 32] {
 fn is_our_key_id(id: &str) -> bool {
     let name = id.strip_prefix(ID_PREFIX);
     id.len() == ID_LENGTH
-        && name.is_some_and(|name| name.bytes().all(|sign| matches!(sign, b'A'..=b'Z' | b'2'..=b'7')))
+        && name.is_some_and(|name| name.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7')))
 }
 
 /// The body hash that the client states, if it does.

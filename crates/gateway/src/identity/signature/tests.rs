@@ -4,7 +4,7 @@ use super::{
 };
 use crate::identity::encoding::hex;
 use crate::identity::hash::sha256;
-use crate::identity::{Identity, IdentityOrigin};
+use crate::identity::{Identity, VerifiedCredentialKind};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use proptest::prelude::{prop_assert, proptest};
@@ -83,14 +83,14 @@ fn first(client: &str) -> Recorded {
 #[test]
 fn requests_that_real_clients_signed_are_theirs() {
     let expected =
-        Identity { credential: hash_access_key(ID), origin: IdentityOrigin::Signature, expires: None };
+        Identity { hash: hash_access_key(ID), kind: VerifiedCredentialKind::Signature, expires: None };
     for (client, times) in [("python", 4), ("node", 3), ("node over HTTP/2", 1)] {
         assert_eq!(RECORDED.iter().filter(|recorded| recorded.client == client).count(), times);
     }
     for recorded in RECORDED.iter() {
         assert_eq!(recorded.verify(), Ok(expected), "{recorded:?}");
     }
-    assert_eq!(expected.credential, sha256(format!("signature\0{ID}").as_bytes()));
+    assert_eq!(expected.hash, sha256(format!("signature\0{ID}").as_bytes()));
 }
 
 /// If a client states the hash of its body, a wrong signature can be detected before the body arrives.
@@ -105,7 +105,7 @@ fn a_stated_hash_lets_a_wrong_signature_be_refused_without_the_body() {
     };
     let mut stated = 0;
     for recorded in RECORDED.iter() {
-        assert_eq!(inspect(recorded).map(|identity| identity.credential), Ok(hash_access_key(ID)));
+        assert_eq!(inspect(recorded).map(|identity| identity.hash), Ok(hash_access_key(ID)));
         let mut forged = recorded.clone();
         let last = forged.headers["authorization"].to_str().unwrap().to_owned();
         let other = if last.ends_with('0') { "1" } else { "0" };

@@ -1,7 +1,7 @@
 //! One verification key for one algorithm.
 //!
 //! A key verifies signatures of the algorithm it was made for and of no other, so a public key can never be used as an
-//! HMAC secret. It also knows how long it may be used: a key that its issuer revoked expires at a set time, and with it
+//! HMAC secret. It also has an expiry: a key that its issuer revoked expires at a set time, and with it
 //! every cached token that it verified.
 
 use crate::identity::hash::sha256_concat;

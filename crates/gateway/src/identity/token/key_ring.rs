@@ -133,11 +133,11 @@ impl KeyRing {
         let mut next: Vec<Arc<VerificationKey>> = Vec::with_capacity(set.keys.len());
         for new in set.keys {
             // A key that stays is the same value, so that cached tokens stay valid.
-            let had = keys.iter().find(|had| had.is_same_key(&new)).map(Arc::clone);
-            if let Some(had) = &had {
-                had.restore();
+            let existing = keys.iter().find(|key| key.is_same_key(&new)).map(Arc::clone);
+            if let Some(existing) = &existing {
+                existing.restore();
             }
-            next.push(had.unwrap_or_else(|| Arc::new(new)));
+            next.push(existing.unwrap_or_else(|| Arc::new(new)));
         }
         let listed = next.len();
         // Most recently removed first, because listed keys come first in the old list.

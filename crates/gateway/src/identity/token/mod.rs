@@ -146,9 +146,9 @@ impl TokenIssuers {
         {
             return Ok((identity, issuer));
         }
-        let known = self.check(token, now)?;
-        let (identity, issuer) = (known.identity(), Arc::clone(&known.issuer));
-        self.cache.insert(digest, known, now);
+        let verified = self.check(token, now)?;
+        let (identity, issuer) = (verified.identity(), Arc::clone(&verified.issuer));
+        self.cache.insert(digest, verified, now);
         Ok((identity, issuer))
     }
 
@@ -170,8 +170,8 @@ impl TokenIssuers {
         // From here on the claims are authentic.
         let (from, until) = parts.times(issuer.leeway, now.utc)?;
         parts.check_audience(&issuer.audiences)?;
-        let credential = hash_subject(&issuer.name, parts.subject()?);
-        Ok(VerifiedToken { credential, from, until, key, issuer: Arc::clone(issuer) })
+        let hash = hash_subject(&issuer.name, parts.subject()?);
+        Ok(VerifiedToken { hash, from, until, key, issuer: Arc::clone(issuer) })
     }
 
     fn issuer_of(&self, parts: &ParsedToken<'_>) -> Result<&Arc<TokenIssuer>, TokenRefusal> {

@@ -21,14 +21,15 @@ pub(super) enum StrictJsonError {
 
 /// Parses these bytes as one object without trailing data.
 pub(super) fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, StrictJsonError> {
-    let twice = Cell::new(false);
+    let has_duplicate = Cell::new(false);
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value =
-        UniqueNames { twice: &twice }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    let value = UniqueNames { has_duplicate: &has_duplicate }
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value));
     match value {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(StrictJsonError::NotAnObject),
-        Err(_) if twice.get() => Err(StrictJsonError::DuplicateName),
+        Err(_) if has_duplicate.get() => Err(StrictJsonError::DuplicateName),
         Err(_) => Err(StrictJsonError::Malformed),
     }
 }
@@ -36,7 +37,7 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, StrictJso
 /// Deserialises a value, and reports duplicate names.
 #[derive(Clone, Copy)]
 struct UniqueNames<'a> {
-    twice: &'a Cell<bool>,
+    has_duplicate: &'a Cell<bool>,
 }
 
 impl<'de> DeserializeSeed<'de> for UniqueNames<'_> {
@@ -91,7 +92,7 @@ impl<'de> Visitor<'de> for UniqueNames<'_> {
         while let Some(name) = entries.next_key::<String>()? {
             let value = entries.next_value_seed(self)?;
             if object.insert(name, value).is_some() {
-                self.twice.set(true);
+                self.has_duplicate.set(true);
                 return Err(A::Error::custom("duplicate name"));
             }
         }

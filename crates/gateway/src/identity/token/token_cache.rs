@@ -9,7 +9,7 @@
 
 use super::issuer::TokenIssuer;
 use super::key::VerificationKey;
-use crate::identity::{Identity, IdentityOrigin};
+use crate::identity::{Identity, VerifiedCredentialKind};
 use seawall_core::time::{Now, UtcTime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ const ROW_CAPACITY: usize = 16;
 /// A verified token.
 #[derive(Clone, Debug)]
 pub(super) struct VerifiedToken {
-    pub(super) credential: [u8; 32],
+    pub(super) hash: [u8; 32],
     /// The validity period of the token.
     pub(super) from: UtcTime,
     pub(super) until: UtcTime,
@@ -29,7 +29,7 @@ pub(super) struct VerifiedToken {
 
 impl VerifiedToken {
     pub(super) fn identity(&self) -> Identity {
-        Identity { credential: self.credential, origin: IdentityOrigin::Token, expires: Some(self.until) }
+        Identity { hash: self.hash, kind: VerifiedCredentialKind::Token, expires: Some(self.until) }
     }
 
     fn is_valid_at(&self, now: Now) -> bool {
@@ -56,10 +56,10 @@ impl TokenCache {
     /// The identity of this token, if it is cached and still valid.
     pub(super) fn get(&self, digest: &[u8; 32], now: Now) -> Option<(Identity, Arc<TokenIssuer>)> {
         let mut row = self.row(digest);
-        let index = row.iter().position(|(known, _)| known == digest)?;
+        let index = row.iter().position(|(cached, _)| cached == digest)?;
         if row[index].1.is_valid_at(now) {
-            let known = &row[index].1;
-            return Some((known.identity(), Arc::clone(&known.issuer)));
+            let token = &row[index].1;
+            return Some((token.identity(), Arc::clone(&token.issuer)));
         }
         row.remove(index);
         None
@@ -68,10 +68,10 @@ impl TokenCache {
     /// Caches a token that was just verified.
     pub(super) fn insert(&self, digest: [u8; 32], token: VerifiedToken, now: Now) {
         let mut row = self.row(&digest);
-        row.retain(|(known, _)| *known != digest);
+        row.retain(|(cached, _)| *cached != digest);
         if row.len() >= ROW_CAPACITY {
-            let over = row.iter().position(|(_, known)| !known.is_valid_at(now));
-            row.remove(over.unwrap_or(0));
+            let expired = row.iter().position(|(_, token)| !token.is_valid_at(now));
+            row.remove(expired.unwrap_or(0));
         }
         row.push((digest, token));
     }
@@ -102,7 +102,7 @@ mod tests {
     fn token(of: u8, until: u64, key: &Arc<VerificationKey>) -> VerifiedToken {
         let (from, until) = (UtcTime::from_nanos(10), UtcTime::from_nanos(until));
         let issuer = Arc::new(IssuerOptions::new("issuer", "audience").check().unwrap());
-        VerifiedToken { credential: [of; 32], from, until, key: Arc::clone(key), issuer }
+        VerifiedToken { hash: [of; 32], from, until, key: Arc::clone(key), issuer }
     }
 
     #[test]
@@ -158,11 +158,11 @@ mod tests {
                 let digest = sha256(&[of]);
                 let now = at(moment);
                 if let Some((seen, _)) = memory.get(&digest, now) {
-                    prop_assert_eq!(Some(&(seen.credential, seen.expires)), model.get(&of));
+                    prop_assert_eq!(Some(&(seen.hash, seen.expires)), model.get(&of));
                     prop_assert!(seen.expires > Some(now.utc));
                 }
                 let kept = token(of, moment + until, &key);
-                model.insert(of, (kept.credential, Some(kept.until)));
+                model.insert(of, (kept.hash, Some(kept.until)));
                 memory.insert(digest, kept, now);
                 prop_assert!(memory.get(&digest, now).is_some());
                 let all: usize = memory.rows.iter().map(|row| row.lock().unwrap().len()).sum();

@@ -121,12 +121,12 @@ fn an_interruption_has_a_reason_the_delivered_length_and_a_retry_after() {
     for (kind, reason) in reasons {
         let expected = match kind {
             FailureKind::Filtered => "blocked",
-            FailureKind::TimedOut | FailureKind::NotStarted => "timed_out",
+            FailureKind::TimedOut | FailureKind::StartTimeout => "timed_out",
             FailureKind::Throttled
             | FailureKind::Overloaded
             | FailureKind::QuotaExhausted
             | FailureKind::NotReady => "overloaded",
-            _ => "broke_off",
+            _ => "stream_interrupted",
         };
         assert_eq!(reason, expected, "{kind:?}");
     }

@@ -117,11 +117,11 @@ pub(super) fn play<'a>(
             let reply = reply(stream.usage(), finish);
             sent.extend_from_slice(&stream.complete(&reply));
         }
-        Ok(DialectStreamEnd::Truncated) if stream.blocked_by().is_some() => {
+        Ok(DialectStreamEnd::Interrupted) if stream.blocked_by().is_some() => {
             sent.extend_from_slice(&stream.interrupt(FailureKind::Filtered, "no"));
         }
-        Ok(DialectStreamEnd::Truncated) => {
-            sent.extend_from_slice(&stream.interrupt_until(FailureKind::BrokeMidStream, "cut", wait));
+        Ok(DialectStreamEnd::Interrupted) => {
+            sent.extend_from_slice(&stream.interrupt_until(FailureKind::StreamInterrupted, "cut", wait));
         }
         Err(failure) => sent.extend_from_slice(&stream.interrupt(failure.kind, "no")),
     }
@@ -230,7 +230,10 @@ fn a_pass_through_stream_cannot_be_guarded_and_fails() {
         let frame = &answered(&request, target)[0];
         let failure = stream.feed(frame, &mut |_| panic!("told"), &mut |_| panic!("told")).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Filtered);
-        assert_eq!(stream.end(&mut |_| panic!("told"), &mut |_| panic!("told")), DialectStreamEnd::Truncated);
+        assert_eq!(
+            stream.end(&mut |_| panic!("told"), &mut |_| panic!("told")),
+            DialectStreamEnd::Interrupted
+        );
         assert!(stream.take_text().is_empty() && stream.blocked_by().is_none());
         assert!(!stream.interrupt(failure.kind, "no").is_empty());
     }

@@ -31,10 +31,10 @@ fn a_stream_that_is_cut_at_any_byte_is_never_reported_as_done() {
                     assert_eq!(played.stream.final_usage(), None);
                     complete += 1;
                 } else {
-                    assert_eq!(played.outcome, Ok(DialectStreamEnd::Truncated), "{target:?} {length}");
+                    assert_eq!(played.outcome, Ok(DialectStreamEnd::Interrupted), "{target:?} {length}");
                     let interrupted = played.parsed.interrupted.unwrap();
                     let delivered = played.parsed.text.chars().count();
-                    let expected = json!({"reason": "broke_off", "message": "cut", "delivered": delivered,
+                    let expected = json!({"reason": "stream_interrupted", "message": "cut", "delivered": delivered,
                         "retry_after": 2});
                     assert_eq!(interrupted, expected);
                     assert!(!played.events.contains(&StreamEvent::Finished));
@@ -50,7 +50,7 @@ fn a_targets_failure_is_reported_by_the_pipeline_with_its_own_message() {
     for target in TargetDialect::ALL {
         for (fault, kind, reason) in [
             (Fault::Error { after: 2 }, FailureKind::Overloaded, "overloaded"),
-            (Fault::Malformed { after: 2 }, FailureKind::Unrecognised, "broke_off"),
+            (Fault::Malformed { after: 2 }, FailureKind::Unrecognised, "stream_interrupted"),
         ] {
             let frames = frames(&script(&request_for(true, None), target, Some(fault)));
             let joined = frames.concat();
@@ -165,7 +165,7 @@ fn a_match_at_the_end_of_the_text_is_decided_at_the_end() {
     let played = play(target, Box::new(Failing(u32::MAX, 0)), [&bytes[..]]);
     assert_eq!(
         (played.outcome, played.stream.blocked_by()),
-        (Ok(DialectStreamEnd::Truncated), Some("failed"))
+        (Ok(DialectStreamEnd::Interrupted), Some("failed"))
     );
     assert!(!played.events.contains(&StreamEvent::Finished));
     assert_eq!(played.parsed.interrupted.unwrap()["reason"], "blocked");

@@ -41,7 +41,7 @@ fn a_truncated_stream_is_reported_as_broken_off() {
             for fault in [Fault::cut(after), Fault::EndEarly { after }, Fault::Truncate { after }] {
                 for played in spoiled(face, target, &fault) {
                     let context = format!("{face:?} {target:?} {fault:?}");
-                    assert_eq!(played.outcome, Ok(DialectStreamEnd::Truncated), "{context}");
+                    assert_eq!(played.outcome, Ok(DialectStreamEnd::Interrupted), "{context}");
                     assert_eq!(failure_message(face, &played, &context), MESSAGE, "{context}");
                 }
             }
@@ -188,7 +188,7 @@ fn an_interruption_is_in_the_callers_dialect_and_nothing_follows() {
         assert_eq!(failure.kind, FailureKind::TimedOut);
         assert_eq!(
             stream.end(&mut |_| panic!("more came"), &mut |_| panic!("more came")),
-            DialectStreamEnd::Truncated
+            DialectStreamEnd::Interrupted
         );
         sent.extend_from_slice(&last);
         let parsed = listen(face, &sent).unwrap();
@@ -201,9 +201,9 @@ fn an_interruption_is_in_the_callers_dialect_and_nothing_follows() {
 fn a_stream_is_typed_by_why_it_broke_off() {
     for (face, kind, name) in [
         (Face::AnthropicMessages, FailureKind::TimedOut, "timeout_error"),
-        (Face::AnthropicMessages, FailureKind::BrokeMidStream, "overloaded_error"),
+        (Face::AnthropicMessages, FailureKind::StreamInterrupted, "overloaded_error"),
         (Face::OpenAiChat, FailureKind::TimedOut, "\"code\":\"timeout\""),
-        (Face::OpenAiChat, FailureKind::BrokeMidStream, "server_overloaded"),
+        (Face::OpenAiChat, FailureKind::StreamInterrupted, "server_overloaded"),
         (Face::BedrockInvoke, FailureKind::TimedOut, "modelTimeoutException"),
         (Face::BedrockConverse, FailureKind::TimedOut, "modelStreamErrorException"),
         (Face::BedrockConverse, FailureKind::Throttled, "throttlingException"),

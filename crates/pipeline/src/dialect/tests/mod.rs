@@ -210,7 +210,7 @@ fn play<'a>(
     assert!(is_whole(request.face(), &sent), "a caller has half an event");
     let kind = match &outcome {
         Ok(DialectStreamEnd::Complete) => None,
-        Ok(DialectStreamEnd::Truncated) => Some(FailureKind::BrokeMidStream),
+        Ok(DialectStreamEnd::Interrupted) => Some(FailureKind::StreamInterrupted),
         Err(failure) => Some(failure.kind),
     };
     if let Some(kind) = kind {

@@ -219,7 +219,7 @@ fn an_opaque_stream_is_forwarded_and_only_its_last_chunk_completes_it() {
     assert_eq!(stream.final_usage(), Some(Usage { input: 7, output: 9, ..Usage::default() }));
     for pieces in [vec![&first], vec![&first, &last, &first.slice(..20)], vec![]] {
         let (mut stream, _) = fed(&pieces);
-        assert_eq!(stream.end(&mut |_| (), &mut |_| ()), DialectStreamEnd::Truncated);
-        assert!(!stream.interrupt(FailureKind::BrokeMidStream, MESSAGE).is_empty());
+        assert_eq!(stream.end(&mut |_| (), &mut |_| ()), DialectStreamEnd::Interrupted);
+        assert!(!stream.interrupt(FailureKind::StreamInterrupted, MESSAGE).is_empty());
     }
 }

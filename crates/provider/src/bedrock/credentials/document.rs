@@ -48,8 +48,8 @@ pub(super) fn element<'x>(xml: &'x str, name: &str) -> Option<&'x str> {
 
 /// Unescapes XML text.
 fn unescape(text: &str) -> String {
-    let marks = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
-    marks.iter().fold(text.to_owned(), |text, (written, meant)| text.replace(written, meant))
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+    entities.iter().fold(text.to_owned(), |text, (written, meant)| text.replace(written, meant))
 }
 
 /// Parses a date such as `2026-07-01T12:00:00Z`; fractions of a second are ignored.

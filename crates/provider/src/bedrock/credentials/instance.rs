@@ -25,8 +25,8 @@ pub(super) async fn instance_credentials(
     }
     let url = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     let server = servers.local(url.as_deref().unwrap_or(DEFAULT_ENDPOINT))?;
-    let life = ("x-aws-ec2-metadata-token-ttl-seconds".to_owned(), "300".to_owned());
-    let token = fetch_text(&server, "PUT", "/latest/api/token", life).await?;
+    let token_ttl = ("x-aws-ec2-metadata-token-ttl-seconds".to_owned(), "300".to_owned());
+    let token = fetch_text(&server, "PUT", "/latest/api/token", token_ttl).await?;
     let session = || ("x-aws-ec2-metadata-token".to_owned(), token.clone());
     let roles = fetch_text(&server, "GET", ROLES, session()).await?;
     let role = roles.lines().next().unwrap_or_default().trim();

@@ -78,7 +78,7 @@ impl StsClient<'_> {
                 path: &path,
             };
             let signer = Signer::new(&recipient, &headers).map_err(|error| wrong(error.to_string()))?;
-            let signed = signer.sign(&credentials, (self.servers.runtime.date)(), body.as_bytes());
+            let signed = signer.sign(&credentials, (self.servers.runtime.wall_clock)(), body.as_bytes());
             let Signature { date, authorization } = signed.ok_or_else(|| {
                 wrong("the credentials contain characters that are invalid in a header".to_owned())
             })?;

@@ -4,8 +4,8 @@ use super::support::{
     HandTimer, LIMITS, SECOND, Script, Then, answer_one, at_once, collect, get, listen, post, read_request,
     scripted, settle,
 };
-use crate::http1::alarm::Alarm;
 use crate::http1::connection::Connection;
+use crate::http1::reusable_timer::ReusableTimer;
 use crate::http1::{
     Http1Pool, Http1Response, HttpRequest, PoolOptions, SendFailure, TcpConnect, Timer as _, send,
 };
@@ -153,7 +153,7 @@ fn a_connection_whose_peer_will_close_is_not_kept() {
 /// An open connection, identified by its mark.
 fn marked(mark: u8) -> Connection<Script> {
     let mut connection =
-        Connection::new(Script { pieces: VecDeque::new(), then: Then::Wait }, Alarm::default());
+        Connection::new(Script { pieces: VecDeque::new(), then: Then::Wait }, ReusableTimer::default());
     connection.outgoing.push(mark);
     connection
 }

@@ -131,7 +131,7 @@ async fn asking_again_and_again_does_not_begin_the_time_anew() {
     let mut response = response.unwrap();
     let mut asked = 0;
     let failure = loop {
-        let frame = poll_fn(|wake| Poll::Ready(response.body.poll_frame(wake))).await;
+        let frame = poll_fn(|context| Poll::Ready(response.body.poll_frame(context))).await;
         match frame {
             Poll::Ready(frame) => break frame.unwrap().unwrap_err(),
             Poll::Pending => timer.advance(SECOND),

@@ -1,6 +1,5 @@
 //! The client against real sockets on loopback, and its parts against scripts.
 
-mod alarm;
 mod broken;
 mod chunks;
 mod fuzz;
@@ -8,4 +7,5 @@ mod heads;
 mod keeping;
 mod limits;
 mod plain;
+mod reusable_timer;
 pub(crate) mod support;

@@ -74,12 +74,12 @@ impl Timer for HandTimer {
     fn sleep_until(&self, at: Timestamp) -> impl Future<Output = ()> + Send + 'static {
         let clock = Arc::clone(&self.clock);
         clock.lock().unwrap().started += 1;
-        poll_fn(move |wake| {
+        poll_fn(move |context| {
             let mut clock = clock.lock().unwrap();
             if clock.now >= at {
                 return Poll::Ready(());
             }
-            clock.waiting.push(wake.waker().clone());
+            clock.waiting.push(context.waker().clone());
             Poll::Pending
         })
     }

@@ -78,7 +78,7 @@ pub(super) fn ok() -> http::Response<()> {
 }
 
 pub(super) async fn frame(response: &mut Http2Response<HandTimer>) -> Option<Result<Bytes, BodyFailure>> {
-    poll_fn(|wake| response.body.poll_frame(wake)).await
+    poll_fn(|context| response.body.poll_frame(context)).await
 }
 
 #[tokio::test]

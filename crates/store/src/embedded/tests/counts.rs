@@ -160,7 +160,7 @@ fn an_idempotency_key_survives_its_process_and_one_in_flight_has_an_unknown_outc
     drop(process);
     for _ in 0..2 {
         let process = start(scratch.path(), 100, 16 << 20, later(now, 5));
-        assert_eq!(process.ask(1, Some("done"), true, End::Never, now), Err("Done".to_owned()));
+        assert_eq!(process.ask(1, Some("done"), true, End::Never, now), Err("Completed".to_owned()));
         assert_eq!(
             process.ask(1, Some("under way"), true, End::Never, now),
             Err("OutcomeUnknown".to_owned())

@@ -233,7 +233,7 @@ impl<R: Runtime> RedisQuotas<R> {
                 resets: UtcTime::from_nanos(resets.saturating_mul(1_000)),
             }),
             [4] => AdmitDecision::InProgress,
-            [5] => AdmitDecision::Done,
+            [5] => AdmitDecision::Completed,
             [6] => AdmitDecision::KeyReused,
             _ => return Err(unexpected_response()),
         };

@@ -84,7 +84,7 @@ fn play<S: Claims>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
                 let seen = match &decision {
                     ClaimDecision::Granted(_) => "yours",
                     ClaimDecision::InProgress => "in progress",
-                    ClaimDecision::Done => "done",
+                    ClaimDecision::Completed => "done",
                     ClaimDecision::OutcomeUnknown => "unknown",
                     ClaimDecision::KeyReused => "other",
                 };

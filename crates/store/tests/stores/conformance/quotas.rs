@@ -145,7 +145,7 @@ impl ReferenceQuotas {
             match self.names.get(&(test_request.caller, name)) {
                 Some((known, ..)) if *known != fingerprint => return AdmitDecision::KeyReused,
                 Some((_, Some(_), _)) => return AdmitDecision::InProgress,
-                Some((_, None, _)) => return AdmitDecision::Done,
+                Some((_, None, _)) => return AdmitDecision::Completed,
                 None => {}
             }
         }
@@ -222,7 +222,7 @@ fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
             AdmitDecision::DailyBudgetExceeded(DayShortage { unspent: day.available, ..day })
         }
         AdmitDecision::InProgress => AdmitDecision::InProgress,
-        AdmitDecision::Done => AdmitDecision::Done,
+        AdmitDecision::Completed => AdmitDecision::Completed,
         AdmitDecision::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
         AdmitDecision::KeyReused => AdmitDecision::KeyReused,
     };

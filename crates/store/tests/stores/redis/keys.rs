@@ -127,7 +127,7 @@ async fn names_that_try_to_forge_keys_are_names() {
             };
             assert_eq!(claims.claim(&ask, world.now()).await.unwrap(), ClaimDecision::InProgress);
             claims.finish(claim, world.now()).await.unwrap();
-            assert_eq!(claims.claim(&ask, world.now()).await.unwrap(), ClaimDecision::Done);
+            assert_eq!(claims.claim(&ask, world.now()).await.unwrap(), ClaimDecision::Completed);
         }
     }
     let keys = keys(&server);

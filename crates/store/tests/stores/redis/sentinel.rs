@@ -68,5 +68,5 @@ async fn without_a_sentinel_that_knows_the_master_the_store_is_unavailable() {
     assert_eq!(wrong(both), "sentinel_master: cannot be combined with a cluster");
     assert_eq!(wrong(options(&[])), "servers: the address of a sentinel is missing");
     let two = RedisOptions { sentinel_master: None, ..options(&[&sentinel, &sentinel]) };
-    assert_eq!(wrong(two), "servers: 2 addresses, and no cluster");
+    assert_eq!(wrong(two), "servers: 2 addresses, but cluster mode is off");
 }

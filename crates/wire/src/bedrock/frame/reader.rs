@@ -122,8 +122,8 @@ impl FrameReader {
                 }
                 continue;
             }
-            let wanted = self.size(&self.buffered)?.unwrap_or(PRELUDE_LENGTH);
-            let missing = wanted.saturating_sub(self.buffered.len()).min(bytes.len());
+            let needed = self.size(&self.buffered)?.unwrap_or(PRELUDE_LENGTH);
+            let missing = needed.saturating_sub(self.buffered.len()).min(bytes.len());
             let (piece, rest) = bytes.split_at(missing);
             self.buffered.extend_from_slice(piece);
             bytes = rest;

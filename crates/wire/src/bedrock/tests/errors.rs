@@ -178,9 +178,9 @@ fn a_failure_in_a_stream_is_one_that_the_stream_may_have() {
     }
     for (stream, kind, name) in [
         (StreamKind::Invoke, FailureKind::TimedOut, "modelTimeoutException"),
-        (StreamKind::Invoke, FailureKind::NotStarted, "modelTimeoutException"),
+        (StreamKind::Invoke, FailureKind::StartTimeout, "modelTimeoutException"),
         (StreamKind::Converse, FailureKind::TimedOut, "modelStreamErrorException"),
-        (StreamKind::Converse, FailureKind::BrokeMidStream, "modelStreamErrorException"),
+        (StreamKind::Converse, FailureKind::StreamInterrupted, "modelStreamErrorException"),
         (StreamKind::Converse, FailureKind::Throttled, "throttlingException"),
         (StreamKind::Converse, FailureKind::QuotaExhausted, "throttlingException"),
         (StreamKind::Converse, FailureKind::Unreachable, "serviceUnavailableException"),

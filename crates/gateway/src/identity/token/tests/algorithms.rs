@@ -6,7 +6,7 @@ use crate::identity::encoding::{base64url, decode_base64url};
 use crate::identity::hash::sha256;
 use crate::identity::token::key::VerificationKey;
 use crate::identity::token::{IssuerOptions, TokenAlgorithm, TokenIssuers, TokenRefusal, hash_subject};
-use crate::identity::{Identity, IdentityOrigin};
+use crate::identity::{Identity, VerifiedCredentialKind};
 use aws_lc_rs::signature::KeyPair as _;
 use proptest::prelude::{prop_assert, proptest};
 use proptest::sample;
@@ -20,11 +20,11 @@ fn header(algorithm: TokenAlgorithm) -> Value {
 #[test]
 fn every_algorithm_proves_its_subject() {
     let expected = Identity {
-        credential: hash_subject(ISSUER, "alice"),
-        origin: IdentityOrigin::Token,
+        hash: hash_subject(ISSUER, "alice"),
+        kind: VerifiedCredentialKind::Token,
         expires: Some(UtcTime::from_nanos((NOW + 60) * 1_000_000_000)),
     };
-    assert_eq!(expected.credential, sha256(format!("token\0{ISSUER}\0alice").as_bytes()));
+    assert_eq!(expected.hash, sha256(format!("token\0{ISSUER}\0alice").as_bytes()));
     for algorithm in TokenAlgorithm::ALL {
         let issuers = if algorithm == TokenAlgorithm::Hs256 { with_secret() } else { issuers() };
         assert_eq!(issuers.verify(&token(algorithm, &claims()), now()), Ok(expected), "{algorithm:?}");

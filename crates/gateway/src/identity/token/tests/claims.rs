@@ -185,8 +185,8 @@ fn the_same_name_at_two_issuers_is_two_people() {
     let issuers = TokenIssuers::new(all.into()).unwrap();
     let one = issuers.verify(&with("iss", &json!(ISSUER)), now()).unwrap();
     let other = issuers.verify(&with("iss", &json!("https://other.example.com")), now()).unwrap();
-    assert_ne!(one.credential, other.credential);
-    assert_eq!(other.credential, hash_subject("https://other.example.com", "alice"));
+    assert_ne!(one.hash, other.hash);
+    assert_eq!(other.hash, hash_subject("https://other.example.com", "alice"));
     let twice = TokenIssuers::new(vec![options().check().unwrap(), options().check().unwrap()]).unwrap_err();
     assert_eq!(twice.to_string(), format!("issuers: {ISSUER:?} is configured twice"));
 }

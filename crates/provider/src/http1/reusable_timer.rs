@@ -1,9 +1,9 @@
 //! A timeout that is cheap as long as it does not fire.
 //!
 //! Starting a runtime timer for every wait is expensive: it takes a lock, and a timer that is due before all others
-//! makes Tokio wake its driver through a system call. An alarm therefore stays armed across waits and lives as long as
-//! its connection. A wait whose deadline is later than the armed time keeps the alarm; if it fires before that
-//! deadline, it is armed again. A busy connection arms about one timer per timeout duration, not one per request.
+//! makes Tokio wake its driver through a system call. A [`ReusableTimer`] therefore stays armed across waits and
+//! lives as long as its connection. A wait whose deadline is later than the armed time keeps the timer; if it fires
+//! before that deadline, it is armed again. A busy connection arms about one timer per timeout duration, not one per request.
 
 use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
@@ -19,20 +19,20 @@ pub(crate) fn deadline_after(timer: &impl Timer, wait: Duration) -> Timestamp {
 
 /// See the module documentation.
 #[derive(Default)]
-pub(crate) struct Alarm {
-    armed: Option<Armed>,
+pub(crate) struct ReusableTimer {
+    armed: Option<ArmedTimer>,
 }
 
-struct Armed {
+struct ArmedTimer {
     at: Timestamp,
     sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl Alarm {
+impl ReusableTimer {
     /// Ready at `deadline`, once per deadline. Call it after the operation being waited for returned pending.
     pub(crate) fn poll(
         &mut self,
-        wake: &mut Context<'_>,
+        context: &mut Context<'_>,
         timer: &impl Timer,
         deadline: Timestamp,
     ) -> Poll<()> {
@@ -42,7 +42,7 @@ impl Alarm {
         loop {
             match &mut self.armed {
                 Some(armed) if armed.at <= deadline => {
-                    ready!(armed.sleep.as_mut().poll(wake));
+                    ready!(armed.sleep.as_mut().poll(context));
                     let was_due = armed.at == deadline;
                     self.armed = None;
                     if was_due {
@@ -50,7 +50,8 @@ impl Alarm {
                     }
                 }
                 _ => {
-                    self.armed = Some(Armed { at: deadline, sleep: Box::pin(timer.sleep_until(deadline)) });
+                    self.armed =
+                        Some(ArmedTimer { at: deadline, sleep: Box::pin(timer.sleep_until(deadline)) });
                 }
             }
         }
@@ -58,9 +59,9 @@ impl Alarm {
 
     /// Drops the waker of the last task, whose memory the timer would otherwise keep alive.
     pub(crate) fn release_waker(&mut self) {
-        let mut nobody = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(Waker::noop());
         if let Some(armed) = &mut self.armed
-            && armed.sleep.as_mut().poll(&mut nobody).is_ready()
+            && armed.sleep.as_mut().poll(&mut context).is_ready()
         {
             self.armed = None;
         }
