@@ -74,8 +74,8 @@ fn a_limit_among_the_fields_of_the_model_becomes_the_one_limit_where_it_is_small
     let nested = with(r#""additionalModelRequestFields":{"inferenceConfig":{"max_new_tokens":100000}},"#);
     assert_eq!(
         read(&nested).unwrap_err().to_string(),
-        "additionalModelRequestFields.inferenceConfig.max_new_tokens: must not limit the output: write \
-         inferenceConfig.maxTokens instead"
+        "additionalModelRequestFields.inferenceConfig.max_new_tokens: Output limits are not permitted here; use \
+         inferenceConfig.maxTokens"
     );
 }
 
