@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
         .map_err(|error| CommandError::Failed(error.into()))?;
     match report.exit_code() {
         0 => Ok(()),
-        _ => Err(CommandError::Failed(anyhow!("a guarantee did not hold"))),
+        _ => Err(CommandError::Failed(anyhow!("a promise did not hold"))),
     }
 }
 

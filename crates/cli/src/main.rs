@@ -46,7 +46,7 @@ enum Command {
     ///
     /// The demo plays five outages: throttling, an unavailable model, interrupted streams, a restart and an abusive client.
     /// Everything runs in this process with simulated models; it needs no API key and leaves no files behind. The exit code
-    /// is 0 if every guarantee of Seawall held, and 1 otherwise.
+    /// is 0 if every promise of Seawall held, and 1 otherwise.
     Demo(demo::DemoArguments),
     /// Create, list, revoke and hash API keys.
     ///

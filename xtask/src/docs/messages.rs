@@ -25,6 +25,20 @@ const READERS: &[(&str, &[&str])] = &[
     ("Demo", &["crates/demo/src"]),
 ];
 
+/// What only texts for programs contain: JSON, HTTP, media types, scripts, settings and debug output.
+const NOT_FOR_PEOPLE: &[&str] = &["{{", "{\"", "\r\n", "charset=", "redis.call", "profile = \"demo\""];
+
+/// Sources whose texts are not messages: generated pages, scripts, sample questions and sample answers.
+const NOT_MESSAGES: &[&str] = &[
+    "crates/config/src/reference.rs",
+    "crates/demo/src/traffic.rs",
+    "crates/gateway/src/metrics/page.rs",
+    "crates/gateway/src/metrics/reference.rs",
+    "crates/model/src/engine/catalogue.rs",
+    "crates/model/src/engine/text.rs",
+    "crates/store/src/redis/quotas/specialized.rs",
+];
+
 /// The page, without its opening line.
 pub(super) fn messages() -> String {
     let mut page = String::from(
@@ -36,7 +50,7 @@ pub(super) fn messages() -> String {
         page.push_str(&format!("\n## {reader}\n"));
         for file in sources.iter().flat_map(|source| rust_files(&root.join(source))) {
             let Some(name) = file.strip_prefix(&root).ok().and_then(Path::to_str) else { continue };
-            if !seen.insert(name.to_owned()) {
+            if NOT_MESSAGES.contains(&name) || !seen.insert(name.to_owned()) {
                 continue;
             }
             let found: Vec<String> =
@@ -54,7 +68,7 @@ pub(super) fn messages() -> String {
 
 /// The Rust files at or below this path that are not tests, in order.
 fn rust_files(path: &Path) -> Vec<PathBuf> {
-    let is_test = path.file_stem().is_some_and(|stem| stem == "tests");
+    let is_test = path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.ends_with("tests"));
     if is_test {
         return Vec::new();
     }
@@ -123,7 +137,8 @@ fn is_message(text: &str) -> bool {
     let is_word = |word: &&str| word.chars().filter(|sign| sign.is_alphabetic()).count() > 1;
     let words = text.split(' ').filter(is_word).count();
     let is_japanese = text.chars().any(|sign| matches!(sign, '\u{3041}'..='\u{30ff}'));
-    (words > 1 || is_japanese) && !text.starts_with(['{', '<']) && !text.contains("\r\n")
+    let is_for_programs = NOT_FOR_PEOPLE.iter().any(|mark| text.contains(mark));
+    (words > 1 || is_japanese) && !text.starts_with(['<', '^']) && !is_for_programs
 }
 
 /// The message on one line of Markdown.
@@ -141,17 +156,17 @@ mod tests {
             //! A module comment with words.
             #[expect(clippy::panic, reason = "a reason with words")]
             #[derive(thiserror::Error)]
-            #[error("cannot open {path}")]
+            #[error("{path}: cannot be opened")]
             struct E;
             const KEY: &str = "one-word";
-            fn f() { println!("no such target: {name}"); g(&["漫画です", "no such target: {name}"]); }
+            fn f() { println!("no such target: {name}"); g(&["漫画です", "no such target: {name}", "{{}} and JSON"]); }
             #[cfg(test)]
             mod tests { const A: &str = "a text of tests"; }
             fn g() { "after the tests"; }
         "##;
         assert_eq!(
             in_source(source),
-            ["cannot open {path}", "no such target: {name}", "漫画です", "after the tests"]
+            ["{path}: cannot be opened", "no such target: {name}", "漫画です", "after the tests"]
         );
     }
 

@@ -13,7 +13,7 @@ fn number(counts: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn ten_seconds_of_outages_keep_every_guarantee_and_the_counts_add_up() -> anyhow::Result<()> {
+fn ten_seconds_of_outages_keep_every_promise_and_the_counts_add_up() -> anyhow::Result<()> {
     // Its temporary state goes here, and must be gone at the end.
     let state = scratch_dir("demo-state")?;
     fs::create_dir(&state)?;
