@@ -17,7 +17,7 @@
 //! **What it does not do.** It does not write after a partial write that could not be truncated, or after a failed
 //! sync, because an operating system reports a failed sync only once: every write then fails until the directory is
 //! opened again. Nor does it grow without bound while the database cannot be written: after
-//! [`MAX_FAILED_CHECKPOINTS`] failed checkpoints in a row, writes fail until a checkpoint succeeds, without a restart.
+//! `MAX_FAILED_CHECKPOINTS` failed checkpoints in a row, writes fail until a checkpoint succeeds, without a restart.
 
 use super::EmbeddedState;
 use super::checkpoint;
