@@ -51,7 +51,7 @@ enum Task {
     /// Runs the loom models of seawall-core: its lock-free code under every interleaving within three
     /// preemptions.
     Loom,
-    /// Writes the reference pages in docs/reference from the code.
+    /// Writes docs/metrics.md, docs/openapi.json and the pages in docs/reference from the code.
     Docs {
         /// Writes nothing; fails when a page is not what the code would write.
         #[arg(long)]

@@ -2,6 +2,7 @@
 
 use crate::CommandError;
 use crate::admin::{self, AdminClientResponse};
+use crate::serve::describe_recovery;
 use crate::settings::{Overrides, SettingsLoader};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -131,8 +132,20 @@ impl KeyStoreArguments {
     }
 }
 
+/// Opens the data directory. Opening recovers its ledger, which the next start of the gateway does not report again, so
+/// that it is reported here.
+fn open_offline(settings: &Settings, create_missing: bool) -> Result<OfflineKeyStore, OfflineKeyError> {
+    let keys = OfflineKeyStore::open(settings, create_missing)?;
+    let report = keys.report();
+    let charged = (report.charged.len(), report.charged_cost());
+    for found in describe_recovery(charged, report.truncated.as_ref()) {
+        eprintln!("seawall: {found}");
+    }
+    Ok(keys)
+}
+
 fn create(settings: &Settings, request: &KeyRequest) -> Result<IssuedKey, CommandError> {
-    match OfflineKeyStore::open(settings, true) {
+    match open_offline(settings, true) {
         Ok(keys) => run_to_end(keys.create(request)),
         Err(error) => {
             let body = serde_json::to_vec(request).map_err(|error| CommandError::Failed(error.into()))?;
@@ -142,14 +155,14 @@ fn create(settings: &Settings, request: &KeyRequest) -> Result<IssuedKey, Comman
 }
 
 fn list(settings: &Settings) -> Result<KeyList, CommandError> {
-    match OfflineKeyStore::open(settings, false) {
+    match open_offline(settings, false) {
         Ok(keys) => run_to_end(async { Ok(KeyList { keys: keys.list().await? }) }),
         Err(error) => call_admin_api(settings, &error, "GET", PATH, b""),
     }
 }
 
 fn revoke(settings: &Settings, name: &str) -> Result<KeyEntry, CommandError> {
-    match OfflineKeyStore::open(settings, false) {
+    match open_offline(settings, false) {
         Ok(keys) => run_to_end(keys.revoke(name)),
         Err(error) => {
             let path = format!("{PATH}/{}", admin::encode_segment(name));

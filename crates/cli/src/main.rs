@@ -1,7 +1,8 @@
 //! The `seawall` program.
 //!
 //! Parses arguments; each command calls one function of a library crate. This crate contains only the user interface:
-//! options, the startup report, messages and exit codes (0 after a signal, 1 on a failure, 2 on invalid input).
+//! options, the startup report, messages and exit codes (0 on success and after a graceful
+//! shutdown, 1 on a failure or a second signal, 2 on invalid input).
 
 mod admin;
 mod config;

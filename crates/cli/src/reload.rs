@@ -79,7 +79,9 @@ impl SettingsReload {
         self.rejection = None;
         match self.read() {
             Ok(file) => self.apply(file, gateway),
-            Err(problem) => eprintln!("seawall: settings rejected, nothing changed: {problem}"),
+            Err(problem) => {
+                eprintln!("seawall: cannot reload settings: {problem}; the running settings stay in force");
+            }
         }
     }
 
@@ -113,7 +115,10 @@ impl SettingsReload {
         self.read_error = Some(match self.read_error.take() {
             Some((before, was_reported)) if before == problem => {
                 if !was_reported {
-                    eprintln!("seawall: settings file ignored: {problem}");
+                    eprintln!(
+                        "seawall: cannot reload settings: {problem}; the running settings stay in force (checked again \
+                         every second)"
+                    );
                 }
                 (problem, true)
             }
@@ -163,7 +168,11 @@ impl SettingsReload {
                 .collect()
         };
         let mut text = match keys_with(Activation::Live).as_slice() {
-            [] => "seawall: settings reloaded: no changes\n".to_owned(),
+            [] if changes.is_empty() => {
+                "seawall: settings reloaded: no key changed; secrets and certificates were read again\n"
+                    .to_owned()
+            }
+            [] => "seawall: settings reloaded: no changed key takes effect now\n".to_owned(),
             keys => format!("seawall: settings reloaded: changed {}\n", keys.join(", ")),
         };
         for limit in limits.iter().filter(|limit| !limit.is_unchanged()) {

@@ -164,8 +164,9 @@ async fn run_until_shutdown(
         _ = signals.interrupt.recv() => {}
         _ = signals.terminate.recv() => {}
     }
-    // A second signal ends the process at once. Calls in flight are charged at their maximum cost at the next start.
-    eprintln!("seawall: second signal received: exiting immediately");
+    eprintln!(
+        "seawall: second signal received: exiting now; calls in flight are charged at their maximum cost at the next start"
+    );
     exit_now()
 }
 
@@ -219,6 +220,25 @@ pub(crate) fn generate_demo_key(settings: &Settings) -> Result<Option<String>, C
     random_key().map(Some).map_err(|error| CommandError::Failed(error.into()))
 }
 
+/// What recovery did when a data directory was opened: the number and cost of calls that it charged, and the file whose
+/// incomplete end it removed, with its length.
+pub(crate) fn describe_recovery(
+    (calls, max_cost): (usize, Money),
+    truncated: Option<&(PathBuf, u64)>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    if calls > 0 {
+        let (calls, verb) = (count_of(calls, "call"), if calls == 1 { "was" } else { "were" });
+        found.push(format!(
+            "{calls} {verb} in flight when the last process ended; charged at maximum cost ({max_cost})"
+        ));
+    }
+    if let Some((file, bytes)) = truncated {
+        found.push(format!("removed {bytes} bytes of an incomplete write from {}", file.display()));
+    }
+    found
+}
+
 /// The output when the gateway is ready.
 struct ReadyReport<'a> {
     gateway: &'a RunningGateway,
@@ -231,20 +251,15 @@ struct ReadyReport<'a> {
 
 impl ReadyReport<'_> {
     /// Where state is stored, and what recovery found there.
-    fn state(&self) -> String {
-        let StorageReport::Directory { path, report } = self.gateway.storage() else {
+    fn store(&self) -> String {
+        let StorageReport::DataDir { kind, path, report } = self.gateway.storage() else {
             return "memory".to_owned();
         };
-        let mut text = format!("directory {}", path.display());
-        if !report.charged.is_empty() {
-            let max_cost: Money =
-                report.charged.iter().fold(Money::ZERO, |sum, call| sum.saturating_add(call.cost));
-            let calls = count_of(report.charged.len(), "call");
-            text +=
-                &format!("; {calls} interrupted by the last shutdown, charged at maximum cost ({max_cost})");
-        }
-        if let Some((file, bytes)) = &report.truncated {
-            text += &format!("; removed {bytes} bytes of an incomplete write from {}", file.display());
+        let mut text = format!("{}, data directory {}", kind.name(), path.display());
+        let charged = (report.charged.len(), report.charged_cost());
+        for found in describe_recovery(charged, report.truncated.as_ref()) {
+            text += "; ";
+            text += &found;
         }
         if report.is_accessible_to_others {
             text += &format!("; readable by other users: run chmod 700 {}", path.display());
@@ -314,7 +329,7 @@ impl ReadyReport<'_> {
         if json {
             let line = serde_json::json!({
                 "ready": true, "url": url, "admin": admin, "models": routes, "simulated_model": model, "key": self.demo_key,
-                "state": self.state(), "settings": self.origin, "disabled": self.disabled(), "guests": self.guest_warning(),
+                "store": self.store(), "settings": self.origin, "disabled": self.disabled(), "guests": self.guest_warning(),
             });
             writeln!(out, "{line}")?;
         } else {
@@ -326,7 +341,7 @@ impl ReadyReport<'_> {
                 writeln!(out, "simulated model: {model}, bill: {model}/admin/bill")?;
             }
             writeln!(out, "settings:        {}", self.origin)?;
-            writeln!(out, "state:           {}", self.state())?;
+            writeln!(out, "store:           {}", self.store())?;
             writeln!(out, "disabled:        {}", self.disabled().join(", "))?;
             if let Some(warning) = self.guest_warning() {
                 writeln!(out, "guests:          {warning}")?;

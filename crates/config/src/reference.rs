@@ -20,11 +20,26 @@ Each key can also be set by an environment variable, with two underscores betwee
 `SEAWALL__BUDGET__DAY='$100/day'`. Environment variables override the file, and `--set` arguments override both. The value
 `\"none\"` removes an optional key or a named entry of the profile: `targets.haiku = \"none\"`.
 
-Changes are applied to a running gateway within two seconds after the file has changed, or immediately on SIGHUP. Secrets in
-files and environment variables are read again at each reload. Keys marked *restart* take effect after a restart. Keys marked
-*not implemented* are validated but have no effect in this version: the gateway logs a warning if one is set, and refuses to
-start if running without it would be unsafe.
+Changes are applied to a running gateway within two seconds after the file has changed, or immediately on SIGHUP. Files of
+secrets and certificates are read again at each reload. A change of such a file alone triggers no reload: send SIGHUP after it.
+A changed environment variable needs a restart. Keys marked *restart* take effect after a restart. Keys marked *not implemented*
+are validated but have no effect in this version: the gateway logs a warning if one is set, and refuses to start if running
+without it would be unsafe.
 ";
+
+/// Values in the examples of keys that the default profile does not set and for which the example of their kind would be
+/// misleading: one secret must not serve several purposes.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("server.tls.certificate", "\"/etc/seawall/tls.crt\""),
+    ("server.tls.key", "\"file:/etc/seawall/tls.key\""),
+    ("admin.credential", "\"env:SEAWALL_ADMIN_CREDENTIAL\""),
+    ("callers.master_secret", "\"env:SEAWALL_MASTER_SECRET\""),
+    ("callers.guest_secret", "\"env:SEAWALL_GUEST_SECRET\""),
+    ("assistant.catalogue", "\"/etc/seawall/catalogue.json\""),
+    ("store.redis.url", "\"rediss://cache:6379\""),
+    ("store.redis.ca_file", "\"/etc/seawall/redis-ca.pem\""),
+    ("store.redis.password", "\"env:REDIS_PASSWORD\""),
+];
 
 /// The page: a table per section with its keys, their kinds, the values in the default profile, and their meaning.
 #[must_use]
@@ -121,9 +136,11 @@ fn example(out: &mut String, header: &str, shape: &SectionShape, defaults: &BTre
     for (key, scalar, is_list) in
         scalars.filter(|(key, ..)| !is_named || !key.is_optional && key.default.is_none()).take(4)
     {
-        let first = scalar.format.examples.first().cloned().unwrap_or_default();
+        let path = format!("{header}.{}", key.name);
+        let own = EXAMPLES.iter().find(|(key, _)| *key == path).map(|(_, example)| (*example).to_owned());
+        let first = own.or_else(|| scalar.format.examples.first().cloned()).unwrap_or_default();
         let shown = if is_list { format!("[{first}]") } else { first };
-        let value = defaults.get(&format!("{header}.{}", key.name)).cloned().unwrap_or(shown);
+        let value = defaults.get(&path).cloned().unwrap_or(shown);
         let _ = writeln!(out, "{} = {value}", key.name);
     }
     out.push_str("```\n");

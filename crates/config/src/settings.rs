@@ -160,7 +160,7 @@ pub struct CallerSettings {
     /// How long a looked-up tier is cached.
     pub tier_cache_ttl: Duration,
     /// Timeout of a directory lookup.
-    pub directory_timeout: Duration,
+    pub lookup_timeout: Duration,
     /// API keys by name.
     pub keys: BTreeMap<String, KeySettings>,
     /// JWT issuers by name.
@@ -409,6 +409,8 @@ pub struct AssistantSettings {
     pub deny: Vec<String>,
     /// The sampling temperature of the model: 0 to 1.
     pub temperature: f64,
+    /// Maximum number of turns of `history` in a prompt; at least 2.
+    pub max_history_turns: u32,
     /// Maximum number of retrieved items in a prompt.
     pub max_retrieved_items: u32,
     /// Maximum characters of each.
@@ -422,12 +424,10 @@ pub struct AssistantSettings {
 pub struct StoreSettings {
     /// The kind of store.
     pub kind: StoreKind,
-    /// The data directory of an embedded store.
+    /// The data directory of the kinds `embedded` and `redis`.
     pub data_dir: String,
     /// The Redis of a fleet; present if it is the kind.
     pub redis: Option<RedisSettings>,
-    /// Turns of a conversation that are stored.
-    pub session_max_turns: u32,
     /// How long a conversation is stored.
     pub session_ttl: Duration,
 }

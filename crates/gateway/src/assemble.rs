@@ -214,7 +214,8 @@ impl ReloadableState {
         AdminGuard::new(address, self.current.lock().unwrap_or_else(PoisonError::into_inner).credential)
     }
 
-    /// Applies new settings, all or nothing. Returns what happened to the counts of every limit.
+    /// Applies new settings, all or nothing: everything is built and validated before the first part is replaced. Returns
+    /// what happened to the counts of every limit.
     pub(crate) fn apply_settings(
         &self,
         settings: &Settings,
@@ -223,6 +224,7 @@ impl ReloadableState {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, rules) = current.rebuild(settings, &self.keys, &self.environment)?;
         let authenticator = self.authenticator.load_full().rebuild(settings)?;
+        let body_limits = body_memory(settings).check()?;
         // The admin address does not change until the next start, whatever the new settings say.
         if next.credential.is_none() && !guard.may_omit_credential() {
             return Err(ServeError::InsecureAdmin("listen is not a loopback address: set admin.credential"));
@@ -236,12 +238,13 @@ impl ReloadableState {
         }
         authenticator.activate();
         self.authenticator.store(Arc::new(authenticator));
+        // This cannot fail: `rebuild` has validated the same values.
         next.targets.apply_settings(self.runtime.monotonic())?;
         self.tls.set(next.tls.as_ref());
         guard.set_credential(next.credential);
         *current = next;
         self.pipeline.set_budget(settings.budget.limits.clone());
-        self.status.body_memory.set_options(body_memory(settings))?;
+        self.status.body_memory.set_limits(body_limits);
         self.status.connections.apply_settings(settings);
         self.status.metrics_listeners.set(&settings.telemetry);
         Ok(changes)

@@ -46,7 +46,7 @@ impl ChatState {
             ],
             temperature: Some(assistant.temperature),
             max_output: u32::try_from(settings.tokens.limits.output(None)).unwrap_or(u32::MAX),
-            history_turns: settings.store.session_max_turns as usize,
+            history_turns: assistant.max_history_turns as usize,
         };
         Ok(Some(Arc::new(ChatRules {
             route: route.clone(),

@@ -273,14 +273,20 @@ struct StderrObserver;
 
 impl StoreStateObserver for StderrObserver {
     fn changed(&self, _: SharedStoreState, to: SharedStoreState, why: &str) {
-        let state = match to {
-            SharedStoreState::Reachable => "up: limits are enforced across the fleet",
-            SharedStoreState::Recovering => {
-                "up again: limits are enforced by its counts and by this node's share until its counts are complete"
+        match to {
+            SharedStoreState::Reachable => {
+                eprintln!("seawall: redis is reachable: limits are enforced across the fleet ({why})");
             }
-            SharedStoreState::Unreachable => "unavailable: this node enforces its own share of every limit",
-        };
-        eprintln!("seawall: redis is {state} ({why})");
+            SharedStoreState::Recovering => eprintln!(
+                "seawall: redis is reachable again, but its counts are incomplete ({why}); until the longest window has \
+                 passed, this node also enforces its own share of every limit"
+            ),
+            SharedStoreState::Unreachable => {
+                eprintln!(
+                    "seawall: redis is unavailable: this node enforces its own share of every limit ({why})"
+                );
+            }
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl StatusView {
         }
         if let Some(error) = self.pipeline.journal_error() {
             // Without a journal nothing can be reserved, so no model is called.
-            return (false, format!("journal unavailable: {error}\n"));
+            return (false, format!("journal unavailable: {}\n", error.reason()));
         }
         // Other store problems do not affect readiness: requests are served as long as the journal can be written.
         let problem = self.store.as_deref().and_then(store_problem);

@@ -7,7 +7,7 @@ use seawall_core::quota::QuotaGroup;
 use seawall_pipeline::{Pipeline, Runtime as _, Timer as _};
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore};
 use seawall_store::{MemoryQuotas, NoJournal, NodeLedger};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -28,7 +28,9 @@ pub enum StorageReport {
     /// In memory: state is lost when the process ends.
     Memory,
     /// In a data directory.
-    Directory {
+    DataDir {
+        /// The kind of store: `embedded`, or `redis`, which keeps the ledger in the data directory.
+        kind: StoreKind,
         /// The data directory.
         path: PathBuf,
         /// What recovery found in it.
@@ -95,7 +97,7 @@ pub(crate) fn open(
             let options = EmbeddedOptions { groups, seed, ..EmbeddedOptions::new(limits) };
             let opened = EmbeddedStore::open(&path, options, runtime.now())?;
             let OpenedStore { store, budget_ledger, journal, quotas, report } = opened;
-            let report = StorageReport::Directory { path, report: Box::new(report) };
+            let report = StorageReport::DataDir { kind: settings.store.kind, path, report: Box::new(report) };
             (
                 NodeLedger::with_ledger(budget_ledger.seeded(seed), journal),
                 report,
@@ -106,12 +108,17 @@ pub(crate) fn open(
     };
     let (stop, stopped) = watch::channel(false);
     let (maintained_ledger, open_store) = (ledger.clone(), store.clone());
+    let data_dir = match &report {
+        StorageReport::DataDir { path, .. } => Some(path.clone()),
+        StorageReport::Memory => None,
+    };
     let pipeline = SweptPipeline::default();
     let swept_pipeline = pipeline.clone();
     let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
         // Without a runtime there is no maintenance: the ledger only uses more memory than needed.
         if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
-            tokio.block_on(run(&maintained_ledger, open_store.as_deref(), stopped, runtime, &swept_pipeline));
+            let (store, data_dir) = (open_store.as_deref(), data_dir.as_deref());
+            tokio.block_on(run(&maintained_ledger, store, data_dir, stopped, runtime, &swept_pipeline));
         }
         // The directory is closed after the last call has been written.
         drop(open_store);
@@ -131,13 +138,14 @@ pub(crate) fn open(
 async fn run(
     ledger: &NodeLedger,
     store: Option<&EmbeddedStore>,
+    data_dir: Option<&Path>,
     mut stopped: watch::Receiver<bool>,
     runtime: TokioRuntime,
     pipeline: &SweptPipeline,
 ) {
     let (mut was_failing, mut was_store_failing) = (false, false);
     for run_number in 0_usize.. {
-        was_failing = check_journal(ledger, was_failing);
+        was_failing = check_journal(ledger, data_dir, was_failing);
         if let Some(store) = store {
             was_store_failing =
                 check_store(store, was_store_failing, run_number.is_multiple_of(RUNS_PER_RETRY));
@@ -161,13 +169,13 @@ async fn run(
 
 /// Retries a failed journal. Reports to standard error once when it fails and once when it has recovered. Returns
 /// whether it is failing.
-fn check_journal(ledger: &NodeLedger, was_failing: bool) -> bool {
+fn check_journal(ledger: &NodeLedger, data_dir: Option<&Path>, was_failing: bool) -> bool {
     ledger.retry_journal();
     match (ledger.journal_error(), was_failing) {
         (Some(error), false) => {
-            eprintln!(
-                "seawall: {error}: no model is called until the journal can be written; check the disk"
-            );
+            let location =
+                data_dir.map(|path| format!(" (data directory {})", path.display())).unwrap_or_default();
+            eprintln!("seawall: no model is called: {}{location}", error.reason());
             true
         }
         (None, true) => {
@@ -183,9 +191,11 @@ pub(crate) fn store_problem(store: &EmbeddedStore) -> Option<String> {
     let failed_segments = store.failed_checkpoints();
     match store.write_error() {
         Some(error) if error.is_transient() => Some(format!(
-            "{error}: keys, sessions and completed calls are not saved; check the disk (retried automatically)"
+            "{error}: keys and completed calls are not saved; check the disk (retried automatically)"
         )),
-        Some(error) => Some(format!("{error}: only the journal is saved; check the disk and restart")),
+        Some(error) => {
+            Some(format!("{error}: only the journal is saved; check the disk and restart the gateway"))
+        }
         None if failed_segments > 0 => Some(format!(
             "{failed_segments} journal segments could not be applied to the database; check the disk (retried automatically)"
         )),

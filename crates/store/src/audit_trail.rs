@@ -27,7 +27,10 @@ const CORRECT_POSTING: u8 = 3;
 
 /// A record does not continue the chain, or does not match its own hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the audit trail is broken at record {number}")]
+#[error(
+    "audit trail: record {number} does not match its hash or its predecessor (changed or damaged); keep a copy of the data \
+     directory and restore a backup"
+)]
 pub struct BrokenAuditTrail {
     /// The number that the record at this position should have.
     pub number: u64,

@@ -5,7 +5,7 @@ use std::fmt;
 /// A store could not carry out an operation.
 ///
 /// It is never the fault of the caller whose request is being served. The code that receives this error goes on without
-/// the store and decides on the careful side.
+/// the store and falls back to the conservative decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The store is unreachable or did not respond in time. It is unknown whether the operation took effect; every
@@ -38,6 +38,14 @@ impl StoreError {
     #[must_use]
     pub fn failed(store: &'static str, reason: impl fmt::Display) -> Self {
         Self::Failed { store, reason: reason.to_string().into() }
+    }
+
+    /// The error that was observed, without the name of the store.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Unavailable { reason, .. } | Self::Failed { reason, .. } => reason,
+        }
     }
 
     /// Whether a later retry can succeed.

@@ -13,7 +13,7 @@ use std::future::Future;
 /// The state of all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchState {
-    /// Kill switches, and the mode of each protection.
+    /// The switch and the mode of each protection.
     pub protections: Protections,
     /// The highest grade of model that an operator allows, if restricted.
     pub ceiling: Option<Ceiling>,

@@ -31,7 +31,7 @@ pub(super) fn failures() -> String {
     for status in [400, 401, 402, 403, 404, 408, 409, 413, 422, 424, 429, 500, 502, 503, 504, 529] {
         page.push_str(&format!("| {status} | `{}` |\n", OPENAI.classify(status, None).kind.label()));
     }
-    page.push_str("\nOther 4xx are `bad_request`, other 5xx `server_fault`, all else `unrecognised`.\n");
+    page.push_str("\nOther 4xx are `bad_request`, other 5xx `server_fault`, all else `unrecognized`.\n");
     for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &DRS] {
         page.push_str(&format!("\n## {}, by name\n\n| name | kind |\n| --- | --- |\n", table.vendor()));
         for (name, kind) in table.names() {

@@ -104,6 +104,10 @@ const REPLACED: &[&str] = &[
     "flush_after",
     "open_growth",
     "open_cap",
+    "directory_timeout",
+    "session_max_turns",
+    "off_peak_tier_ceiling",
+    "off_peak_tier_ceiling_enabled",
 ];
 
 /// Labels in logs, metrics and admin answers, and keys in settings texts, that were replaced.
@@ -129,6 +133,9 @@ const REPLACED_LABELS: &[&str] = &[
     "retry.hint",
     "cache.flights",
     "store.folder",
+    "callers.directory_timeout",
+    "store.session.max_turns",
+    "off_peak_tier_ceiling",
 ];
 
 /// A type that others than its own module can name.

@@ -66,7 +66,7 @@ fn ready(gateway: &Running) -> anyhow::Result<(u16, String)> {
 
 /// The messages when the condition begins, for the journal and the store, and when it is over.
 const BEGINS: [&str; 2] =
-    ["no model is called until the journal can be written", "check the disk (retried automatically)"];
+    ["no model is called: cannot write the journal: ", "check the disk (retried automatically)"];
 const ENDS: [&str; 2] = ["the journal is writable again", "the data directory is writable again"];
 
 /// Waits until the log contains each line this many times.

@@ -20,8 +20,9 @@ const OTHER: &str = "limits.tiers.prime.minute = \"50/min\"\n";
 #[test]
 fn a_reload_reports_what_has_changed_and_nothing_else() -> anyhow::Result<()> {
     let (_model, gateway, base) = started("reload-report")?;
-    let output = reload(&gateway, &base, "no changes\n")?;
-    assert_eq!(output, "seawall: settings reloaded: no changes\n");
+    let output = reload(&gateway, &base, "read again\n")?;
+    let expected = "seawall: settings reloaded: no key changed; secrets and certificates were read again\n";
+    assert_eq!(output, expected);
     let output = reload(&gateway, &(base + OTHER), "limit prime")?;
     assert_eq!(
         output,
@@ -65,7 +66,7 @@ fn an_unreadable_file_is_reported_once_and_changes_nothing() -> anyhow::Result<(
     let mut before = gateway.errors()?.len();
     let mut expect_report = |expected: &str| -> anyhow::Result<()> {
         let output = wait_for(&gateway, before, expected)?;
-        assert_eq!(output.matches("settings file ignored").count(), 1, "{output}");
+        assert_eq!(output.matches("(checked again every second)").count(), 1, "{output}");
         assert!(ask(&gateway, false)?.contains(" 200 "));
         before = gateway.errors()?.len();
         Ok(())
@@ -78,7 +79,7 @@ fn an_unreadable_file_is_reported_once_and_changes_nothing() -> anyhow::Result<(
     expect_report("is empty")?;
     let so_far = gateway.errors()?.len();
     gateway.signal("-HUP")?;
-    wait_for(&gateway, so_far, "settings rejected, nothing changed")?;
+    wait_for(&gateway, so_far, "the running settings stay in force\n")?;
     fs::remove_file(path)?;
     fs::create_dir(path)?;
     expect_report("is not a regular file")?;
@@ -86,7 +87,7 @@ fn an_unreadable_file_is_reported_once_and_changes_nothing() -> anyhow::Result<(
     // A pipe without a writer must not block the handling of signals.
     assert!(Command::new("mkfifo").arg(path).status()?.success());
     gateway.signal("-HUP")?;
-    wait_for(&gateway, before, "settings rejected, nothing changed")?;
+    wait_for(&gateway, before, "the running settings stay in force\n")?;
     fs::remove_file(path)?;
     let output = reload(&gateway, &(base + OTHER), "settings reloaded: changed")?;
     assert!(output.contains("limits.tiers.prime.minute"), "{output}");

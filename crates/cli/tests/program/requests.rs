@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(crate) const NO_LIMITS: &str = "limits.tiers.prime = { minute = \"100,000/min\", burst = 10, hour = \"100,000/h\", day = \"100,000/day\" }\n";
 
 /// Switches off the night's ceiling, so that no test depends on the time of day.
-pub(crate) const BY_DAY: &str = "switches.off_peak_tier_ceiling_enabled = false\n";
+pub(crate) const BY_DAY: &str = "switches.off_peak_ceiling_enabled = false\n";
 
 /// A request in Anthropic's dialect.
 pub(crate) fn question(max_tokens: u32, stream: bool) -> Value {

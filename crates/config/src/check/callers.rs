@@ -27,7 +27,7 @@ const EMPTY_KEY_HASHES: [[u8; 32]; 2] = [
 
 pub(super) fn callers(raw: &RootSection, checker: &mut Checker<'_>) -> Option<CallerSettings> {
     let callers = &raw.callers;
-    checker.check_positive(callers, "directory_timeout", &callers.directory_timeout);
+    checker.check_positive(callers, "lookup_timeout", &callers.lookup_timeout);
     if !callers.guests.value && callers.keys.is_empty() && callers.issuers.is_empty() {
         let message =
             "callers: no keys, no issuers and no guests are configured, so every request would be rejected";
@@ -71,7 +71,7 @@ pub(super) fn callers(raw: &RootSection, checker: &mut Checker<'_>) -> Option<Ca
         master_secret: callers.master_secret.as_ref().map(|secret| secret.value.clone()),
         guest_secret: callers.guest_secret.as_ref().map(|secret| secret.value.clone()),
         tier_cache_ttl: callers.tier_cache_ttl.value,
-        directory_timeout: callers.directory_timeout.value,
+        lookup_timeout: callers.lookup_timeout.value,
         keys,
         issuers,
     })

@@ -43,6 +43,10 @@ pub(super) fn assistant(raw: &raw::AssistantSection, checker: &mut Checker<'_>) 
     if !(0.0..=1.0).contains(&raw.temperature.value) {
         checker.report_invalid(raw, "temperature", &raw.temperature, "must be between 0 and 1");
     }
+    if raw.max_history_turns.value < 2 {
+        let problem = "must be at least 2: a question and its answer";
+        checker.report_invalid(raw, "max_history_turns", &raw.max_history_turns, problem);
+    }
     checker.check_positive(raw, "retrieval_timeout", &raw.retrieval_timeout);
     AssistantSettings {
         locale: raw.locale.value.clone(),
@@ -56,6 +60,7 @@ pub(super) fn assistant(raw: &raw::AssistantSection, checker: &mut Checker<'_>) 
         intents: text(&raw.intents),
         deny: denied("assistant.deny", &raw.deny.value, checker),
         temperature: raw.temperature.value,
+        max_history_turns: raw.max_history_turns.value,
         max_retrieved_items: raw.max_retrieved_items.value,
         max_retrieved_characters: raw.max_retrieved_characters.value,
         retrieval_timeout: raw.retrieval_timeout.value,
@@ -82,15 +87,11 @@ pub(super) fn store(store: &raw::StoreSection, checker: &mut Checker<'_>) -> Sto
             fleet_size: redis.fleet_size.as_ref().map(|size| size.value),
         })
     });
-    if store.session.max_turns.value == 0 {
-        checker.report_invalid(&store.session, "max_turns", &store.session.max_turns, "must be at least 1");
-    }
     checker.check_positive(&store.session, "ttl", &store.session.ttl);
     StoreSettings {
         kind: store.kind.value,
         data_dir: store.data_dir.value.clone(),
         redis,
-        session_max_turns: store.session.max_turns.value,
         session_ttl: store.session.ttl.value,
     }
 }
@@ -141,7 +142,7 @@ pub(super) fn protections(
         Switch::CostBreaker => &switches.cost_circuit_breaker_enabled,
         Switch::Degradation => &switches.degradation_controller_enabled,
         Switch::GuestLite => &switches.guest_lite_pipeline_enabled,
-        Switch::OffPeak => &switches.off_peak_tier_ceiling_enabled,
+        Switch::OffPeak => &switches.off_peak_ceiling_enabled,
         Switch::ModelInvocation => &switches.model_invocation_enabled,
     };
     let mode = |protection: Protection| match protection {
@@ -149,7 +150,7 @@ pub(super) fn protections(
         Protection::CostBreaker => &modes.cost_circuit_breaker,
         Protection::Degradation => &modes.degradation_controller,
         Protection::GuestLite => &modes.guest_lite_pipeline,
-        Protection::OffPeak => &modes.off_peak_tier_ceiling,
+        Protection::OffPeak => &modes.off_peak_ceiling,
     };
     let mut protections = Protections::default();
     for one in Switch::ALL {

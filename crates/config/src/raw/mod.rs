@@ -78,7 +78,7 @@ section! {
         assistant: AssistantSection,
         /// The store of state.
         store: StoreSection,
-        /// Kill switches.
+        /// Switches that turn a protection off at once.
         switches: SwitchesSection,
         /// Modes of protections: `enforce`, `observe` or `off`.
         modes: ModesSection,

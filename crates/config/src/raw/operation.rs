@@ -32,6 +32,8 @@ section! {
         deny: ListField<TextKind>,
         /// Sampling temperature of the model, from 0 to 1.
         temperature: NumberKind,
+        /// Maximum number of turns of a caller's `history` in a prompt; the oldest are dropped.
+        max_history_turns: SmallCountKind,
         /// Maximum number of retrieved items in a prompt.
         max_retrieved_items: SmallCountKind,
         /// Maximum characters of a retrieved item.
@@ -56,11 +58,11 @@ section! {
     pub(crate) struct StoreSection {
         /// Storage backend.
         kind: StoreKind [restart],
-        /// Data directory of the embedded store.
+        /// Data directory, used by `embedded` and `redis`.
         data_dir: PathKind [restart],
         /// Redis connection of a fleet.
         redis: Option<RedisSection>,
-        /// Storage of conversations.
+        /// Storage of conversations. In this version no conversation is stored.
         session: SessionSection,
     }
 }
@@ -87,17 +89,16 @@ section! {
 }
 
 section! {
-    /// Storage of conversations.
+    /// Storage of conversations. In this version no conversation is stored.
     pub(crate) struct SessionSection {
-        /// Maximum number of stored turns.
-        max_turns: SmallCountKind,
         /// Time to live of a conversation after its last turn.
         ttl: DurationKind,
     }
 }
 
 section! {
-    /// Kill switches. All are on by default.
+    /// Switches that turn a protection or all model calls off at once. `true` means that it works, as in the shipped
+    /// profiles.
     pub(crate) struct SwitchesSection as "switch" or UnknownSwitch {
         /// Rate limits of callers and routes.
         rate_limit_enabled: BooleanKind,
@@ -107,8 +108,8 @@ section! {
         degradation_controller_enabled: BooleanKind,
         /// Reduced pipeline for guests.
         guest_lite_pipeline_enabled: BooleanKind,
-        /// Ceiling in the off-peak hours.
-        off_peak_tier_ceiling_enabled: BooleanKind,
+        /// Ceiling on the grade of models in the off-peak hours.
+        off_peak_ceiling_enabled: BooleanKind,
         /// Calls to models. If off, no model is called for any caller.
         model_invocation_enabled: BooleanKind,
     }
@@ -125,8 +126,8 @@ section! {
         degradation_controller: Mode,
         /// Reduced pipeline for guests.
         guest_lite_pipeline: Mode,
-        /// Ceiling in the off-peak hours.
-        off_peak_tier_ceiling: Mode,
+        /// Ceiling on the grade of models in the off-peak hours.
+        off_peak_ceiling: Mode,
     }
 }
 

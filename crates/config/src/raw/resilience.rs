@@ -77,7 +77,7 @@ section! {
 }
 
 section! {
-    /// Retry budget of the node. A retry needs the consent of every gate: the ratio, the rate cap and the token bucket.
+    /// Retry budget of this node. A retry is made only if the ratio, the rate cap and the token bucket all allow it.
     pub(crate) struct RetryBudgetSection {
         /// Maximum retries in percent of first attempts.
         percent: PercentKind,
@@ -89,12 +89,13 @@ section! {
         min_concurrency: SmallCountKind,
         /// Retries per second that are allowed in addition to `percent`.
         min_per_second: SmallCountKind,
-        /// Maximum retry rate of the fleet.
+        /// Maximum retry rate of this node.
         max_rate: Option<RateKind>,
         /// Capacity of a token bucket that retries drain and successes refill. Default: no bucket.
         bucket_capacity: Option<SmallCountKind>,
-        /// Cost table of the bucket: `classic` charges 5 per retry and 10 after a timeout, `current` charges 14 per retry and
-        /// 5 after throttling.
+        /// Costs of a retry in the bucket, as in two generations of the AWS SDKs. `current` (since their retry specification
+        /// 2.1) charges 14, but 5 after throttling; `classic` charges 5, but 10 after a timeout. Choose `current` where fewer
+        /// retries after server errors are wanted: it allows about a third as many.
         bucket_costs: RetryCosts,
     }
 }

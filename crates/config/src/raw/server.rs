@@ -59,7 +59,7 @@ section! {
 section! {
     /// TLS certificate of the callers' listener.
     pub(crate) struct TlsSection {
-        /// File with the certificate chain, in PEM.
+        /// File with the certificate chain, in PEM. Send SIGHUP after it was renewed.
         certificate: Option<PathKind>,
         /// Reference to the private key, in PEM.
         key: Option<SecretKind>,
@@ -83,15 +83,15 @@ section! {
         /// (`routes.NAME.guest_faces`).
         guests: BooleanKind = "false",
         /// Secret from which the signing secrets of issued keys are derived, and also `guest_secret` and `telemetry.salt` if
-        /// they are not set. All nodes of a fleet need the same value. Default: a random secret that is stored in the state
+        /// they are not set. All nodes of a fleet need the same value. Default: a random secret that is stored in the data
         /// directory.
         master_secret: Option<SecretKind>,
         /// Secret that signs guest cookies. Default: derived from `master_secret`.
         guest_secret: Option<SecretKind>,
-        /// How long the tier of a caller is cached after a directory lookup.
+        /// How long the tier of a caller is cached after a lookup in the caller directory.
         tier_cache_ttl: DurationKind,
-        /// Timeout of a directory lookup. A caller whose tier is not known by then is served as a guest.
-        directory_timeout: DurationKind,
+        /// Timeout of a lookup in the caller directory. A caller whose tier is not known by then is served as a guest.
+        lookup_timeout: DurationKind,
         /// API keys.
         keys: NamedSections<ApiKeySection>,
         /// Issuers of JSON Web Tokens.
@@ -126,7 +126,7 @@ section! {
         secret: Option<SecretKind>,
         /// Tolerated clock skew when `exp` and `nbf` are checked.
         leeway: DurationKind = "\"0s\"",
-        /// Tier of callers that are not in the directory.
+        /// Tier of callers that are not in the caller directory.
         tier: Tier = "\"standard\"",
     }
 }

@@ -14,13 +14,13 @@ section! {
         first_text: FirstTextSection,
         /// Thresholds of the CPU load.
         cpu: CpuSection,
-        /// Error rate above which the signal votes for level 4 (emergency).
+        /// Error rate above which the level is raised to 4 (emergency).
         error_rate: PercentKind,
-        /// Throttle rate above which the signal votes for level 4 (emergency).
+        /// Throttle rate above which the level is raised to 4 (emergency).
         throttle_rate: PercentKind,
         /// Evaluation interval.
         interval: DurationKind,
-        /// Age from which a measurement no longer votes.
+        /// Age from which a measurement is ignored.
         stale_after: DurationKind,
         /// How long all signals must stay below `recovery_threshold` before the level is lowered by one.
         recovery_for: DurationKind,
@@ -34,10 +34,10 @@ section! {
 }
 
 section! {
-    /// Time to first text (p99) above which the signal votes for a level.
+    /// Time to first text (p99) above which the level is raised.
     pub(crate) struct FirstTextSection {
-        /// Threshold of level 1 (pressure).
-        pressure: DurationKind,
+        /// Threshold of level 1 (elevated).
+        elevated: DurationKind,
         /// Threshold of level 2 (high load).
         high_load: DurationKind,
         /// Threshold of level 3 (overload).
@@ -46,10 +46,10 @@ section! {
 }
 
 section! {
-    /// CPU load above which the signal votes for a level.
+    /// CPU load above which the level is raised.
     pub(crate) struct CpuSection {
-        /// Threshold of level 1 (pressure).
-        pressure: PercentKind,
+        /// Threshold of level 1 (elevated).
+        elevated: PercentKind,
         /// Threshold of level 2 (high load).
         high_load: PercentKind,
         /// Threshold of level 3 (overload).

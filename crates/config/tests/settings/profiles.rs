@@ -178,9 +178,9 @@ fn the_default_models_server_and_store_are_as_documented() {
     ];
     assert_eq!(times.map(|time| time.as_secs()), [60, 30, 60, 30, 120]);
     assert_eq!([server.max_connections, server.max_connections_per_address], [10_000, 1_000]);
-    assert_eq!((settings.store.kind, settings.store.session_max_turns), (StoreKind::Embedded, 10));
+    assert_eq!((settings.store.kind, settings.assistant.max_history_turns), (StoreKind::Embedded, 10));
     assert_eq!(settings.callers.tier_cache_ttl, Duration::from_secs(10));
-    assert_eq!(settings.callers.directory_timeout, Duration::from_millis(50));
+    assert_eq!(settings.callers.lookup_timeout, Duration::from_millis(50));
     assert_eq!(settings.telemetry.access_log, LogDestination::Stdout);
 }
 

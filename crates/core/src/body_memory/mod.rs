@@ -92,19 +92,23 @@ enum Holder {
     Address(u128),
 }
 
+/// Validated limits in bytes: total, per caller and per address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyMemoryLimits([u64; 3]);
+
 impl BodyMemoryOptions {
-    /// The limits in bytes: total, per caller and per address.
-    fn limits(&self) -> Result<[u64; 3], SettingError> {
+    /// Validates the options.
+    pub fn check(&self) -> Result<BodyMemoryLimits, SettingError> {
         at_least_one("body_memory", self.capacity)?;
         let of = |share: Ratio| share.of(self.capacity).max(1);
-        Ok([self.capacity, of(self.caller_share), of(self.address_share)])
+        Ok(BodyMemoryLimits([self.capacity, of(self.caller_share), of(self.address_share)]))
     }
 }
 
 impl BodyMemory {
     /// Starts with nothing held. Fails on a capacity of zero.
     pub fn new(options: BodyMemoryOptions) -> Result<Self, SettingError> {
-        let [capacity, caller, address] = options.limits()?.map(AtomicU64::new);
+        let [capacity, caller, address] = options.check()?.0.map(AtomicU64::new);
         Ok(Self(Arc::new(BodyMemoryState {
             held: AtomicU64::new(0),
             limits: BodyLimits { capacity, caller, address },
@@ -114,8 +118,8 @@ impl BodyMemory {
     }
 
     /// Replaces the limits; held bytes stay held.
-    pub fn set_options(&self, options: BodyMemoryOptions) -> Result<(), SettingError> {
-        let [capacity, caller, address] = options.limits()?;
+    pub fn set_limits(&self, limits: BodyMemoryLimits) {
+        let BodyMemoryLimits([capacity, caller, address]) = limits;
         let limits = &self.0.limits;
         limits.capacity.store(capacity, Ordering::Relaxed);
         limits.caller.store(caller, Ordering::Relaxed);
@@ -126,7 +130,6 @@ impl BodyMemory {
             lock(shard).iter().filter(is_over).count()
         };
         self.0.exceeded.store(self.0.holders.iter().map(count_exceeded).sum(), Ordering::Relaxed);
-        Ok(())
     }
 
     /// Bytes of bodies held now.

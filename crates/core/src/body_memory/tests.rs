@@ -55,9 +55,9 @@ fn other_limits_hold_from_the_next_byte_on() {
     let memory = BodyMemory::new(options(1_600)).unwrap();
     let mut held = memory.hold_empty(of(1, 1));
     held.add(500).unwrap();
-    memory.set_options(options(800)).unwrap();
+    memory.set_limits(options(800).check().unwrap());
     assert_eq!((held.add(1), memory.held(), memory.capacity()), (Err(BodyRefusal::TooLarge(400)), 500, 800));
-    assert!(memory.set_options(options(0)).is_err());
+    assert!(options(0).check().is_err());
     drop(held);
     assert_eq!(memory.held(), 0);
 }

@@ -8,7 +8,7 @@
 //! There are three gates. Each is optional, and all that are configured must agree:
 //! - a **ratio**: retries within a window are at most a share of the first attempts in it. A few may always be in
 //!   flight, or a node with little traffic could never retry;
-//! - a **rate cap**: at most this many in any minute, the node's part of what the fleet may do;
+//! - a **rate cap**: at most this many retries of this node in the cap's period;
 //! - a **token bucket** that successes refill. A timeout takes more from it than a throttle, because it has cost more.
 //!
 //! A [`Credit`] is an RAII value. Dropping it spends it; if its attempt succeeds, the bucket is refilled by its cost.

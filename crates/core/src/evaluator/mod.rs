@@ -52,7 +52,7 @@ use arrayvec::ArrayVec;
 /// The control plane's state that every plan reads.
 #[derive(Clone, Debug)]
 pub struct Posture {
-    /// State of the kill switches and modes of the protections.
+    /// Switches and modes of the protections.
     pub protections: Protections,
     /// An operator's ceiling for all requests.
     pub ceiling_override: Option<Ceiling>,

@@ -1,9 +1,10 @@
-//! Kill switches, and the mode of each protection.
+//! The switch and the mode of each protection.
 
 use crate::vocabulary::{Mode, named_enum};
 
 named_enum! {
-    /// A kill switch. All are on by default; a switch that cannot be read counts as on.
+    /// A switch that turns a protection, or all model calls, off at once. On means that it works, which is the default; a
+    /// switch that cannot be read counts as on.
     pub enum Switch as "switch" {
         /// Rate limits per caller and per route.
         RateLimit = "rate_limit_enabled",
@@ -14,7 +15,7 @@ named_enum! {
         /// The reduced pipeline for guests.
         GuestLite = "guest_lite_pipeline_enabled",
         /// The ceiling of the off-peak hours.
-        OffPeak = "off_peak_tier_ceiling_enabled",
+        OffPeak = "off_peak_ceiling_enabled",
         /// All model calls. When it is off, no model is called for any caller.
         ModelInvocation = "model_invocation_enabled",
     }
@@ -33,7 +34,7 @@ named_enum! {
         /// The reduced pipeline for guests.
         GuestLite = "guest_lite_pipeline",
         /// The ceiling of the off-peak hours.
-        OffPeak = "off_peak_tier_ceiling",
+        OffPeak = "off_peak_ceiling",
     }
 }
 

@@ -183,7 +183,7 @@ impl FailureKind {
             Self::StreamInterrupted => "stream_interrupted",
             Self::ServerFault => "server_fault",
             Self::ModelFault => "model_fault",
-            Self::Unrecognised => "unrecognised",
+            Self::Unrecognised => "unrecognized",
             Self::BadRequest => "bad_request",
             Self::TooLong => "too_long",
             Self::Unauthorized => "unauthorized",

@@ -52,10 +52,10 @@ pub const fn message(kind: FallbackKind, language: Language, queued: bool) -> &'
             "This is taking longer than it should. Please try again, perhaps with a shorter question."
         }
         (FallbackKind::GuardrailBlock, Language::Japanese) => {
-            "申し訳ございませんが、その内容にはお答えできません。作品探し、ご注文に関するご案内、おすすめの紹介でしたらお手伝いできます。"
+            "申し訳ございませんが、その内容にはお答えできません。漫画についてのご質問でしたら、お手伝いできます。"
         }
         (FallbackKind::GuardrailBlock, Language::English) => {
-            "That is something I can't help with. I can look for manga, help with an order, or suggest something to read."
+            "That is something I can't help with. I am happy to answer questions about manga."
         }
         (FallbackKind::Throttled, Language::Japanese) if queued => {
             "ただいまご利用が大変多くなっています。ご質問は順番待ちに入りました。回答をお届けするまで少々お待ちください。"
@@ -70,10 +70,10 @@ pub const fn message(kind: FallbackKind, language: Language, queued: bool) -> &'
             "A lot of people are asking right now. Please try again in a moment."
         }
         (FallbackKind::Generic, Language::Japanese) => {
-            "申し訳ございません。うまく処理できませんでした。少し時間をおいて再度お試しいただくか、いま人気の作品をご覧ください。"
+            "申し訳ございません。うまく処理できませんでした。少し時間をおいて、もう一度お試しください。"
         }
         (FallbackKind::Generic, Language::English) => {
-            "Sorry, that did not work. Please try again, or have a look at what is popular right now."
+            "Sorry, that did not work. Please try again in a moment."
         }
     }
 }

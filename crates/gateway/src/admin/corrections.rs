@@ -1,9 +1,9 @@
-//! Corrections of amounts that were posted to the ledger, ordered by an operator.
+//! Corrections of amounts that were posted to the ledger, requested by an operator.
 //!
-//! If a vendor reports more usage than there was, we accept it up to what is possible, and that may still be a good
+//! If a provider reports more usage than there was, we accept it up to what is possible, and that may still be a good
 //! part of a day's budget. An operator who knows the real cost of the call corrects it here. The ledger changes at
-//! once, the journal preserves the correction over a restart, and the audit trail records who ordered it and why,
-//! including refused orders.
+//! once, the journal preserves the correction over a restart, and the audit trail records who requested it and why,
+//! including refused requests.
 
 use super::AdminState;
 use super::response::{AdminError, AdminResponse};
@@ -21,7 +21,7 @@ use serde_json::json;
 
 /// Maximum length of a reason.
 const MAX_REASON: usize = 500;
-/// Attempts to append an order to the audit trail when a concurrent one was written first.
+/// Attempts to append a request to the audit trail when a concurrent one was written first.
 const MAX_TRIES: u32 = 16;
 
 /// The body of the request.
@@ -38,7 +38,7 @@ struct CorrectionRequest {
     /// The real cost of the call.
     cost_nanos: u64,
     reason: String,
-    /// The name of the operator who orders it.
+    /// The name of the operator who requests it.
     operator: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn correct(admin: &AdminState, request: AdminRequest) -> Result
     })))
 }
 
-/// Appends an order to the audit trail.
+/// Appends a correction request to the audit trail.
 async fn audit(store: &EmbeddedStore, order: &ChangeOrder) -> Result<(), AdminError> {
     let failed = |error: seawall_store::StoreError| {
         AdminError::Failed(format!("cannot write the audit trail: {error}"))
@@ -100,7 +100,7 @@ async fn audit(store: &EmbeddedStore, order: &ChangeOrder) -> Result<(), AdminEr
         }
     }
     Err(AdminError::Failed(
-        "the audit trail changed too often to record this order; check whether the correction was applied"
+        "concurrent changes prevented the audit record of this correction; check GET /admin/spend before you repeat it"
             .to_owned(),
     ))
 }

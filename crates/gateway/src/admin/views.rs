@@ -39,7 +39,7 @@ pub(super) async fn status(admin: &AdminState, _: AdminRequest) -> Result<AdminR
             "server": status.address.get().map(ToString::to_string),
             "admin": admin.address.to_string(),
         },
-        "state": state(&status.storage),
+        "store": store(&status.storage),
         "draining": status.is_draining(),
         "requests": status.metrics.requests(),
         "log_lines_dropped": status.metrics.lines_dropped(),
@@ -48,20 +48,19 @@ pub(super) async fn status(admin: &AdminState, _: AdminRequest) -> Result<AdminR
     })))
 }
 
-fn state(storage: &StorageReport) -> Value {
-    let StorageReport::Directory { path, report } = storage else { return json!({ "kind": "memory" }) };
-    let charged = report.charged.iter().fold(Money::ZERO, |sum, call| sum.saturating_add(call.cost));
+fn store(storage: &StorageReport) -> Value {
+    let StorageReport::DataDir { kind, path, report } = storage else { return json!({ "kind": "memory" }) };
     let truncated = report
         .truncated
         .as_ref()
         .map(|(file, bytes)| json!({ "file": file.display().to_string(), "bytes": bytes }));
     json!({
-        "kind": "directory",
-        "path": path.display().to_string(),
+        "kind": kind.name(),
+        "data_dir": path.display().to_string(),
         "created": report.created,
         "replayed": report.replayed,
         "charged_calls": report.charged.len(),
-        "charged_nanos": charged.as_nanos(),
+        "charged_nanos": report.charged_cost().as_nanos(),
         "truncated": truncated,
     })
 }

@@ -400,7 +400,7 @@ pub fn caller_options(
         keys: listed.chain(run_keys).collect(),
         directory,
         cache_ttl: callers.tier_cache_ttl,
-        lookup_timeout: callers.directory_timeout,
+        lookup_timeout: callers.lookup_timeout,
         allows_guests: callers.guests,
     }
 }

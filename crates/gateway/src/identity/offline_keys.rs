@@ -11,7 +11,7 @@ use super::pseudonym::Pseudonyms;
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
 use seawall_core::runtime::Runtime as _;
-use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore};
 use std::path::PathBuf;
 
 /// Why the keys of a data directory cannot be managed.
@@ -35,6 +35,7 @@ pub enum OfflineKeyError {
 pub struct OfflineKeyStore {
     runtime: TokioRuntime,
     store: EmbeddedStore,
+    report: OpenReport,
     settings: Settings,
 }
 
@@ -50,12 +51,20 @@ impl OfflineKeyStore {
         }
         let runtime = TokioRuntime::new();
         let options = EmbeddedOptions::new(settings.budget.limits.clone());
-        // The ledger is left as it was found: nothing is spent here.
+        // Nothing is spent here, but opening recovers the ledger: calls that were in flight when a gateway was killed are
+        // charged now, and the next start of the gateway does not report them again.
         let opened = EmbeddedStore::open(&path, options, runtime.now()).map_err(|error| match error {
             OpenError::InUse { .. } => OfflineKeyError::InUse(path.clone()),
             error => OfflineKeyError::Open(error),
         })?;
-        Ok(Self { runtime, store: opened.store, settings: settings.clone() })
+        let OpenedStore { store, report, .. } = opened;
+        Ok(Self { runtime, store, report, settings: settings.clone() })
+    }
+
+    /// What recovery found when the directory was opened.
+    #[must_use]
+    pub const fn report(&self) -> &OpenReport {
+        &self.report
     }
 
     fn master(&self) -> Result<MasterSecret, IssueError> {

@@ -55,12 +55,14 @@ pub fn metrics_reference() -> String {
         let values: Vec<String> = values.into_iter().map(|value| format!("`{value}`")).collect();
         let _ = writeln!(out, "| {label} | {} |", values.join(", "));
     }
-    out.push_str("\n## Buckets\n\nUpper bounds in milliseconds.\n\n| histogram | bounds |\n| --- | --- |\n");
+    out.push_str(
+        "\n## Buckets\n\nUpper bounds (`le`) in seconds.\n\n| histogram | bounds |\n| --- | --- |\n",
+    );
     for (metric, bounds) in
         [(&table::FIRST_CONTENT, FIRST_CONTENT), (&table::DURATION, DURATION), (&table::OVERHEAD, OVERHEAD)]
     {
         let bounds: Vec<String> =
-            bounds.iter().map(|micros| (*micros as f64 / 1_000.0).to_string()).collect();
+            bounds.iter().map(|micros| (*micros as f64 / 1_000_000.0).to_string()).collect();
         let _ = writeln!(out, "| `{}` | {} |", metric.name(), bounds.join(", "));
     }
     out

@@ -59,7 +59,7 @@ static HEADERS: &[ResponseHeader] = &[
     header("x-seawall-cost", "string", BOTH, AllFaces, "Cost in dollars, with nine decimal places. Absent for a stream, whose cost is known only at its end."),
     header("x-seawall-max-tokens", "integer", ANSWER, AllFaces, "The output limit that was added because the request has none and the model's maximum is unknown or would cost more than a tenth of a remaining budget."),
     header("x-seawall-overhead-ms", "number", ANSWER, AllFaces, "Latency added by the gateway before the answer began, in milliseconds."),
-    header("x-seawall-level", "integer", ANSWER, AllFaces, "Degradation level: 0 is normal; at 4 no model is called."),
+    header("x-seawall-level", "integer", ANSWER, AllFaces, "Degradation level: 0 is normal; at 4 no model is called. Always 0 in this version: `degradation` is not implemented."),
     header("ratelimit", "string", BOTH, AllFaces, "The limit with the least remaining, as a structured field: its name and `r`, the remaining amount. If a limit refused the request, that limit, with `t`, the seconds until it has room."),
     header("ratelimit-policy", "string", BOTH, AllFaces, "All limits of the caller's tier, or the limit of another scope that refused, as a structured field: name, `q`, the quota, and `w`, the window in seconds."),
     header("retry-after", "integer", ERROR, AllFaces, "When to retry, in seconds, rounded up."),

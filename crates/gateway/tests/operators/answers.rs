@@ -41,7 +41,7 @@ fn status_describes_the_gateway() {
         json!({ "server": gateway.data.to_string(), "admin": gateway.admin.to_string() })
     );
     assert_eq!((&status["draining"], &status["requests"]), (&false.into(), &0.into()));
-    assert_eq!((&status["level"], &status["state"]), (&"normal".into(), &json!({ "kind": "memory" })));
+    assert_eq!((&status["level"], &status["store"]), (&"normal".into(), &json!({ "kind": "memory" })));
     assert_eq!(status["unimplemented_settings"], json!(["telemetry.min_traces_per_second"]));
     gateway.call();
     let later = gateway.json("/admin/status");
@@ -62,10 +62,11 @@ fn a_data_directory_is_reported_with_its_recovery() {
     }
     for is_new in [true, false] {
         let gateway = crate::running::try_start(&loaded).unwrap();
-        let state = gateway.json("/admin/status")["state"].take();
-        assert_eq!((&state["kind"], &state["created"]), (&"directory".into(), &is_new.into()));
+        let store = gateway.json("/admin/status")["store"].take();
+        assert_eq!((&store["kind"], &store["created"]), (&"embedded".into(), &is_new.into()));
+        assert_eq!(store["data_dir"], folder.display().to_string());
         assert_eq!(
-            (&state["charged_calls"], &state["charged_nanos"], &state["truncated"]),
+            (&store["charged_calls"], &store["charged_nanos"], &store["truncated"]),
             (&0.into(), &0.into(), &Value::Null)
         );
     }

@@ -46,7 +46,7 @@ enum Language {
 impl Language {
     const fn opening(self) -> &'static str {
         match self {
-            Self::Japanese => "これはシミュレーターの応答で、本物のモデルではありません。",
+            Self::Japanese => "これはシミュレーターによる応答です。実際のモデルの回答ではありません。",
             Self::English => "This is a simulator speaking, not a real model.",
         }
     }
@@ -58,7 +58,9 @@ impl Language {
             (Self::Japanese, 1) => {
                 format!("全{volumes}巻の『{japanese}』もおすすめです。{about_japanese}お話です。")
             }
-            (Self::Japanese, _) => format!("次に読むなら、{about_japanese}『{japanese}』はいかがでしょう。"),
+            (Self::Japanese, _) => {
+                format!("次に読むなら、{about_japanese}物語『{japanese}』はいかがでしょう。")
+            }
             (Self::English, 0) => format!(" \"{english}\" is about {about_english}."),
             (Self::English, 1) => format!(" In {volumes} volumes, \"{english}\" tells of {about_english}."),
             (Self::English, _) => format!(" If you like {about_english}, read \"{english}\" next."),

@@ -9,9 +9,10 @@ use seawall_wire::ApiErrorKind;
 pub enum ChatText {
     /// The message or the answer was blocked; offers what the assistant can help with.
     Redirect,
-    /// The caller sends too many messages.
+    /// A limit is reached: of the caller, of all guests of an address, of a route or of all callers. The text blames no
+    /// one, because the caller may have sent a single message.
     LimitReached,
-    /// The budget for models is spent.
+    /// The daily budget is spent. The day is UTC, so that the text does not say "today".
     BudgetExhausted,
     /// The budget for models is held by calls in progress.
     BudgetHeld,
@@ -23,6 +24,8 @@ pub enum ChatText {
     Interrupted,
     /// The request is malformed.
     NotUnderstood,
+    /// An earlier request has the same idempotency key: it is in progress, answered, or its outcome is unknown.
+    AlreadyReceived,
     /// The caller is not authenticated.
     SignIn,
     /// The caller lacks permission.
@@ -35,7 +38,7 @@ pub enum ChatText {
 
 impl ChatText {
     /// All texts, in a fixed order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Redirect,
         Self::LimitReached,
         Self::BudgetExhausted,
@@ -44,6 +47,7 @@ impl ChatText {
         Self::TooLong,
         Self::Interrupted,
         Self::NotUnderstood,
+        Self::AlreadyReceived,
         Self::SignIn,
         Self::NotAllowed,
         Self::NotFound,
@@ -54,9 +58,8 @@ impl ChatText {
     #[must_use]
     pub const fn of_error(error_kind: ApiErrorKind) -> Self {
         match error_kind {
-            ApiErrorKind::Malformed | ApiErrorKind::Conflict | ApiErrorKind::OutcomeUnknown => {
-                Self::NotUnderstood
-            }
+            ApiErrorKind::Malformed => Self::NotUnderstood,
+            ApiErrorKind::Conflict | ApiErrorKind::OutcomeUnknown => Self::AlreadyReceived,
             ApiErrorKind::Unauthenticated => Self::SignIn,
             ApiErrorKind::Forbidden => Self::NotAllowed,
             ApiErrorKind::NotFound | ApiErrorKind::UnknownPath => Self::NotFound,
@@ -78,20 +81,20 @@ impl ChatText {
         let (japanese, english) = match self {
             Self::Redirect => return message(FallbackKind::GuardrailBlock, language, false),
             Self::LimitReached => (
-                "短時間に多くのメッセージが送信されました。少し時間をおいて、もう一度お送りください。",
-                "That was a lot of messages in a short time. Please pause for a moment before the next one.",
+                "ただいまメッセージをお受けできません。少し時間をおいて、もう一度お送りください。",
+                "We cannot take this message right now. Please wait a moment and send it again.",
             ),
             Self::BudgetExhausted => (
-                "アシスタントの本日のご利用上限に達しました。作品の検索やよくあるご質問は引き続きご利用いただけます。",
-                "The assistant has reached its limit for today. Search and the FAQ still work as usual.",
+                "アシスタントのご利用上限に達しています。しばらく時間をおいて、もう一度お試しください。",
+                "The assistant has reached its usage limit. Please try again later.",
             ),
             Self::BudgetHeld => (
                 "ただいまアシスタントが混み合っています。少し時間をおいて、もう一度お送りください。",
                 "The assistant is busy right now. Please send your message again in a little while.",
             ),
             Self::BudgetTooSmall => (
-                "本日の残りのご利用枠に対して、メッセージが長すぎます。内容を短くしてお送りください。",
-                "This message is too long for what remains of the limit for today. Please send a shorter one.",
+                "メッセージが長いため、ただいまお受けできません。短くしてお送りください。",
+                "We cannot take a message of this length right now. Please send a shorter one.",
             ),
             Self::TooLong => (
                 "メッセージが長すぎます。内容を短くするか、いくつかに分けてお送りください。",
@@ -102,6 +105,10 @@ impl ChatText {
                 "The answer was interrupted. What you see so far is incomplete.",
             ),
             Self::NotUnderstood => ("リクエストの形式が正しくありません。", "This request is not valid."),
+            Self::AlreadyReceived => (
+                "このメッセージはすでに受け付けています。回答が表示されない場合は、新しいメッセージとしてお送りください。",
+                "We have already received this message. If you see no answer, please send it as a new message.",
+            ),
             Self::SignIn => (
                 "ご本人確認ができませんでした。もう一度サインインしてください。",
                 "We could not verify your identity. Please sign in again.",
@@ -109,9 +116,7 @@ impl ChatText {
             Self::NotAllowed => {
                 ("この操作を行う権限がありません。", "You do not have permission to do this.")
             }
-            Self::NotFound => {
-                ("お探しのものは見つかりませんでした。", "We could not find what you are looking for.")
-            }
+            Self::NotFound => ("ページまたは機能が見つかりません。", "This page or function does not exist."),
             Self::Unavailable => (
                 "ただいまアシスタントをご利用いただけません。時間をおいて、もう一度お試しください。",
                 "The assistant is currently unavailable. Please try again later.",
@@ -131,8 +136,8 @@ const APOLOGIES: [(&str, &str); 3] = [
         "I am sorry, I cannot answer this right now. Please ask again in a while.",
     ),
     (
-        "申し訳ございません。当店の都合により、いまは回答をご用意できません。作品の検索や閲覧は通常どおりご利用いただけます。",
-        "Sorry, a problem on our side keeps me from answering. Searching and browsing the catalogue work as usual.",
+        "申し訳ございません。システムの不具合により、ただいま回答をご用意できません。しばらくしてから、もう一度お尋ねください。",
+        "Sorry, a problem on our side keeps me from answering. Please ask again later.",
     ),
     (
         "恐れ入りますが、現在お答えできる状態にありません。お急ぎの場合は、カスタマーサポートまでお問い合わせください。",

@@ -1,6 +1,7 @@
 //! The data directory: its lock, and whether its database is ours and intact.
 //!
-//! Nothing in it is modified before everything in it has been validated. A new database is created under another name
+//! No content is modified before everything in it has been validated; the lock file is created and the mode of our
+//! files is set to 0600 first. A new database is created under another name
 //! and renamed when it is complete, so that an empty or truncated database always means damage and never an interrupted
 //! creation.
 
@@ -94,7 +95,7 @@ impl DataDir {
         let exists = path.try_exists().map_err(|error| OpenError::unusable(&path, &error))?;
         if !exists {
             if has_journal {
-                return Err(OpenError::damaged(&path, "the database is missing, but its journal is here"));
+                return Err(OpenError::damaged(&path, "journal segments exist, but the database is missing"));
             }
             self.create_database(&path)?;
         }
@@ -199,7 +200,7 @@ fn check_magic(path: &Path) -> Result<(), OpenError> {
     if MAGIC.starts_with(&start) {
         return Err(OpenError::damaged(path, "the file is truncated"));
     }
-    Err(OpenError::foreign(path, "its first bytes are different"))
+    Err(OpenError::foreign(path, "wrong magic number"))
 }
 
 fn open_file(path: &Path, cache: usize) -> Result<(Database, StagedFile), OpenError> {
@@ -234,7 +235,9 @@ fn open_error(path: &Path, error: DatabaseError) -> OpenError {
             _ => OpenError::unusable(path, &error),
         },
         DatabaseError::RepairAborted => {
-            OpenError::damaged(path, "it needs a repair that Seawall never leaves behind")
+            let reason = "redb reports an unclean shutdown, which Seawall's commits never leave behind: another program or \
+                          an incomplete copy has changed the file";
+            OpenError::damaged(path, reason)
         }
         error => OpenError::damaged(path, error),
     }

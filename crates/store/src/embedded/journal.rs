@@ -15,8 +15,9 @@
 //! full for a while is used again when it has room. Buffered records stay buffered, as far as a frame has room.
 //!
 //! **What it does not do.** It does not write after a partial write that could not be truncated, or after a failed
-//! sync: an operating system reports a failed sync only once. Nor does it grow without bound while the
-//! database cannot be written. Every write then fails until the directory is opened again.
+//! sync, because an operating system reports a failed sync only once: every write then fails until the directory is
+//! opened again. Nor does it grow without bound while the database cannot be written: after
+//! `MAX_FAILED_CHECKPOINTS` failed checkpoints in a row, writes fail until a checkpoint succeeds, without a restart.
 
 use super::EmbeddedState;
 use super::checkpoint;
@@ -36,7 +37,7 @@ use std::sync::{Arc, Mutex};
 const MAX_FAILED_CHECKPOINTS: u64 = 16;
 /// How much free space there must be after a failed write before further writes are tried.
 const FREE_SPACE_PROBE: [u8; 1 << 14] = [0; 1 << 14];
-const SYNC_FAILED: &str = "the journal could not be synced to disk; check the disk and restart the gateway";
+const SYNC_FAILED: &str = "cannot sync the journal; check the disk and restart the gateway";
 const TOO_LARGE: &str = "the records are too large for one journal frame of 64 KiB";
 
 /// Creates the file of a segment.
@@ -117,7 +118,7 @@ impl Tail {
     fn fail(&mut self, error: &io::Error) -> StoreError {
         let error = StoreError::unavailable(
             STORE,
-            format_args!("the journal: {error}; check the disk and restart the gateway"),
+            format_args!("cannot write the journal: {error}; check the disk and restart the gateway"),
         );
         self.failed = Some(error.clone());
         error
@@ -248,7 +249,10 @@ impl EmbeddedJournal {
         if shared.failed_checkpoints.load(std::sync::atomic::Ordering::Acquire) >= MAX_FAILED_CHECKPOINTS {
             return Err(StoreError::unavailable(
                 STORE,
-                "the journal is full: its segments cannot be applied to the database",
+                format_args!(
+                    "the journal is full: {MAX_FAILED_CHECKPOINTS} checkpoints in a row have failed; free disk space, \
+                     the checkpoint is retried automatically"
+                ),
             ));
         }
         // A segment with a successor must be complete. If the sync were retried, the system would report success.
@@ -287,7 +291,9 @@ fn run_pass(tail: &Mutex<Tail>, sync_is_due: bool) -> bool {
 }
 
 fn unavailable(error: &io::Error) -> StoreError {
-    StoreError::unavailable(STORE, format_args!("the journal: {error}"))
+    let reason =
+        format_args!("cannot write the journal: {error}; check the disk, the write is retried automatically");
+    StoreError::unavailable(STORE, reason)
 }
 
 impl Journal for EmbeddedJournal {

@@ -8,7 +8,7 @@
 //! transaction (group commit). Reads go to the file directly and do not block. Time is passed in with each call;
 //! what must survive the process is stored with wall-clock times.
 //!
-//! **Opening.** One process at a time has the directory. Database and journal are read and validated first, and nothing
+//! **Opening.** One process at a time has the directory. Database and journal are read and validated first, and no content
 //! is modified unless all of it is intact; otherwise [`OpenError`] names the file and what to do. Then what was
 //! reserved and never settled is charged at its maximum cost, once, however often opening is interrupted. No other
 //! money stays reserved.
@@ -58,6 +58,7 @@ use leases::StoredLeases;
 use reply::ReplyReceiver;
 use rows::{Batch, View, catch_panic};
 use seawall_core::budget::{BudgetLedger, BudgetLimits, BudgetSource};
+use seawall_core::money::Money;
 use seawall_core::quota::QuotaGroup;
 use seawall_core::time::Now;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -111,6 +112,14 @@ pub struct OpenReport {
     pub truncated: Option<(PathBuf, u64)>,
     /// Other users may access the directory, which existed before.
     pub is_accessible_to_others: bool,
+}
+
+impl OpenReport {
+    /// The cost of the calls that were charged at their maximum.
+    #[must_use]
+    pub fn charged_cost(&self) -> Money {
+        self.charged.iter().fold(Money::ZERO, |sum, call| sum.saturating_add(call.cost))
+    }
 }
 
 /// An open data directory.

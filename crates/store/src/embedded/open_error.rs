@@ -1,6 +1,6 @@
 //! Why a data directory was not opened, and what to do about it.
 //!
-//! Every error names the file. A rejected file is left exactly as it was found.
+//! Every error names the file. The content of a rejected file is not modified.
 
 use seawall_core::budget::BudgetSource;
 use std::fmt;
@@ -44,8 +44,8 @@ pub enum OpenError {
     },
     /// It is ours and intact, but was written with another setting.
     #[error(
-        "{}: this ledger spends {stored}, but this process is configured to spend {configured}; restore the \
-         configuration, or use another data directory", path.display()
+        "{}: this ledger was written for {stored}, but this process uses {configured}; restore the configuration, or \
+         use another data directory", path.display()
     )]
     BudgetSourceMismatch {
         /// The database.
@@ -79,8 +79,8 @@ impl OpenError {
 
     pub(super) fn source_mismatch(path: &Path, stored: BudgetSource, configured: BudgetSource) -> Self {
         let describe = |source| match source {
-            BudgetSource::Caps => "its own budget caps".into(),
-            BudgetSource::Leases { node } => format!("the leases of node {node}").into(),
+            BudgetSource::Caps => "budget caps".into(),
+            BudgetSource::Leases { node } => format!("leases of node {node}").into(),
         };
         Self::BudgetSourceMismatch {
             path: path.into(),

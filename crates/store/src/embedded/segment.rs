@@ -221,7 +221,7 @@ fn check_header(path: &Path, bytes: &[u8], number: u64) -> Result<(), OpenError>
         return Err(if bytes.is_empty() || MAGIC.starts_with(bytes) {
             OpenError::damaged(path, "the file is truncated")
         } else {
-            OpenError::foreign(path, "its first bytes are different")
+            OpenError::foreign(path, "wrong magic number")
         });
     }
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
@@ -238,7 +238,7 @@ fn check_header(path: &Path, bytes: &[u8], number: u64) -> Result<(), OpenError>
         return Err(OpenError::Newer { path: path.into(), version, supported: FORMAT_VERSION });
     }
     if *header != header_of_version(version, number) {
-        return Err(OpenError::damaged(path, "the header has another segment number than the file name"));
+        return Err(OpenError::damaged(path, "the segment number in the header differs from the file name"));
     }
     Ok(())
 }

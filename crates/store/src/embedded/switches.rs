@@ -2,6 +2,7 @@
 
 use super::EmbeddedStore;
 use super::codec::{RowDecoder, RowEncoder, STORE};
+use super::data_dir::DATABASE_FILE;
 use super::rows::{Batch, Rows, TableKind};
 use crate::StoreError;
 use crate::switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchState, Switches};
@@ -54,7 +55,14 @@ fn read_record(row: &[u8]) -> Result<AuditRecord, StoreError> {
     let record = AuditRecord::decode(input.rest());
     record
         .filter(|record| record.hash == hash)
-        .ok_or_else(|| StoreError::failed(STORE, "an audit record does not match its hash"))
+        .ok_or_else(|| damaged_trail("a record does not match its hash"))
+}
+
+fn damaged_trail(problem: &str) -> StoreError {
+    let reason = format_args!(
+        "audit trail in {DATABASE_FILE}: {problem} (changed or damaged); keep a copy of the data directory and restore a backup"
+    );
+    StoreError::failed(STORE, reason)
 }
 
 fn apply(
@@ -69,12 +77,12 @@ fn apply(
     let last = match records.checked_sub(1) {
         None => None,
         Some(last) => {
-            let missing = || StoreError::failed(STORE, "the last audit record is missing");
+            let missing = || damaged_trail("the last record is missing");
             Some(read_record(&batch.get(TableKind::Trail, &record_key(last))?.ok_or_else(missing)?)?)
         }
     };
     if batch.get(TableKind::Trail, &record_key(records))?.is_some() {
-        return Err(StoreError::failed(STORE, "the audit trail has more records than its counter says"));
+        return Err(damaged_trail("there are more records than counted"));
     }
     let state = state.after(&order);
     let record = AuditRecord::after(last.as_ref(), order);

@@ -211,7 +211,8 @@ impl WriterLoop {
         if is_same {
             Ok(())
         } else {
-            Err(StoreError::failed(STORE, "the database contains leases that were reported as failed"))
+            let reason = "after a failed write, the state on disk differs from the state in memory; restart the gateway";
+            Err(StoreError::failed(STORE, reason))
         }
     }
 }

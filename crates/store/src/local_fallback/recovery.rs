@@ -11,6 +11,10 @@ use std::sync::Arc;
 
 /// The number of shards of the local limiter that are swept at a time.
 const SHARDS_PER_TICK: usize = 4;
+/// Why the counts of a store are incomplete.
+const LOST_DATA: &str = "the server lost its data";
+const LOST_REPORTS: &str = "this node could not report all requests that it admitted";
+const EARLIER_LOSS: &str = "they were incomplete before the outage";
 /// The most reports that are sent in one tick: all that can be waiting, and those that are added meanwhile.
 const MAX_REPORTS_PER_TICK: usize = 2 * MAX_PARTITIONS;
 
@@ -33,18 +37,19 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
             let mut state = lock(&self.state);
             state.store_incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
         };
+        let mut incomplete = None;
         if emptied {
             // This must happen before any decision is taken by the store again.
-            self.start_recovery(now.monotonic, "it was emptied");
+            self.start_recovery(now.monotonic, *incomplete.insert(LOST_DATA));
         }
         if !self.send_reports(now).await {
             return false;
         }
         let overflowed = lock(&self.state).pending.take_overflow();
         if overflowed {
-            self.start_recovery(now.monotonic, "more was admitted without it than can be reported");
+            self.start_recovery(now.monotonic, *incomplete.insert(LOST_REPORTS));
         }
-        self.resume(now.monotonic);
+        self.resume(now.monotonic, incomplete);
         true
     }
 
@@ -83,7 +88,8 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
         }
     }
 
-    fn resume(&self, now: Timestamp) {
+    /// Uses a store again that responds. `incomplete` is why its counts are incomplete, if that was found just now.
+    fn resume(&self, now: Timestamp, incomplete: Option<&str>) {
         let mut state = lock(&self.state);
         let is_recovering = now < state.recovering_until;
         match state.store_state {
@@ -91,12 +97,19 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
                 if let Ok(breaker) = closed_breaker() {
                     *lock(&self.breaker) = breaker;
                 }
-                let to =
-                    if is_recovering { SharedStoreState::Recovering } else { SharedStoreState::Reachable };
-                self.set_store_state(&mut state, to, "it responds again");
+                let (to, reason) = if is_recovering {
+                    (SharedStoreState::Recovering, incomplete.unwrap_or(EARLIER_LOSS))
+                } else {
+                    (SharedStoreState::Reachable, "it responds again")
+                };
+                self.set_store_state(&mut state, to, reason);
             }
             SharedStoreState::Recovering if !is_recovering => {
-                self.set_store_state(&mut state, SharedStoreState::Reachable, "one window has passed");
+                self.set_store_state(
+                    &mut state,
+                    SharedStoreState::Reachable,
+                    "the longest window has passed",
+                );
             }
             SharedStoreState::Reachable | SharedStoreState::Recovering => {}
         }

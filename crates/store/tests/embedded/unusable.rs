@@ -164,7 +164,7 @@ fn a_full_journal_is_written_again_when_there_is_room_and_has_lost_nothing() {
     let lines = with_small_files("fill the journal", &scratch, 9_000);
     let [line] = &lines[..] else { panic!("{lines:?}") };
     let (count, error) = line.split_once(' ').unwrap();
-    assert!(error.starts_with("the embedded store is unavailable: the journal: "), "{error}");
+    assert!(error.starts_with("the embedded store is unavailable: cannot write the journal: "), "{error}");
     let report = EmbeddedStore::open(scratch.path(), options(), time_of_round(0)).unwrap().report;
     assert_eq!((report.charged.len().to_string().as_str(), report.truncated), (count, None));
     assert!(report.charged.len() > 500 && report.charged.iter().any(|event| event.id == call_id(1_000_001)));

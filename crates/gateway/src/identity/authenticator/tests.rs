@@ -325,7 +325,7 @@ fn where_nothing_is_kept_the_master_secret_lives_as_long_as_the_gate() {
 fn callers_are_known_by_the_keys_of_settings_and_of_this_run() {
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     let more = format!(
-        "[callers]\nguests = false\ntier_cache_ttl = \"3s\"\ndirectory_timeout = \"7ms\"\n[callers.keys.a]\nhash = \"sha256:{hash}\"\ntier = \"standard\"\nroutes = [\"manga\"]"
+        "[callers]\nguests = false\ntier_cache_ttl = \"3s\"\nlookup_timeout = \"7ms\"\n[callers.keys.a]\nhash = \"sha256:{hash}\"\ntier = \"standard\"\nroutes = [\"manga\"]"
     );
     let options = caller_options(&Desk::new().settings(&more), &[(Tier::Prime, "for now".to_owned())], None);
     assert_eq!((options.keys.len(), options.allows_guests), (2, false));

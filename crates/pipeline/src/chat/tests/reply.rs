@@ -148,6 +148,8 @@ fn a_refusal_has_its_status_its_code_and_its_message() {
         (ApiErrorKind::Forbidden, 403, "FORBIDDEN", ChatText::NotAllowed),
         (ApiErrorKind::NotFound, 404, "NOT_FOUND", ChatText::NotFound),
         (ApiErrorKind::TooLarge, 413, "INPUT_TOO_LARGE", ChatText::TooLong),
+        (ApiErrorKind::Conflict, 409, "CONFLICT", ChatText::AlreadyReceived),
+        (ApiErrorKind::OutcomeUnknown, 409, "OUTCOME_UNKNOWN", ChatText::AlreadyReceived),
         (ApiErrorKind::Throttled, 429, "RATE_LIMITED", ChatText::LimitReached),
         (ApiErrorKind::BudgetExhausted, 429, "BUDGET_EXHAUSTED", ChatText::BudgetExhausted),
         (ApiErrorKind::SwitchedOff, 503, "SWITCHED_OFF", ChatText::Unavailable),

@@ -48,7 +48,7 @@ fn a_failed_sync_is_not_forgotten_in_the_next_segment() {
     let error = opened.journal.write(&[record(2)]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the embedded store is unavailable: the journal could not be synced to disk; check the disk and restart the gateway"
+        "the embedded store is unavailable: cannot sync the journal; check the disk and restart the gateway"
     );
 }
 

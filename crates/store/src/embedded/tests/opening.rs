@@ -183,7 +183,7 @@ fn a_missing_database_beside_a_journal_is_not_created_anew() {
     let (scratch, _) = filled();
     fs::remove_file(scratch.path().join(DATABASE_FILE)).unwrap();
     let refusal = refused(scratch.path());
-    assert!(refusal.to_string().contains("the database is missing, but its journal is here"), "{refusal}");
+    assert!(refusal.to_string().contains("journal segments exist, but the database is missing"), "{refusal}");
 }
 
 #[test]

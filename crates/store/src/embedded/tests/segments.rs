@@ -94,7 +94,7 @@ fn a_header_has_owner_number_and_version() {
     assert!(matches!(read_back(b"\x89PNG and some more that follows", true), Err(OpenError::Foreign { .. })));
     assert!(matches!(read_back(&[1], true), Err(OpenError::Foreign { .. })));
     let refusal = read_back(&segment(8, &[b"x"]), true).unwrap_err();
-    assert!(refusal.to_string().contains("another segment number than the file name"));
+    assert!(refusal.to_string().contains("the segment number in the header differs from the file name"));
     let mut newer = segment(7, &[]);
     newer[11] = 4;
     assert!(matches!(read_back(&newer, true), Err(OpenError::Damaged { .. })));
