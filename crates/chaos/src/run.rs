@@ -272,7 +272,7 @@ async fn inject(run: &ChaosRun, fault: InjectedFault) -> anyhow::Result<()> {
             run.nodes[node].kill_and_start().await.context("restart of a killed node")?;
         }
         InjectedFault::StandaloneKilled(times) => {
-            run.standalone.kill(times).await.context("standalone gateway")?
+            run.standalone.kill(times).await.context("standalone gateway")?;
         }
         InjectedFault::Reload(variant) => {
             run.history.observations().variants.push((run.runtime.monotonic(), variant));

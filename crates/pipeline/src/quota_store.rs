@@ -138,7 +138,7 @@ impl QuotaStore {
     fn correct(&self, backend: ReservationBackend, spent: Settlement, now: Now) {
         match (self, backend) {
             (Self::Local(quotas), ReservationBackend::Local(reservation)) => {
-                quotas.settle_sync(*reservation, spent, now)
+                quotas.settle_sync(*reservation, spent, now);
             }
             (_, ReservationBackend::Shared(reservation)) => reservation.settle(spent, now),
             // The limits that it was reserved from no longer exist.

@@ -116,7 +116,7 @@ mod tests {
             .collect();
         let found = weights(&observed);
         let near = |unit: TextUnit, expected: u32| {
-            assert!(found[unit.index()].abs_diff(expected) <= 20, "{found:?}")
+            assert!(found[unit.index()].abs_diff(expected) <= 20, "{found:?}");
         };
         near(TextUnit::Kanji, 2_000);
         near(TextUnit::Hiragana, 500);

@@ -332,7 +332,7 @@ fn books_ledgers_and_bills_agree() {
             evidence.observations.overdrawn.push("much".to_owned());
         }),
         ("posted and held, without overruns, are within the budget", |evidence| {
-            evidence.observations.readings = 0
+            evidence.observations.readings = 0;
         }),
         ("no reservation is left at the end", |evidence| evidence.ledgers[1] = Some((30, 1))),
         ("no reservation is left at the end", |evidence| evidence.ledgers[0] = None),
@@ -359,7 +359,7 @@ fn amounts_posted_beyond_the_bill_are_for_calls_with_an_unknown_end() {
     let explanations: [fn(&mut Evidence); 3] = [
         |evidence| evidence.bills[1].unfinished = 1,
         |evidence| {
-            evidence.observations.requests.push(request_with(0, (1, 2), RequestEnd::Disconnected, None))
+            evidence.observations.requests.push(request_with(0, (1, 2), RequestEnd::Disconnected, None));
         },
         |evidence| {
             evidence.observations.kills.push((0, span(5, 5)));

@@ -383,7 +383,7 @@ impl Quota {
         match carry_over {
             CountsCarryOver::Kept => words.copy_from_slice(old),
             CountsCarryOver::Rescaled { scale } => {
-                scale.backlog(Backlog::read(old), now.monotonic).write(words)
+                scale.backlog(Backlog::read(old), now.monotonic).write(words);
             }
             CountsCarryOver::CountedAsCurrent => {
                 let units = previous.used(old, rings, now);

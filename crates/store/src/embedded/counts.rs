@@ -98,7 +98,7 @@ impl JournaledCounts {
         }
         match configured {
             Some(configured) => {
-                drop(limiter.change_limits(configured.to_vec(), wall_clock(saved_at)).map_err(store_error)?)
+                drop(limiter.change_limits(configured.to_vec(), wall_clock(saved_at)).map_err(store_error)?);
             }
             None => counts.groups = groups,
         }
@@ -112,7 +112,7 @@ impl JournaledCounts {
             JournalRecord::Admitted { charge, key } => {
                 self.latest_utc = self.latest_utc.max(charge.at);
                 self.for_each_scope(charge, |limiter, scope| {
-                    limiter.charge(scope, charge.cost, wall_clock(charge.at))
+                    limiter.charge(scope, charge.cost, wall_clock(charge.at));
                 });
                 if let Some(key) = key {
                     self.put_key(key, false);
@@ -122,7 +122,7 @@ impl JournaledCounts {
                 self.latest_utc = self.latest_utc.max(*now);
                 let change: (QuotaCost, QuotaCost) = (charge.cost, *actual);
                 self.for_each_scope(charge, |limiter, scope| {
-                    limiter.correct(scope, wall_clock(charge.at), change, wall_clock(*now))
+                    limiter.correct(scope, wall_clock(charge.at), change, wall_clock(*now));
                 });
             }
             JournalRecord::KeyCompleted(key) => self.put_key(key, true),

@@ -40,14 +40,14 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
         let mut incomplete = None;
         if emptied {
             // This must happen before any decision is taken by the store again.
-            self.start_recovery(now.monotonic, *incomplete.insert(LOST_DATA));
+            self.start_recovery(now.monotonic, incomplete.insert(LOST_DATA));
         }
         if !self.send_reports(now).await {
             return false;
         }
         let overflowed = lock(&self.state).pending.take_overflow();
         if overflowed {
-            self.start_recovery(now.monotonic, *incomplete.insert(LOST_REPORTS));
+            self.start_recovery(now.monotonic, incomplete.insert(LOST_REPORTS));
         }
         self.resume(now.monotonic, incomplete);
         true

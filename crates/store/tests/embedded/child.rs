@@ -28,7 +28,7 @@ fn run_role() {
             report_line(match EmbeddedStore::open(Path::new(&data_dir), options(), time_of_round(round)) {
                 Ok(_) => "opened".to_owned(),
                 Err(refusal) => format!("refused {refusal}"),
-            })
+            });
         }
         "fill" => crate::large::fill(Path::new(&data_dir)),
         "fill the disk" => crate::unusable::fill_the_disk(Path::new(&data_dir)),

@@ -65,7 +65,7 @@ impl<'de> Visitor<'de> for SourceVisitor {
                     source.is_reference |= named;
                 }
                 "media_type" => {
-                    source.media_type = map.next_value::<LenientScalar<'de>>()?.text.unwrap_or_default()
+                    source.media_type = map.next_value::<LenientScalar<'de>>()?.text.unwrap_or_default();
                 }
                 "file_id" | "s3Location" | "uri" => {
                     map.next_value::<IgnoredAny>()?;

@@ -160,7 +160,7 @@ impl World {
     fn take(&mut self, step: &Step) {
         match *step {
             Step::Request { node, tier, max_cost, actual } => {
-                self.request(node, Tier::ALL[tier], max_cost, actual)
+                self.request(node, Tier::ALL[tier], max_cost, actual);
             }
             Step::End(which) if !self.calls.is_empty() => {
                 let Call { node, id, actual } = self.calls.swap_remove(which.index(self.calls.len()));

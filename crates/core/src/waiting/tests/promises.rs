@@ -48,7 +48,7 @@ impl GrantLog {
                     held.push((now, grant));
                 }
                 WaitingAcquireDecision::Wait { ticket, until } => {
-                    waiting.push((ticket, until, fate % 4 == 0))
+                    waiting.push((ticket, until, fate % 4 == 0));
                 }
                 WaitingAcquireDecision::Refused { .. } | WaitingAcquireDecision::TooLarge => {}
             }

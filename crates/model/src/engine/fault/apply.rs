@@ -84,7 +84,7 @@ impl Fault {
                 match (after_bytes, after_tokens) {
                     (Some(bytes), _) => end_after_bytes(&mut script, *bytes, ending),
                     (None, Some(tokens)) => {
-                        end_after(&mut script, chunks_for_tokens(&answer, *tokens), ending)
+                        end_after(&mut script, chunks_for_tokens(&answer, *tokens), ending);
                     }
                     (None, None) => end_after(&mut script, after.unwrap_or(0), ending),
                 }

@@ -263,9 +263,15 @@ fn schedules_in_toml_and_json_are_equivalent() {
         ("[[fault]]\nkind = \"cut\"\nafter = 1\nafter_bytes = 2", "faults.cut: exactly one of"),
         ("[[fault]]\nkind = \"cut\"", "faults.cut: exactly one of"),
         ("[[fault]]\nkind = \"drip\"\nevery = \"0s\"", "faults.every: must be longer than 0s"),
-        ("[[fault]]\nkind = \"latency\"\nmedian = \"2s\"\np99 = \"1s\"", "faults.p99: 1s must be at least the median"),
+        (
+            "[[fault]]\nkind = \"latency\"\nmedian = \"2s\"\np99 = \"1s\"",
+            "faults.p99: 1s must be at least the median",
+        ),
         ("[[fault]]\nkind = \"reset\"\nrepeat = \"1s\"", "faults: repeat and lasts must be set together"),
-        ("[[fault]]\nkind = \"reset\"\nrepeat = \"1s\"\nlasts = \"2s\"", "faults.lasts: 2s must be longer than 0s"),
+        (
+            "[[fault]]\nkind = \"reset\"\nrepeat = \"1s\"\nlasts = \"2s\"",
+            "faults.lasts: 2s must be longer than 0s",
+        ),
         ("[[fault]]\nkind = \"reset\"\npercent_to = 3", "faults: percent_to requires percent"),
         ("[[fault]]\nkind = \"reset\"\nevry_nth = 3", "faults: unknown field `evry_nth`"),
         ("[[fault]]\nkind = \"explode\"", "faults: unknown variant `explode`"),

@@ -72,7 +72,7 @@ async fn fleet_limits_are_leased_in_chunks_and_never_exceeded() {
         match node.reserve(&ask, world.now()).await.unwrap() {
             AdmitDecision::Granted { .. } => granted += 1,
             AdmitDecision::RetryAfter(refusal) => {
-                assert_eq!(refusal.binding.limit.group, GroupId::from_index(1))
+                assert_eq!(refusal.binding.limit.group, GroupId::from_index(1));
             }
             other => panic!("{other:?}"),
         }
