@@ -199,7 +199,7 @@ named_enum! {
         /// No degradation.
         Normal = "normal",
         /// No reranking.
-        Pressure = "pressure",
+        Elevated = "elevated",
         /// Fast models only, and one chunk of retrieval.
         HighLoad = "high_load",
         /// No model for guests.

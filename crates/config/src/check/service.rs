@@ -22,8 +22,8 @@ pub(super) fn degradation(
 ) -> Option<DegradationSettings> {
     let (text, cpu) = (&raw.first_text, &raw.cpu);
     let options = LadderOptions {
-        first_text: [text.pressure.value, text.high_load.value, text.overload.value],
-        cpu_percent: [cpu.pressure.value, cpu.high_load.value, cpu.overload.value],
+        first_text: [text.elevated.value, text.high_load.value, text.overload.value],
+        cpu_percent: [cpu.elevated.value, cpu.high_load.value, cpu.overload.value],
         error_percent: raw.error_rate.value,
         throttle_percent: raw.throttle_rate.value,
         interval: raw.interval.value,

@@ -36,8 +36,8 @@ section! {
 section! {
     /// Time to first text (p99) above which the signal votes for a level.
     pub(crate) struct FirstTextSection {
-        /// Threshold of level 1 (pressure).
-        pressure: DurationKind,
+        /// Threshold of level 1 (elevated).
+        elevated: DurationKind,
         /// Threshold of level 2 (high load).
         high_load: DurationKind,
         /// Threshold of level 3 (overload).
@@ -48,8 +48,8 @@ section! {
 section! {
     /// CPU load above which the signal votes for a level.
     pub(crate) struct CpuSection {
-        /// Threshold of level 1 (pressure).
-        pressure: PercentKind,
+        /// Threshold of level 1 (elevated).
+        elevated: PercentKind,
         /// Threshold of level 2 (high load).
         high_load: PercentKind,
         /// Threshold of level 3 (overload).

@@ -141,9 +141,9 @@ fn levels_take_away_step_by_step() {
     let at =
         |level, situation: &PlanSituation| plan(&Posture { level, ..Posture::default() }, situation, noon());
     let prime = PlanSituation { intent: Some(Intent::Recommendation), ..PlanSituation::of(1, Tier::Prime) };
-    let pressure = at(Level::Pressure, &prime);
-    assert_eq!((pressure.ceiling, pressure.chunks, pressure.reranker), (Ceiling::Strong, 3, false));
-    assert_eq!(chain(&pressure), ["level:pressure=strong"]);
+    let elevated = at(Level::Elevated, &prime);
+    assert_eq!((elevated.ceiling, elevated.chunks, elevated.reranker), (Ceiling::Strong, 3, false));
+    assert_eq!(chain(&elevated), ["level:elevated=strong"]);
     let overload = at(Level::Overload, &PlanSituation { tier: Some(Tier::Standard), ..prime });
     assert_eq!((overload.ceiling, overload.chunks), (Ceiling::Fast, 1));
     assert!(!at(Level::Overload, &guest(Intent::Recommendation)).calls_models());

@@ -127,7 +127,7 @@ fn each_invariant_holds_at_its_edge_and_breaks_beyond_it() {
         "every_entry_accounted_for: 9 entered, [1, 2, 3] left, 4 waiting"
     );
 
-    assert_eq!(level_falls_by_one_step(Level::HighLoad, Level::Pressure), Ok(()));
+    assert_eq!(level_falls_by_one_step(Level::HighLoad, Level::Elevated), Ok(()));
     assert_eq!(level_falls_by_one_step(Level::Normal, Level::Emergency), Ok(()));
     assert_eq!(
         broken(level_falls_by_one_step(Level::HighLoad, Level::Normal)),

@@ -9,9 +9,9 @@ use std::time::Duration;
 /// Settings of a ladder before validation. A signal votes for a level when it is *above* its threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LadderOptions {
-    /// Thresholds on the time to first text for pressure, high load and overload.
+    /// Thresholds on the time to first text for elevated, high load and overload.
     pub first_text: [Duration; 3],
-    /// Thresholds on CPU, in percent, for pressure, high load and overload.
+    /// Thresholds on CPU, in percent, for elevated, high load and overload.
     pub cpu_percent: [f64; 3],
     /// Threshold on errors, in percent, for emergency.
     pub error_percent: f64,
@@ -48,7 +48,7 @@ impl Default for LadderOptions {
 /// Validated [`LadderOptions`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LadderSettings {
-    /// By signal, then by level from pressure on; `None` where the signal cannot vote for that level.
+    /// By signal, then by level from elevated on; `None` where the signal cannot vote for that level.
     thresholds: [[Option<f64>; 4]; 4],
     recovery_threshold: f64,
     max_first_text: Duration,

@@ -40,7 +40,7 @@ fn watch(ladder: &mut Ladder, values: Values, from: u64, to: u64) -> LadderRepor
 fn raised_to(level: Level) -> Ladder {
     let values = match level {
         Level::Normal => HEALTHY,
-        Level::Pressure => [2_500.0, 0.0, 0.0, 60.0],
+        Level::Elevated => [2_500.0, 0.0, 0.0, 60.0],
         Level::HighLoad => [3_500.0, 0.0, 0.0, 75.0],
         Level::Overload => [5_500.0, 0.0, 0.0, 90.0],
         Level::Emergency => [900.0, 12.0, 25.0, 30.0],
@@ -59,9 +59,9 @@ fn the_level_is_the_second_highest_vote() {
         ([text, 12.0, 25.0, cpu], Level::Emergency),
         ([3_100.0, errors, throttles, 72.0], Level::HighLoad),
         ([text, errors, throttles, 90.0], Level::Normal),
-        ([text, errors, 25.0, 60.0], Level::Pressure),
+        ([text, errors, 25.0, 60.0], Level::Elevated),
         ([5_500.0, errors, throttles, 90.0], Level::Overload),
-        ([2_100.0, errors, throttles, 90.0], Level::Pressure),
+        ([2_100.0, errors, throttles, 90.0], Level::Elevated),
         ([5_500.0, 11.0, 21.0, 90.0], Level::Emergency),
         ([5_500.0, errors, 21.0, 75.0], Level::Overload),
     ] {
@@ -76,9 +76,9 @@ fn a_signal_votes_above_its_threshold_and_not_at_it() {
     for (signal, thresholds) in [
         (
             FirstText,
-            [(2_000.0, Level::Pressure), (3_000.0, Level::HighLoad), (5_000.0, Level::Overload)].as_slice(),
+            [(2_000.0, Level::Elevated), (3_000.0, Level::HighLoad), (5_000.0, Level::Overload)].as_slice(),
         ),
-        (Cpu, &[(55.0, Level::Pressure), (70.0, Level::HighLoad), (85.0, Level::Overload)]),
+        (Cpu, &[(55.0, Level::Elevated), (70.0, Level::HighLoad), (85.0, Level::Overload)]),
         (Errors, &[(10.0, Level::Emergency)]),
         (Throttles, &[(20.0, Level::Emergency)]),
     ] {
@@ -104,13 +104,13 @@ fn a_signal_votes_above_its_threshold_and_not_at_it() {
 fn a_level_is_left_only_under_four_fifths_of_its_threshold() {
     let quiet = [0.0; 4];
     for (level, signal, edge) in [
-        (Level::Pressure, FirstText, 1_600.0),
+        (Level::Elevated, FirstText, 1_600.0),
         (Level::HighLoad, FirstText, 2_400.0),
         (Level::Overload, FirstText, 4_000.0),
-        (Level::Pressure, Cpu, 44.0),
+        (Level::Elevated, Cpu, 44.0),
         (Level::HighLoad, Cpu, 56.0),
         (Level::Overload, Cpu, 68.0),
-        (Level::Pressure, Errors, 8.0),
+        (Level::Elevated, Errors, 8.0),
         (Level::Emergency, Errors, 8.0),
         (Level::HighLoad, Throttles, 16.0),
         (Level::Emergency, Throttles, 16.0),
@@ -141,7 +141,7 @@ fn it_falls_one_step_a_minute_and_never_two() {
         }
     }
     let expected =
-        [(70, Level::Overload), (130, Level::HighLoad), (190, Level::Pressure), (250, Level::Normal)];
+        [(70, Level::Overload), (130, Level::HighLoad), (190, Level::Elevated), (250, Level::Normal)];
     assert_eq!(levels, expected);
 }
 
@@ -152,7 +152,7 @@ fn one_loud_reading_starts_the_minute_anew() {
     let loud = [900.0, 0.5, 0.0, 57.0];
     assert_eq!(watch(&mut ladder, loud, 69, 69).decision, LadderDecision::Held(HoldReason::Steady));
     assert_eq!(watch(&mut ladder, HEALTHY, 74, 129).level, Level::HighLoad);
-    assert_eq!(watch(&mut ladder, HEALTHY, 134, 134).level, Level::Pressure);
+    assert_eq!(watch(&mut ladder, HEALTHY, 134, 134).level, Level::Elevated);
 }
 
 #[test]
@@ -173,17 +173,17 @@ fn a_swing_around_a_threshold_moves_at_most_twice_in_ten_minutes() {
 
 #[test]
 fn it_rises_after_two_evaluations_to_the_lower_of_the_two() {
-    let (pressure, overload) = ([2_500.0, 0.0, 0.0, 60.0], [5_500.0, 0.0, 0.0, 90.0]);
+    let (elevated, overload) = ([2_500.0, 0.0, 0.0, 60.0], [5_500.0, 0.0, 0.0, 90.0]);
     let mut rising = ladder();
     assert_eq!(look(&mut rising, overload, 0).decision, LadderDecision::Held(HoldReason::Rising));
     let raised = |from, to| LadderDecision::Raised { from, to };
-    assert_eq!(look(&mut rising, pressure, 5_000).decision, raised(Level::Normal, Level::Pressure));
+    assert_eq!(look(&mut rising, elevated, 5_000).decision, raised(Level::Normal, Level::Elevated));
     assert_eq!(look(&mut rising, overload, 10_000).decision, LadderDecision::Held(HoldReason::Rising));
-    assert_eq!(look(&mut rising, overload, 15_000).decision, raised(Level::Pressure, Level::Overload));
+    assert_eq!(look(&mut rising, overload, 15_000).decision, raised(Level::Elevated, Level::Overload));
     // After a low and a high vote, the high one carries over to the next evaluation.
     let mut rising = ladder();
-    look(&mut rising, pressure, 0);
-    assert_eq!(look(&mut rising, overload, 5_000).level, Level::Pressure);
+    look(&mut rising, elevated, 0);
+    assert_eq!(look(&mut rising, overload, 5_000).level, Level::Elevated);
     assert_eq!(look(&mut rising, overload, 10_000).level, Level::Overload);
     // A calm evaluation in between restarts the count.
     let mut rising = ladder();
@@ -213,7 +213,7 @@ fn observations_before_a_long_gap_are_discarded() {
         look(&mut ladder, overload, 0);
         assert_eq!(look(&mut ladder, overload, silence).level, level);
     }
-    for (silence, level) in [(30_000, Level::Pressure), (30_001, Level::HighLoad)] {
+    for (silence, level) in [(30_000, Level::Elevated), (30_001, Level::HighLoad)] {
         let mut ladder = raised_to(Level::HighLoad);
         for millis in [10_000, 40_000, 40_000 + silence] {
             look(&mut ladder, HEALTHY, millis);
@@ -258,7 +258,7 @@ fn two_live_signals_are_enough_to_move_and_one_is_not_even_to_fall() {
         ladder.record(Cpu, 10.0, at(second * 1_000)).unwrap();
         ladder.record(Errors, 0.0, at(second * 1_000)).unwrap();
         let report = ladder.evaluate(at(second * 1_000));
-        assert_eq!(report.level, if second < 225 { Level::HighLoad } else { Level::Pressure });
+        assert_eq!(report.level, if second < 225 { Level::HighLoad } else { Level::Elevated });
     }
 }
 
@@ -321,9 +321,9 @@ fn high_load_for_more_than_ten_minutes_raises_an_alarm() {
     assert!(!watch(&mut ladder, busy, 10, 605).alarms.degraded_for_long);
     let report = watch(&mut ladder, busy, 610, 610);
     assert!(report.alarms.degraded_for_long && report.since == at(5_000));
-    // A step within high load and above does not reset the timer; pressure does.
+    // A step within high load and above does not reset the timer; elevated does.
     assert!(watch(&mut ladder, [5_500.0, 0.0, 0.0, 90.0], 615, 620).alarms.degraded_for_long);
-    ladder.force(Level::Pressure, at(621_000));
+    ladder.force(Level::Elevated, at(621_000));
     assert!(!ladder.evaluate(at(621_000)).alarms.degraded_for_long);
     ladder.clear(at(622_000));
     assert!(!ladder.evaluate(at(622_000) + Duration::from_secs(600)).alarms.degraded_for_long);
@@ -336,7 +336,7 @@ fn levels_mean_what_they_should_for_a_guest_and_a_known_caller() {
     assert_eq!(permits.ceiling(Tier::Guest), Ceiling::None);
     assert_eq!((permits.ceiling(Tier::Standard), permits.chunks), (Ceiling::Fast, 1));
     assert!(raised_to(Level::HighLoad).permits().suspend_scale_in);
-    assert!(!raised_to(Level::Pressure).permits().suspend_scale_in);
+    assert!(!raised_to(Level::Elevated).permits().suspend_scale_in);
     let permits = raised_to(Level::Emergency).permits();
     assert_eq!((permits.ceilings, permits.chunks), ([Ceiling::None; 3], 0));
 }

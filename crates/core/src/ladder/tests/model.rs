@@ -196,7 +196,7 @@ proptest! {
     /// At any level, one signal alone does not lower it.
     #[test]
     fn one_live_signal_holds_every_level(signal in 0_usize..4, looks in 1_u64..60) {
-        for level in [Level::Pressure, Level::HighLoad, Level::Overload, Level::Emergency] {
+        for level in [Level::Elevated, Level::HighLoad, Level::Overload, Level::Emergency] {
             let mut ladder = super::raised_to(level);
             for look in 0..looks {
                 let now = 40_000 + look * 5_000;
