@@ -9,7 +9,7 @@ use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
 use seawall_core::quota::{
-    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+    CalendarPeriod, GroupId, Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits,
     RateLimiter,
 };
 use seawall_core::random::Draw;
@@ -176,7 +176,10 @@ impl SingleGroupLimiter {
 
     fn grants(&self, key: u64, now: Now) -> bool {
         let scopes = [QuotaScope { group: self.group, key: QuotaKey(key) }];
-        matches!(self.limiter.reserve(&scopes, QuotaCost::tokens(10), now), Ok(QuotaDecision::Granted { .. }))
+        matches!(
+            self.limiter.reserve(&scopes, QuotaUnits::tokens(10), now),
+            Ok(QuotaDecision::Granted { .. })
+        )
     }
 }
 

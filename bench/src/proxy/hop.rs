@@ -75,7 +75,7 @@ impl HttpBody for ForwardedBody {
         self: Pin<&mut Self>,
         wake: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyFailure>>> {
-        self.get_mut().0.poll_frame(wake).map(|frame| frame.map(|frame| frame.map(Frame::data)))
+        self.get_mut().0.poll_chunk(wake).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::measure::{now, progress, since};
 use crate::proxy::child::{ChildProcess, TEST_CORE, free_address, pause};
 use anyhow::{Context as _, ensure};
 use seawall_core::breaker::NodeId;
-use seawall_core::quota::{GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
+use seawall_core::quota::{GroupId, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_core::runtime::{Runtime as _, Timer as _};
 use seawall_gateway::TokioRuntime;
 use seawall_store::redis::{Placement, RedisConnection, RedisOptions, RedisQuotas};
@@ -286,7 +286,7 @@ async fn send_requests(
         let ask = AdmissionRequest {
             partition,
             scopes: &scopes,
-            cost: QuotaCost::REQUEST,
+            units: QuotaUnits::REQUEST,
             money: None,
             claim: None,
         };

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+    CalendarPeriod, GroupId, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits,
 };
 use seawall_core::runtime::Runtime as _;
 use seawall_gateway::TokioRuntime;
@@ -80,7 +80,7 @@ pub(crate) fn with_request<T>(
     let ask = AdmissionRequest {
         partition: caller,
         scopes: &scopes,
-        cost: QuotaCost::tokens(100),
+        units: QuotaUnits::tokens(100),
         money: whole.then_some(money),
         claim: whole.then_some(claim),
     };
@@ -242,13 +242,13 @@ async fn decide(quotas: &RedisQuotas<TokioRuntime>, caller: u64, number: u64, ho
         scopes: &scopes,
         claim: ask.claim.map(|claim| ClaimRequest { key: &name, ..claim }),
         partition: ask.partition,
-        cost: ask.cost,
+        units: ask.units,
         money: ask.money,
     });
     match quotas.reserve(&ask, now).await {
         Ok(AdmitDecision::Granted { reservation, .. }) if settled => {
             let spent =
-                Settlement { cost: QuotaCost::tokens(60), money: Money::from_nanos(1), answered: true };
+                Settlement { units: QuotaUnits::tokens(60), cost: Money::from_nanos(1), answered: true };
             u64::from(quotas.settle(reservation, spent, now).await.is_ok())
         }
         Ok(AdmitDecision::Granted { .. }) => 1,

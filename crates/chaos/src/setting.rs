@@ -68,7 +68,7 @@ impl NodeSettings<'_> {
             attempt = "5s"
             connect = "2s"
             stream = "20s"
-            stream_gap = "4s"
+            stream_idle = "4s"
 
             [budget]
             day = "{day}"

@@ -9,7 +9,7 @@ use seawall_core::deadline::{Deadline, RungReserves};
 use seawall_core::failure::{AttemptOutcome, BEDROCK, Failure};
 use seawall_core::pressure::{PressureGauge, PressureOptions};
 use seawall_core::quota::{
-    GroupId, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, RateLimiter,
+    GroupId, Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits, RateLimiter,
 };
 use seawall_core::random::Draw;
 use seawall_core::retry::{Retries, RetryCounters, RetryDecision, RetryOptions, RetrySituation};
@@ -113,7 +113,7 @@ impl Service {
         let now = Now::new(start, UtcTime::from_civil(2026, 11, 15));
         let scopes = [QuotaScope { group: self.callers, key: QuotaKey(caller) }];
         if !matches!(
-            self.limiter.reserve(&scopes, QuotaCost::REQUEST, now),
+            self.limiter.reserve(&scopes, QuotaUnits::REQUEST, now),
             Ok(QuotaDecision::Granted { .. })
         ) {
             self.refused += 1;

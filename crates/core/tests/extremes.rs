@@ -5,9 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use seawall_core::framing::{FrameContent, Framer, FramingOptions, PushDecision};
 use seawall_core::history::{HistoryDecision, HistoryInput, HistoryTurn, Role, trim};
-use seawall_core::queue::{
-    AcceptedGrades, AdmissionQueue, EnterDecision, QueueHolder, QueueOptions, QueueRequest,
-};
+use seawall_core::queue::{AcceptedGrades, EnterDecision, QueueOptions, QueueOwner, QueueRequest, WaitQueue};
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, TextCounts, estimate};
 use seawall_core::vocabulary::{Grade, Priority};
@@ -69,7 +67,7 @@ proptest! {
             quantum: quantum.max(1),
             ..QueueOptions::default()
         };
-        let mut queue = AdmissionQueue::new(options.check().unwrap());
+        let mut queue = WaitQueue::new(options.check().unwrap());
         let (mut entered, mut left) = (0_u64, 0_u64);
         let mut tickets = vec![];
         for (what, now, value, class, grades, session) in steps {
@@ -79,7 +77,7 @@ proptest! {
                     let request = QueueRequest {
                         priority: Priority::ALL[class],
                         session,
-                        holder: QueueHolder::Caller(session % 2),
+                        owner: QueueOwner::Caller(session % 2),
                         grades: [AcceptedGrades::Fast, AcceptedGrades::Strong, AcceptedGrades::Either][grades],
                         cost: value,
                         deadline: Timestamp::from_nanos(value),

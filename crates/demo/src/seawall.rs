@@ -154,7 +154,7 @@ fn settings(
         targets.sonnet = {{ provider = "anthropic", base_url = "http://{models}", api_key = {key} }}
         targets.haiku = {{ provider = "anthropic", base_url = "http://{models}", api_key = {key} }}
         routes.{ROUTE}.start_timeout = "2s"
-        deadlines = {{ api = "10s", attempt = "5s", connect = "2s", stream_gap = "5s" }}
+        deadlines = {{ api = "10s", attempt = "5s", connect = "2s", stream_idle = "5s" }}
         breakers.sonnet.open_for = "{open_for}ms"
         breakers.haiku.open_for = "{open_for}ms"
 

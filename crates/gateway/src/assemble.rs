@@ -10,7 +10,7 @@ use crate::connection_limiter::{ConnectionLimiter, raise_file_limit};
 use crate::deferred_caller_directory::DeferredCallerDirectory;
 use crate::identity::{Authenticator, caller_options};
 use crate::listen::{GatewayParts, RunningGateway, ThreadLayout};
-use crate::log::AccessLog;
+use crate::log::TelemetryObserver;
 use crate::memory_limit::memory_limit;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
@@ -121,8 +121,8 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let log = open_access_log(&settings.telemetry.access_log)?;
     let current_authenticator = Arc::clone(&authenticator);
     let pseudonym = move |caller| current_authenticator.load().pseudonyms().encode(caller);
-    let observer =
-        AccessLog::new(Arc::clone(&metrics), runtime, log, pseudonym).map_err(ServeError::LogThread)?;
+    let observer = TelemetryObserver::new(Arc::clone(&metrics), runtime, log, pseudonym)
+        .map_err(ServeError::LogThread)?;
     let observer = if diagnostics { observer } else { observer.without_diagnostics() };
     let (recent, observer) = (observer.recent(), Arc::new(observer));
     let (quotas, shared) = match (&settings.store.redis, settings.store.kind) {

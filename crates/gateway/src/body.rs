@@ -4,12 +4,12 @@
 //! [`stalled_streams`](crate::stalled_streams)), and little of it is copied before it is sent.
 
 use crate::connection::InFlightRequest;
+use crate::core_registry::CoreRegistry;
 use crate::runtime::TokioRuntime;
-use crate::shutdown::ShutdownSignal;
 use crate::stalled_streams::{ReadPace, StallChecked};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use seawall_core::body_memory::HeldBytes;
+use seawall_core::body_memory::ChargedBytes;
 use seawall_pipeline::ReplyStream;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -32,9 +32,9 @@ const LARGE: usize = 64 << 10;
 /// The size of the pieces in which they are sent.
 const PIECE: usize = 64 << 10;
 
-/// The answer was abandoned because the caller did not read it for too long.
+/// The answer was ended because the client stopped reading.
 #[derive(Debug, thiserror::Error)]
-#[error("the client did not read the answer in time (server.send_timeout)")]
+#[error("the client stopped reading the answer (server.send_timeout)")]
 pub(crate) struct StalledAnswer;
 
 /// A stream that the server reads, and that the stall check inspects when the server does not.
@@ -51,7 +51,7 @@ impl StallChecked for StreamedAnswer {
         let (stream, pace) = &mut *self.stream();
         stream.check_deadline();
         if pace.check(max_stalled_checks) {
-            stream.abandon();
+            stream.end_for_stalled_client();
         }
     }
 
@@ -64,11 +64,11 @@ impl StallChecked for StreamedAnswer {
 pub(crate) struct LargeAnswer(Mutex<Unsent>);
 
 struct Unsent {
-    /// `None` once the answer was abandoned.
+    /// `None` once the answer was ended because the client stopped reading.
     bytes: Option<Bytes>,
     pace: ReadPace,
     /// The part of its caller's memory allowance that it uses.
-    held: Option<HeldBytes>,
+    charged: Option<ChargedBytes>,
 }
 
 impl LargeAnswer {
@@ -77,10 +77,10 @@ impl LargeAnswer {
     }
 
     /// Charges the answer to its caller's memory allowance, in place of the request body.
-    pub(crate) fn hold(&self, body: HeldBytes) {
+    pub(crate) fn charge(&self, body: ChargedBytes) {
         let mut unsent = self.unsent();
         let length = unsent.bytes.as_ref().map_or(0, Bytes::len);
-        unsent.held = Some(body.into_response(length as u64));
+        unsent.charged = Some(body.into_response(length as u64));
     }
 
     fn next(&self) -> Option<Result<Bytes, StalledAnswer>> {
@@ -96,7 +96,7 @@ impl StallChecked for LargeAnswer {
     fn check(&self, max_stalled_checks: u32) {
         let mut unsent = self.unsent();
         if unsent.pace.check(max_stalled_checks) {
-            (unsent.bytes, unsent.held) = (None, None);
+            (unsent.bytes, unsent.charged) = (None, None);
         }
     }
 
@@ -105,25 +105,25 @@ impl StallChecked for LargeAnswer {
 }
 
 impl ReplyBody {
-    /// A complete answer. A large one is registered with `shutdown`, which abandons it if the caller stops reading.
-    pub(crate) fn whole(bytes: Bytes, shutdown: Option<&ShutdownSignal>) -> Self {
-        let Some(shutdown) = shutdown.filter(|_| bytes.len() > LARGE) else {
+    /// A complete answer. A large one is registered with its core, which ends it if the client stops reading.
+    pub(crate) fn whole(bytes: Bytes, core: Option<&CoreRegistry>) -> Self {
+        let Some(core) = core.filter(|_| bytes.len() > LARGE) else {
             return Self::Full(Some(bytes));
         };
-        let unsent = Unsent { bytes: Some(bytes), pace: ReadPace::default(), held: None };
+        let unsent = Unsent { bytes: Some(bytes), pace: ReadPace::default(), charged: None };
         let answer = Arc::new(LargeAnswer(Mutex::new(unsent)));
         let watched: Weak<LargeAnswer> = Arc::downgrade(&answer);
-        shutdown.streams().add(watched);
+        core.streams().add(watched);
         Self::Large(answer)
     }
 
-    /// A streamed answer. `shutdown` ends it at shutdown.
-    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, shutdown: &ShutdownSignal) -> Self {
+    /// A streamed answer. Its core ends it when the drain timeout has expired.
+    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, core: &CoreRegistry) -> Self {
         let stream = Arc::new(StreamedAnswer(Mutex::new((stream, ReadPace::default()))));
         let watched: Weak<StreamedAnswer> = Arc::downgrade(&stream);
-        shutdown.streams().add(watched);
-        // Shutdown may have begun while the stream was being opened.
-        if shutdown.is_set() {
+        core.streams().add(watched);
+        // The drain timeout may have expired while the stream was being opened.
+        if core.is_terminating() {
             stream.end_for_shutdown();
         }
         Self::Stream(stream)
@@ -143,9 +143,9 @@ impl Body for ReplyBody {
             Self::Large(answer) => Poll::Ready(answer.next().map(|next| next.map(Frame::data))),
             Self::Stream(stream) => {
                 let (stream, pace) = &mut *stream.stream();
-                let polled = stream.poll_frame(context);
+                let polled = stream.poll_chunk(context);
                 pace.record_poll(polled.is_ready());
-                polled.map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+                polled.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
             }
             Self::Counted { body, .. } => Pin::new(&mut **body).poll_frame(context),
         }

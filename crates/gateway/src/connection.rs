@@ -2,11 +2,11 @@
 
 use crate::body::ReplyBody;
 use crate::connection_limiter::ConnectionEnd;
+use crate::core_registry::{ConnectionTimeouts, CoreRegistry, RegisteredWaker};
 use crate::edge::CheckedStream;
 use crate::face::GatewayState;
 use crate::head_limit::MAX_HEAD;
 use crate::listen::spawn;
-use crate::shutdown::{ConnectionTimeouts, RegisteredWaker, ShutdownSignal};
 use crate::tls::ReloadableTls;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -171,16 +171,16 @@ pub(crate) struct ConnectionAcceptor {
     pub(crate) state: Arc<GatewayState>,
     /// The TLS configuration for new connections.
     pub(crate) tls: Arc<ReloadableTls>,
-    pub(crate) shutdown: ShutdownSignal,
+    pub(crate) core: CoreRegistry,
     /// Every connection holds a clone, so that the receiver notices when the last one has ended.
     pub(crate) open: mpsc::Sender<Infallible>,
 }
 
 impl ConnectionAcceptor {
     pub(crate) fn accept(&self, stream: TcpStream, peer: SocketAddr) {
-        let address = self.state.authenticator.load().network(peer.ip());
+        let network = self.state.authenticator.load().network(peer.ip());
         let (acceptor, handshake) = (self.clone(), self.tls.handshake());
-        let Ok(admitted) = self.state.status.connections.admit(address) else {
+        let Ok(admitted) = self.state.status.connections.admit(network) else {
             // Never wait here: a response that cannot be written at once is not sent.
             if handshake.is_none()
                 && let Ok(mut stream) = stream.into_std()
@@ -205,18 +205,18 @@ impl ConnectionAcceptor {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         peer: SocketAddr,
     ) {
-        let Self { state, shutdown, open, .. } = self;
+        let Self { state, core, open, .. } = self;
         let header_timeout = state.pipeline.receive_limits().1.header_timeout;
         let body_memory = state.status.body_memory.capacity();
-        let connection_state = shutdown.register_connection(state.runtime.monotonic());
-        let tasks = RequestExecutor(shutdown.clone());
+        let connection_state = core.register_connection(state.runtime.monotonic());
+        let tasks = RequestExecutor(core.clone());
         let (runtime, status) = (state.runtime, Arc::clone(&state.status));
         let on_flood = move || status.connections.record_end(ConnectionEnd::Http2Flood);
         let stream = CheckedStream::new(stream, move || runtime.monotonic(), on_flood);
         let request_counter = Arc::clone(&connection_state);
         let service = service_fn(move |request: Request<Incoming>| {
             let in_flight = request_counter.begin_request(request.version());
-            let response = Arc::clone(&state).handle(request, peer.ip(), shutdown.clone());
+            let response = Arc::clone(&state).handle(request, peer.ip(), core.clone());
             async move {
                 match (response.await, in_flight) {
                     (Ok(response), Some(in_flight)) => Ok(response
@@ -332,7 +332,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallDetector<S> {
 
 /// Spawns the concurrent requests of one HTTP/2 connection.
 #[derive(Clone)]
-struct RequestExecutor(ShutdownSignal);
+struct RequestExecutor(CoreRegistry);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for RequestExecutor {
     fn execute(&self, work: F) {

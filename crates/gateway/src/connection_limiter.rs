@@ -1,14 +1,14 @@
-//! Connection limits: in total, and per client address.
+//! Connection limits: in total, and per client network.
 //!
 //! Every connection takes a file descriptor, and a process has only so many. Without a limit, a client that opens
 //! enough idle connections locks out everyone else, including the admin API. Callers' connections are therefore limited
 //! below the file-descriptor limit, which is raised as far as allowed at startup. The rest is left for the admin API,
 //! for targets and for the store.
 //!
-//! **What it does not do.** It does not limit trusted proxies per address, because many callers are behind one. It does
-//! not queue: a refused connection is closed at once.
+//! **What it does not do.** It does not limit trusted proxies per network, because many callers are behind one. It does
+//! not queue: a rejected connection is closed at once.
 
-use crate::shutdown::lock;
+use crate::core_registry::lock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seawall_config::Settings;
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ const RESERVED_FILES: usize = 192;
 /// Callers may open at least this many connections, however few descriptors there are.
 const MIN_CONNECTIONS: usize = 16;
 
-/// Why a connection was refused or closed, as a label in metrics.
+/// Why a connection was rejected or closed, as a label in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
-    /// Refused: the total limit is reached.
+    /// Rejected: the total limit is reached.
     MaxConnections,
-    /// Refused: the limit of its address is reached.
+    /// Rejected: the limit of its network is reached.
     PerAddress,
     /// Closed: no request for too long.
     Idle,
@@ -58,7 +58,7 @@ pub(crate) struct ConnectionLimiter {
     open: AtomicUsize,
     max: AtomicUsize,
     max_per_address: AtomicUsize,
-    addresses: Mutex<BTreeMap<u128, usize>>,
+    networks: Mutex<BTreeMap<u128, usize>>,
     ended: [AtomicU64; ConnectionEnd::ALL.len()],
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct ConnectionLimiter {
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     connections: Arc<ConnectionLimiter>,
-    address: Option<u128>,
+    network: Option<u128>,
 }
 
 impl ConnectionLimiter {
@@ -87,12 +87,12 @@ impl ConnectionLimiter {
 
     fn set_limits(&self, max: usize, per_address: usize) {
         self.max.store(max, Ordering::Relaxed);
-        // However low the total, a single address cannot take all of it.
+        // However low the total, a single network cannot take all of it.
         self.max_per_address.store(per_address.min((max / 2).max(1)), Ordering::Relaxed);
     }
 
-    /// Admits one more connection, unless a limit is reached. `address` is `None` for trusted proxies.
-    pub(crate) fn admit(self: &Arc<Self>, address: Option<u128>) -> Result<OpenConnection, ConnectionEnd> {
+    /// Admits one more connection, unless a limit is reached. `network` is `None` for trusted proxies.
+    pub(crate) fn admit(self: &Arc<Self>, network: Option<u128>) -> Result<OpenConnection, ConnectionEnd> {
         let refused = |reason| {
             self.record_end(reason);
             Err(reason)
@@ -101,25 +101,25 @@ impl ConnectionLimiter {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return refused(ConnectionEnd::MaxConnections);
         }
-        if let Some(address) = address {
-            let mut addresses = lock(&self.addresses);
-            let open = addresses.entry(address).or_insert(0);
+        if let Some(network) = network {
+            let mut networks = lock(&self.networks);
+            let open = networks.entry(network).or_insert(0);
             if *open >= self.max_per_address.load(Ordering::Relaxed) {
-                drop(addresses);
+                drop(networks);
                 self.open.fetch_sub(1, Ordering::Relaxed);
                 return refused(ConnectionEnd::PerAddress);
             }
             *open += 1;
         }
-        Ok(OpenConnection { connections: Arc::clone(self), address })
+        Ok(OpenConnection { connections: Arc::clone(self), network })
     }
 
-    /// Counts one refused or closed connection.
+    /// Counts one rejected or closed connection.
     pub(crate) fn record_end(&self, reason: ConnectionEnd) {
         self.ended[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of connections refused or closed for this reason.
+    /// The number of connections rejected or closed for this reason.
     pub(crate) fn ended(&self, reason: ConnectionEnd) -> u64 {
         self.ended[reason as usize].load(Ordering::Relaxed)
     }
@@ -139,8 +139,8 @@ impl ConnectionLimiter {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.connections.open.fetch_sub(1, Ordering::Relaxed);
-        let Some(address) = self.address else { return };
-        if let Entry::Occupied(mut open) = lock(&self.connections.addresses).entry(address) {
+        let Some(network) = self.network else { return };
+        if let Entry::Occupied(mut open) = lock(&self.connections.networks).entry(network) {
             match open.get().saturating_sub(1) {
                 0 => drop(open.remove()),
                 less => drop(open.insert(less)),
@@ -164,7 +164,7 @@ fn file_limit() -> usize {
 pub(crate) fn raise_file_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // If this is refused, the present limit stays.
+        // If this is rejected, the present limit stays.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
@@ -211,17 +211,17 @@ mod tests {
         ) {
             let connections = limited(max, per_address);
             let (mut open, mut of) = (Vec::new(), Vec::new());
-            for (comes, address, which) in steps {
+            for (comes, network, which) in steps {
                 if comes {
-                    let address = (address > 0).then_some(address);
-                    let near = of.iter().filter(|one| **one == address).count();
+                    let network = (network > 0).then_some(network);
+                    let near = of.iter().filter(|one| **one == network).count();
                     let bound = per_address.min((max / 2).max(1));
-                    let fits = of.len() < max && (address.is_none() || near < bound);
-                    let admitted = connections.admit(address);
+                    let fits = of.len() < max && (network.is_none() || near < bound);
+                    let admitted = connections.admit(network);
                     prop_assert_eq!(admitted.is_ok(), fits);
                     if let Ok(one) = admitted {
                         open.push(one);
-                        of.push(address);
+                        of.push(network);
                     }
                 } else if !open.is_empty() {
                     let which = which % open.len();
@@ -231,7 +231,7 @@ mod tests {
                 prop_assert_eq!(connections.open().0, of.len());
             }
             drop(open);
-            prop_assert!(connections.addresses.lock().unwrap().is_empty());
+            prop_assert!(connections.networks.lock().unwrap().is_empty());
         }
     }
 }

@@ -15,7 +15,7 @@
 //! | `store_maintenance` | opens the store, retries its failed writes, and expires what is old |
 //! | `fleet_memory` | the last known number of nodes, in the data directory |
 //! | `head_limit` | maximum size of a request head |
-//! | `stalled_streams` | abandons answers that their callers have stopped reading |
+//! | `stalled_streams` | ends answers that clients have stopped reading |
 //! | `memory_limit` | how much memory the process may use |
 //! | `deferred_caller_directory` | a caller directory whose store is opened last |
 //! | `target` | builds a connector from a target's settings |
@@ -24,7 +24,7 @@
 //! | `secret` | reads secrets from environment variables and files |
 //! | `runtime` | real clock, random numbers and timers |
 //! | `face` | HTTP routes for callers, in every dialect |
-//! | `shutdown` | the work in flight on a core, and its shutdown signal |
+//! | `core_registry` | the connections, streams and tasks of a core, and the signal that ends them |
 //! | [`identity`] | authentication of callers; authorization is not decided there |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and graceful shutdown |
 //! | `tls` | TLS for callers' connections, reloadable |
@@ -40,6 +40,7 @@ mod body;
 mod chat;
 mod connection;
 mod connection_limiter;
+mod core_registry;
 mod deferred_caller_directory;
 mod digits;
 mod edge;
@@ -55,7 +56,6 @@ mod openapi;
 mod runtime;
 mod secret;
 mod shared_limits;
-mod shutdown;
 mod simulated_target;
 mod stalled_streams;
 mod status_view;
@@ -65,7 +65,7 @@ mod tls;
 
 pub use assemble::{ServeError, ServeOptions, preflight, serve};
 pub use listen::{ListenError, RunningGateway, ThreadLayout};
-pub use log::AccessLog;
+pub use log::TelemetryObserver;
 pub use metrics::{Metrics, metrics_reference};
 pub use openapi::openapi;
 pub use runtime::TokioRuntime;

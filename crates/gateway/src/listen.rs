@@ -11,9 +11,9 @@
 use crate::admin::{AdminListener, AdminState};
 use crate::assemble::{ReloadableState, ServeError};
 use crate::connection::{ConnectionAcceptor, ConnectionSignal};
+use crate::core_registry::{ConnectionTimeouts, CoreRegistry};
 use crate::face::GatewayState;
 use crate::runtime::TokioRuntime;
-use crate::shutdown::{ConnectionTimeouts, ShutdownSignal};
 use crate::status_view::StatusView;
 use crate::store_maintenance::StorageReport;
 use crate::tls::ReloadableTls;
@@ -209,9 +209,9 @@ async fn accept(
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (open, mut all_ended) = mpsc::channel(1);
-    let shutdown = ShutdownSignal::default();
-    spawn(check_connections(shutdown.clone(), Arc::clone(&state)));
-    let acceptor = ConnectionAcceptor { state: Arc::clone(&state), tls, shutdown: shutdown.clone(), open };
+    let core = CoreRegistry::default();
+    spawn(check_connections(core.clone(), Arc::clone(&state)));
+    let acceptor = ConnectionAcceptor { state: Arc::clone(&state), tls, core: core.clone(), open };
     loop {
         let accepted = tokio::select! {
             biased;
@@ -241,9 +241,9 @@ async fn accept(
         biased;
         _ = all_ended.recv() => return,
         () = state.runtime.sleep_until(end) => {}
-        () = drain_connections(&shutdown, state.runtime) => {}
+        () = drain_connections(&core, state.runtime) => {}
     }
-    shutdown.trigger();
+    core.terminate();
     tokio::select! {
         biased;
         _ = all_ended.recv() => {}
@@ -252,7 +252,7 @@ async fn accept(
 }
 
 /// Closes idle connections and abandons stalled streams, until the runtime ends.
-async fn check_connections(shutdown: ShutdownSignal, state: Arc<GatewayState>) {
+async fn check_connections(core: CoreRegistry, state: Arc<GatewayState>) {
     let runtime = state.runtime;
     loop {
         runtime.sleep_until(runtime.monotonic() + CHECK_INTERVAL).await;
@@ -266,17 +266,17 @@ async fn check_connections(shutdown: ShutdownSignal, state: Arc<GatewayState>) {
             max_idle_checks: checks(arrival.idle_timeout.min(max_idle)),
             max_stalled_checks: checks(arrival.send_timeout),
         };
-        shutdown.check(runtime.monotonic(), &timeouts, connections);
+        core.check(runtime.monotonic(), &timeouts, connections);
     }
 }
 
 /// Signals every connection to finish after its first request, or once that has not arrived in time. A client whose
 /// connection is closed before its first request sees an error. Never returns.
-async fn drain_connections(shutdown: &ShutdownSignal, runtime: TokioRuntime) {
+async fn drain_connections(core: &CoreRegistry, runtime: TokioRuntime) {
     let close_at = runtime.monotonic() + FIRST_REQUEST_TIMEOUT;
     loop {
         let is_closing = runtime.monotonic() >= close_at;
-        for connection in shutdown.connections() {
+        for connection in core.connections() {
             if is_closing || connection.has_received_request() {
                 connection.send_signal(ConnectionSignal::Drain);
             }

@@ -6,7 +6,7 @@ use seawall_model::engine::ModelCall;
 use seawall_model::playback::Playback;
 use seawall_model::shared::SharedModel;
 use seawall_provider::http1::TokioTimer;
-use seawall_provider::{FrameStream, LocalResponse, LocalTarget, TargetDialect};
+use seawall_provider::{ChunkStream, LocalResponse, LocalTarget, TargetDialect};
 use std::task::{Context, Poll};
 
 /// The simulated model that a gateway calls. Clones share one model, and its server reports the requests made here.
@@ -26,13 +26,13 @@ async fn respond(playback: Option<Playback<TokioTimer>>) -> Result<LocalResponse
     // The simulated connection was closed or reset before the response began.
     let head = playback.head().await.ok_or(Failure::of(FailureKind::Unreachable))?;
     let headers = head.headers().collect();
-    Ok(LocalResponse { status: head.status, headers, frames: Box::new(PlayFrames(playback)) })
+    Ok(LocalResponse { status: head.status, headers, chunks: Box::new(PlayChunks(playback)) })
 }
 
-struct PlayFrames(Playback<TokioTimer>);
+struct PlayChunks(Playback<TokioTimer>);
 
-impl FrameStream for PlayFrames {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+impl ChunkStream for PlayChunks {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         self.0.poll_chunk(context)
     }
 }

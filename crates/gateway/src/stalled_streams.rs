@@ -1,4 +1,4 @@
-//! Stalled answers: abandons those whose callers have stopped reading.
+//! Stalled answers: ends those whose clients have stopped reading.
 //!
 //! **When it acts.** The server polls a body only when the client has taken what was sent before. A client that opens a
 //! stream and reads nothing would hold a concurrency slot at a target, its reservation and the lead of its single
@@ -6,10 +6,10 @@
 //! task therefore checks every open stream and every large answer once a second. It releases what an answer holds when
 //! its deadline has passed, or when nothing was taken for `server.send_timeout`.
 //!
-//! **What it does not do.** It does not close connections, and does not abandon an answer that is read slowly:
+//! **What it does not do.** It does not close connections, and does not end an answer that is read slowly:
 //! [`ReadPace`] counts the consecutive checks between which nothing was taken.
 
-use crate::shutdown::{lock, upgrade_all};
+use crate::core_registry::{lock, upgrade_all};
 use std::sync::{Mutex, Weak};
 
 /// A response body that is checked periodically.

@@ -99,7 +99,7 @@ impl StatusView {
     fn rejected_credentials(&self) -> String {
         let targets = self.pipeline.targets();
         let rejected = targets.iter().filter(|target| target.credential == CredentialStatus::Rejected);
-        rejected.map(|target| format!("target {}: the vendor rejects our API key\n", target.name)).collect()
+        rejected.map(|target| format!("target {}: the provider rejects our API key\n", target.name)).collect()
     }
 
     /// The Prometheus metrics page.

@@ -19,7 +19,7 @@ use arrayvec::ArrayVec;
 use seawall_core::budget::DayShortage;
 use seawall_core::evaluator::Protection;
 use seawall_core::money::Money;
-use seawall_core::quota::{QuotaCost, QuotaKey, QuotaScope};
+use seawall_core::quota::{QuotaKey, QuotaScope, QuotaUnits};
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Mode;
 use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest};
@@ -34,8 +34,9 @@ pub(crate) struct AdmittedRequest {
     pub(crate) request: Box<ReceivedRequest>,
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
-    /// Whether the caller's daily budget for models is exhausted.
-    pub(crate) is_budget_exhausted: bool,
+    /// Whether the caller's daily budget does not cover the request, so that no model is called: the budget may be
+    /// spent, held by calls in progress, or too small for this request.
+    pub(crate) is_over_budget: bool,
     /// What remains of the caller's daily budget in the shared store, as far as known.
     pub(crate) shared_remaining: Money,
 }
@@ -55,76 +56,75 @@ pub(crate) async fn admit<R: Runtime>(
         tokens: route.token_limit,
     };
     let mut max = max_usage(&request, &route, || output_budget(shared_remaining));
-    let admission = |cost, max_cost| AdmissionRequest {
+    let admission = |units, max_cost| AdmissionRequest {
         partition: caller.network.unwrap_or(caller.id),
         scopes: &scopes,
-        cost,
+        units,
         money: budget_reservation(&request, &caller, max_cost),
         claim: request.idempotency_key.as_deref().map(|key| idempotency_claim(key, &request, &caller)),
     };
-    let cost =
-        |tokens| if route.token_limit.is_some() { QuotaCost::tokens(tokens) } else { QuotaCost::REQUEST };
+    let units =
+        |tokens| if route.token_limit.is_some() { QuotaUnits::tokens(tokens) } else { QuotaUnits::REQUEST };
     let mut decision =
-        pipeline.quotas.reserve(admission(cost(max.tokens), max.money), request.received).await;
-    if let (AdmitDecision::DailyBudgetExceeded(day), None) = (&decision, request.parsed.max_output()) {
+        pipeline.quotas.reserve(admission(units(max.tokens), max.money), request.received).await?;
+    if let (AdmitDecision::InsufficientBudget(day), None) = (&decision, request.parsed.max_output()) {
         // The request sets no output limit of its own, so a lower limit may still fit the remaining budget.
         shared_remaining = day.available;
         max = max_usage(&request, &route, || output_budget(shared_remaining));
-        decision = pipeline.quotas.reserve(admission(cost(max.tokens), max.money), request.received).await;
+        decision = pipeline.quotas.reserve(admission(units(max.tokens), max.money), request.received).await?;
     }
-    // Rate limits in observe mode only record what they would have refused. Budgets and idempotency keys are enforced
+    // Rate limits in observe mode only record what they would have rejected. Budgets and idempotency keys are enforced
     // regardless.
-    let refused_by = match &decision {
-        AdmitDecision::RetryAfter(refusal) => Some(refusal.binding.limit),
+    let rejected_by = match &decision {
+        AdmitDecision::RateLimited(refusal) => Some(refusal.binding.limit),
         AdmitDecision::TooLarge { limit, .. } => Some(*limit),
         _ => None,
     };
-    completion.record.limit = refused_by.map(|limit| request.rules.groups.describe(limit));
-    if refused_by.is_some() && !is_enforced(&request) {
-        completion.record.would_limit = true;
-        let uncounted = admission(QuotaCost::NOTHING, max.money);
+    completion.record.limit = rejected_by.map(|limit| request.rules.groups.describe(limit));
+    if rejected_by.is_some() && !is_enforced(&request) {
+        completion.record.limit_observed = true;
+        let uncounted = admission(QuotaUnits::NOTHING, max.money);
         if uncounted.money.is_some() || uncounted.claim.is_some() {
-            decision = pipeline.quotas.reserve(uncounted, request.received).await;
+            decision = pipeline.quotas.reserve(uncounted, request.received).await?;
         }
     }
-    let is_counted = !completion.record.would_limit;
-    let is_budget_exhausted =
-        matches!(decision, AdmitDecision::DailyBudgetExceeded(_)) && request.chat.is_some();
-    if is_budget_exhausted {
+    let is_counted = !completion.record.limit_observed;
+    let is_over_budget = matches!(decision, AdmitDecision::InsufficientBudget(_)) && request.chat.is_some();
+    if is_over_budget {
         // The chat face falls back to the lower rungs, which cost nothing. Rate limits and idempotency keys still
         // apply.
         decision = pipeline
             .quotas
             .reserve(
-                AdmissionRequest { money: None, ..admission(QuotaCost::REQUEST, max.money) },
+                AdmissionRequest { money: None, ..admission(QuotaUnits::REQUEST, max.money) },
                 request.received,
             )
-            .await;
+            .await?;
     }
     match decision {
         AdmitDecision::Granted { reservation, tightest } => {
-            completion.tightest_limit = Some(tightest);
+            completion.reported_limit = Some(tightest);
             if pipeline.journals_admissions {
                 let timeout = request.deadline.remaining(request.received.monotonic);
                 if let Some(admission_record) =
                     pipeline.quotas.admission_record(&reservation, timeout, request.received)
                 {
-                    completion.totals.set_admission_record(pipeline.ledger.clone(), admission_record);
+                    completion.progress.set_admission_record(pipeline.ledger.clone(), admission_record);
                 }
             }
             completion.reservation = Some((reservation, Arc::clone(&pipeline.quotas)));
             completion.is_counted = is_counted;
-            Ok(AdmittedRequest { request, caller, route, is_budget_exhausted, shared_remaining })
+            Ok(AdmittedRequest { request, caller, route, is_over_budget, shared_remaining })
         }
-        AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. } if !is_counted => {
-            Ok(AdmittedRequest { request, caller, route, is_budget_exhausted, shared_remaining })
+        AdmitDecision::RateLimited(_) | AdmitDecision::TooLarge { .. } if !is_counted => {
+            Ok(AdmittedRequest { request, caller, route, is_over_budget, shared_remaining })
         }
-        AdmitDecision::RetryAfter(refusal) => {
+        AdmitDecision::RateLimited(refusal) => {
             let limit = request.rules.groups.describe(refusal.binding.limit);
-            completion.tightest_limit = Some(refusal.binding);
+            completion.reported_limit = Some(refusal.binding);
             completion.record.limit = Some(Arc::clone(&limit));
             completion.policy = Some(match limit.scope {
-                LimitScope::Tier(tier) => request.rules.policy(tier),
+                LimitScope::Caller(tier) => request.rules.policy(tier),
                 _ => Arc::clone(&limit.policy),
             });
             let retry_after = request.rules.retry_after.advise(refusal.wait, pipeline.runtime.draw());
@@ -133,7 +133,7 @@ pub(crate) async fn admit<R: Runtime>(
         AdmitDecision::TooLarge { limit, .. } => {
             Err(Rejection::TooLargeForLimit(request.rules.groups.describe(limit)))
         }
-        AdmitDecision::DailyBudgetExceeded(day) => {
+        AdmitDecision::InsufficientBudget(day) => {
             let bounds: Vec<_> = bounds(&request, &route, || output_budget(shared_remaining)).collect();
             Err(budget_rejection(pipeline, &request, &bounds, &day))
         }

@@ -5,13 +5,13 @@
 //! the attempt is then charged by what was known at that moment.
 
 use crate::output::{AttemptOutput, Charge, OutputEnd};
-use crate::settle::{AttemptRecord, AttemptStatus, RequestTotals};
+use crate::settle::{AttemptOutcomeKind, AttemptRecord, RequestProgress};
 use crate::slot::TargetSlot;
 use crate::target::{CallBound, GuardedTarget};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
-use seawall_core::money::{Money, ServiceLevel, Usage};
+use seawall_core::money::{Money, ServiceTier, Usage};
 use seawall_core::runtime::Runtime;
 use seawall_core::sender::ThrottleDecision;
 use seawall_core::time::{Now, Timestamp};
@@ -33,7 +33,7 @@ pub(crate) struct Attempt<R: Runtime> {
     /// The usage that the vendor has reported so far.
     pub(crate) usage: Usage,
     /// Whether that report covers all of the output.
-    has_output: bool,
+    output_reported: bool,
     received_bytes: u64,
     /// Upper bound of the call in tokens and money.
     bound: CallBound,
@@ -45,9 +45,9 @@ pub(crate) struct Attempt<R: Runtime> {
     credit: Option<Credit>,
     /// Held until the answer has ended, even if the caller reads it slowly.
     slot: Option<TargetSlot<R>>,
-    totals: Arc<RequestTotals>,
+    progress: Arc<RequestProgress>,
     tier: Tier,
-    status: AttemptStatus,
+    outcome: AttemptOutcomeKind,
     /// The attempt failed before any byte was sent.
     was_never_sent: bool,
     /// The posted charge, and the amount by which it exceeds the reservation.
@@ -78,19 +78,19 @@ impl<R: Runtime> Attempt<R> {
         runtime: &R,
         target: &Arc<GuardedTarget>,
         resources: AttemptResources<R>,
-        totals: &Arc<RequestTotals>,
+        progress: &Arc<RequestProgress>,
         now: Timestamp,
     ) -> Box<Self> {
         let AttemptResources { request, tier, hold, permit, credit, slot } = resources;
         let AttemptRequest { bound, is_unstreamed } = request;
-        totals.count_attempt();
+        progress.count_attempt();
         Box::new(Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
             started: now,
             first_content: None,
             usage: Usage::default(),
-            has_output: false,
+            output_reported: false,
             received_bytes: 0,
             bound,
             is_unstreamed,
@@ -99,9 +99,9 @@ impl<R: Runtime> Attempt<R> {
             permit: Some(permit),
             credit,
             slot: Some(slot),
-            totals: Arc::clone(totals),
+            progress: Arc::clone(progress),
             tier,
-            status: AttemptStatus::Abandoned,
+            outcome: AttemptOutcomeKind::Abandoned,
             was_never_sent: false,
             posted: None,
         })
@@ -117,8 +117,8 @@ impl<R: Runtime> Attempt<R> {
         self.bound.output
     }
 
-    /// Records the service level that the vendor reported in the response headers.
-    pub(crate) fn record_service_level(&mut self, service: ServiceLevel) {
+    /// Records the service tier that the vendor reported in the response headers.
+    pub(crate) fn record_service_level(&mut self, service: ServiceTier) {
         self.bound.record_service_level(service);
     }
 
@@ -154,7 +154,7 @@ impl<R: Runtime> Attempt<R> {
         if self.first_content.is_none() {
             self.first_content = Some(now);
             self.target.time_to_first_content.record(now - self.started);
-            self.totals.add_wait(now - self.started);
+            self.progress.add_wait(now - self.started);
         }
     }
 
@@ -168,7 +168,7 @@ impl<R: Runtime> Attempt<R> {
 
     /// Ends the attempt with a complete answer that was not streamed.
     pub(crate) fn succeed_unstreamed(&mut self, report: UsageReport, body: &[u8]) {
-        if !(report.has_output && report.usage.total_input() > 0) {
+        if !(report.output_reported && report.usage.total_input() > 0) {
             self.output.record_unstreamed(seawall_wire::output_token_bound(body));
         }
         self.succeed(report);
@@ -176,9 +176,9 @@ impl<R: Runtime> Attempt<R> {
 
     /// Ends the attempt with a properly terminated answer and the usage that the vendor reported.
     pub(crate) fn succeed(&mut self, report: UsageReport) {
-        (self.usage, self.has_output) = (report.usage, report.has_output);
+        (self.usage, self.output_reported) = (report.usage, report.output_reported);
         let now = self.runtime.now();
-        if let Some(first) = self.first_content.filter(|_| report.has_output) {
+        if let Some(first) = self.first_content.filter(|_| report.output_reported) {
             self.target.output.record_answer(
                 report.usage.output,
                 self.output.visible(),
@@ -231,14 +231,14 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn fail(&mut self, failure: &Failure) {
         let now = self.runtime.now();
         if self.first_content.is_none() {
-            self.totals.add_wait(now.monotonic - self.started);
+            self.progress.add_wait(now.monotonic - self.started);
         }
         self.report(&AttemptOutcome::Failed(*failure), now.monotonic);
         self.was_never_sent = failure.not_executed && is_before_sending(failure.kind);
         let answered_with_error = self.received_bytes == 0 && is_vendor_response(failure.kind);
         if failure.not_executed || answered_with_error {
             if let Some(hold) = self.hold.take() {
-                hold.void();
+                hold.release();
             }
         } else {
             self.post_at(
@@ -265,7 +265,7 @@ impl<R: Runtime> Attempt<R> {
         let Some(hold) = self.hold.take() else { return };
         let (held, report) = (
             hold.amount(),
-            UsageReport { usage: self.bound.completed(self.usage), has_output: self.has_output },
+            UsageReport { usage: self.bound.completed(self.usage), output_reported: self.output_reported },
         );
         let charge = self.output.charge(report, end, &self.bound, held, &self.target);
         let certainty = match charge.is_reported {
@@ -276,9 +276,9 @@ impl<R: Runtime> Attempt<R> {
         let overrun = charge.cost.saturating_sub(held);
         if overrun > Money::ZERO {
             self.target.output.record_overrun(now.monotonic);
-            self.totals.add_overrun(overrun, charge.is_capped);
+            self.progress.add_overrun(overrun, charge.is_capped);
         }
-        self.totals.add(&charge.usage, charge.cost);
+        self.progress.add(&charge.usage, charge.cost);
         self.posted = Some((charge, overrun));
         hold.post(charge.usage, charge.cost, certainty, now);
     }
@@ -292,15 +292,15 @@ impl<R: Runtime> Attempt<R> {
 
     fn report(&mut self, outcome: &AttemptOutcome, now: Timestamp) {
         let Some(permit) = self.permit.take() else { return };
-        self.status = match outcome {
+        self.outcome = match outcome {
             AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. } => {
-                AttemptStatus::Succeeded
+                AttemptOutcomeKind::Succeeded
             }
-            AttemptOutcome::Failed(failure) => AttemptStatus::Failed(failure.kind),
-            AttemptOutcome::Abandoned => AttemptStatus::Abandoned,
+            AttemptOutcome::Failed(failure) => AttemptOutcomeKind::Failed(failure.kind),
+            AttemptOutcome::Throttled | AttemptOutcome::Abandoned => AttemptOutcomeKind::Abandoned,
         };
         if let Some(status) = self.target.credential.record(outcome) {
-            self.totals.credential_changed(&self.target.name, status);
+            self.progress.credential_changed(&self.target.name, status);
         }
         let mut measurements = self.target.measurements();
         // An attempt that timed out took at least as long as the gateway waited for it.
@@ -311,9 +311,9 @@ impl<R: Runtime> Attempt<R> {
             measurements.baselines.record_start(self.is_unstreamed, began - self.started, now);
         }
         // A throttled target that announced when to retry does not count as failed for its breaker.
-        let is_paused = measurements.record(outcome, self.started, now) == ThrottleDecision::Paused;
+        let is_paused = measurements.record(outcome, self.started, now) == Some(ThrottleDecision::Paused);
         self.target.update_pacing(&measurements);
-        permit.report(if is_paused { &AttemptOutcome::Abandoned } else { outcome }, now);
+        permit.report(if is_paused { &AttemptOutcome::Throttled } else { outcome }, now);
         let pressure = &mut measurements.pressure;
         if pressure.record(outcome, now).is_some() {
             self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));
@@ -325,7 +325,7 @@ impl<R: Runtime> Attempt<R> {
         // Observers may write logs; release the lock first so that other attempts do not wait for that.
         drop(measurements);
         for transition in &transitions {
-            self.totals.breaker_changed(&self.target.name, transition);
+            self.progress.breaker_changed(&self.target.name, transition);
         }
     }
 }
@@ -355,18 +355,19 @@ const fn is_before_sending(kind: FailureKind) -> bool {
 
 impl<R: Runtime> Drop for Attempt<R> {
     fn drop(&mut self) {
-        // The caller disconnected. The dropped permit reports nothing about the target, but the cost is still owed.
+        // If nothing was reported, the attempt was abandoned: the dropped permit reports nothing about the target, but
+        // the cost is still owed.
         self.post();
         let (usage, cost) = self.posted.map(|(charge, _)| (charge.usage, charge.cost)).unwrap_or_default();
         let record = AttemptRecord {
             target: &self.target.name,
             tier: self.tier,
-            status: self.status,
+            outcome: self.outcome,
             usage,
             cost,
             overrun: self.posted.map_or(Money::ZERO, |(_, overrun)| overrun),
             is_capped: self.posted.is_some_and(|(charge, _)| charge.is_capped),
         };
-        self.totals.record_attempt(&record, !self.was_never_sent);
+        self.progress.record_attempt(&record, !self.was_never_sent);
     }
 }

@@ -1,12 +1,12 @@
-//! Identifies callers: from a verified credential to the tier and routes that it grants.
+//! Identifies callers: from a credential to the tier and routes that it grants.
 //!
-//! A face verifies the credential and passes its hash; [`CallerResolver`] resolves the hash to a caller. Keys listed in
-//! the settings are checked first. All others are looked up in the directory, within a timeout, and the result is
-//! cached. Concurrent lookups of the same credential are collapsed into one (single flight). This happens once per request,
-//! before anything is spent on it.
+//! A face checks the credential as far as it can without a lookup, and passes its hash; [`CallerResolver`] resolves the
+//! hash to a caller. Keys listed in the settings are checked first. All others are looked up in the caller directory,
+//! within a timeout, and the result is cached. Concurrent lookups of the same credential are collapsed into one (single
+//! flight). This happens once per request, before anything is spent on it.
 //!
-//! When the directory is unavailable or too slow, an expired result is not reused: the caller is treated as a guest
-//! until the directory is back. Nothing here raises a tier, reads a tier from a request, or undoes a revocation.
+//! When the caller directory is unavailable or too slow, an expired result is not reused: the caller is treated as a
+//! guest until it is available again, or rejected where guests are off. Nothing here raises a tier, reads a tier from a request, or undoes a revocation.
 
 mod cache;
 mod single_flight;
@@ -28,16 +28,16 @@ use std::time::Duration;
 /// How long an unknown credential is cached. Short, because a newly issued key is usually used right away.
 const UNKNOWN_TTL: Duration = Duration::from_secs(1);
 
-/// A caller's identity, as verified by a face.
+/// A caller's identity, as far as a face can determine it without a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerIdentity {
-    /// A credential that was verified.
+    /// A credential. The signature of a token or request was verified; of an API key only the format was checked.
     Credential {
-        /// The hash that the settings and the directory identify it by.
+        /// The hash that the settings and the caller directory identify it by.
         hash: [u8; 32],
         /// The kind of credential.
         kind: CredentialKind,
-        /// The issuer's tier, which applies if the directory has no record. Without it, such a caller is unknown.
+        /// The issuer's tier, which applies if the caller directory has no record. Without it, such a caller is unknown.
         tier: Option<Tier>,
     },
     /// A caller without a credential.
@@ -49,10 +49,10 @@ pub enum CallerIdentity {
     },
 }
 
-/// The kind of a verified credential.
+/// The kind of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialKind {
-    /// An API key. Only the directory can decide whether it exists.
+    /// An API key. Only the caller directory can decide whether it exists.
     Key,
     /// A token signed by its issuer.
     Token,
@@ -78,7 +78,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whether the caller presented no credential. A caller that is only treated as a guest while the directory is
+    /// Whether the caller presented no credential. A caller that is only treated as a guest while the caller directory is
     /// unavailable does not count.
     #[must_use]
     pub fn is_guest(&self) -> bool {
@@ -99,7 +99,7 @@ pub enum TierOrigin {
     Settings,
     /// The directory has a record of the caller.
     Directory,
-    /// The issuer's settings; the directory has no record of the caller.
+    /// The issuer's settings; the caller directory has no record of the caller.
     Issuer,
     /// The caller is a guest.
     Guest,
@@ -131,7 +131,7 @@ pub enum IdentifyError {
     #[error("the credential was revoked")]
     Revoked,
     /// The directory is unavailable, and guests are not allowed, so the caller cannot be treated as one.
-    #[error("the credential cannot be looked up: the caller directory is unavailable")]
+    #[error("the credential cannot be looked up: the caller directory is unavailable; retry later")]
     DirectoryUnavailable,
 }
 
@@ -174,9 +174,9 @@ pub struct CallerOptions {
     pub directory: Option<Arc<dyn CallerDirectory>>,
     /// How long a lookup result is cached.
     pub cache_ttl: Duration,
-    /// Timeout of a directory lookup.
+    /// Timeout of a lookup in the caller directory.
     pub lookup_timeout: Duration,
-    /// Whether guests are allowed. If not, an API key that was never seen before is refused while the directory is
+    /// Whether guests are allowed. If not, an API key that was never seen before is rejected while the caller directory is
     /// unavailable, instead of being treated as a guest.
     pub allows_guests: bool,
 }
@@ -254,7 +254,7 @@ impl CallerResolver {
         (now - since < ttl).then(|| resolve(&hash, tier, record))
     }
 
-    /// Identifies a caller. Waits for the directory no longer than `lookup_timeout`.
+    /// Identifies a caller. Waits for the caller directory no longer than `lookup_timeout`.
     pub async fn find<T: Timer>(
         &self,
         timer: &T,
@@ -269,7 +269,7 @@ impl CallerResolver {
             let (CallerIdentity::Credential { hash, tier, .. }, Some(directory)) =
                 (identity, &self.options.directory)
             else {
-                // Unreachable: without a directory, and for guests, `find_cached` always returns a result.
+                // Unreachable: without a caller directory, and for guests, `find_cached` always returns a result.
                 return Err(IdentifyError::Unknown);
             };
             let outcome = match self.shared.lookups.join(hash) {
@@ -308,13 +308,13 @@ impl CallerResolver {
         self.shared.cache.remove(hash);
     }
 
-    /// How often a caller was treated as a guest because the directory was unavailable.
+    /// How often a caller was treated as a guest because the caller directory was unavailable.
     #[must_use]
     pub fn fallbacks(&self) -> u64 {
         self.shared.fallbacks.load(Ordering::Relaxed)
     }
 
-    /// The caller's identity while the directory is unavailable: a guest at most.
+    /// The caller's identity while the caller directory is unavailable: a guest at most.
     fn fallback(&self, identity: &CallerIdentity) -> Result<Caller, IdentifyError> {
         let CallerIdentity::Credential { hash, kind, .. } = identity else {
             return Err(IdentifyError::Unknown);
@@ -336,7 +336,7 @@ impl CallerResolver {
     }
 }
 
-/// Combines the directory's result with the tier of the credential's issuer.
+/// Combines the caller directory's result with the tier of the credential's issuer.
 fn resolve(hash: &[u8; 32], tier: Option<Tier>, record: CachedRecord) -> Result<Caller, IdentifyError> {
     let caller = |id, tier, origin, is_suspended| Caller {
         id,

@@ -8,7 +8,7 @@ use crate::callers::Caller;
 use crate::pipeline::Pipeline;
 use crate::reply::Rejection;
 use seawall_core::evaluator::Protection;
-use seawall_core::quota::QuotaCost;
+use seawall_core::quota::QuotaUnits;
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Mode;
 use seawall_store::{AdmissionRequest, AdmitDecision};
@@ -22,13 +22,13 @@ impl<R: Runtime> Pipeline<R> {
         let admission = AdmissionRequest {
             partition: caller.network.unwrap_or(caller.id),
             scopes: &scopes,
-            cost: QuotaCost::tokens(0),
+            units: QuotaUnits::tokens(0),
             money: None,
             claim: None,
         };
         let is_enforced = rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce;
-        match self.quotas.reserve(admission, now).await {
-            AdmitDecision::RetryAfter(refusal) if is_enforced => Err(Rejection::RateLimited {
+        match self.quotas.reserve(admission, now).await? {
+            AdmitDecision::RateLimited(refusal) if is_enforced => Err(Rejection::RateLimited {
                 limit: rules.groups.describe(refusal.binding.limit),
                 retry_after: rules.retry_after.advise(refusal.wait, self.runtime.draw()),
             }),

@@ -1,6 +1,6 @@
 //! Tracks whether a target's vendor accepts the gateway's credential.
 //!
-//! **When it acts.** After every attempt. The credential counts as rejected when the vendor refuses the first call, or
+//! **When it acts.** After every attempt. The credential counts as rejected when the vendor rejects the first call, or
 //! three calls in a row after it had accepted one. One success marks it as accepted again.
 //!
 //! **What it does not do.** It blocks nothing: the breaker and the retry policy decide which calls are made. It exists
@@ -74,7 +74,7 @@ impl CredentialHealth {
                 let before = before.unwrap_or(REJECTED);
                 (before != REJECTED && next(before) == REJECTED).then_some(CredentialStatus::Rejected)
             }
-            AttemptOutcome::Failed(_) | AttemptOutcome::Abandoned => None,
+            AttemptOutcome::Failed(_) | AttemptOutcome::Throttled | AttemptOutcome::Abandoned => None,
         }
     }
 }

@@ -1,16 +1,19 @@
 //! Second stage: identifies the caller from the gateway's own records. The tier is never read from the request.
+//!
+//! Usually the face has already identified the caller, before it read the body. A lookup is repeated if reading the body
+//! took time, because a key may have been revoked meanwhile.
 
 use crate::callers::{Caller, CallerIdentity, IdentifyError};
 use crate::pipeline::Pipeline;
 use crate::receive::ReceivedRequest;
-use crate::reply::Rejection;
+use crate::reply::{CALLER_DIRECTORY_UNAVAILABLE, Rejection};
 use crate::rules::PipelineRules;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Retry-After while the directory is unavailable.
+/// Retry-After while the caller directory is unavailable.
 const DIRECTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A request with its identified caller.
@@ -63,8 +66,10 @@ fn rejection(error: IdentifyError, rules: &PipelineRules) -> Rejection {
     match error {
         IdentifyError::Unknown => Rejection::UnknownCaller,
         IdentifyError::Revoked => Rejection::Revoked,
-        IdentifyError::DirectoryUnavailable => {
-            Rejection::unavailable(Some(DIRECTORY_RETRY_AFTER), &rules.retry_after, "directory_unavailable")
-        }
+        IdentifyError::DirectoryUnavailable => Rejection::unavailable(
+            Some(DIRECTORY_RETRY_AFTER),
+            &rules.retry_after,
+            CALLER_DIRECTORY_UNAVAILABLE,
+        ),
     }
 }

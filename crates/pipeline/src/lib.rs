@@ -1,9 +1,10 @@
 //! The request pipeline of the gateway.
 //!
-//! `receive → identify → admit → plan → answer → relay → settle`: each stage consumes the type that the previous one
-//! returns, so the compiler enforces the order. No request reaches a model without admission, every attempt is
-//! reported, and every answer is settled. [`Pipeline`] holds the state that requests share; [`Pipeline::serve`] runs all stages
-//! in one place.
+//! `receive → identify → admit → plan → guardrail → answer → relay → settle`. From `receive` to `plan` each stage
+//! consumes the type that the previous one returns, so the compiler enforces the order: no request reaches a model
+//! without admission. Settlement is the drop of a request's completion and of each attempt, so every attempt is reported
+//! and every answer is settled, however it ends. [`Pipeline`] holds the state that requests share; [`Pipeline::serve`]
+//! runs all stages in one place.
 //!
 //! Time, randomness and timers come through a [`Runtime`] handle, and models through
 //! [`Target`](seawall_provider::Target)s, so the same pipeline runs on sockets and on a virtual clock.
@@ -54,13 +55,15 @@ pub use quota_store::{FleetQuotas, PendingDecision, QuotaStore, SharedDecision, 
 pub use receive::{ApiOperation, InboundRequest, format_request_id, hex};
 pub use relay::ReplyStream;
 pub use reply::{
-    BodyScope, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection, Reply, ReplyContent,
-    ReplyMetadata,
+    BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
+    JOURNAL_UNAVAILABLE, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
 pub use rules::{LimitRules, ReceiveLimits, RuleOptions};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
-pub use settle::{AttemptRecord, AttemptStatus, Observer, RequestOutcome, RequestRecord};
+pub use settle::{
+    AttemptOutcomeKind, AttemptRecord, Observer, RequestInterruption, RequestOutcome, RequestRecord,
+};
 pub use single_flight::AnswerSingleFlight;
 pub use status::{DaySpend, LimitStatus, TargetStatus};
 pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

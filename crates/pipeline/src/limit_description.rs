@@ -8,27 +8,27 @@ use std::sync::Arc;
 /// Whose requests a limit counts together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitScope {
-    /// The requests of one caller, with a limit by tier.
-    Tier(Tier),
+    /// The requests of one caller; all callers of the tier have the same limit.
+    Caller(Tier),
     /// All requests.
     Global,
-    /// The requests of all guests from one network address.
-    Address,
+    /// The requests of all guests of one network.
+    Network,
     /// All requests to a route.
     Route(Arc<str>),
 }
 
 impl LimitScope {
     /// All labels of scopes in logs and metrics.
-    pub const LABELS: [&'static str; 4] = ["tier", "global", "address", "route"];
+    pub const LABELS: [&'static str; 4] = ["caller", "global", "network", "route"];
 
     /// The label in logs and metrics.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
-            Self::Tier(_) => "tier",
+            Self::Caller(_) => "caller",
             Self::Global => "global",
-            Self::Address => "address",
+            Self::Network => "network",
             Self::Route(_) => "route",
         }
     }
@@ -37,15 +37,15 @@ impl LimitScope {
 impl fmt::Display for LimitScope {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tier(tier) => write!(formatter, "tier {}", tier.name()),
+            Self::Caller(tier) => write!(formatter, "per caller, tier {}", tier.name()),
             Self::Global => formatter.write_str("all callers together"),
-            Self::Address => formatter.write_str("all guests of one address"),
+            Self::Network => formatter.write_str("all guests of one network"),
             Self::Route(route) => write!(formatter, "route {route}"),
         }
     }
 }
 
-/// A limit's name, allowance and scope. Displayed as `30 requests per minute (tier standard)`.
+/// A limit's name, allowance and scope. Displayed as `30 requests per minute (per caller, tier standard)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitDescription {
     /// The name in headers, logs and metrics, such as `minute`.
@@ -134,11 +134,11 @@ mod tests {
         let rate = Quota::rate("second", QuotaUnit::Request, 5, second, 5).unwrap();
         let shown = |quota, scope| LimitDescription::new(quota, scope).to_string();
         assert_eq!(
-            shown(&minute, LimitScope::Tier(Tier::Standard)),
-            "35 requests per minute (tier standard)"
+            shown(&minute, LimitScope::Caller(Tier::Standard)),
+            "35 requests per minute (per caller, tier standard)"
         );
         assert_eq!(shown(&hour, LimitScope::Route("manga".into())), "1 token per hour (route manga)");
-        assert_eq!(shown(&day, LimitScope::Address), "50000 requests per day (all guests of one address)");
+        assert_eq!(shown(&day, LimitScope::Network), "50000 requests per day (all guests of one network)");
         assert_eq!(shown(&rate, LimitScope::Global), "5 requests per second (all callers together)");
         let named = LimitDescription::new(&minute, LimitScope::Global);
         assert_eq!((&*named.name, &*named.policy), ("minute", "\"minute\";q=35;w=60"));

@@ -136,9 +136,10 @@ impl AttemptOutput {
         target: &GuardedTarget,
     ) -> Charge {
         // The input reported at the start is complete, unless the vendor calls the model again by itself.
-        let has_input = report.usage.total_input() > 0 && (report.has_output || !self.rereads_input);
-        let is_reported = has_input && report.has_output;
-        let output = if report.has_output { report.usage.output } else { self.max_billable(end, target) };
+        let has_input = report.usage.total_input() > 0 && (report.output_reported || !self.rereads_input);
+        let is_reported = has_input && report.output_reported;
+        let output =
+            if report.output_reported { report.usage.output } else { self.max_billable(end, target) };
         let input = Usage { input: bound.input, ..Usage::default() };
         let mut usage = Usage { output, ..if has_input { report.usage } else { input } };
         let price = |usage: &Usage| {

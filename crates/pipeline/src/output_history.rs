@@ -19,10 +19,10 @@ const MIN_OUTPUT: u64 = 32;
 /// An answer that arrives faster was generated before it was sent.
 const MIN_DURATION: Duration = Duration::from_millis(50);
 
-/// This many calls that cost more than was reserved, within this window, take a target out of rotation.
+/// This many calls that cost more than was reserved, within this window, suspend a target.
 const MAX_OVERRUNS: usize = 3;
 const OVERRUN_WINDOW: Duration = Duration::from_secs(600);
-/// Minimum time out of rotation.
+/// Minimum duration of a suspension.
 const MIN_EJECTION: Duration = Duration::from_secs(60);
 
 /// See the module documentation. Shared by all versions of a target across configuration reloads.
@@ -32,10 +32,10 @@ pub(crate) struct OutputHistory {
     pace: Histogram,
     hides_output: AtomicBool,
     overruns: AtomicU64,
-    /// The latest overruns, oldest first, and when the target returns to rotation.
+    /// The latest overruns, oldest first, and when the suspension of the target ends.
     recent: Mutex<(VecDeque<Timestamp>, Timestamp)>,
-    /// Whether the target was ever out of rotation; until then, reads skip the lock.
-    was_ejected: AtomicBool,
+    /// Whether the target was ever suspended; until then, reads skip the lock.
+    was_suspended: AtomicBool,
 }
 
 impl OutputHistory {
@@ -75,7 +75,7 @@ impl OutputHistory {
         u64::try_from(speed).unwrap_or(u64::MAX).min(MAX_TOKENS_PER_SECOND)
     }
 
-    /// Records a call that cost more than was reserved. Three within ten minutes take the target out of rotation until
+    /// Records a call that cost more than was reserved. Three within ten minutes suspend the target until
     /// the first of them is ten minutes old.
     pub(crate) fn record_overrun(&self, now: Timestamp) {
         self.overruns.fetch_add(1, Ordering::Relaxed);
@@ -88,13 +88,13 @@ impl OutputHistory {
         }
         if let Some(first) = times.front().filter(|_| times.len() >= MAX_OVERRUNS) {
             *until = (*first + OVERRUN_WINDOW).max(now + MIN_EJECTION);
-            self.was_ejected.store(true, Ordering::Relaxed);
+            self.was_suspended.store(true, Ordering::Relaxed);
         }
     }
 
-    /// How long the target stays out of rotation.
-    pub(crate) fn ejected_for(&self, now: Timestamp) -> Option<Duration> {
-        if !self.was_ejected.load(Ordering::Relaxed) {
+    /// How long the target stays suspended, if it is.
+    pub(crate) fn suspended_for(&self, now: Timestamp) -> Option<Duration> {
+        if !self.was_suspended.load(Ordering::Relaxed) {
             return None;
         }
         let until = self.recent.lock().unwrap_or_else(PoisonError::into_inner).1;
@@ -118,20 +118,20 @@ mod tests {
     }
 
     #[test]
-    fn three_overruns_in_ten_minutes_eject_a_target_until_the_first_is_old() {
+    fn three_overruns_in_ten_minutes_suspend_a_target_until_the_first_is_old() {
         let history = OutputHistory::default();
         for (second, aside) in [(0, None), (300, None), (700, None), (800, Some(100))] {
             history.record_overrun(at(second));
-            assert_eq!(history.ejected_for(at(second)), aside.map(Duration::from_secs), "{second}");
+            assert_eq!(history.suspended_for(at(second)), aside.map(Duration::from_secs), "{second}");
         }
         assert_eq!(
-            (history.ejected_for(at(899)), history.ejected_for(at(900))),
+            (history.suspended_for(at(899)), history.suspended_for(at(900))),
             (Some(Duration::from_secs(1)), None)
         );
         assert_eq!(history.overruns(), 4);
         // A third overrun within ten minutes of the two before.
         history.record_overrun(at(901));
-        assert_eq!(history.ejected_for(at(901)), Some(OVERRUN_WINDOW - Duration::from_secs(201)));
+        assert_eq!(history.suspended_for(at(901)), Some(OVERRUN_WINDOW - Duration::from_secs(201)));
     }
 
     #[test]

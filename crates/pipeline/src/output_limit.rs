@@ -1,8 +1,10 @@
 //! The output limit of requests that set none.
 //!
-//! Such a request gets the model's own maximum, as it would without the gateway: nothing is added to the request, and
-//! the maximum is reserved. A limit is added only where that maximum is a large part of the remaining budget, so that
-//! one request does not hold the money of all others. The response then reports the limit in `x-seawall-max-tokens`.
+//! Such a request gets the model's own maximum, as it would without the gateway, and the maximum is reserved. Nothing is
+//! added to the request, except where the dialect requires a limit (Anthropic Messages and InvokeModel): there the
+//! model's maximum is written into the body. A lower limit is added only where that maximum is a large part of the
+//! remaining budget, so that one request does not hold the money of all others. The response then reports the limit in
+//! `x-seawall-max-tokens`.
 
 use crate::shortage::largest_where;
 use seawall_core::money::Money;
@@ -21,8 +23,8 @@ pub(crate) struct OutputAllowance {
     pub(crate) tokens: u64,
     /// The limit sent to the vendor for each choice, if any.
     pub(crate) sent_limit: Option<u32>,
-    /// Whether that limit was added by the gateway and not set by the caller.
-    pub(crate) is_added: bool,
+    /// Whether the response reports that limit, because the gateway added it and it is lower than the model's maximum.
+    pub(crate) is_reported: bool,
 }
 
 /// What remains for a request that sets no limit.
@@ -38,12 +40,12 @@ impl OutputAllowance {
     /// The caller's own limit, which applies to each of `choices` answers.
     pub(crate) fn of_request(limit: u32, choices: u32) -> Self {
         let tokens = u64::from(limit).saturating_mul(choices.into());
-        Self { tokens, sent_limit: Some(limit), is_added: false }
+        Self { tokens, sent_limit: Some(limit), is_reported: false }
     }
 
     /// For a request whose own limit cannot be parsed here: it is forwarded unchanged and may produce this many tokens.
     pub(crate) const fn opaque(tokens: u64) -> Self {
-        Self { tokens, sent_limit: None, is_added: false }
+        Self { tokens, sent_limit: None, is_reported: false }
     }
 
     /// For a request without a limit. `max_output` is the model's maximum, `max_cost` maps output tokens to the maximum
@@ -72,7 +74,7 @@ impl OutputAllowance {
         if let Some(limit) = max_output.filter(is_modest) {
             // Two dialects require a limit in every request.
             let sent_limit = needs_limit.then(|| to_field(limit));
-            return Self { tokens: all(limit), sent_limit, is_added: false };
+            return Self { tokens: all(limit), sent_limit, is_reported: false };
         }
         // A vendor rejects a limit above the model's own, so a model with an unknown maximum gets a small one.
         let modest = max_output.and_then(|max| largest_where(max, |limit| is_modest(&limit)));
@@ -80,12 +82,12 @@ impl OutputAllowance {
         // If not even one token fits, the rejection says how much would.
         let limit =
             largest_where(preferred, |limit| fits(limit, budget.money, budget.tokens)).unwrap_or(preferred);
-        Self { tokens: all(limit), sent_limit: Some(to_field(limit)), is_added: true }
+        Self { tokens: all(limit), sent_limit: Some(to_field(limit)), is_reported: true }
     }
 
     /// The limit that the gateway added, which the response reports in a header.
     pub(crate) fn added_limit(&self) -> Option<u32> {
-        self.sent_limit.filter(|_| self.is_added)
+        self.sent_limit.filter(|_| self.is_reported)
     }
 }
 

@@ -11,7 +11,7 @@ use seawall_core::breaker::BreakerPhase;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::AttemptOutcome;
 use seawall_core::pressure::{Pressure, PressureGauge};
-use seawall_core::queue::{QueueHolder, QueueShares};
+use seawall_core::queue::{QueueOwner, QueueShares};
 use seawall_core::retry::MAX_PREFERRED_WAIT;
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::sender::{SendDecision, ThrottleDecision, ThrottleGate};
@@ -40,23 +40,23 @@ pub(crate) struct TargetMeasurements {
 }
 
 impl TargetMeasurements {
-    /// Records the outcome of a call sent at `sent`. Returns whether a failure only delays the target instead of
-    /// counting against it.
+    /// Records the outcome of a call sent at `sent`. Returns how a throttle counts for the target; `None` for every other
+    /// outcome.
     pub(crate) fn record(
         &mut self,
         outcome: &AttemptOutcome,
         sent: Timestamp,
         now: Timestamp,
-    ) -> ThrottleDecision {
+    ) -> Option<ThrottleDecision> {
         match outcome {
             AttemptOutcome::Failed(failure) if failure.kind.is_throttle() => {
-                self.gate.throttled(failure, sent, now)
+                Some(self.gate.throttled(failure, sent, now))
             }
             AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. } => {
                 self.gate.answered(sent, now);
-                ThrottleDecision::Failed
+                None
             }
-            AttemptOutcome::Failed(_) | AttemptOutcome::Abandoned => ThrottleDecision::Failed,
+            AttemptOutcome::Failed(_) | AttemptOutcome::Throttled | AttemptOutcome::Abandoned => None,
         }
     }
 }
@@ -79,25 +79,25 @@ struct PacingQueue {
 }
 
 impl PacingQueue {
-    /// Adds a waiter. If the queue is full, the holder with the most tickets loses its latest one.
-    fn enter(&mut self, holder: QueueHolder) -> Option<(u64, Option<Waker>)> {
+    /// Adds a waiter. If the queue is full, the owner with the most tickets loses its latest one.
+    fn enter(&mut self, owner: QueueOwner) -> Option<(u64, Option<Waker>)> {
         let mut evicted = None;
         if self.tickets.len() >= MAX_WAITING {
-            let (of, loser) = self.shares.eviction_candidate(holder)?;
+            let (of, loser) = self.shares.eviction_candidate(owner)?;
             evicted = self.leave(of, loser);
         }
         let ticket = self.next;
         self.next = ticket.wrapping_add(1);
         self.tickets.push_back(ticket);
-        self.shares.add(holder, ticket);
+        self.shares.add(owner, ticket);
         Some((ticket, evicted))
     }
 
     /// Removes a ticket if it is still queued. Returns the waker of its waiter.
-    fn leave(&mut self, holder: QueueHolder, ticket: u64) -> Option<Waker> {
+    fn leave(&mut self, owner: QueueOwner, ticket: u64) -> Option<Waker> {
         let index = self.tickets.binary_search(&ticket).ok()?;
         self.tickets.remove(index);
-        self.shares.remove(holder, ticket);
+        self.shares.remove(owner, ticket);
         self.sleepers.remove(&ticket)
     }
 }
@@ -162,11 +162,11 @@ impl GuardedTarget {
         &self,
         runtime: &R,
         until: Timestamp,
-        holder: QueueHolder,
+        owner: QueueOwner,
         other_is_ready: impl Fn(Timestamp) -> bool,
     ) -> Result<(), Duration> {
         let began = runtime.monotonic();
-        let Some(waiter) = Waiter::enter(&self.pacing, holder) else { return Err(self.retry_after(began)) };
+        let Some(waiter) = Waiter::enter(&self.pacing, owner) else { return Err(self.retry_after(began)) };
         loop {
             let now = runtime.monotonic();
             let Some(ahead) = waiter.ahead() else { return Err(self.retry_after(now)) };
@@ -201,17 +201,17 @@ impl GuardedTarget {
 /// A queued waiter; dropping it leaves the queue. Waiters are served in FIFO order.
 struct Waiter<'a> {
     pacing: &'a Pacing,
-    holder: QueueHolder,
+    owner: QueueOwner,
     ticket: u64,
 }
 
 impl<'a> Waiter<'a> {
-    fn enter(pacing: &'a Pacing, holder: QueueHolder) -> Option<Self> {
-        let (ticket, evicted) = lock(&pacing.queue).enter(holder)?;
+    fn enter(pacing: &'a Pacing, owner: QueueOwner) -> Option<Self> {
+        let (ticket, evicted) = lock(&pacing.queue).enter(owner)?;
         if let Some(waker) = evicted {
             waker.wake();
         }
-        Some(Self { pacing, holder, ticket })
+        Some(Self { pacing, owner, ticket })
     }
 
     /// The number of waiters ahead; `None` after an eviction.
@@ -237,7 +237,7 @@ impl<'a> Waiter<'a> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         // The waker is this waiter's own and not needed any more.
-        let _ = lock(&self.pacing.queue).leave(self.holder, self.ticket);
+        let _ = lock(&self.pacing.queue).leave(self.owner, self.ticket);
     }
 }
 
@@ -248,7 +248,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::{MAX_WAITING, Pacing, Waiter};
-    use seawall_core::queue::QueueHolder;
+    use seawall_core::queue::QueueOwner;
     use std::future::Future as _;
     use std::pin::pin;
     use std::sync::Arc;
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn one_caller_cannot_fill_the_queue_of_a_target_that_throttles() {
         let pacing = Pacing::default();
-        let caller = QueueHolder::Caller;
+        let caller = QueueOwner::Caller;
         let mut flood: Vec<_> =
             (0..MAX_WAITING).map(|_| Waiter::enter(&pacing, caller(1)).unwrap()).collect();
         assert!(Waiter::enter(&pacing, caller(1)).is_none(), "it is full");
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(woken.0.load(Ordering::SeqCst), 1, "the evicted waiter is woken at once");
         assert_eq!(evicted.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(()));
         assert_eq!((latest.ahead(), other.ahead()), (None, Some(MAX_WAITING - 1)));
-        let guests = Waiter::enter(&pacing, QueueHolder::Guests).unwrap();
+        let guests = Waiter::enter(&pacing, QueueOwner::Guests).unwrap();
         assert_eq!(flood.last().unwrap().ahead(), None);
         drop((flood, other, guests));
         let queue = super::lock(&pacing.queue);

@@ -190,10 +190,10 @@ impl<R: Runtime> Pipeline<R> {
         let result = if let (Some(question), Some(rules)) = chat {
             // The less common branch is boxed: a large future is copied more than once on every request.
             AnswerResult::Chat(
-                Box::pin(answer_chat(self, &planned, question, rules, &completion.totals)).await,
+                Box::pin(answer_chat(self, &planned, question, rules, &completion.progress)).await,
             )
         } else {
-            match answer(self, &planned, &completion.totals).await {
+            match answer(self, &planned, &completion.progress).await {
                 Ok(answered) => AnswerResult::Api(Box::new(answered)),
                 Err(rejection) => AnswerResult::Rejected(rejection),
             }
@@ -215,7 +215,7 @@ impl<R: Runtime> Pipeline<R> {
         };
         completion.record.outcome = RequestOutcome::Answered;
         let mut metadata = self.start_reply(&mut completion, planned, Rung::Apology, None);
-        metadata.cost = Some(completion.totals.cost());
+        metadata.cost = Some(completion.progress.cost());
         Reply { content, metadata }
     }
 
@@ -251,8 +251,8 @@ impl<R: Runtime> Pipeline<R> {
         let mut metadata = base_metadata(completion);
         metadata.max_tokens = attempt.and_then(Attempt::added_limit);
         metadata.level = Some(planned.request.rules.posture.level);
-        metadata.tightest =
-            completion.tightest_limit.map(|view| (view, planned.request.rules.groups.name(view.limit)));
+        metadata.reported_limit =
+            completion.reported_limit.map(|view| (view, planned.request.rules.groups.name(view.limit)));
         metadata.policy = Some(planned.request.rules.policy(planned.caller.tier));
         metadata
     }
@@ -267,7 +267,7 @@ impl<R: Runtime> Pipeline<R> {
     ) -> ReplyContent<R> {
         let request = &planned.request;
         let (received, deadline) = (request.received.monotonic, request.deadline);
-        let idle_timeout = request.rules.time.stream_gap;
+        let idle_timeout = request.rules.time.stream_idle;
         // A target that may be silent this long before its first byte may also pause this long within the stream.
         let idle_timeout =
             if request.chat.is_none() { idle_timeout.max(planned.route.start_timeout) } else { idle_timeout };
@@ -296,7 +296,7 @@ impl<R: Runtime> Pipeline<R> {
                 completion.record.usage = usage.unwrap_or_default();
                 completion.record.target = reply.target.as_deref().map(Into::into);
                 metadata.target.clone_from(&completion.record.target);
-                metadata.cost = Some(completion.totals.cost());
+                metadata.cost = Some(completion.progress.cost());
                 let content = if is_stream {
                     ReplyContent::CompleteStream(reply.events())
                 } else {
@@ -319,7 +319,7 @@ impl<R: Runtime> Pipeline<R> {
             AttemptContent::Unstreamed(answer) => {
                 completion.record.outcome = RequestOutcome::Answered;
                 completion.record.usage = attempt.usage;
-                metadata.cost = Some(completion.totals.cost());
+                metadata.cost = Some(completion.progress.cost());
                 ReplyContent::Unstreamed(answer)
             }
             AttemptContent::Started(started) => self.stream(completion, planned, *started, attempt, None),
@@ -341,14 +341,14 @@ fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata
         tier: record.caller.map(|(_, tier, _)| tier),
         rung: record.rung,
         target: record.target.clone(),
-        attempts: completion.totals.attempts(),
+        attempts: completion.progress.attempts(),
         cost: None,
         max_tokens: None,
         overhead: record.overhead,
         level: None,
-        tightest: None,
+        reported_limit: None,
         policy: None,
-        limit_resets: None,
+        retry_after: None,
         language: None,
     }
 }
@@ -356,12 +356,12 @@ fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata
 fn reply_rejected<R: Runtime>(mut completion: RequestCompletion<R>, rejection: Rejection) -> Reply<R> {
     completion.record.outcome = RequestOutcome::Rejected(rejection.label());
     completion.record.cause = rejection.cause();
-    let mut metadata = ReplyMetadata { cost: Some(completion.totals.cost()), ..base_metadata(&completion) };
+    let mut metadata = ReplyMetadata { cost: Some(completion.progress.cost()), ..base_metadata(&completion) };
     metadata.language = completion.language;
     if let Rejection::RateLimited { limit, retry_after } = &rejection {
-        metadata.tightest = completion.tightest_limit.map(|view| (view, Arc::clone(&limit.name)));
+        metadata.reported_limit = completion.reported_limit.map(|view| (view, Arc::clone(&limit.name)));
         metadata.policy = completion.policy.take();
-        metadata.limit_resets = Some(retry_after.delay);
+        metadata.retry_after = Some(retry_after.delay);
     }
     Reply { content: ReplyContent::Rejected(rejection), metadata }
 }

@@ -15,14 +15,14 @@ pub(crate) struct PlannedRequest {
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
     pub(crate) plan: Plan,
-    /// Whether the caller's daily budget in the shared store is exhausted.
-    pub(crate) is_budget_exhausted: bool,
+    /// Whether the caller's daily budget in the shared store does not cover the request, so that no model is called.
+    pub(crate) is_over_budget: bool,
     /// What remains of that budget, as far as known.
     pub(crate) shared_remaining: Money,
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request, caller, route, is_budget_exhausted, shared_remaining } = admitted;
+    let AdmittedRequest { request, caller, route, is_over_budget, shared_remaining } = admitted;
     let situation = PlanSituation {
         face: if request.chat.is_some() { FaceKind::Chat } else { FaceKind::Api },
         is_suspended: caller.is_suspended,
@@ -30,7 +30,7 @@ pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejectio
     };
     let plan = evaluate(&request.rules.posture, &situation, request.received.utc).plan;
     if plan.rungs.is_empty() {
-        return Err(Rejection::SwitchedOff);
+        return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }
-    Ok(PlannedRequest { request, caller, route, plan, is_budget_exhausted, shared_remaining })
+    Ok(PlannedRequest { request, caller, route, plan, is_over_budget, shared_remaining })
 }

@@ -1,5 +1,6 @@
 //! Quotas and idempotency keys, kept in this process or in a store shared by a fleet.
 
+use crate::reply::Rejection;
 use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, QuotaScope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
@@ -83,27 +84,27 @@ impl QuotaStore {
         Ok(Self::Local(Box::new(MemoryQuotas::new(groups, seed)?)))
     }
 
-    /// Reserves from every limit, or from none.
+    /// Reserves from every limit, or from none. Fails if the request names a limit that does not exist.
     pub(crate) async fn reserve(
         &self,
         request: AdmissionRequest<'_>,
         now: Now,
-    ) -> AdmitDecision<AdmissionReservation> {
-        let needs_settlement = request.cost.tokens > 0 || request.claim.is_some() || request.money.is_some();
+    ) -> Result<AdmitDecision<AdmissionReservation>, Rejection> {
+        let needs_settlement = request.units.tokens > 0 || request.claim.is_some() || request.money.is_some();
         match self {
             Self::Local(quotas) => match quotas.reserve_sync(&request, now) {
                 Ok(decision) => {
-                    decision.map(|reservation| AdmissionReservation::local(reservation, needs_settlement))
+                    Ok(decision.map(|reservation| AdmissionReservation::local(reservation, needs_settlement)))
                 }
-                // Fail closed: a request that names unknown limits is refused.
-                Err(_) => AdmitDecision::TooLarge { limit: NO_LIMIT, capacity: 0 },
+                // Fail closed: the request counts against a limit that does not exist, which is a bug.
+                Err(_) => Err(Rejection::Internal),
             },
             Self::Shared(shared) => {
                 let decision = shared.reserve(request, now).await;
-                decision.map(|reservation| AdmissionReservation {
+                Ok(decision.map(|reservation| AdmissionReservation {
                     backend: ReservationBackend::Shared(reservation),
                     needs_settlement,
-                })
+                }))
             }
         }
     }
@@ -189,5 +190,3 @@ impl QuotaStore {
         }
     }
 }
-
-const NO_LIMIT: LimitId = LimitId { group: GroupId::from_index(u16::MAX), quota: 0 };

@@ -70,7 +70,7 @@ pub struct InboundRequest {
     pub id: u64,
     /// The API through which it arrived.
     pub operation: ApiOperation,
-    /// The verified identity of the caller.
+    /// The identity of the caller, as far as the face determined it.
     pub identity: CallerIdentity,
     /// The caller, if the face has just looked it up ([`Pipeline::find_caller`](crate::Pipeline::find_caller)).
     pub caller: Option<Caller>,

@@ -19,14 +19,21 @@ use std::time::Duration;
 /// The Retry-After where no better estimate exists.
 pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The cause of [`Rejection::Unavailable`] for a credential that could not be looked up in the caller directory.
+pub const CALLER_DIRECTORY_UNAVAILABLE: &str = "caller_directory_unavailable";
+/// The cause of [`Rejection::Unavailable`] while reservations cannot be written to the journal.
+pub const JOURNAL_UNAVAILABLE: &str = "journal_unavailable";
+
 /// Why a request was rejected, before any model was called or after all of them failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The request is malformed; the message says where.
     Malformed(String),
+    /// The body did not arrive within `server.body_timeout`; the message names the time.
+    BodyTimeout(String),
     /// The request is too large; the message says which part.
     TooLarge(String),
-    /// Other request bodies use up the memory allowed for the caller, its address or all callers.
+    /// Other request bodies use up the memory allowed for the caller, its network or all callers.
     BodyMemory(BodyScope),
     /// No route serves the chat face.
     ChatNotConfigured,
@@ -49,7 +56,7 @@ pub enum Rejection {
     TooLargeForLimit(Arc<LimitDescription>),
     /// A limit is exhausted.
     RateLimited {
-        /// The limit that refused the request.
+        /// The limit that rejected the request.
         limit: Arc<LimitDescription>,
         /// When to retry.
         retry_after: RetryAfter,
@@ -87,9 +94,13 @@ pub enum Rejection {
         /// The name of the rule; never the text that it matches.
         rule: Box<str>,
     },
-    /// An operator has switched models off.
+    /// An operator has switched off models for all callers.
     SwitchedOff,
-    /// Every target's breaker is open, or all of its concurrency slots are taken.
+    /// An operator has suspended this caller's access to models.
+    CallerSuspended,
+    /// No target can be called now: every breaker is open, all concurrency slots are taken, or every target is
+    /// throttled or suspended for cost overruns. Also while the caller directory cannot be asked about a credential, and
+    /// while the journal cannot be written. `cause` says which.
     Unavailable {
         /// When a target may be tried again, if known.
         retry_after: Option<Duration>,
@@ -98,7 +109,7 @@ pub enum Rejection {
         /// The reason in the log.
         cause: &'static str,
     },
-    /// This caller, its address or all guests have reached their limit of concurrent calls.
+    /// This caller, its network or all guests have reached their limit of concurrent calls.
     Concurrency {
         /// Whose limit it is.
         scope: ConcurrencyScope,
@@ -114,6 +125,8 @@ pub enum Rejection {
         /// The number of attempts made.
         attempts: u32,
     },
+    /// The gateway contradicts itself, which is a bug: for example, a request counts against a limit that does not exist.
+    Internal,
     /// The gateway is shutting down.
     ShuttingDown,
 }
@@ -123,8 +136,8 @@ pub enum Rejection {
 pub enum BodyScope {
     /// The caller's bodies.
     Caller,
-    /// All bodies from the caller's address.
-    Address,
+    /// All bodies from the caller's network.
+    Network,
     /// The bodies of all callers.
     All,
 }
@@ -134,8 +147,8 @@ pub enum BodyScope {
 pub enum ConcurrencyScope {
     /// The caller's share.
     Caller,
-    /// The share of guests from the caller's address.
-    Address,
+    /// The share of guests from the caller's network.
+    Network,
     /// The share of all guests.
     Guests,
 }
@@ -155,8 +168,9 @@ pub enum IdempotencyConflict {
 
 impl Rejection {
     /// All labels of rejections in logs and metrics.
-    pub const LABELS: [&'static str; 24] = [
+    pub const LABELS: [&'static str; 27] = [
         "malformed",
+        "body_timeout",
         "too_large",
         "body_memory",
         "body_memory_share",
@@ -176,9 +190,11 @@ impl Rejection {
         "untracked_input",
         "blocked",
         "switched_off",
+        "caller_suspended",
         "unavailable",
         "concurrency",
         "upstream_failed",
+        "internal",
         "shutting_down",
     ];
 
@@ -198,7 +214,7 @@ impl Rejection {
     #[must_use]
     pub const fn concurrency(share: SlotRefusal, retry_after: Option<Duration>) -> Self {
         let scope = match share {
-            SlotRefusal::AddressShare => ConcurrencyScope::Address,
+            SlotRefusal::NetworkShare => ConcurrencyScope::Network,
             SlotRefusal::GuestShare => ConcurrencyScope::Guests,
             SlotRefusal::CallerShare | SlotRefusal::Reserved | SlotRefusal::Full => ConcurrencyScope::Caller,
         };
@@ -220,7 +236,7 @@ impl Rejection {
             BudgetShortage::Held { settles_in } => {
                 Self::BudgetHeld { retry_after: policy.advise(settles_in, draw) }
             }
-            BudgetShortage::TooLarge { remaining, max_tokens } => {
+            BudgetShortage::ExceedsRemainingBudget { remaining, max_tokens } => {
                 Self::ExceedsRemainingBudget { remaining, max_tokens }
             }
         }
@@ -240,9 +256,10 @@ impl Rejection {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
+            Self::BodyTimeout(_) => "body_timeout",
             Self::TooLarge(_) => "too_large",
             Self::BodyMemory(BodyScope::All) => "body_memory",
-            Self::BodyMemory(BodyScope::Caller | BodyScope::Address) => "body_memory_share",
+            Self::BodyMemory(BodyScope::Caller | BodyScope::Network) => "body_memory_share",
             Self::ChatNotConfigured => "chat_not_configured",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::UnknownCaller => "unknown_caller",
@@ -259,9 +276,11 @@ impl Rejection {
             Self::UntrackedInput(_) => "untracked_input",
             Self::Blocked { .. } => "blocked",
             Self::SwitchedOff => "switched_off",
+            Self::CallerSuspended => "caller_suspended",
             Self::Unavailable { .. } => "unavailable",
             Self::Concurrency { .. } => "concurrency",
             Self::UpstreamFailed { .. } => "upstream_failed",
+            Self::Internal => "internal",
             Self::ShuttingDown => "shutting_down",
         }
     }
@@ -286,13 +305,14 @@ pub struct ReplyMetadata {
     pub overhead: Option<Duration>,
     /// The degradation level.
     pub level: Option<Level>,
-    /// The limit with the least remaining, and its name.
-    pub tightest: Option<(LimitView, Arc<str>)>,
-    /// The value of the `RateLimit-Policy` header: the limits of the caller's tier, or the limit of another scope that
-    /// refused the request.
+    /// The limit in the `RateLimit` header, and its name: the one with the least remaining, or, after a rate limit
+    /// rejected the request, the one with the longest wait.
+    pub reported_limit: Option<(LimitView, Arc<str>)>,
+    /// The value of the `RateLimit-Policy` header: the limits per caller of the caller's tier, or the limit of another
+    /// scope that rejected the request.
     pub policy: Option<Arc<str>>,
-    /// When the limit that refused the request has room again.
-    pub limit_resets: Option<Duration>,
+    /// When to retry after a rate limit rejected the request: the wait until the limit has room, plus jitter.
+    pub retry_after: Option<Duration>,
     /// The language of the reply, if the chat face knows it.
     pub language: Option<Language>,
 }
@@ -354,11 +374,12 @@ mod tests {
         let failure = Failure::of(FailureKind::Throttled);
         let all = [
             Rejection::Malformed(String::new()),
+            Rejection::BodyTimeout(String::new()),
             Rejection::TooLarge(String::new()),
             Rejection::BodyMemory(BodyScope::All),
             Rejection::BodyMemory(BodyScope::Caller),
             Rejection::ChatNotConfigured,
-            Rejection::Unauthenticated { message: String::new(), cause: "key_shape" },
+            Rejection::Unauthenticated { message: String::new(), cause: "key_malformed" },
             Rejection::UnknownCaller,
             Rejection::Revoked,
             Rejection::Forbidden,
@@ -373,9 +394,11 @@ mod tests {
             Rejection::UntrackedInput(String::new()),
             Rejection::Blocked { rule: "deny_list.1".into() },
             Rejection::SwitchedOff,
+            Rejection::CallerSuspended,
             Rejection::Unavailable { retry_after: None, should_retry: true, cause: "busy" },
             Rejection::concurrency(SlotRefusal::CallerShare, None),
             Rejection::UpstreamFailed { failure, message: None, attempts: 1 },
+            Rejection::Internal,
             Rejection::ShuttingDown,
         ];
         assert_eq!(all.each_ref().map(Rejection::label), Rejection::LABELS);

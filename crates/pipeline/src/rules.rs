@@ -57,11 +57,11 @@ pub struct LimitRules {
     pub tiers: [QuotaGroup; 3],
     /// Limits over all requests.
     pub global: QuotaGroup,
-    /// Limits of guests per network address.
+    /// Limits of all guests of one network.
     pub by_address: Option<QuotaGroup>,
     /// Limits per route, by route name.
     pub routes: Vec<(String, QuotaGroup)>,
-    /// How the Retry-After of a refusal is computed.
+    /// How the Retry-After of a rejection is computed.
     pub retry_after: RetryAfterPolicy,
 }
 
@@ -200,9 +200,9 @@ const MAX_LIMITS_PER_GROUP: usize = 64;
 
 fn names(quotas: &QuotaStore, limit_rules: &LimitRules) -> BTreeMap<LimitId, Arc<LimitDescription>> {
     let tiers =
-        Tier::ALL.into_iter().zip(&limit_rules.tiers).map(|(tier, group)| (LimitScope::Tier(tier), group));
+        Tier::ALL.into_iter().zip(&limit_rules.tiers).map(|(tier, group)| (LimitScope::Caller(tier), group));
     let global = (LimitScope::Global, &limit_rules.global);
-    let by_address = limit_rules.by_address.iter().map(|group| (LimitScope::Address, group));
+    let by_address = limit_rules.by_address.iter().map(|group| (LimitScope::Network, group));
     let routes =
         limit_rules.routes.iter().map(|(name, group)| (LimitScope::Route(name.as_str().into()), group));
     let mut names = BTreeMap::new();

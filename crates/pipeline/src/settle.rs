@@ -7,7 +7,7 @@ use crate::quota_store::{AdmissionReservation, QuotaStore};
 use seawall_core::breaker::Transition;
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::{LimitView, QuotaCost};
+use seawall_core::quota::{LimitView, QuotaUnits};
 use seawall_core::runtime::Runtime;
 use seawall_core::strategy::Language;
 use seawall_core::time::{Now, Timestamp};
@@ -18,16 +18,49 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a request ended.
+///
+/// Requests that never enter the pipeline have no outcome: unknown paths, wrong methods, ambiguous HTTP framing and
+/// headers that are too large are neither logged nor counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// Answered completely.
     Answered,
     /// The stream was interrupted after text had been delivered.
-    Interrupted(FailureKind),
-    /// The caller disconnected.
+    Interrupted(RequestInterruption),
+    /// The request was dropped before an outcome was set: the caller disconnected, or the code that served it panicked.
+    /// After a panic the caller receives an internal error under another request ID.
     Abandoned,
     /// Rejected, with the label of the reason.
     Rejected(&'static str),
+}
+
+/// Why a stream was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestInterruption {
+    /// The target failed, or a guardrail stopped the answer.
+    Failed(FailureKind),
+    /// The client stopped reading (`server.send_timeout`).
+    ClientStalled,
+    /// The request's deadline passed while the target was still sending.
+    Deadline,
+    /// The drain timeout expired.
+    ShuttingDown,
+}
+
+impl RequestInterruption {
+    /// The reasons that are no failure of a target.
+    pub const OWN: [Self; 3] = [Self::ClientStalled, Self::Deadline, Self::ShuttingDown];
+
+    /// The label in logs and metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Failed(kind) => kind.label(),
+            Self::ClientStalled => "client_stalled",
+            Self::Deadline => "deadline",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
 }
 
 /// The record of a completed request.
@@ -45,9 +78,9 @@ pub struct RequestRecord {
     pub rung: Option<Rung>,
     /// The target that answered, if any.
     pub target: Option<Arc<str>>,
-    /// Whether a limit in observe mode would have refused the request.
-    pub would_limit: bool,
-    /// The limit that refused it, or would have.
+    /// Whether the request exceeded a limit in observe mode, which did not reject it.
+    pub limit_observed: bool,
+    /// The limit that the request exceeded, enforced or observed.
     pub limit: Option<Arc<LimitDescription>>,
     /// How the request ended.
     pub outcome: RequestOutcome,
@@ -63,11 +96,13 @@ pub struct RequestRecord {
     pub overrun: Money,
     /// Whether a vendor reported more usage than is possible and the charge was capped.
     pub is_capped: bool,
-    /// Time from arrival to first content, if any.
+    /// Time from the complete receipt of the request to the first content, if any. The time for authentication and for
+    /// the body is not included, here and below.
     pub first_content: Option<Duration>,
-    /// Time from arrival to the end.
+    /// Time from the complete receipt of the request to its end; about zero for a request that was rejected earlier.
     pub duration: Duration,
-    /// Latency that the gateway added before the answer began.
+    /// Latency that the gateway added between the complete receipt of the request and the start of the answer, without
+    /// the waits for targets, concurrency slots, pacing and backoff.
     pub overhead: Option<Duration>,
     /// When the request ended.
     pub ended: Timestamp,
@@ -81,7 +116,7 @@ pub struct AttemptRecord<'a> {
     /// The caller's tier.
     pub tier: Tier,
     /// How the attempt ended.
-    pub status: AttemptStatus,
+    pub outcome: AttemptOutcomeKind,
     /// The posted usage: the vendor's report, or the upper bound without one.
     pub usage: Usage,
     /// The posted cost.
@@ -92,9 +127,9 @@ pub struct AttemptRecord<'a> {
     pub is_capped: bool,
 }
 
-/// How an attempt ended, as a metric label.
+/// The kind of an [`AttemptOutcome`](seawall_core::failure::AttemptOutcome), for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptStatus {
+pub enum AttemptOutcomeKind {
     /// With an answer.
     Succeeded,
     /// With this failure.
@@ -103,8 +138,21 @@ pub enum AttemptStatus {
     Abandoned,
 }
 
-/// Totals over the attempts of one request. Every attempt adds to them, however it ends.
-pub(crate) struct RequestTotals {
+impl AttemptOutcomeKind {
+    /// The label in metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed(kind) => kind.label(),
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// The state that all attempts of one request share: their totals, to which every attempt adds however it ends, the
+/// observer that they report to, and the journal entry of the admission.
+pub(crate) struct RequestProgress {
     observer: Arc<dyn Observer>,
     attempts: AtomicU32,
     /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
@@ -120,7 +168,7 @@ pub(crate) struct RequestTotals {
     waited_nanos: AtomicU64,
 }
 
-impl RequestTotals {
+impl RequestProgress {
     fn new(observer: &Arc<dyn Observer>) -> Self {
         Self {
             observer: Arc::clone(observer),
@@ -213,14 +261,14 @@ fn add(sum: &AtomicU64, more: u64) {
 }
 
 /// Records the end of a request exactly once. Dropped at any point, it reports what is known by then and settles the
-/// quotas. A request whose caller disconnects before an outcome is set ends as abandoned.
+/// quotas. A request that is dropped before an outcome is set ends as abandoned.
 pub(crate) struct RequestCompletion<R: Runtime> {
     runtime: R,
     began: Timestamp,
-    pub(crate) totals: Arc<RequestTotals>,
+    pub(crate) progress: Arc<RequestProgress>,
     pub(crate) record: RequestRecord,
-    /// The limit with the least remaining.
-    pub(crate) tightest_limit: Option<LimitView>,
+    /// The limit that the response reports; see [`ReplyMetadata::reported_limit`](crate::ReplyMetadata).
+    pub(crate) reported_limit: Option<LimitView>,
     /// The `RateLimit-Policy` header of a rejection.
     pub(crate) policy: Option<Arc<str>>,
     /// The language of the reply, if the chat face knows it.
@@ -242,7 +290,7 @@ impl<R: Runtime> RequestCompletion<R> {
             route: None,
             rung: None,
             target: None,
-            would_limit: false,
+            limit_observed: false,
             limit: None,
             outcome: RequestOutcome::Abandoned,
             cause: None,
@@ -259,9 +307,9 @@ impl<R: Runtime> RequestCompletion<R> {
         Self {
             runtime: runtime.clone(),
             began: runtime.monotonic(),
-            totals: Arc::new(RequestTotals::new(observer)),
+            progress: Arc::new(RequestProgress::new(observer)),
             record,
-            tightest_limit: None,
+            reported_limit: None,
             policy: None,
             language: None,
             reservation: None,
@@ -272,47 +320,48 @@ impl<R: Runtime> RequestCompletion<R> {
 
     /// Records the added latency at the start of the answer: the time so far minus the time spent waiting.
     pub(crate) fn record_overhead(&mut self, now: Timestamp) {
-        self.record.overhead = Some((now - self.began).saturating_sub(self.totals.waited()));
+        self.record.overhead = Some((now - self.began).saturating_sub(self.progress.waited()));
     }
 }
 
 impl<R: Runtime> Drop for RequestCompletion<R> {
     fn drop(&mut self) {
         let record = &mut self.record;
-        record.attempts = self.totals.attempts();
-        record.cost = self.totals.cost();
-        record.overrun = Money::from_nanos(self.totals.overrun_nanos.load(Ordering::Relaxed));
-        record.is_capped = self.totals.is_capped.load(Ordering::Relaxed);
+        record.attempts = self.progress.attempts();
+        record.cost = self.progress.cost();
+        record.overrun = Money::from_nanos(self.progress.overrun_nanos.load(Ordering::Relaxed));
+        record.is_capped = self.progress.is_capped.load(Ordering::Relaxed);
         record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
         record.duration = record.ended - self.began;
         if let Some((reservation, quotas)) = self.reservation.take() {
             // A rejection returns the whole reservation, unless a vendor has already worked on the request. A caller
             // that disconnects still counts: otherwise disconnecting early would bypass the limits.
             let is_free = matches!(record.outcome, RequestOutcome::Rejected(_))
-                && !self.totals.was_sent.load(Ordering::Relaxed);
+                && !self.progress.was_sent.load(Ordering::Relaxed);
             if is_free {
                 let now = self.runtime.now();
-                self.totals.settle_admission(Settlement::default(), now);
+                self.progress.settle_admission(Settlement::default(), now);
                 quotas.refund(reservation, now);
-                self.totals.observer.request_completed(record);
+                self.progress.observer.request_completed(record);
                 return;
             }
             // Everything that was posted, including failed attempts and answers that were not read to their end.
             // Otherwise a caller that disconnects in time would appear to have used nothing.
-            let used = u32::try_from(self.totals.tokens()).unwrap_or(u32::MAX);
+            let used = u32::try_from(self.progress.tokens()).unwrap_or(u32::MAX);
             let spent = Settlement {
-                cost: if self.is_counted { QuotaCost::tokens(used) } else { QuotaCost::NOTHING },
-                money: record.cost,
+                units: if self.is_counted { QuotaUnits::tokens(used) } else { QuotaUnits::NOTHING },
+                cost: record.cost,
                 answered: record.outcome == RequestOutcome::Answered,
             };
             let now = self.runtime.now();
-            if let Some(admission_record) = self.totals.admission_record() {
-                let cost = if reservation.needs_settlement() { spent.cost } else { admission_record.cost() };
-                self.totals.settle_admission(Settlement { cost, ..spent }, now);
+            if let Some(admission_record) = self.progress.admission_record() {
+                let units =
+                    if reservation.needs_settlement() { spent.units } else { admission_record.units() };
+                self.progress.settle_admission(Settlement { units, ..spent }, now);
             }
             quotas.settle(reservation, spent, now);
         }
-        self.totals.observer.request_completed(record);
+        self.progress.observer.request_completed(record);
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum BudgetShortage {
     /// The request would fit if nothing were held; the calls in progress settle in about this time.
     Held { settles_in: Duration },
     /// The request does not fit, but would with this many output tokens.
-    TooLarge { remaining: Money, max_tokens: u64 },
+    ExceedsRemainingBudget { remaining: Money, max_tokens: u64 },
 }
 
 impl BudgetShortage {
@@ -36,8 +36,8 @@ impl BudgetShortage {
         }
         // Prefer a number that fits at once. If none does, the next rejection says how long to wait.
         match largest_where(output, |tokens| max_cost(tokens) <= available) {
-            Some(max_tokens) => Self::TooLarge { remaining: available, max_tokens },
-            None => Self::TooLarge { remaining: unspent, max_tokens: fits_later },
+            Some(max_tokens) => Self::ExceedsRemainingBudget { remaining: available, max_tokens },
+            None => Self::ExceedsRemainingBudget { remaining: unspent, max_tokens: fits_later },
         }
     }
 
@@ -48,10 +48,18 @@ impl BudgetShortage {
                 Self::Held { settles_in: one.min(two) }
             }
             (held @ Self::Held { .. }, _) | (_, held @ Self::Held { .. }) => held,
-            (Self::TooLarge { max_tokens: one, .. }, Self::TooLarge { max_tokens: two, .. }) => {
-                if one >= two { self } else { other }
+            (
+                Self::ExceedsRemainingBudget { max_tokens: one, .. },
+                Self::ExceedsRemainingBudget { max_tokens: two, .. },
+            ) => {
+                if one >= two {
+                    self
+                } else {
+                    other
+                }
             }
-            (large @ Self::TooLarge { .. }, _) | (_, large @ Self::TooLarge { .. }) => large,
+            (large @ Self::ExceedsRemainingBudget { .. }, _)
+            | (_, large @ Self::ExceedsRemainingBudget { .. }) => large,
             (Self::Exhausted { .. }, Self::Exhausted { .. }) => self,
         }
     }
@@ -61,7 +69,7 @@ impl BudgetShortage {
         match self {
             Self::Exhausted { .. } => "budget_exhausted",
             Self::Held { .. } => "budget_held",
-            Self::TooLarge { .. } => "exceeds_remaining_budget",
+            Self::ExceedsRemainingBudget { .. } => "exceeds_remaining_budget",
         }
     }
 }
@@ -120,8 +128,14 @@ mod tests {
         assert_eq!(of(0, 109, 5), spent(109));
         assert_eq!(of(0, 150, 5), BudgetShortage::Held { settles_in: SOON });
         assert_eq!(of(149, 150, 5), BudgetShortage::Held { settles_in: SOON });
-        assert_eq!(of(130, 149, 5), BudgetShortage::TooLarge { remaining: nanos(130), max_tokens: 3 });
-        assert_eq!(of(109, 149, 5), BudgetShortage::TooLarge { remaining: nanos(149), max_tokens: 4 });
+        assert_eq!(
+            of(130, 149, 5),
+            BudgetShortage::ExceedsRemainingBudget { remaining: nanos(130), max_tokens: 3 }
+        );
+        assert_eq!(
+            of(109, 149, 5),
+            BudgetShortage::ExceedsRemainingBudget { remaining: nanos(149), max_tokens: 4 }
+        );
     }
 
     #[test]
@@ -148,7 +162,7 @@ mod tests {
             match of(available, unspent, output) {
                 BudgetShortage::Exhausted { .. } => prop_assert!(max_cost(1) > unspent),
                 BudgetShortage::Held { .. } => prop_assert!(max_cost(output) <= unspent),
-                BudgetShortage::TooLarge { remaining, max_tokens } => {
+                BudgetShortage::ExceedsRemainingBudget { remaining, max_tokens } => {
                     let remaining = remaining.as_nanos();
                     prop_assert!(remaining == available || (remaining == unspent && max_cost(1) > available));
                     prop_assert!(max_cost(max_tokens) <= remaining && max_cost(max_tokens + 1) > remaining && max_tokens <= output);

@@ -3,15 +3,18 @@
 //! A target takes a limited number of concurrent calls, and each caller may hold its share of them ([`SlotLimit`]). A
 //! request that finds no free slot is queued in the order of [`queue`](seawall_core::queue): higher classes first,
 //! callers of one class in turn (round robin). A released slot passes to the next eligible waiter, so a later arrival
-//! cannot overtake it. When the queue is full, the caller with the most waiters loses one to a caller with fewer. A
-//! caller that is entitled to a free slot that the waiters may not use gets it at once: such slots are reserved for it.
+//! cannot overtake it. When the queue is full, a new request evicts the newest waiting request of the caller with the
+//! most waiting requests, if that caller has at least two more than the caller of the new one.
+//!
+//! Some slots are reserved for callers without a call in flight. A request of such a caller gets a reserved slot at once,
+//! even while others wait, because those others may not use it.
 
 use crate::target::GuardedTarget;
 use seawall_core::deadline::Deadline;
-use seawall_core::in_flight::{SlotHolder, SlotPermit, SlotRefusal};
+use seawall_core::in_flight::{SlotOwner, SlotPermit, SlotRefusal};
 use seawall_core::queue::{
-    AcceptedGrades, AdmissionQueue, DepartureReason, EnterDecision, QueueRequest, QueueSettings, QueueStats,
-    QueueTicket,
+    AcceptedGrades, DepartureReason, EnterDecision, QueueRequest, QueueSettings, QueueStats, QueueTicket,
+    WaitQueue,
 };
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::time::Timestamp;
@@ -42,7 +45,7 @@ impl<R: Runtime> Drop for TargetSlot<R> {
 /// Why a request got no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotUnavailable {
-    /// The concurrency limit that refused it.
+    /// The concurrency limit that rejected it.
     pub(crate) reason: SlotRefusal,
     /// When to retry: set if the queue is full, too long for the request's deadline, or the request was evicted from
     /// it. `None` after a wait that timed out.
@@ -57,54 +60,54 @@ pub(crate) struct SlotQueue {
 }
 
 struct QueueState {
-    queue: AdmissionQueue,
+    queue: WaitQueue,
     settings: QueueSettings,
-    mailboxes: BTreeMap<QueueTicket, (SlotHolder, Arc<Mailbox>)>,
+    waiters: BTreeMap<QueueTicket, (SlotOwner, Arc<SlotWaiter>)>,
 }
 
-/// Mailbox through which a waiter receives its result.
+/// A waiting request, which receives its result here.
 #[derive(Default)]
-struct Mailbox(Mutex<Delivery>);
+struct SlotWaiter(Mutex<WaitState>);
 
 #[derive(Default)]
-enum Delivery {
+enum WaitState {
     #[default]
     Empty,
     Waiting(Waker),
     Granted(SlotPermit),
     /// The wait expired, or the waiter was evicted and may retry after this time.
-    Dismissed(Option<Duration>),
+    Rejected(Option<Duration>),
     /// The waiter has read its result or has left.
     Closed,
 }
 
-impl Mailbox {
-    /// Delivers a result to the waiter. Returns it if the waiter has already left: otherwise a slot permit would stay
-    /// in the mailbox until it is dropped, and no other waiter would be served with it.
+impl SlotWaiter {
+    /// Passes a result to the waiter. Returns it if the waiter has already left: otherwise a slot permit would stay here
+    /// until the waiter is dropped, and no other waiter would be served with it.
     #[must_use = "a permit that was not accepted must be granted to the next waiter"]
-    fn deliver(&self, delivery: Delivery) -> Option<Delivery> {
+    fn resolve(&self, result: WaitState) -> Option<WaitState> {
         let mut state = lock(&self.0);
-        if matches!(*state, Delivery::Closed) {
-            return Some(delivery);
+        if matches!(*state, WaitState::Closed) {
+            return Some(result);
         }
-        let before = std::mem::replace(&mut *state, delivery);
+        let before = std::mem::replace(&mut *state, result);
         drop(state);
-        if let Delivery::Waiting(waker) = before {
+        if let WaitState::Waiting(waker) = before {
             waker.wake();
         }
         None
     }
 
     /// Removes a waiter without a slot. One that has already left needs no result.
-    fn dismiss(&self, retry_after: Option<Duration>) {
-        let _ = self.deliver(Delivery::Dismissed(retry_after));
+    fn reject(&self, retry_after: Option<Duration>) {
+        let _ = self.resolve(WaitState::Rejected(retry_after));
     }
 
-    /// Closes the mailbox, and returns a slot that was granted at the last moment.
+    /// Closes the waiter, and returns a slot that was granted at the last moment.
     fn close(&self) -> Option<SlotPermit> {
-        match std::mem::replace(&mut *lock(&self.0), Delivery::Closed) {
-            Delivery::Granted(permit) => Some(permit),
-            Delivery::Empty | Delivery::Waiting(_) | Delivery::Dismissed(_) | Delivery::Closed => None,
+        match std::mem::replace(&mut *lock(&self.0), WaitState::Closed) {
+            WaitState::Granted(permit) => Some(permit),
+            WaitState::Empty | WaitState::Waiting(_) | WaitState::Rejected(_) | WaitState::Closed => None,
         }
     }
 }
@@ -115,8 +118,7 @@ const ANY_GRADE: Grade = Grade::Strong;
 
 impl SlotQueue {
     pub(crate) fn new(settings: QueueSettings) -> Self {
-        let waiting =
-            QueueState { queue: AdmissionQueue::new(settings), settings, mailboxes: BTreeMap::new() };
+        let waiting = QueueState { queue: WaitQueue::new(settings), settings, waiters: BTreeMap::new() };
         Self { waiting: Mutex::new(waiting), count: AtomicUsize::new(0) }
     }
 
@@ -136,85 +138,85 @@ impl SlotQueue {
     pub(crate) fn grant_free_slots(&self, target: &GuardedTarget, now: Timestamp) {
         while target.in_flight.in_flight() < target.in_flight.limit() {
             let mut waiting = lock(&self.waiting);
-            let QueueState { queue, mailboxes, .. } = &mut *waiting;
+            let QueueState { queue, waiters, .. } = &mut *waiting;
             // The permit is acquired only once its recipient is known: one held earlier would look taken to concurrent
             // requests.
             let mut permit = None;
             let next = queue.next_where(ANY_GRADE, now, |ticket| {
-                let holder = mailboxes.get(&ticket).map(|(holder, _)| *holder);
-                permit = holder.and_then(|holder| target.in_flight.try_acquire(holder).ok());
+                let owner = waiters.get(&ticket).map(|(owner, _)| *owner);
+                permit = owner.and_then(|owner| target.in_flight.try_acquire(owner).ok());
                 permit.is_some()
             });
             let expired = waiting.remove_expired(now);
-            let mailbox = next.and_then(|departure| waiting.mailboxes.remove(&departure.ticket));
+            let waiter = next.and_then(|departure| waiting.waiters.remove(&departure.ticket));
             self.update_count(&waiting);
             drop(waiting);
-            expired.iter().for_each(|mailbox| mailbox.dismiss(None));
-            // Delivered outside the lock, because a woken request may come back at once. A permit that is not accepted
+            expired.iter().for_each(|waiter| waiter.reject(None));
+            // Resolved outside the lock, because a woken request may come back at once. A permit that is not accepted
             // is released, and the next iteration grants it to another waiter.
-            match (mailbox, permit) {
-                (Some((_, mailbox)), Some(permit)) => drop(mailbox.deliver(Delivery::Granted(permit))),
+            match (waiter, permit) {
+                (Some((_, waiter)), Some(permit)) => drop(waiter.resolve(WaitState::Granted(permit))),
                 _ => return,
             }
         }
     }
 
     fn update_count(&self, waiting: &QueueState) {
-        self.count.store(waiting.mailboxes.len(), Ordering::Release);
+        self.count.store(waiting.waiters.len(), Ordering::Release);
     }
 
-    /// Joins the queue. Returns the ticket, the mailbox and the time at which the wait expires.
+    /// Joins the queue. Returns the ticket, the waiter and the time at which the wait expires.
     fn enter(
         &self,
         request: &QueueRequest,
-        holder: SlotHolder,
+        owner: SlotOwner,
         now: Timestamp,
-    ) -> Result<(QueueTicket, Arc<Mailbox>, Timestamp), Duration> {
+    ) -> Result<(QueueTicket, Arc<SlotWaiter>, Timestamp), Duration> {
         let mut waiting = lock(&self.waiting);
         let request =
-            &QueueRequest { grades: AcceptedGrades::only(ANY_GRADE), holder: holder.into(), ..*request };
+            &QueueRequest { grades: AcceptedGrades::only(ANY_GRADE), owner: owner.into(), ..*request };
         match waiting.queue.enter(request, now) {
             EnterDecision::Refused { retry_after, .. } => Err(retry_after),
             EnterDecision::Queued { ticket, evicted, .. } => {
-                let mailbox = Arc::new(Mailbox::default());
-                waiting.mailboxes.insert(ticket, (holder, Arc::clone(&mailbox)));
+                let waiter = Arc::new(SlotWaiter::default());
+                waiting.waiters.insert(ticket, (owner, Arc::clone(&waiter)));
                 let until = request.deadline.min(now + waiting.settings.ttl());
-                let evicted = evicted.and_then(|departure| waiting.mailboxes.remove(&departure.ticket));
+                let evicted = evicted.and_then(|departure| waiting.waiters.remove(&departure.ticket));
                 // The evicted waiter gets the Retry-After that a new arrival would get.
                 let evicted =
-                    evicted.map(|(_, mailbox)| (mailbox, waiting.queue.time_until_room(request.grades, now)));
+                    evicted.map(|(_, waiter)| (waiter, waiting.queue.time_until_room(request.grades, now)));
                 self.update_count(&waiting);
                 drop(waiting);
-                if let Some((mailbox, retry_after)) = evicted {
-                    mailbox.dismiss(Some(retry_after));
+                if let Some((waiter, retry_after)) = evicted {
+                    waiter.reject(Some(retry_after));
                 }
-                Ok((ticket, mailbox, until))
+                Ok((ticket, waiter, until))
             }
         }
     }
 
     fn leave(&self, ticket: QueueTicket, now: Timestamp) {
         let mut waiting = lock(&self.waiting);
-        if waiting.mailboxes.remove(&ticket).is_some() {
+        if waiting.waiters.remove(&ticket).is_some() {
             let _ = waiting.queue.cancel(ticket, now);
         }
         // If the target releases no slot for long, expired waiters must not accumulate.
         let expired = waiting.remove_expired(now);
         self.update_count(&waiting);
         drop(waiting);
-        expired.iter().for_each(|mailbox| mailbox.dismiss(None));
+        expired.iter().for_each(|waiter| waiter.reject(None));
     }
 }
 
 impl QueueState {
     /// Removes expired waiters, so that their requests continue with another rung.
-    fn remove_expired(&mut self, now: Timestamp) -> Vec<Arc<Mailbox>> {
-        let mut mailboxes = Vec::new();
+    fn remove_expired(&mut self, now: Timestamp) -> Vec<Arc<SlotWaiter>> {
+        let mut waiters = Vec::new();
         while let Some(departure) = self.queue.pop_expired(now) {
             debug_assert_eq!(departure.reason, DepartureReason::Expired);
-            mailboxes.extend(self.mailboxes.remove(&departure.ticket).map(|(_, mailbox)| mailbox));
+            waiters.extend(self.waiters.remove(&departure.ticket).map(|(_, waiter)| waiter));
         }
-        mailboxes
+        waiters
     }
 }
 
@@ -223,20 +225,20 @@ impl GuardedTarget {
     pub(crate) fn try_take_slot<R: Runtime>(
         self: &Arc<Self>,
         runtime: &R,
-        holder: SlotHolder,
+        owner: SlotOwner,
     ) -> Option<TargetSlot<R>> {
         if self.slot_queue.count.load(Ordering::Relaxed) > 0 {
             return None;
         }
-        self.acquire(runtime, holder).ok()
+        self.acquire(runtime, owner).ok()
     }
 
     fn acquire<R: Runtime>(
         self: &Arc<Self>,
         runtime: &R,
-        holder: SlotHolder,
+        owner: SlotOwner,
     ) -> Result<TargetSlot<R>, SlotRefusal> {
-        let permit = self.in_flight.try_acquire(holder)?;
+        let permit = self.in_flight.try_acquire(owner)?;
         Ok(TargetSlot { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
     }
 
@@ -245,31 +247,31 @@ impl GuardedTarget {
         self: &Arc<Self>,
         runtime: &R,
         request: &QueueRequest,
-        holder: SlotHolder,
+        owner: SlotOwner,
     ) -> Result<TargetSlot<R>, SlotUnavailable> {
         let now = runtime.monotonic();
-        let (ticket, mailbox, until) = match self.slot_queue.enter(request, holder, now) {
+        let (ticket, waiter, until) = match self.slot_queue.enter(request, owner, now) {
             Ok(entered) => entered,
             // The queue may be full of callers that are not entitled to the free slots.
             Err(retry_after) => {
                 let refused = |reason| SlotUnavailable { reason, retry_after: Some(retry_after) };
-                return self.acquire(runtime, holder).map_err(refused);
+                return self.acquire(runtime, owner).map_err(refused);
             }
         };
-        let waiter = QueuedWaiter { target: self, runtime, ticket, mailbox };
+        let waiter = QueuedWaiter { target: self, runtime, ticket, waiter };
         // A slot may have been released before this waiter was visible in the queue.
         fence(Ordering::SeqCst);
         self.slot_queue.grant_free_slots(self, now);
-        let delivery =
+        let result =
             timeout_at(runtime, Deadline::at(until), poll_fn(|context| waiter.poll(context.waker()))).await;
-        let delivery = delivery.unwrap_or_else(|| waiter.mailbox.close().ok_or(None));
-        match delivery {
+        let result = result.unwrap_or_else(|| waiter.waiter.close().ok_or(None));
+        match result {
             Ok(permit) => {
                 Ok(TargetSlot { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
             }
             Err(retry_after) => {
                 drop(waiter);
-                self.acquire(runtime, holder).map_err(|reason| SlotUnavailable { reason, retry_after })
+                self.acquire(runtime, owner).map_err(|reason| SlotUnavailable { reason, retry_after })
             }
         }
     }
@@ -280,21 +282,21 @@ struct QueuedWaiter<'a, R: Runtime> {
     target: &'a Arc<GuardedTarget>,
     runtime: &'a R,
     ticket: QueueTicket,
-    mailbox: Arc<Mailbox>,
+    waiter: Arc<SlotWaiter>,
 }
 
 impl<R: Runtime> QueuedWaiter<'_, R> {
     /// Polls for the slot. The error means that none will come, with a Retry-After if the waiter was evicted.
     fn poll(&self, waker: &Waker) -> Poll<Result<SlotPermit, Option<Duration>>> {
-        let mut delivery = lock(&self.mailbox.0);
-        match std::mem::replace(&mut *delivery, Delivery::Closed) {
-            Delivery::Empty | Delivery::Waiting(_) => {
-                *delivery = Delivery::Waiting(waker.clone());
+        let mut result = lock(&self.waiter.0);
+        match std::mem::replace(&mut *result, WaitState::Closed) {
+            WaitState::Empty | WaitState::Waiting(_) => {
+                *result = WaitState::Waiting(waker.clone());
                 Poll::Pending
             }
-            Delivery::Granted(permit) => Poll::Ready(Ok(permit)),
-            Delivery::Dismissed(retry_after) => Poll::Ready(Err(retry_after)),
-            Delivery::Closed => Poll::Ready(Err(None)),
+            WaitState::Granted(permit) => Poll::Ready(Ok(permit)),
+            WaitState::Rejected(retry_after) => Poll::Ready(Err(retry_after)),
+            WaitState::Closed => Poll::Ready(Err(None)),
         }
     }
 }
@@ -303,7 +305,7 @@ impl<R: Runtime> Drop for QueuedWaiter<'_, R> {
     fn drop(&mut self) {
         let now = self.runtime.monotonic();
         self.target.slot_queue.leave(self.ticket, now);
-        if let Some(permit) = self.mailbox.close() {
+        if let Some(permit) = self.waiter.close() {
             drop(permit);
             self.target.slot_queue.grant_free_slots(self.target, now);
         }

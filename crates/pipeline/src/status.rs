@@ -74,7 +74,7 @@ impl TargetStatus {
                 time_to_first_content.quantile(0.5),
                 time_to_first_content.quantile(0.95),
             ),
-            overruns: (target.output.overruns(), target.output.ejected_for(now)),
+            overruns: (target.output.overruns(), target.output.suspended_for(now)),
         }
     }
 }

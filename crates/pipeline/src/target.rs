@@ -11,7 +11,7 @@ use crate::slot::SlotQueue;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
 use seawall_core::histogram::Histogram;
 use seawall_core::in_flight::{SlotLimit, SlotShares};
-use seawall_core::money::{Money, PriceTable, ServiceLevel, Usage};
+use seawall_core::money::{Money, PriceTable, ServiceTier, Usage};
 use seawall_core::pressure::{PressureGauge, PressureSettings};
 use seawall_core::queue::QueueSettings;
 use seawall_core::sender::ThrottleGate;
@@ -284,7 +284,7 @@ pub(crate) struct CallBound {
     /// The feature that accounts for most of the reserved input, if the input exceeds the body's bytes.
     pub(crate) largest_feature: Option<(InputFeature, u64)>,
     input_cost: Money,
-    service: ServiceLevel,
+    service: ServiceTier,
     long_cache: bool,
     /// Whether the request asks for output that is billed but not sent: thinking, or rounds of server tools.
     pub(crate) hides_output: bool,
@@ -305,12 +305,12 @@ impl CallBound {
         self.max_cost_for_output(OutputLimit::new(output).reserved())
     }
 
-    /// Records the service level that the vendor reported, if any; otherwise the requested one stays.
-    pub(crate) fn record_service_level(&mut self, service: ServiceLevel) {
+    /// Records the service tier that the vendor reported, if any; otherwise the requested one stays.
+    pub(crate) fn record_service_level(&mut self, service: ServiceTier) {
         self.service = service.or(self.service);
     }
 
-    /// Completes the vendor's usage report: where it does not state the service level, the requested one applies.
+    /// Completes the vendor's usage report: where it does not state the service tier, the requested one applies.
     pub(crate) fn completed(&self, usage: Usage) -> Usage {
         let extras = usage.extras.or_requested(usage.cache_write, self.service, self.long_cache);
         Usage { extras, ..usage }

@@ -18,7 +18,7 @@ use crate::http1::{
 };
 use crate::http2::{self, StreamLease};
 use crate::response::{RawResponse, ReadHeader};
-use crate::target::FrameStream;
+use crate::target::ChunkStream;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use seawall_core::deadline::Deadline;
@@ -159,9 +159,9 @@ impl ReadHeader for ResponseHeaders {
     }
 }
 
-impl FrameStream for ResponseBody {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        Self::poll_frame(self, context).map(|frame| frame.map(|frame| frame.map_err(BodyFailure::failure)))
+impl ChunkStream for ResponseBody {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        Self::poll_chunk(self, context).map(|chunk| chunk.map(|chunk| chunk.map_err(BodyFailure::failure)))
     }
 }
 
@@ -192,29 +192,29 @@ pub enum ResponseBody {
 }
 
 impl ResponseBody {
-    /// The next frame; `None` at the end.
-    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+    /// The next chunk; `None` at the end.
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         match self {
-            Self::Http1(body) => body.poll_frame(context),
-            Self::Http2(body) => body.poll_frame(context),
+            Self::Http1(body) => body.poll_chunk(context),
+            Self::Http2(body) => body.poll_chunk(context),
         }
     }
 
     /// The complete body. Most arrive in one read and are not copied.
     pub async fn collect(mut self) -> Result<Bytes, BodyFailure> {
-        let Some(first) = self.frame().await else { return Ok(Bytes::new()) };
+        let Some(first) = self.chunk().await else { return Ok(Bytes::new()) };
         let first = first?;
-        let Some(second) = self.frame().await else { return Ok(first) };
+        let Some(second) = self.chunk().await else { return Ok(first) };
         let mut body = BytesMut::from(first.as_ref());
         body.extend_from_slice(&second?);
-        while let Some(frame) = self.frame().await {
-            body.extend_from_slice(&frame?);
+        while let Some(chunk) = self.chunk().await {
+            body.extend_from_slice(&chunk?);
         }
         Ok(body.freeze())
     }
 
-    async fn frame(&mut self) -> Option<Result<Bytes, BodyFailure>> {
-        poll_fn(|context| self.poll_frame(context)).await
+    async fn chunk(&mut self) -> Option<Result<Bytes, BodyFailure>> {
+        poll_fn(|context| self.poll_chunk(context)).await
     }
 }
 

@@ -1,7 +1,7 @@
-//! Clients of model vendors.
+//! Clients of model providers.
 //!
 //! A [`Target`] makes one attempt and returns its result: [`AnthropicTarget`], [`OpenAiTarget`] or [`BedrockTarget`],
-//! each in its own dialect, which the user must produce. All of them use a [`Client`]: [`connect`] resolves the server and
+//! each in its own dialect, which the pipeline must write. All of them use a [`Client`]: [`connect`] resolves the server and
 //! opens a connection, with or without TLS, and [`http1`] or [`http2`] carry the request. Nothing here retries, and
 //! there are no limits, budgets or breakers: the pipeline decides what follows from a failure.
 //!
@@ -50,5 +50,5 @@ pub use local::{LocalResponse, LocalResponseFuture, LocalTarget};
 pub use openai::{OpenAiOptions, OpenAiTarget};
 pub use redact::redact;
 pub use target::{
-    Call, CallError, CallFuture, FrameStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
+    Call, CallError, CallFuture, ChunkStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
 };

@@ -2,10 +2,10 @@
 //!
 //! The server receives the path and body that a client would send, and its response is processed like any other:
 //! status, headers, errors and messages. It receives no credential, no signature and no other header, because there is
-//! no network in between. It has no timeouts: those belong to the user.
+//! no network in between. It has no timeouts: those belong to the pipeline.
 
 use crate::response::{RawResponse, ReadHeader, read_response};
-use crate::target::{Call, CallError, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
+use crate::target::{Call, CallError, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
@@ -19,7 +19,7 @@ pub struct LocalResponse {
     /// The headers, with lowercase names.
     pub headers: Vec<(&'static str, String)>,
     /// The body as it is produced. Dropping it cancels the response.
-    pub frames: Box<dyn FrameStream>,
+    pub chunks: Box<dyn ChunkStream>,
 }
 
 /// A pending response. Dropping it cancels the request.
@@ -60,8 +60,8 @@ impl LocalTarget {
 
     async fn respond(&self, call: Call) -> Result<UpstreamResponse, CallError> {
         let path = if call.stream { &self.stream } else { &self.unstreamed };
-        let LocalResponse { status, headers, frames } = (self.server)(path, call.body).await?;
-        read_response(RawResponse { status, headers, body: frames }, call.stream, self.dialect).await
+        let LocalResponse { status, headers, chunks } = (self.server)(path, call.body).await?;
+        read_response(RawResponse { status, headers, body: chunks }, call.stream, self.dialect).await
     }
 }
 

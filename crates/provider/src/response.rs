@@ -8,7 +8,7 @@
 //! the gateway and are dropped.
 
 use crate::redact::redact;
-use crate::target::{CallError, FrameStream, ResponseReport, TargetDialect, UpstreamResponse};
+use crate::target::{CallError, ChunkStream, ResponseReport, TargetDialect, UpstreamResponse};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind, FaultOrigin};
 use seawall_wire::{Vendor, anthropic, bedrock, openai};
@@ -33,7 +33,7 @@ pub(crate) struct RawResponse<Headers, RemainingBody> {
 
 /// The result of a call.
 pub(crate) async fn read_response(
-    response: RawResponse<impl ReadHeader, impl FrameStream + 'static>,
+    response: RawResponse<impl ReadHeader, impl ChunkStream + 'static>,
     stream: bool,
     dialect: TargetDialect,
 ) -> Result<UpstreamResponse, CallError> {
@@ -47,7 +47,7 @@ pub(crate) async fn read_response(
         200 if is_html(&headers) => Err(Failure::of(FailureKind::Unrecognised).without_output().into()),
         200 if !has_expected_content_type(&headers, stream, dialect) => unrecognised(),
         200 if stream => Ok(UpstreamResponse::Stream(match read_report(&headers, dialect) {
-            Some(report) => Box::new(WithReport { frames: body, report }),
+            Some(report) => Box::new(WithReport { chunks: body, report }),
             None => Box::new(body),
         })),
         200 => Ok(UpstreamResponse::Unstreamed {
@@ -75,14 +75,14 @@ fn is_html(headers: &impl ReadHeader) -> bool {
 }
 
 /// The complete body. Most arrive in one read and are not copied.
-async fn collect(mut frames: impl FrameStream) -> Result<Bytes, Failure> {
-    let Some(first) = poll_fn(|context| frames.poll_frame(context)).await else { return Ok(Bytes::new()) };
+async fn collect(mut chunks: impl ChunkStream) -> Result<Bytes, Failure> {
+    let Some(first) = poll_fn(|context| chunks.poll_chunk(context)).await else { return Ok(Bytes::new()) };
     let first = first?;
-    let Some(second) = poll_fn(|context| frames.poll_frame(context)).await else { return Ok(first) };
+    let Some(second) = poll_fn(|context| chunks.poll_chunk(context)).await else { return Ok(first) };
     let mut body = BytesMut::from(first.as_ref());
     body.extend_from_slice(&second?);
-    while let Some(frame) = poll_fn(|context| frames.poll_frame(context)).await {
-        body.extend_from_slice(&frame?);
+    while let Some(chunk) = poll_fn(|context| chunks.poll_chunk(context)).await {
+        body.extend_from_slice(&chunk?);
     }
     Ok(body.freeze())
 }
@@ -116,7 +116,7 @@ fn sanitize(message: &str) -> Option<Box<str>> {
     (!message.is_empty()).then(|| message.into_boxed_str())
 }
 
-/// The headers of InvokeModel: usage, for models that do not report it in the body, and the service level.
+/// The headers of InvokeModel: usage, for models that do not report it in the body, and the service tier.
 fn read_report(headers: &impl ReadHeader, dialect: TargetDialect) -> Option<ResponseReport> {
     if dialect != TargetDialect::BedrockInvoke {
         return None;
@@ -132,14 +132,14 @@ fn read_report(headers: &impl ReadHeader, dialect: TargetDialect) -> Option<Resp
 }
 
 /// A stream with the report from its response headers.
-struct WithReport<Frames> {
-    frames: Frames,
+struct WithReport<Chunks> {
+    chunks: Chunks,
     report: ResponseReport,
 }
 
-impl<Frames: FrameStream> FrameStream for WithReport<Frames> {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        self.frames.poll_frame(context)
+impl<Chunks: ChunkStream> ChunkStream for WithReport<Chunks> {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        self.chunks.poll_chunk(context)
     }
 
     fn report(&self) -> Option<&ResponseReport> {
@@ -173,9 +173,9 @@ fn has_expected_content_type(headers: &impl ReadHeader, stream: bool, dialect: T
 #[cfg(test)]
 mod tests {
     use super::{Bytes, RawResponse, ReadHeader, read_response, sanitize};
-    use crate::target::{CallError, FrameStream, TargetDialect, UpstreamResponse};
+    use crate::target::{CallError, ChunkStream, TargetDialect, UpstreamResponse};
     use seawall_core::failure::{Failure, FailureKind};
-    use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge};
+    use seawall_core::money::{PriceDimension, ServiceTier, Surcharge};
     use seawall_wire::chat::Usage;
     use std::collections::VecDeque;
     use std::future::Future as _;
@@ -184,8 +184,8 @@ mod tests {
 
     struct Pieces(VecDeque<Bytes>);
 
-    impl FrameStream for Pieces {
-        fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+    impl ChunkStream for Pieces {
+        fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
             Poll::Ready(self.0.pop_front().map(Ok))
         }
     }
@@ -260,7 +260,7 @@ mod tests {
         let Ok(UpstreamResponse::Unstreamed { report: Some(report), .. }) = answer else {
             panic!("it tells something")
         };
-        let tier = ServiceLevel::default().with(PriceDimension::Tier, Some(Surcharge::Priority));
+        let tier = ServiceTier::default().with(PriceDimension::Tier, Some(Surcharge::Priority));
         assert_eq!(report.service, tier.with(PriceDimension::Latency, None));
         let pair = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
         let mut headers: Vec<_> = HEADERS[..2].iter().map(pair).collect();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seawall_core::failure::Failure;
-use seawall_core::money::ServiceLevel;
+use seawall_core::money::ServiceTier;
 use seawall_wire::Vendor;
 use seawall_wire::chat::Usage;
 use std::future::Future;
@@ -71,11 +71,11 @@ pub enum UpstreamResponse {
     Unstreamed {
         /// The body.
         body: Bytes,
-        /// Usage and service level from the response headers, if any.
+        /// Usage and service tier from the response headers, if any.
         report: Option<ResponseReport>,
     },
     /// A streamed answer.
-    Stream(Box<dyn FrameStream>),
+    Stream(Box<dyn ChunkStream>),
 }
 
 /// What the response headers report. Only InvokeModel has such headers.
@@ -83,26 +83,27 @@ pub enum UpstreamResponse {
 pub struct ResponseReport {
     /// The usage.
     pub usage: Option<Usage>,
-    /// The service level, which determines the price.
-    pub service: ServiceLevel,
+    /// The service tier, which determines the price.
+    pub service: ServiceTier,
     /// Headers that a caller of the same dialect receives unchanged, with lowercase names.
     pub headers: Vec<(&'static str, String)>,
 }
 
-/// The frames of a streamed answer. Dropping it cancels the response and closes the connection or stream.
-pub trait FrameStream: Send {
-    /// The next frame; `None` once the vendor has ended the response, in whatever way.
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>>;
+/// The chunks of a streamed answer: the bytes of each read, which need not end where an event does. Dropping it cancels
+/// the response and closes the connection or stream.
+pub trait ChunkStream: Send {
+    /// The next chunk; `None` once the vendor has ended the response, in whatever way.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>>;
 
-    /// Usage and service level from the response headers, if any.
+    /// Usage and service tier from the response headers, if any.
     fn report(&self) -> Option<&ResponseReport> {
         None
     }
 }
 
-impl<Frames: FrameStream + ?Sized> FrameStream for Box<Frames> {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        (**self).poll_frame(context)
+impl<Chunks: ChunkStream + ?Sized> ChunkStream for Box<Chunks> {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        (**self).poll_chunk(context)
     }
 
     fn report(&self) -> Option<&ResponseReport> {
@@ -130,7 +131,7 @@ pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<UpstreamResponse, C
 
 /// A target. It makes exactly one attempt per call and never retries.
 pub trait Target: Send + Sync {
-    /// The default dialect. The user translates to it.
+    /// The default dialect. The pipeline translates to it.
     fn dialect(&self) -> TargetDialect;
 
     /// Whether it also accepts calls in this dialect, and answers in it, if [`Call::dialect`] is set. Bedrock accepts

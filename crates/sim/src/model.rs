@@ -7,7 +7,7 @@ use seawall_model::bill::Bill;
 use seawall_model::engine::{Engine, ModelCall};
 use seawall_model::playback::Playback;
 use seawall_model::shared::SharedModel;
-use seawall_provider::{Call, CallFuture, FrameStream, LocalResponse, LocalTarget, Target, TargetDialect};
+use seawall_provider::{Call, CallFuture, ChunkStream, LocalResponse, LocalTarget, Target, TargetDialect};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -51,13 +51,13 @@ async fn respond(playback: Option<Playback<World>>) -> Result<LocalResponse, Fai
     // The connection was closed or reset before the response began.
     let head = playback.head().await.ok_or(Failure::of(FailureKind::Unreachable))?;
     let headers = head.headers().collect();
-    Ok(LocalResponse { status: head.status, headers, frames: Box::new(PlaybackFrames(playback)) })
+    Ok(LocalResponse { status: head.status, headers, chunks: Box::new(PlaybackChunks(playback)) })
 }
 
-struct PlaybackFrames(Playback<World>);
+struct PlaybackChunks(Playback<World>);
 
-impl FrameStream for PlaybackFrames {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+impl ChunkStream for PlaybackChunks {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         self.0.poll_chunk(context)
     }
 }

@@ -9,7 +9,7 @@ use crate::claims::ClaimRequest;
 use arrayvec::ArrayVec;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
-use seawall_core::quota::{LimitId, LimitView, QuotaCost, QuotaGroup, QuotaRefusal, QuotaScope};
+use seawall_core::quota::{LimitId, LimitView, QuotaGroup, QuotaRefusal, QuotaScope, QuotaUnits};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use std::future::Future;
@@ -22,12 +22,12 @@ pub const MAX_LIMITS: usize = 16;
 #[derive(Clone, Debug)]
 pub struct AdmissionRequest<'a> {
     /// The partition of the state: all records of one partition are stored together, so that one atomic step can decide over
-    /// them. It is the caller's own number; for a guest it is the number of the address, which all its cookies share.
+    /// them. It is the caller's own number; for a guest it is the number of the network, which all its cookies share.
     pub partition: u64,
     /// Every quota group that the request counts in.
     pub scopes: &'a [QuotaScope],
     /// The units that the request takes.
-    pub cost: QuotaCost,
+    pub units: QuotaUnits,
     /// What the request may take of its caller's daily budget, where that is limited.
     pub money: Option<CallerBudgetRequest>,
     /// The idempotency key, where the caller sent one.
@@ -61,7 +61,7 @@ pub enum AdmitDecision<R> {
         tightest: LimitView,
     },
     /// A limit has no room now.
-    RetryAfter(QuotaRefusal),
+    RateLimited(QuotaRefusal),
     /// The request is larger than the whole capacity of a limit.
     TooLarge {
         /// The limit that refused the request.
@@ -69,8 +69,9 @@ pub enum AdmitDecision<R> {
         /// The capacity of that limit.
         capacity: u32,
     },
-    /// The caller's daily budget has less left than the request may cost.
-    DailyBudgetExceeded(DayShortage),
+    /// The caller's daily budget does not cover the maximum cost of the request: it is spent, held by calls in progress,
+    /// or smaller than that cost.
+    InsufficientBudget(DayShortage),
     /// A request with this idempotency key is being processed.
     InProgress,
     /// A request with this idempotency key has been processed.
@@ -88,9 +89,9 @@ impl<R> AdmitDecision<R> {
             Self::Granted { reservation, tightest } => {
                 AdmitDecision::Granted { reservation: convert(reservation), tightest }
             }
-            Self::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+            Self::RateLimited(refusal) => AdmitDecision::RateLimited(refusal),
             Self::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-            Self::DailyBudgetExceeded(shortage) => AdmitDecision::DailyBudgetExceeded(shortage),
+            Self::InsufficientBudget(shortage) => AdmitDecision::InsufficientBudget(shortage),
             Self::InProgress => AdmitDecision::InProgress,
             Self::Completed => AdmitDecision::Completed,
             Self::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
@@ -103,9 +104,9 @@ impl<R> AdmitDecision<R> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settlement {
     /// Units taken from the limits.
-    pub cost: QuotaCost,
-    /// Money taken from the caller's daily budget.
-    pub money: Money,
+    pub units: QuotaUnits,
+    /// The cost, taken from the caller's daily budget.
+    pub cost: Money,
     /// Whether the request was answered. If so, it must not be processed again under its idempotency key.
     pub answered: bool,
 }

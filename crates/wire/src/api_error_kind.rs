@@ -32,8 +32,10 @@ pub enum ApiErrorKind {
     /// The caller's remaining budget is reserved by requests in flight and may be released.
     BudgetHeld,
     /// The remaining budget is smaller than the maximum cost of this request.
-    ExceedsBudget,
-    /// An operator's kill switch is on.
+    ExceedsRemainingBudget,
+    /// The maximum cost of this request exceeds the budget of a whole day.
+    ExceedsDailyBudget,
+    /// An operator has switched off models, for all callers or for this one.
     SwitchedOff,
     /// No target can serve the request now.
     Overloaded,
@@ -45,7 +47,7 @@ pub enum ApiErrorKind {
 
 impl ApiErrorKind {
     /// Every kind, in a fixed order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -58,7 +60,8 @@ impl ApiErrorKind {
         Self::Throttled,
         Self::BudgetExhausted,
         Self::BudgetHeld,
-        Self::ExceedsBudget,
+        Self::ExceedsRemainingBudget,
+        Self::ExceedsDailyBudget,
         Self::SwitchedOff,
         Self::Overloaded,
         Self::TimedOut,

@@ -16,7 +16,7 @@ use std::fmt;
 /// Unknown field names in error messages are truncated to this length.
 const MAX_NAME_LENGTH: usize = 64;
 
-/// The fields of one JSON object. Duplicate names are refused when it is read.
+/// The fields of one JSON object. Duplicate names are rejected when it is read.
 pub struct JsonFields<'a> {
     names: Vec<CowStr<'a>>,
     values: Vec<&'a RawValue>,
@@ -195,7 +195,7 @@ pub(crate) fn each<'a, T>(
     items.into_iter().enumerate().map(one).collect()
 }
 
-/// JSON can encode half of a surrogate pair, which no Rust string can hold. Vendors refuse it as well.
+/// JSON can encode half of a surrogate pair, which no Rust string can hold. Vendors reject it as well.
 const LONE_SURROGATE: &str =
     "String contains a lone surrogate such as \\ud800, which is not a valid character";
 

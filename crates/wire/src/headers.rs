@@ -25,7 +25,7 @@ impl Vendor {
     }
 }
 
-/// Retry advice for a caller whose request was refused.
+/// Retry advice for a caller whose request was rejected.
 ///
 /// ```
 /// use seawall_wire::{Vendor, RetryAdvice};

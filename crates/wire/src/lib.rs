@@ -12,7 +12,7 @@
 //! | [`openai`] | OpenAI chat completions: the same |
 //! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 //!
-//! Besides these: [`ApiErrorKind`] enumerates the requests that Seawall itself refuses, [`RetryAdvice`] is the retry advice
+//! Besides these: [`ApiErrorKind`] enumerates the requests that Seawall itself rejects, [`RetryAdvice`] is the retry advice
 //! for a caller's client library, [`JsonFields`] reads the objects of a request, [`estimate_input`] estimates its input
 //! tokens, and [`RequestError`], [`AnswerError`] and [`StreamError`] are the errors of the readers.
 

@@ -40,7 +40,7 @@ pub enum RequestError {
         /// The configured limit.
         limit: usize,
     },
-    /// A field occurs twice. It is refused because the upstream's parser might use the other occurrence.
+    /// A field occurs twice. It is rejected because the upstream's parser might use the other occurrence.
     #[error("{field}: Duplicate field")]
     Duplicate {
         /// The path of the field.

@@ -45,7 +45,8 @@ fn a_limit_that_refuses_is_named_on_every_face_and_to_operators() -> anyhow::Res
         );
         assert!(matches!(refused.status, 429 | 400), "{path}: {}", refused.status);
         assert!(
-            message.contains("rate limit exceeded: 3 requests per minute (tier prime); retry in "),
+            message
+                .contains("rate limit exceeded: 3 requests per minute (per caller, tier prime); retry in "),
             "{path}: {message}"
         );
         let header = refused.header("ratelimit").unwrap_or_default();
@@ -54,8 +55,11 @@ fn a_limit_that_refuses_is_named_on_every_face_and_to_operators() -> anyhow::Res
         assert!(policy.starts_with("\"minute\";q=3;w=60, \"hour\";q=50;w=3600"), "{path}: {policy}");
     }
     let newest = &gateway.requests(1)?[0];
-    assert_eq!((&newest["limit"], &newest["limit_scope"]), (&"minute".into(), &"tier".into()), "{newest}");
-    assert_eq!(gateway.counter("seawall_rate_limited_total{limit=\"minute\",scope=\"tier\"}")?, 5);
+    assert_eq!((&newest["limit"], &newest["limit_scope"]), (&"minute".into(), &"caller".into()), "{newest}");
+    assert_eq!(
+        gateway.counter("seawall_rate_limited_total{limit=\"minute\",scope=\"caller\",mode=\"enforce\"}")?,
+        5
+    );
     Ok(())
 }
 
@@ -115,7 +119,7 @@ fn a_key_that_the_vendor_rejects_is_seen_everywhere_until_it_is_accepted() -> an
     assert_eq!(gateway.target("sonnet")?["credential"], "rejected");
     assert_eq!(gateway.target("haiku")?["credential"], "accepted");
     assert_eq!(gateway.counter("seawall_target_credential_rejected{target=\"sonnet\"}")?, 1);
-    assert_eq!(gateway.get("/readyz")?, "ready\ntarget sonnet: the vendor rejects our API key\n");
+    assert_eq!(gateway.get("/readyz")?, "ready\ntarget sonnet: the provider rejects our API key\n");
     model.set_faults(&json!([]))?;
     wait_until("the key is accepted", || {
         gateway.ask(KEY, &question(1, false))?;
@@ -126,7 +130,7 @@ fn a_key_that_the_vendor_rejects_is_seen_everywhere_until_it_is_accepted() -> an
     let message = gateway.errors()?;
     let lines = |words: &str| message.lines().filter(|line| line.contains(words)).count();
     assert_eq!(
-        (lines("the vendor rejects our API key"), lines("accepts our API key again")),
+        (lines("the provider rejects our API key"), lines("accepts our API key again")),
         (1, 1),
         "{message}"
     );

@@ -117,7 +117,7 @@ fn retries_do_not_multiply_the_load_while_everything_fails() -> anyhow::Result<(
     assert_eq!(gateway.counter("seawall_failovers_total")?, 200);
     assert!(calls <= 400 + 100, "{calls}");
     assert_eq!(gateway.counter("seawall_retries_total")?, calls as u64 - 400);
-    assert!(gateway.counter("seawall_retry_stops_total{reason=\"budget\"}")? > 0);
+    assert!(gateway.counter("seawall_retry_stops_total{reason=\"retry_budget\"}")? > 0);
     Ok(())
 }
 

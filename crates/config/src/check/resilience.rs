@@ -186,12 +186,12 @@ pub(super) fn deadlines(raw: &raw::DeadlinesSection, checker: &mut Checker<'_>) 
         RungReserve::new("canned_answer", raw.canned_answer.value),
         RungReserve::new("relay", raw.relay.value),
     ];
-    let reserves = match RungReserves::new(raw.first_text.value, rung_reserves) {
+    let reserves = match RungReserves::new(raw.first_content.value, rung_reserves) {
         // The time limits refuse a zero, too, and report it under its own key.
         Err(error) if error.setting() == "total" => None,
         Err(error) if error.setting() == "reserves" => {
-            let message = format!("deadlines.first_text: {}", error.problem());
-            let problem = Problem::error(ProblemCode::SumExceedsTotal, message, raw.first_text.origin);
+            let message = format!("deadlines.first_content: {}", error.problem());
+            let problem = Problem::error(ProblemCode::SumExceedsTotal, message, raw.first_content.origin);
             checker.add(problem.help("increase it, or decrease fast_model, cache, canned_answer or relay"));
             None
         }
@@ -220,8 +220,8 @@ fn time_limits(raw: &raw::DeadlinesSection, checker: &mut Checker<'_>) -> Option
         attempt: raw.attempt.value,
         connect: raw.connect.value,
         stream: raw.stream.value,
-        stream_gap: raw.stream_gap.value,
-        first_text: raw.first_text.value,
+        stream_idle: raw.stream_idle.value,
+        first_content: raw.first_content.value,
     };
     let errors = match options.check() {
         Ok(limits) => return Some(limits),

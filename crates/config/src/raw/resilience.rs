@@ -170,7 +170,7 @@ section! {
     pub(crate) struct DeadlinesSection {
         /// Deadline of a request at an API face (Anthropic, OpenAI, Bedrock), streamed or not, including all attempts.
         /// Increase it for models with long thinking. The other limits apply to the chat, except for `connect` and
-        /// `stream_gap`, which apply to both.
+        /// `stream_idle`, which apply to both.
         api: DurationKind,
         /// Timeout of the load balancer or proxy in front of Seawall.
         edge: DurationKind,
@@ -184,17 +184,17 @@ section! {
         connect: DurationKind,
         /// Maximum duration of a streamed response.
         stream: DurationKind,
-        /// Maximum gap between two events of a streamed response.
-        stream_gap: DurationKind,
-        /// Deadline for the first useful text of a chat answer.
-        first_text: DurationKind,
-        /// Time of `first_text` that is reserved for a fast model.
+        /// Idle timeout: the longest pause between two events of a streamed response.
+        stream_idle: DurationKind,
+        /// Deadline for the first content of a chat answer.
+        first_content: DurationKind,
+        /// Time of `first_content` that is reserved for a fast model.
         fast_model: DurationKind,
-        /// Time of `first_text` that is reserved for the cache.
+        /// Time of `first_content` that is reserved for the cache.
         cache: DurationKind,
-        /// Time of `first_text` that is reserved for the FAQ and the apology.
+        /// Time of `first_content` that is reserved for the FAQ and the apology.
         canned_answer: DurationKind,
-        /// Time of `first_text` that is reserved for delivery to the caller.
+        /// Time of `first_content` that is reserved for delivery to the caller.
         relay: DurationKind,
         /// Minimum remaining time for a fast model after a strong model has timed out.
         min_for_fast: DurationKind,

@@ -1,20 +1,20 @@
 //! Bounds the bytes of request bodies held in memory.
 //!
 //! Bodies are held until their requests have ended. Without a bound, clients that send many large bodies at once
-//! determine the memory use of the process. One global limit bounds the sum; within it no caller and no address may
+//! determine the memory use of the process. One global limit bounds the sum; within it no caller and no network may
 //! exceed its share, so that one of them cannot crowd out the others.
 //!
 //! **When it acts.** As bytes arrive; the declared `Content-Length` is ignored. A body that arrived in one piece
-//! ([`BodyMemory::hold_whole`]) costs one addition and one subtraction on a shared atomic; shares are checked only for
-//! bodies that arrive in several pieces ([`HeldBytes::add`]). The last eighth of the capacity is reserved for the
+//! ([`BodyMemory::charge_whole`]) costs one addition and one subtraction on a shared atomic; shares are checked only for
+//! bodies that arrive in several pieces ([`ChargedBytes::add`]). The last eighth of the capacity is reserved for the
 //! former, so that a few large bodies never block small requests.
 //!
-//! **Responses.** A response that waits to be read counts against its caller's share ([`HeldBytes::add_response`]), not
+//! **Responses.** A response that waits to be read counts against its caller's share ([`ChargedBytes::add_response`]), not
 //! against the global limit: it exists already and cannot be refused. A caller whose unread responses exceed its share
 //! is refused further requests until it has read some.
 //!
-//! **Guarantees.** No interleaving of threads takes the total above the capacity, or a holder's bodies above its
-//! share. Held bytes are released when their [`HeldBytes`] is dropped.
+//! **Guarantees.** No interleaving of threads takes the total above the capacity, or an owner's bodies above its
+//! share. Charged bytes are released when their [`ChargedBytes`] is dropped.
 //!
 //! **What it does not do.** It queues nothing: a refused request gets the reason and may be retried.
 
@@ -28,7 +28,7 @@ use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Mutex shards of the holders, to reduce contention between threads with different callers.
+/// Mutex shards of the owners, to reduce contention between threads with different callers.
 const SHARDS: usize = 16;
 
 /// Settings before validation.
@@ -38,28 +38,28 @@ pub struct BodyMemoryOptions {
     pub capacity: u64,
     /// Maximum share of one caller.
     pub caller_share: Ratio,
-    /// Maximum share of one address.
+    /// Maximum share of one network.
     pub address_share: Ratio,
 }
 
 /// The sender of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BodyHolder {
+pub struct BodyOwner {
     /// The caller's number.
     pub caller: u64,
     /// The client's network; `None` behind a shared proxy.
-    pub address: Option<u128>,
+    pub network: Option<u128>,
 }
 
 /// Why bytes were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRefusal {
-    /// The body alone exceeds the share of its caller or address, which is this many bytes.
+    /// The body alone exceeds the share of its caller or network, which is this many bytes.
     TooLarge(u64),
     /// The caller's share is used by its other requests.
     CallerShare,
-    /// The address's share is used by other requests.
-    AddressShare,
+    /// The network's share is used by other requests.
+    NetworkShare,
     /// The capacity is exhausted.
     Full,
 }
@@ -72,7 +72,7 @@ pub struct BodyMemory(Arc<BodyMemoryState>);
 struct BodyMemoryState {
     held: AtomicU64,
     limits: BodyLimits,
-    holders: [Mutex<BTreeMap<Holder, u64>>; SHARDS],
+    owners: [Mutex<BTreeMap<Owner, u64>>; SHARDS],
     /// Number of callers whose unread responses exceed their share. Nearly always zero, so that the check needs no
     /// lock.
     exceeded: AtomicUsize,
@@ -83,16 +83,16 @@ struct BodyMemoryState {
 struct BodyLimits {
     capacity: AtomicU64,
     caller: AtomicU64,
-    address: AtomicU64,
+    network: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Holder {
+enum Owner {
     Caller(u64),
-    Address(u128),
+    Network(u128),
 }
 
-/// Validated limits in bytes: total, per caller and per address.
+/// Validated limits in bytes: total, per caller and per network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyMemoryLimits([u64; 3]);
 
@@ -108,28 +108,28 @@ impl BodyMemoryOptions {
 impl BodyMemory {
     /// Starts with nothing held. Fails on a capacity of zero.
     pub fn new(options: BodyMemoryOptions) -> Result<Self, SettingError> {
-        let [capacity, caller, address] = options.check()?.0.map(AtomicU64::new);
+        let [capacity, caller, network] = options.check()?.0.map(AtomicU64::new);
         Ok(Self(Arc::new(BodyMemoryState {
             held: AtomicU64::new(0),
-            limits: BodyLimits { capacity, caller, address },
-            holders: std::array::from_fn(|_| Mutex::new(BTreeMap::new())),
+            limits: BodyLimits { capacity, caller, network },
+            owners: std::array::from_fn(|_| Mutex::new(BTreeMap::new())),
             exceeded: AtomicUsize::new(0),
         })))
     }
 
     /// Replaces the limits; held bytes stay held.
     pub fn set_limits(&self, limits: BodyMemoryLimits) {
-        let BodyMemoryLimits([capacity, caller, address]) = limits;
+        let BodyMemoryLimits([capacity, caller, network]) = limits;
         let limits = &self.0.limits;
         limits.capacity.store(capacity, Ordering::Relaxed);
         limits.caller.store(caller, Ordering::Relaxed);
-        limits.address.store(address, Ordering::Relaxed);
-        let count_exceeded = |shard: &Mutex<BTreeMap<Holder, u64>>| {
+        limits.network.store(network, Ordering::Relaxed);
+        let count_exceeded = |shard: &Mutex<BTreeMap<Owner, u64>>| {
             let is_over =
-                |(holder, held): &(&Holder, &u64)| matches!(holder, Holder::Caller(_)) && **held > caller;
+                |(owner, held): &(&Owner, &u64)| matches!(owner, Owner::Caller(_)) && **held > caller;
             lock(shard).iter().filter(is_over).count()
         };
-        self.0.exceeded.store(self.0.holders.iter().map(count_exceeded).sum(), Ordering::Relaxed);
+        self.0.exceeded.store(self.0.owners.iter().map(count_exceeded).sum(), Ordering::Relaxed);
     }
 
     /// Bytes of bodies held now.
@@ -145,20 +145,19 @@ impl BodyMemory {
     }
 
     /// Holds a body that has arrived in one piece.
-    pub fn hold_whole(&self, holder: BodyHolder, bytes: u64) -> Result<HeldBytes, BodyRefusal> {
+    pub fn charge_whole(&self, owner: BodyOwner, bytes: u64) -> Result<ChargedBytes, BodyRefusal> {
         let account = &self.0;
         // Usually no caller exceeds its share, and then no lock is taken here.
-        if account.exceeded.load(Ordering::Relaxed) > 0 && account.is_exceeded(Holder::Caller(holder.caller))
-        {
+        if account.exceeded.load(Ordering::Relaxed) > 0 && account.is_exceeded(Owner::Caller(owner.caller)) {
             return Err(BodyRefusal::CallerShare);
         }
         account.take(bytes, account.limits.capacity.load(Ordering::Relaxed))?;
-        Ok(HeldBytes { account: Arc::clone(account), holder, bytes, shared: 0, response: 0 })
+        Ok(ChargedBytes { account: Arc::clone(account), owner, bytes, shared: 0, response: 0 })
     }
 
     /// Holds nothing yet, for a body that arrives in pieces or for a response.
-    pub fn hold_empty(&self, holder: BodyHolder) -> HeldBytes {
-        HeldBytes { account: Arc::clone(&self.0), holder, bytes: 0, shared: 0, response: 0 }
+    pub fn charge_empty(&self, owner: BodyOwner) -> ChargedBytes {
+        ChargedBytes { account: Arc::clone(&self.0), owner, bytes: 0, shared: 0, response: 0 }
     }
 }
 
@@ -173,37 +172,37 @@ impl BodyMemoryState {
         Ok(())
     }
 
-    fn shard(&self, holder: Holder) -> MutexGuard<'_, BTreeMap<Holder, u64>> {
-        let number = match holder {
-            Holder::Caller(caller) => caller,
+    fn shard(&self, owner: Owner) -> MutexGuard<'_, BTreeMap<Owner, u64>> {
+        let number = match owner {
+            Owner::Caller(caller) => caller,
             // The low half of an IPv6 network is empty.
             #[expect(clippy::cast_possible_truncation, reason = "any bits spread holders over shards")]
-            Holder::Address(address) => (address ^ (address >> 64)) as u64,
+            Owner::Network(network) => (network ^ (network >> 64)) as u64,
         };
         // Fibonacci hashing: the upper bits of neighbouring numbers are alike, and the multiplication mixes in the
         // lower ones.
         let spread = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60;
-        lock(&self.holders[spread as usize % SHARDS])
+        lock(&self.owners[spread as usize % SHARDS])
     }
 
-    /// Takes all of the bytes from a holder's share, or none.
-    fn take_share(&self, holder: Holder, bytes: u64, share: u64) -> bool {
-        let mut holders = self.shard(holder);
-        let held = holders.get(&holder).copied().unwrap_or(0);
+    /// Takes all of the bytes from an owner's share, or none.
+    fn take_share(&self, owner: Owner, bytes: u64, share: u64) -> bool {
+        let mut owners = self.shard(owner);
+        let held = owners.get(&owner).copied().unwrap_or(0);
         let fits = held.saturating_add(bytes) <= share;
         if fits && bytes > 0 {
-            holders.insert(holder, held + bytes);
+            owners.insert(owner, held + bytes);
         }
         fits
     }
 
-    /// Adds bytes to a holder that exist already, even above its share.
-    fn add_share(&self, holder: Holder, bytes: u64, share: u64) {
+    /// Adds bytes to an owner that exist already, even above its share.
+    fn add_share(&self, owner: Owner, bytes: u64, share: u64) {
         if bytes == 0 {
             return;
         }
-        let mut holders = self.shard(holder);
-        let held = holders.entry(holder).or_insert(0);
+        let mut owners = self.shard(owner);
+        let held = owners.entry(owner).or_insert(0);
         let before = *held;
         *held = before.saturating_add(bytes);
         if before <= share && *held > share {
@@ -211,12 +210,12 @@ impl BodyMemoryState {
         }
     }
 
-    fn release_share(&self, holder: Holder, bytes: u64, share: u64) {
-        let mut holders = self.shard(holder);
-        let Entry::Occupied(mut held) = holders.entry(holder) else { return };
+    fn release_share(&self, owner: Owner, bytes: u64, share: u64) {
+        let mut owners = self.shard(owner);
+        let Entry::Occupied(mut held) = owners.entry(owner) else { return };
         let before = *held.get();
         let after = before.saturating_sub(bytes);
-        if before > share && after <= share && matches!(holder, Holder::Caller(_)) {
+        if before > share && after <= share && matches!(owner, Owner::Caller(_)) {
             // The count may be lower after a concurrent change of the limits.
             let _ = self
                 .exceeded
@@ -229,18 +228,18 @@ impl BodyMemoryState {
         }
     }
 
-    fn is_exceeded(&self, holder: Holder) -> bool {
+    fn is_exceeded(&self, owner: Owner) -> bool {
         let share = self.limits.caller.load(Ordering::Relaxed);
-        self.shard(holder).get(&holder).is_some_and(|held| *held > share)
+        self.shard(owner).get(&owner).is_some_and(|held| *held > share)
     }
 }
 
 /// Held bytes, released on drop.
 #[derive(Debug)]
 #[must_use = "dropping it gives the bytes back"]
-pub struct HeldBytes {
+pub struct ChargedBytes {
     account: Arc<BodyMemoryState>,
-    holder: BodyHolder,
+    owner: BodyOwner,
     /// Bytes that count against the capacity.
     bytes: u64,
     /// The part of them that counts against shares.
@@ -249,29 +248,30 @@ pub struct HeldBytes {
     response: u64,
 }
 
-impl HeldBytes {
-    /// Holds the next piece of a body as well, or refuses it and keeps what was held before.
+impl ChargedBytes {
+    /// Charges the next piece of a body as well, or rejects it and keeps what was charged before.
     pub fn add(&mut self, bytes: u64) -> Result<(), BodyRefusal> {
         let (account, limits) = (&self.account, &self.account.limits);
-        let (caller, address) =
-            (limits.caller.load(Ordering::Relaxed), limits.address.load(Ordering::Relaxed));
+        let (caller_limit, network_limit) =
+            (limits.caller.load(Ordering::Relaxed), limits.network.load(Ordering::Relaxed));
         let capacity = limits.capacity.load(Ordering::Relaxed);
         let for_pieces = capacity - capacity / 8;
-        let alone = self.holder.address.map_or(caller, |_| caller.min(address)).min(for_pieces);
+        let alone =
+            self.owner.network.map_or(caller_limit, |_| caller_limit.min(network_limit)).min(for_pieces);
         if self.bytes.saturating_add(bytes) > alone {
             return Err(BodyRefusal::TooLarge(alone));
         }
         account.take(bytes, for_pieces)?;
-        if !account.take_share(Holder::Caller(self.holder.caller), bytes, caller) {
+        if !account.take_share(Owner::Caller(self.owner.caller), bytes, caller_limit) {
             account.held.fetch_sub(bytes, Ordering::Relaxed);
             return Err(BodyRefusal::CallerShare);
         }
-        if let Some(network) = self.holder.address
-            && !account.take_share(Holder::Address(network), bytes, address)
+        if let Some(network) = self.owner.network
+            && !account.take_share(Owner::Network(network), bytes, network_limit)
         {
-            account.release_share(Holder::Caller(self.holder.caller), bytes, caller);
+            account.release_share(Owner::Caller(self.owner.caller), bytes, caller_limit);
             account.held.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(BodyRefusal::AddressShare);
+            return Err(BodyRefusal::NetworkShare);
         }
         self.bytes += bytes;
         self.shared += bytes;
@@ -281,7 +281,7 @@ impl HeldBytes {
     /// Releases the body, and counts the unread response to it instead.
     pub fn into_response(self, bytes: u64) -> Self {
         let account = Arc::clone(&self.account);
-        let mut response = Self { account, holder: self.holder, bytes: 0, shared: 0, response: 0 };
+        let mut response = Self { account, owner: self.owner, bytes: 0, shared: 0, response: 0 };
         response.add_response(bytes);
         response
     }
@@ -289,12 +289,12 @@ impl HeldBytes {
     /// Counts a response that waits to be read.
     pub fn add_response(&mut self, bytes: u64) {
         let share = self.account.limits.caller.load(Ordering::Relaxed);
-        self.account.add_share(Holder::Caller(self.holder.caller), bytes, share);
+        self.account.add_share(Owner::Caller(self.owner.caller), bytes, share);
         self.response = self.response.saturating_add(bytes);
     }
 }
 
-impl Drop for HeldBytes {
+impl Drop for ChargedBytes {
     fn drop(&mut self) {
         let (account, limits) = (&self.account, &self.account.limits);
         if self.bytes > 0 {
@@ -303,11 +303,11 @@ impl Drop for HeldBytes {
         let of_caller = self.shared.saturating_add(self.response);
         if of_caller > 0 {
             let share = limits.caller.load(Ordering::Relaxed);
-            account.release_share(Holder::Caller(self.holder.caller), of_caller, share);
+            account.release_share(Owner::Caller(self.owner.caller), of_caller, share);
         }
-        if let Some(network) = self.holder.address.filter(|_| self.shared > 0) {
-            let share = limits.address.load(Ordering::Relaxed);
-            account.release_share(Holder::Address(network), self.shared, share);
+        if let Some(network) = self.owner.network.filter(|_| self.shared > 0) {
+            let share = limits.network.load(Ordering::Relaxed);
+            account.release_share(Owner::Network(network), self.shared, share);
         }
     }
 }

@@ -59,9 +59,9 @@ pub struct TimeLimitOptions {
     /// A streamed chat response, until its end.
     pub stream: Duration,
     /// The longest pause within a stream (idle timeout).
-    pub stream_gap: Duration,
-    /// The first useful text of a stream.
-    pub first_text: Duration,
+    pub stream_idle: Duration,
+    /// The first content of a stream.
+    pub first_content: Duration,
 }
 
 impl Default for TimeLimitOptions {
@@ -74,8 +74,8 @@ impl Default for TimeLimitOptions {
             attempt: Duration::from_secs(25),
             connect: Duration::from_secs(5),
             stream: Duration::from_secs(120),
-            stream_gap: Duration::from_secs(10),
-            first_text: Duration::from_secs(3),
+            stream_idle: Duration::from_secs(10),
+            first_content: Duration::from_secs(3),
         }
     }
 }
@@ -101,13 +101,16 @@ impl TimeLimitOptions {
             (("attempt", self.attempt), ("worker", self.worker)),
             (("connect", self.connect), ("attempt", self.attempt)),
             (("connect", self.connect), ("api", self.api)),
-            (("stream_gap", self.stream_gap), ("stream", self.stream)),
-            (("stream_gap", self.stream_gap), ("api", self.api)),
-            (("first_text", self.first_text), ("stream", self.stream)),
+            (("stream_idle", self.stream_idle), ("stream", self.stream)),
+            (("stream_idle", self.stream_idle), ("api", self.api)),
+            (("first_content", self.first_content), ("stream", self.stream)),
         ];
         // A parent is longer than its child, so that only the innermost ones need this check.
-        let innermost =
-            [("connect", self.connect), ("stream_gap", self.stream_gap), ("first_text", self.first_text)];
+        let innermost = [
+            ("connect", self.connect),
+            ("stream_idle", self.stream_idle),
+            ("first_content", self.first_content),
+        ];
         let zero = innermost.into_iter().filter(|(_, time)| time.is_zero());
         let zero = zero.map(|(limit, _)| TimeLimitError::Zero { limit });
         let too_long = nested.into_iter().filter(|((_, child), (_, parent))| child >= parent);
@@ -134,7 +137,7 @@ mod tests {
             [5, 25, 27, 28, 29]
         );
         assert_eq!(
-            [limits.first_text, limits.stream_gap, limits.stream].map(|limit| limit.as_secs()),
+            [limits.first_content, limits.stream_idle, limits.stream].map(|limit| limit.as_secs()),
             [3, 10, 120]
         );
     }
@@ -154,7 +157,7 @@ mod tests {
             [
                 "attempt (27s) must be shorter than worker (27s), which contains it",
                 "connect (30s) must be shorter than attempt (27s), which contains it",
-                "stream_gap (10s) must be shorter than stream (10s), which contains it",
+                "stream_idle (10s) must be shorter than stream (10s), which contains it",
             ]
         );
     }
@@ -167,8 +170,8 @@ mod tests {
             (limits.attempt, limits.worker),
             (limits.worker, limits.request),
             (limits.request, limits.edge),
-            (limits.stream_gap, limits.stream),
-            (limits.first_text, limits.stream),
+            (limits.stream_idle, limits.stream),
+            (limits.first_content, limits.stream),
         ] {
             assert_eq!(child_shorter_than_parent(child, parent), Ok(()));
         }
@@ -184,14 +187,15 @@ mod tests {
     fn a_limit_of_nothing_is_refused() {
         let nothing = TimeLimitOptions {
             connect: Duration::ZERO,
-            stream_gap: Duration::ZERO,
-            first_text: Duration::ZERO,
+            stream_idle: Duration::ZERO,
+            first_content: Duration::ZERO,
             ..TimeLimitOptions::default()
         };
         let errors: Vec<String> = nothing.check().unwrap_err().iter().map(ToString::to_string).collect();
         assert_eq!(
             errors,
-            ["connect", "stream_gap", "first_text"].map(|limit| format!("{limit} must be longer than 0s"))
+            ["connect", "stream_idle", "first_content"]
+                .map(|limit| format!("{limit} must be longer than 0s"))
         );
     }
 
@@ -206,7 +210,7 @@ mod tests {
         assert_eq!(just_too_long(|limits| limits.worker = limits.request), 1);
         assert_eq!(just_too_long(|limits| limits.attempt = limits.worker), 1);
         assert_eq!(just_too_long(|limits| limits.connect = limits.attempt), 1);
-        assert_eq!(just_too_long(|limits| limits.stream_gap = limits.stream), 1);
-        assert_eq!(just_too_long(|limits| limits.first_text = limits.stream), 1);
+        assert_eq!(just_too_long(|limits| limits.stream_idle = limits.stream), 1);
+        assert_eq!(just_too_long(|limits| limits.first_content = limits.stream), 1);
     }
 }

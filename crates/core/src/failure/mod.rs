@@ -36,6 +36,8 @@ pub enum AttemptOutcome {
     },
     /// The attempt failed.
     Failed(Failure),
+    /// The target throttled and named a wait that is observed, so that this does not count as a failure.
+    Throttled,
     /// The caller disconnected or the attempt was dropped. This carries no information about the target.
     Abandoned,
 }
@@ -55,7 +57,7 @@ impl AttemptOutcome {
             }
             Self::Succeeded { .. } | Self::SucceededUnstreamed { .. } => Health::Good,
             Self::Failed(failure) => failure.kind.health(),
-            Self::Abandoned => Health::Unknown,
+            Self::Throttled | Self::Abandoned => Health::Unknown,
         }
     }
 }

@@ -38,7 +38,7 @@ mod shares;
 #[cfg(not(loom))]
 mod tests;
 
-pub use shares::{SlotHolder, SlotLimit, SlotPermit, SlotRefusal, SlotShares, SlotUse};
+pub use shares::{SlotLimit, SlotOwner, SlotPermit, SlotRefusal, SlotShares, SlotUse};
 
 use crate::setting::{SettingError, at_least_one};
 use crate::sync::Arc;
@@ -57,9 +57,9 @@ struct InFlightCount {
     peak: AtomicU32,
 }
 
-/// A permit for one call in flight; dropping it ends the call.
+/// A permit for one call in flight; dropping it frees the slot.
 #[derive(Debug)]
-#[must_use = "dropping the permit ends the call it stands for"]
+#[must_use = "dropping the permit frees its slot"]
 pub struct InFlightPermit {
     count: Arc<InFlightCount>,
 }

@@ -4,7 +4,7 @@
 //! all, each occupy a slot until they time out, and no other caller is answered. So admission depends on the caller:
 //!
 //! - the last tenth of the slots is reserved for callers that have none in flight there;
-//! - one caller has at most its share, and so have the guests of one address;
+//! - one caller has at most its share, and so have the guests of one network;
 //! - all guests together have at most half.
 //!
 //! **When it acts.** On every call that needs a slot. [`SlotShares::decide`] is the pure decision; [`SlotLimit`]
@@ -32,7 +32,7 @@ const MIN_SLOTS_TO_RESERVE: u32 = 4;
 pub struct SlotShares {
     /// The share of one caller.
     pub per_caller: Ratio,
-    /// The share of all guests of one address together.
+    /// The share of all guests of one network together.
     pub per_address: Ratio,
     /// The share of all guests together.
     pub guests: Ratio,
@@ -42,7 +42,7 @@ pub struct SlotShares {
 
 /// The party that requests a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotHolder {
+pub struct SlotOwner {
     /// The caller's number.
     pub caller: u64,
     /// The network of a guest; `None` for an authenticated caller.
@@ -58,8 +58,8 @@ pub enum SlotRefusal {
     Reserved,
     /// The caller has used its share.
     CallerShare,
-    /// The guests of this address have used their share.
-    AddressShare,
+    /// The guests of this network have used their share.
+    NetworkShare,
     /// All guests together have used their share.
     GuestShare,
 }
@@ -71,14 +71,14 @@ pub struct SlotUse {
     pub all: u32,
     /// By the requesting caller.
     pub caller: u32,
-    /// By guests of its address.
-    pub address: u32,
+    /// By guests of its network.
+    pub network: u32,
     /// By all guests.
     pub guests: u32,
 }
 
 impl Default for SlotShares {
-    /// One caller may have all but the reserved tenth, all guests half, the guests of one address a quarter.
+    /// One caller may have all but the reserved tenth, all guests half, the guests of one network a quarter.
     fn default() -> Self {
         Self {
             per_caller: Ratio::WHOLE,
@@ -98,15 +98,15 @@ impl SlotShares {
         if is_guest && in_use.guests >= share(self.guests, limit) {
             return Err(SlotRefusal::GuestShare);
         }
-        if is_guest && in_use.address >= share(self.per_address, limit) {
-            return Err(SlotRefusal::AddressShare);
+        if is_guest && in_use.network >= share(self.per_address, limit) {
+            return Err(SlotRefusal::NetworkShare);
         }
         if in_use.caller >= share(self.per_caller, limit) {
             return Err(SlotRefusal::CallerShare);
         }
-        // A guest becomes a new caller whenever it drops its cookie, so its address decides whether it has any in
+        // A guest becomes a new caller whenever it drops its cookie, so its network decides whether it has any in
         // flight.
-        let own = if is_guest { in_use.address } else { in_use.caller };
+        let own = if is_guest { in_use.network } else { in_use.caller };
         if own > 0 && in_use.all >= limit - self.reserved_of(limit) {
             return Err(SlotRefusal::Reserved);
         }
@@ -131,14 +131,14 @@ fn share(ratio: Ratio, limit: u32) -> u32 {
 #[derive(Clone, Debug)]
 pub struct SlotLimit {
     all: InFlightLimit,
-    holders: Arc<Mutex<SlotHolders>>,
+    owners: Arc<Mutex<SlotOwners>>,
 }
 
 #[derive(Debug)]
-struct SlotHolders {
+struct SlotOwners {
     shares: SlotShares,
     callers: BTreeMap<u64, u32>,
-    addresses: BTreeMap<u64, u32>,
+    networks: BTreeMap<u64, u32>,
     guests: u32,
 }
 
@@ -146,36 +146,36 @@ struct SlotHolders {
 #[derive(Debug)]
 #[must_use = "dropping it gives the slot back"]
 pub struct SlotPermit {
-    /// Released while `holders` is locked, so that both counts change in one step.
+    /// Released while `owners` is locked, so that both counts change in one step.
     permit: Option<InFlightPermit>,
-    holder: SlotHolder,
-    holders: Arc<Mutex<SlotHolders>>,
+    owner: SlotOwner,
+    owners: Arc<Mutex<SlotOwners>>,
 }
 
 impl SlotLimit {
     /// Creates `limit` slots with these shares. Fails on zero.
     pub fn new(limit: u32, shares: SlotShares) -> Result<Self, SettingError> {
-        let holders = SlotHolders { shares, callers: BTreeMap::new(), addresses: BTreeMap::new(), guests: 0 };
-        Ok(Self { all: InFlightLimit::new(limit)?, holders: Arc::new(Mutex::new(holders)) })
+        let owners = SlotOwners { shares, callers: BTreeMap::new(), networks: BTreeMap::new(), guests: 0 };
+        Ok(Self { all: InFlightLimit::new(limit)?, owners: Arc::new(Mutex::new(owners)) })
     }
 
-    /// A slot, if the shares allow `holder` one now.
-    pub fn try_acquire(&self, holder: SlotHolder) -> Result<SlotPermit, SlotRefusal> {
-        let mut holders = lock(&self.holders);
+    /// A slot, if the shares allow `owner` one now.
+    pub fn try_acquire(&self, owner: SlotOwner) -> Result<SlotPermit, SlotRefusal> {
+        let mut owners = lock(&self.owners);
         let in_use = SlotUse {
             all: self.all.in_flight(),
-            caller: holders.callers.get(&holder.caller).copied().unwrap_or(0),
-            address: holder.guest_network.and_then(|from| holders.addresses.get(&from).copied()).unwrap_or(0),
-            guests: holders.guests,
+            caller: owners.callers.get(&owner.caller).copied().unwrap_or(0),
+            network: owner.guest_network.and_then(|from| owners.networks.get(&from).copied()).unwrap_or(0),
+            guests: owners.guests,
         };
-        holders.shares.decide(self.all.limit(), &in_use, holder.guest_network.is_some())?;
+        owners.shares.decide(self.all.limit(), &in_use, owner.guest_network.is_some())?;
         let permit = self.all.try_acquire().ok_or(SlotRefusal::Full)?;
-        *holders.callers.entry(holder.caller).or_insert(0) += 1;
-        if let Some(from) = holder.guest_network {
-            *holders.addresses.entry(from).or_insert(0) += 1;
-            holders.guests += 1;
+        *owners.callers.entry(owner.caller).or_insert(0) += 1;
+        if let Some(from) = owner.guest_network {
+            *owners.networks.entry(from).or_insert(0) += 1;
+            owners.guests += 1;
         }
-        Ok(SlotPermit { permit: Some(permit), holder, holders: Arc::clone(&self.holders) })
+        Ok(SlotPermit { permit: Some(permit), owner, owners: Arc::clone(&self.owners) })
     }
 
     /// Slots in use.
@@ -198,20 +198,20 @@ impl SlotLimit {
 
     /// Changes the number of slots and their shares; slots in use stay in use. Fails on zero and changes nothing then.
     pub fn set_limits(&self, limit: u32, shares: SlotShares) -> Result<(), SettingError> {
-        let mut holders = lock(&self.holders);
+        let mut owners = lock(&self.owners);
         self.all.set_limit(limit)?;
-        holders.shares = shares;
+        owners.shares = shares;
         Ok(())
     }
 }
 
 impl Drop for SlotPermit {
     fn drop(&mut self) {
-        let mut holders = lock(&self.holders);
-        decrement(&mut holders.callers, self.holder.caller);
-        if let Some(from) = self.holder.guest_network {
-            decrement(&mut holders.addresses, from);
-            holders.guests = holders.guests.saturating_sub(1);
+        let mut owners = lock(&self.owners);
+        decrement(&mut owners.callers, self.owner.caller);
+        if let Some(from) = self.owner.guest_network {
+            decrement(&mut owners.networks, from);
+            owners.guests = owners.guests.saturating_sub(1);
         }
         self.permit = None;
     }

@@ -321,7 +321,7 @@ fn high_load_for_more_than_ten_minutes_raises_an_alarm() {
     assert!(!watch(&mut ladder, busy, 10, 605).alarms.degraded_for_long);
     let report = watch(&mut ladder, busy, 610, 610);
     assert!(report.alarms.degraded_for_long && report.since == at(5_000));
-    // A step within high load and above does not reset the timer; level elevated does.
+    // A step within high load and above does not reset the timer; elevated does.
     assert!(watch(&mut ladder, [5_500.0, 0.0, 0.0, 90.0], 615, 620).alarms.degraded_for_long);
     ladder.force(Level::Elevated, at(621_000));
     assert!(!ladder.evaluate(at(621_000)).alarms.degraded_for_long);

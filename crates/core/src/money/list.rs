@@ -28,7 +28,7 @@ pub struct ModelPriceOptions {
     pub cache_write_1h: Option<Money>,
     /// Fee for one use of a tool that the vendor runs; zero by default.
     pub tool_use: Option<Money>,
-    /// Multipliers on all prices, by service level.
+    /// Multipliers on all prices, by service tier.
     pub multipliers: Vec<(Surcharge, PriceMultiplier)>,
     /// Multiplier on all prices of a call whose prompt is longer than this many tokens.
     pub long_context: Option<(u64, PriceMultiplier)>,

@@ -11,7 +11,7 @@ mod table;
 pub use list::{ListedModel, ModelPriceOptions, PriceError, PriceList};
 pub use price::{Price, Usage};
 pub use table::{
-    PriceDimension, PriceMultiplier, PriceTable, RequestedPricing, ServiceLevel, Surcharge, UnpricedRequest,
+    PriceDimension, PriceMultiplier, PriceTable, RequestedPricing, ServiceTier, Surcharge, UnpricedRequest,
     UsageExtras,
 };
 

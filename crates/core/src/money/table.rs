@@ -63,9 +63,9 @@ named_enum! {
 
 /// How a call is served in each dimension: unknown, at the base price, or with a surcharge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServiceLevel([Option<Option<Surcharge>>; PriceDimension::ALL.len()]);
+pub struct ServiceTier([Option<Option<Surcharge>>; PriceDimension::ALL.len()]);
 
-impl ServiceLevel {
+impl ServiceTier {
     /// A copy with one dimension set to the base price (`None`) or to a surcharge.
     #[must_use]
     pub const fn with(mut self, dimension: PriceDimension, served: Option<Surcharge>) -> Self {
@@ -98,14 +98,14 @@ pub struct UsageExtras {
     /// Billable uses of tools that the vendor runs.
     pub tool_uses: u64,
     /// How the call was served.
-    pub service: ServiceLevel,
+    pub service: ServiceTier,
 }
 
 /// What a request asks for that affects its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestedPricing {
-    /// Requested service level.
-    pub service: ServiceLevel,
+    /// Requested service tier.
+    pub service: ServiceTier,
     /// Whether it may write prompt cache entries with a TTL of one hour.
     pub long_cache: bool,
     /// A value without any known price, as `field: value`.
@@ -115,11 +115,11 @@ pub struct RequestedPricing {
 impl UsageExtras {
     /// Nothing reported.
     pub const NONE: Self =
-        Self { cache_write_1h: None, tool_uses: 0, service: ServiceLevel([None; PriceDimension::ALL.len()]) };
+        Self { cache_write_1h: None, tool_uses: 0, service: ServiceTier([None; PriceDimension::ALL.len()]) };
 
     /// Fills in what the vendor did not report with what was requested.
     #[must_use]
-    pub fn or_requested(self, usage_cache_write: u64, service: ServiceLevel, long_cache: bool) -> Self {
+    pub fn or_requested(self, usage_cache_write: u64, service: ServiceTier, long_cache: bool) -> Self {
         let requested = long_cache.then_some(usage_cache_write);
         Self { cache_write_1h: self.cache_write_1h.or(requested), service: self.service.or(service), ..self }
     }
@@ -209,7 +209,7 @@ impl PriceTable {
         &self.base
     }
 
-    /// Cost of this usage, with the service level that the response reports. A surcharge without a price is posted at
+    /// Cost of this usage, with the service tier that the response reports. A surcharge without a price is posted at
     /// the base price, except a cache TTL of one hour, which every vendor charges at no more than twice the input
     /// price.
     #[must_use]
@@ -312,7 +312,7 @@ impl PriceTable {
 #[cfg(test)]
 mod tests {
     use super::{
-        PriceDimension, PriceMultiplier, PriceTable, RequestedPricing, ServiceLevel, Surcharge, UsageExtras,
+        PriceDimension, PriceMultiplier, PriceTable, RequestedPricing, ServiceTier, Surcharge, UsageExtras,
     };
     use crate::money::{Money, Price, Usage};
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -327,9 +327,9 @@ mod tests {
         PriceTable::from(price)
     }
 
-    fn service(surcharges: &[Surcharge]) -> ServiceLevel {
+    fn service(surcharges: &[Surcharge]) -> ServiceTier {
         let each = surcharges.iter().zip(PriceDimension::ALL);
-        each.fold(ServiceLevel::default(), |level, (surcharge, at)| level.with(at, Some(*surcharge)))
+        each.fold(ServiceTier::default(), |level, (surcharge, at)| level.with(at, Some(*surcharge)))
     }
 
     fn requested(surcharge: Surcharge) -> RequestedPricing {
@@ -400,7 +400,7 @@ mod tests {
         );
         // Unreported cache TTLs are taken from the request.
         let untold = Usage { cache_write: 1_000_000, ..Usage::default() };
-        let extras = untold.extras.or_requested(untold.cache_write, ServiceLevel::default(), true);
+        let extras = untold.extras.or_requested(untold.cache_write, ServiceTier::default(), true);
         assert_eq!(table.cost(&Usage { extras, ..untold }), dollars(10));
         // The default for a missing price is not below what vendors charge.
         assert_eq!(opus().cost(&hour(1_000_000)), dollars(10));

@@ -18,18 +18,18 @@
 //! or cancelled. No entry expires early. The queue never exceeds its capacity. An entry that cannot use the free slot
 //! is skipped and keeps its turn. Every operation takes at most logarithmic time in the number of entries.
 //!
-//! **What it does not do.** It has no timer: call [`AdmissionQueue::pop_expired`] when
-//! [`AdmissionQueue::next_deadline`] has come, and answer the requests that come out. It does not survive
+//! **What it does not do.** It has no timer: call [`WaitQueue::pop_expired`] when
+//! [`WaitQueue::next_deadline`] has come, and answer the requests that come out. It does not survive
 //! a restart, so no caller may be promised an answer that outlives the process. The expected wait is an estimate: it
 //! counts entries, not their cost, and no later arrivals.
 //!
 //! ```
-//! use seawall_core::queue::{EnterDecision, AdmissionQueue, QueueOptions, QueueRequest, AcceptedGrades};
+//! use seawall_core::queue::{EnterDecision, WaitQueue, QueueOptions, QueueRequest, AcceptedGrades};
 //! use seawall_core::time::Timestamp;
 //! use seawall_core::vocabulary::{Grade, Priority};
 //! use std::time::Duration;
 //!
-//! let mut queue = AdmissionQueue::new(QueueOptions::default().check().unwrap());
+//! let mut queue = WaitQueue::new(QueueOptions::default().check().unwrap());
 //! let start = Timestamp::ZERO;
 //! let request = |session, grades| QueueRequest {
 //!     grades,
@@ -58,7 +58,7 @@ mod tests;
 mod types;
 
 pub use settings::{QueueOptions, QueueSettings};
-pub use shares::{QueueHolder, QueueShares};
+pub use shares::{QueueOwner, QueueShares};
 pub use types::{
     AcceptedGrades, Departure, DepartureReason, EnterDecision, QueueRefusal, QueueRequest, QueueStats,
     QueueTicket,
@@ -83,7 +83,7 @@ struct QueueEntry {
 
 /// An admission queue. The [module](self) documents its guarantees.
 #[derive(Clone, Debug)]
-pub struct AdmissionQueue {
+pub struct WaitQueue {
     settings: QueueSettings,
     /// The latest time passed to the queue.
     as_of: Timestamp,
@@ -102,7 +102,7 @@ pub struct AdmissionQueue {
     counts: QueueStats,
 }
 
-impl AdmissionQueue {
+impl WaitQueue {
     /// Creates an empty queue.
     #[must_use]
     pub fn new(settings: QueueSettings) -> Self {
@@ -259,7 +259,7 @@ impl AdmissionQueue {
         let below = self.rings.iter().skip(newcomer.priority.index() + 1);
         let not_above = self.shares.iter().skip(newcomer.priority.index());
         let by_class = below.rev().find_map(FairQueue::newest);
-        let by_share = || not_above.rev().find_map(|shares| shares.eviction_candidate(newcomer.holder));
+        let by_share = || not_above.rev().find_map(|shares| shares.eviction_candidate(newcomer.owner));
         by_class.or_else(|| by_share().map(|(_, ticket)| ticket))
     }
 
@@ -279,7 +279,7 @@ impl AdmissionQueue {
         self.expiries.insert((expires, ticket));
         self.promotions.extend(promotes.map(|moment| (moment, ticket)));
         self.rings[class.index()].add(request.session, ticket, request.grades);
-        self.shares[class.index()].add(request.holder, ticket);
+        self.shares[class.index()].add(request.owner, ticket);
         for grade in request.grades.grades() {
             self.intervals[grade.index()].arrived(now);
         }
@@ -301,7 +301,7 @@ impl AdmissionQueue {
     fn depart(&mut self, ticket: QueueTicket, reason: DepartureReason) -> Option<(QueueEntry, Departure)> {
         let entry = self.entries.remove(&ticket)?;
         self.expiries.remove(&(entry.expires, ticket));
-        self.shares[entry.request.priority.index()].remove(entry.request.holder, ticket);
+        self.shares[entry.request.priority.index()].remove(entry.request.owner, ticket);
         if let Some(moment) = entry.promotes {
             self.promotions.remove(&(moment, ticket));
         }

@@ -5,8 +5,8 @@ mod model;
 mod shares;
 
 use super::{
-    AcceptedGrades, AdmissionQueue, Departure, DepartureReason, EnterDecision, QueueOptions, QueueRefusal,
-    QueueRequest, QueueTicket,
+    AcceptedGrades, Departure, DepartureReason, EnterDecision, QueueOptions, QueueRefusal, QueueRequest,
+    QueueTicket, WaitQueue,
 };
 use crate::invariant::{every_entry_accounted_for, units_within_capacity};
 use crate::time::Timestamp;
@@ -17,26 +17,26 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_millis(millis)
 }
 
-fn queue() -> AdmissionQueue {
-    AdmissionQueue::new(QueueOptions::default().check().unwrap())
+fn queue() -> WaitQueue {
+    WaitQueue::new(QueueOptions::default().check().unwrap())
 }
 
-fn small(capacity: usize) -> AdmissionQueue {
-    AdmissionQueue::new(QueueOptions { capacity, ..QueueOptions::default() }.check().unwrap())
+fn small(capacity: usize) -> WaitQueue {
+    WaitQueue::new(QueueOptions { capacity, ..QueueOptions::default() }.check().unwrap())
 }
 
 fn of(priority: Priority, session: u64) -> QueueRequest {
     QueueRequest::new(priority, session, Timestamp::NEVER)
 }
 
-fn enter(queue: &mut AdmissionQueue, request: &QueueRequest, millis: u64) -> QueueTicket {
+fn enter(queue: &mut WaitQueue, request: &QueueRequest, millis: u64) -> QueueTicket {
     match queue.enter(request, at(millis)) {
         EnterDecision::Queued { ticket, .. } => ticket,
         refused @ EnterDecision::Refused { .. } => panic!("{refused:?}"),
     }
 }
 
-fn expired(queue: &mut AdmissionQueue, millis: u64) -> Vec<QueueTicket> {
+fn expired(queue: &mut WaitQueue, millis: u64) -> Vec<QueueTicket> {
     let mut tickets = vec![];
     while let Some(departure) = queue.pop_expired(at(millis)) {
         assert_eq!(departure.reason, DepartureReason::Expired);
@@ -45,7 +45,7 @@ fn expired(queue: &mut AdmissionQueue, millis: u64) -> Vec<QueueTicket> {
     tickets
 }
 
-fn check_invariants(queue: &AdmissionQueue, now: Timestamp) {
+fn check_invariants(queue: &WaitQueue, now: Timestamp) {
     let stats = queue.stats(now);
     units_within_capacity(stats.size as u64, stats.capacity as u64).unwrap();
     let left = [stats.served, stats.expired, stats.evicted, stats.cancelled];
@@ -280,7 +280,7 @@ fn a_queue_that_was_filled_at_once_expects_room_when_the_first_expires() {
 #[test]
 fn a_standstill_from_the_start_is_noticed() {
     let options = QueueOptions { ttl: Duration::from_secs(600), ..QueueOptions::default() };
-    let mut queue = AdmissionQueue::new(options.check().unwrap());
+    let mut queue = WaitQueue::new(options.check().unwrap());
     for session in 0..900 {
         enter(&mut queue, &of(Priority::Normal, session), 0);
     }
@@ -308,7 +308,7 @@ fn before_the_first_place_a_crowd_is_not_turned_away() {
 #[test]
 fn a_request_for_a_fast_slot_is_refused_when_none_was_freed_for_a_minute() {
     let options = QueueOptions { ttl: Duration::from_secs(600), ..QueueOptions::default() };
-    let mut queue = AdmissionQueue::new(options.check().unwrap());
+    let mut queue = WaitQueue::new(options.check().unwrap());
     let fast = |session| QueueRequest { grades: AcceptedGrades::Fast, ..of(Priority::Normal, session) };
     for session in 0..5 {
         enter(&mut queue, &fast(session), 0);
@@ -343,9 +343,8 @@ fn a_standstill_of_one_grade_does_not_hold_up_the_other() {
     for session in 1..=20 {
         enter(&mut queue, &wanting(AcceptedGrades::Strong, session), 1_000);
     }
-    let expected = |queue: &AdmissionQueue, grades, millis| {
-        queue.expected_wait(&wanting(grades, 99), at(millis)).unwrap()
-    };
+    let expected =
+        |queue: &WaitQueue, grades, millis| queue.expected_wait(&wanting(grades, 99), at(millis)).unwrap();
     assert_eq!(expected(&queue, AcceptedGrades::Strong, 1_000), Duration::from_secs(20));
     assert_eq!(expected(&queue, AcceptedGrades::Fast, 1_000), Duration::ZERO);
     assert_eq!(expected(&queue, AcceptedGrades::Either, 1_000), Duration::ZERO);

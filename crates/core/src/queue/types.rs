@@ -1,6 +1,6 @@
 //! The types of requests to a queue and of its decisions.
 
-use super::QueueHolder;
+use super::QueueOwner;
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct QueueRequest {
     /// The session, which is the unit of fair queueing.
     pub session: u64,
     /// The party whose share of the queue it counts against.
-    pub holder: QueueHolder,
+    pub owner: QueueOwner,
     /// The grades of slot it can use.
     pub grades: AcceptedGrades,
     /// What it costs of its session's turns: one, or the tokens it is expected to use. Zero counts as one.
@@ -63,11 +63,11 @@ pub struct QueueRequest {
 }
 
 impl QueueRequest {
-    /// A request with a cost of one that accepts either grade and whose session is its holder.
+    /// A request with a cost of one that accepts either grade and whose session is its owner.
     #[must_use]
     pub const fn new(priority: Priority, session: u64, deadline: Timestamp) -> Self {
-        let holder = QueueHolder::Caller(session);
-        Self { priority, session, holder, grades: AcceptedGrades::Either, cost: 1, deadline }
+        let owner = QueueOwner::Caller(session);
+        Self { priority, session, owner, grades: AcceptedGrades::Either, cost: 1, deadline }
     }
 }
 

@@ -27,7 +27,7 @@ impl GroupId {
     }
 }
 
-/// One subject of a group's limits: a caller, an address, a route. Derive it with a keyed hash (a secret), so that no
+/// One subject of a group's limits: a caller, a network, a route. Derive it with a keyed hash (a secret), so that no
 /// caller can choose a key that collides with another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaKey(pub u64);
@@ -41,17 +41,17 @@ pub struct QuotaScope {
     pub key: QuotaKey,
 }
 
-/// The cost of a request in each unit.
+/// What a request takes from limits, in each unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QuotaCost {
+pub struct QuotaUnits {
     /// The number of requests.
     pub requests: u32,
     /// The number of model tokens.
     pub tokens: u32,
 }
 
-impl QuotaCost {
-    /// No cost, to read limits without charging them.
+impl QuotaUnits {
+    /// Nothing, to read limits without charging them.
     pub const NOTHING: Self = Self { requests: 0, tokens: 0 };
     /// One request, no tokens.
     pub const REQUEST: Self = Self { requests: 1, tokens: 0 };
@@ -125,7 +125,7 @@ pub enum QuotaDecision {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a reservation that is not settled stays charged in full"]
 pub struct QuotaReservation {
-    pub(super) cost: QuotaCost,
+    pub(super) cost: QuotaUnits,
     pub(super) scopes: ArrayVec<ChargedScope, MAX_SCOPES>,
     /// Where the units were charged (slice, period or time), one mark per limit in the order of the scopes.
     pub(super) marks: ArrayVec<u64, MAX_LIMITS>,
@@ -134,7 +134,7 @@ pub struct QuotaReservation {
 impl QuotaReservation {
     /// The cost that was charged.
     #[must_use]
-    pub const fn cost(&self) -> QuotaCost {
+    pub const fn cost(&self) -> QuotaUnits {
         self.cost
     }
 

@@ -1,8 +1,8 @@
 //! The in-memory store of all quota usage.
 
 use super::decision::{
-    ChargedScope, GroupId, LimitId, LimitView, MAX_LIMITS, MAX_SCOPES, QuotaCost, QuotaDecision, QuotaKey,
-    QuotaRefusal, QuotaReservation, QuotaScope, ScopeError,
+    ChargedScope, GroupId, LimitId, LimitView, MAX_LIMITS, MAX_SCOPES, QuotaDecision, QuotaKey, QuotaRefusal,
+    QuotaReservation, QuotaScope, QuotaUnits, ScopeError,
 };
 use super::groups::{Group, GroupList, SHARDS};
 use super::index::RecordSlot;
@@ -22,7 +22,7 @@ use std::hash::BuildHasher;
 /// A decision locks the shard of each scope, in the order of the groups, for a few hundred nanoseconds.
 ///
 /// ```
-/// use seawall_core::quota::{QuotaCost, Quota, RateLimiter, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
+/// use seawall_core::quota::{QuotaUnits, Quota, RateLimiter, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
 /// use seawall_core::time::Now;
 /// use std::time::Duration;
 ///
@@ -35,10 +35,10 @@ use std::hash::BuildHasher;
 /// let scopes = [QuotaScope { group: limiter.group("guest").unwrap(), key: QuotaKey(7) }];
 ///
 /// for _ in 0..12 {
-///     let decision = limiter.reserve(&scopes, QuotaCost::REQUEST, Now::default()).unwrap();
+///     let decision = limiter.reserve(&scopes, QuotaUnits::REQUEST, Now::default()).unwrap();
 ///     assert!(matches!(decision, QuotaDecision::Granted { .. }));
 /// }
-/// let QuotaDecision::RetryAfter(refusal) = limiter.reserve(&scopes, QuotaCost::REQUEST, Now::default()).unwrap() else {
+/// let QuotaDecision::RetryAfter(refusal) = limiter.reserve(&scopes, QuotaUnits::REQUEST, Now::default()).unwrap() else {
 ///     panic!("the thirteenth should have to wait");
 /// };
 /// assert_eq!(limiter.quota(refusal.binding.limit).unwrap().name(), "minute");
@@ -98,7 +98,7 @@ impl RateLimiter {
     pub fn reserve(
         &self,
         scopes: &[QuotaScope],
-        cost: QuotaCost,
+        cost: QuotaUnits,
         now: Now,
     ) -> Result<QuotaDecision, ScopeError> {
         let mut opened = ArrayVec::new();
@@ -140,7 +140,7 @@ impl RateLimiter {
         self.open(scopes, &mut opened)?;
         let mut views = ArrayVec::new();
         for opened in &opened {
-            opened.check(QuotaCost::NOTHING, now, |limit, capacity, check| {
+            opened.check(QuotaUnits::NOTHING, now, |limit, capacity, check| {
                 let remaining = match check {
                     LimitCheck::Fits { remaining } | LimitCheck::Wait { remaining, .. } => remaining,
                     LimitCheck::Never { .. } => 0,
@@ -153,7 +153,7 @@ impl RateLimiter {
 
     /// Corrects a reservation to its actual cost: the unused part is refunded to the windows it was taken from, and any
     /// excess becomes debt.
-    pub fn settle(&self, reservation: QuotaReservation, actual: QuotaCost, now: Now) {
+    pub fn settle(&self, reservation: QuotaReservation, actual: QuotaUnits, now: Now) {
         let QuotaReservation { cost, scopes, marks } = reservation;
         let mut marks = marks.as_slice();
         for ChargedScope { key, version, group, limits } in scopes {
@@ -183,7 +183,7 @@ impl RateLimiter {
 
     /// Refunds a whole reservation.
     pub fn refund(&self, reservation: QuotaReservation, now: Now) {
-        self.settle(reservation, QuotaCost::NOTHING, now);
+        self.settle(reservation, QuotaUnits::NOTHING, now);
     }
 
     /// Evicts the callers of one of the 64 shards that have nothing left in any window, and returns how many. Call it
@@ -264,7 +264,7 @@ impl RateLimiter {
 
 impl LockedScope<'_> {
     /// Calls `each` for every limit with its id, its capacity and the result of the check.
-    fn check(&self, cost: QuotaCost, now: Now, mut each: impl FnMut(LimitId, u32, LimitCheck)) {
+    fn check(&self, cost: QuotaUnits, now: Now, mut each: impl FnMut(LimitId, u32, LimitCheck)) {
         let group = self.scope.group;
         self.shard.check(self.slot, now, cost, |NumberedQuota { quota, number }, check| {
             each(LimitId { group, quota: *number }, quota.capacity(), check);
@@ -292,7 +292,7 @@ enum LimitsCheck {
     Never { limit: LimitId, capacity: u32 },
 }
 
-fn check_all(opened: &[LockedScope<'_>], cost: QuotaCost, now: Now) -> LimitsCheck {
+fn check_all(opened: &[LockedScope<'_>], cost: QuotaUnits, now: Now) -> LimitsCheck {
     let mut tightest: Option<LimitView> = None;
     let mut refusal: Option<QuotaRefusal> = None;
     let mut never = None;

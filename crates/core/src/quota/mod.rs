@@ -1,4 +1,4 @@
-//! Quotas: rate limits per caller, per address and globally.
+//! Quotas: rate limits per caller, per network and globally.
 //!
 //! A [`Quota`] is one limit: a smoothed rate (GCRA), a limit over a sliding window, or a limit per calendar day or
 //! month. A [`RateLimiter`] stores what every caller has used of every limit and takes one all-or-nothing decision over
@@ -9,7 +9,7 @@
 //! refusal names the limit with the longest wait, what remains of it, and the exact wait. A request that exceeds the
 //! limit itself can never be admitted and gets a decision of its own.
 //!
-//! **Reserve, then settle.** The cost of a request may be known only afterwards. A [`Reservation`] charges the upper
+//! **Reserve, then settle.** The cost of a request may be known only afterwards. A [`QuotaReservation`] charges the upper
 //! bound; settling refunds the unused part to the window it was taken from, and charges any excess as debt. A reservation
 //! that is dropped without settlement stays charged.
 //!
@@ -42,8 +42,8 @@ mod tests;
 pub use calendar::CalendarPeriod;
 pub use change::{CountsDecision, LimitChange};
 pub use decision::{
-    GroupId, LimitId, LimitView, QuotaCost, QuotaDecision, QuotaKey, QuotaRefusal, QuotaReservation,
-    QuotaScope, ScopeError,
+    GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, QuotaRefusal, QuotaReservation, QuotaScope,
+    QuotaUnits, ScopeError,
 };
 pub use limiter::{RateLimiter, RateLimiterMemory};
 pub use retry_after::{RetryAfter, RetryAfterPolicy};

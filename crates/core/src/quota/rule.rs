@@ -1,7 +1,7 @@
 //! One limit: its rule, and the encoding of a caller's usage.
 
 use super::calendar::{self, CalendarPeriod, CalendarRule, PeriodUse};
-use super::decision::QuotaCost;
+use super::decision::QuotaUnits;
 use super::packed;
 use super::rate::{self, Backlog, RateRule, RateScale};
 use super::ring::SliceRing;
@@ -168,7 +168,7 @@ impl Quota {
         words: &[u32],
         rings: &Slab<SliceRing>,
         now: Now,
-        cost: QuotaCost,
+        cost: QuotaUnits,
     ) -> LimitCheck {
         let units = cost.units(self.unit);
         match &self.rule {
@@ -184,7 +184,7 @@ impl Quota {
         words: &mut [u32],
         rings: &mut Slab<SliceRing>,
         now: Now,
-        cost: QuotaCost,
+        cost: QuotaUnits,
     ) -> u64 {
         self.charge_units(words, rings, now, cost.units(self.unit))
     }
@@ -206,7 +206,7 @@ impl Quota {
         rings: &mut Slab<SliceRing>,
         now: Now,
         mark: Option<u64>,
-        (reserved, actual): (QuotaCost, QuotaCost),
+        (reserved, actual): (QuotaUnits, QuotaUnits),
     ) {
         let (reserved, actual) = (reserved.units(self.unit), actual.units(self.unit));
         let (refund, debt) = (reserved.saturating_sub(actual), actual.saturating_sub(reserved));
@@ -281,7 +281,7 @@ impl Quota {
     }
 
     /// The mark of units that were charged at this time.
-    pub(super) fn mark_at(&self, at: Now, cost: QuotaCost) -> u64 {
+    pub(super) fn mark_at(&self, at: Now, cost: QuotaUnits) -> u64 {
         match &self.rule {
             QuotaRule::Rate(rule) => rule.drained_at(at.monotonic, cost.units(self.unit)),
             QuotaRule::Sliding(rule) => rule.number_at(at.monotonic).into(),
@@ -425,7 +425,7 @@ fn update_period<T>(words: &mut [u32], step: impl FnOnce(&mut PeriodUse) -> T) -
     answer
 }
 
-/// The limits that apply to every key of one group: a tier's callers, guests by address, or all requests globally.
+/// The limits that apply to every key of one group: a tier's callers, guests by network, or all requests globally.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaGroup {
     name: Box<str>,

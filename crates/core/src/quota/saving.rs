@@ -4,7 +4,7 @@
 //! have another origin, so times are converted through UTC. Usage is restored at the latest time at which it can have
 //! happened: a restore never frees units early, and a slice may count for one slice longer.
 
-use super::decision::{GroupId, QuotaCost, QuotaKey, QuotaScope};
+use super::decision::{GroupId, QuotaKey, QuotaScope, QuotaUnits};
 use super::limiter::RateLimiter;
 use super::packed::{self, StoredSlices};
 use super::rate::{Backlog, RateRule};
@@ -77,7 +77,7 @@ impl RateLimiter {
     }
 
     /// Charges what was admitted at `at`, whether it fits or not. Has no effect on a group that was removed.
-    pub fn charge(&self, scope: QuotaScope, cost: QuotaCost, at: Now) {
+    pub fn charge(&self, scope: QuotaScope, cost: QuotaUnits, at: Now) {
         self.with_shard(scope, |shard, hash, rehash| {
             let slot = shard.find(hash, scope.key).or_else(|| shard.insert(hash, scope.key, rehash));
             if let Some(slot) = slot {
@@ -91,7 +91,7 @@ impl RateLimiter {
         &self,
         scope: QuotaScope,
         charged_at: Now,
-        (reserved, actual): (QuotaCost, QuotaCost),
+        (reserved, actual): (QuotaUnits, QuotaUnits),
         now: Now,
     ) {
         self.with_shard(scope, |shard, hash, rehash| {

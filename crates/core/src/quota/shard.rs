@@ -3,7 +3,7 @@
 //! A caller is one contiguous record of words: its key, then its usage of each limit in turn. A decision among a
 //! million callers is bound by cache misses, so data that is read together is stored together.
 
-use super::decision::{QuotaCost, QuotaKey};
+use super::decision::{QuotaKey, QuotaUnits};
 use super::index::{RecordSlot, SlotIndex};
 use super::ring::SliceRing;
 use super::rule::{CountsCarryOver, LimitCheck, Quota};
@@ -113,7 +113,7 @@ impl Shard {
         &self,
         slot: Option<RecordSlot>,
         now: Now,
-        cost: QuotaCost,
+        cost: QuotaUnits,
         mut each: impl FnMut(&NumberedQuota, LimitCheck),
     ) {
         let mut words = slot.map(|slot| &self.records.record(slot, self.words())[KEY_WORDS..]);
@@ -127,7 +127,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn take(&mut self, slot: RecordSlot, now: Now, cost: QuotaCost, mut mark: impl FnMut(u64)) {
+    pub(super) fn take(&mut self, slot: RecordSlot, now: Now, cost: QuotaUnits, mut mark: impl FnMut(u64)) {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };
         let record = records.record_mut(slot, rules.words);
         for_each_limit(record, &rules.limits, |quota, words| mark(quota.take(words, rings, now, cost)));
@@ -139,7 +139,7 @@ impl Shard {
         slot: RecordSlot,
         now: Now,
         (version, marks): (u32, &[u64]),
-        change: (QuotaCost, QuotaCost),
+        change: (QuotaUnits, QuotaUnits),
     ) {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };
         let record = records.record_mut(slot, rules.words);
@@ -154,7 +154,7 @@ impl Shard {
         &mut self,
         slot: RecordSlot,
         charged_at: Now,
-        change: (QuotaCost, QuotaCost),
+        change: (QuotaUnits, QuotaUnits),
         now: Now,
     ) {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };

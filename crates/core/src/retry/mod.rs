@@ -149,7 +149,7 @@ impl StopReason {
             Self::Pressure => "pressure",
             Self::BreakerOpen => "breaker_open",
             Self::NoTime => "no_time",
-            Self::Budget => "budget",
+            Self::Budget => "retry_budget",
             Self::Throttled => "throttled",
         }
     }

@@ -106,7 +106,7 @@ fn target(target: &TargetStatus) -> Value {
             "entered": queue.entered,
             "outcomes": outcomes,
         },
-        "overruns": { "count": target.overruns.0, "ejected_ms": target.overruns.1.map(millis) },
+        "overruns": { "count": target.overruns.0, "suspended_ms": target.overruns.1.map(millis) },
         "time_to_first_content": { "count": started, "p50_ms": p50.map(millis), "p95_ms": p95.map(millis) },
     })
 }

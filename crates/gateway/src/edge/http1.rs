@@ -1,13 +1,13 @@
 //! Line checks for HTTP/1.1 heads.
 //!
 //! Heads are scanned line by line; bodies are skipped by the length or chunking that their head declares. A line that
-//! this scanner cannot parse is changed into one that the server refuses: the server answers 400 and reads nothing more
-//! from that connection. The scanner and the server's parser therefore never disagree on where a request ends.
+//! this scanner cannot parse is changed into one that hyper rejects: hyper answers 400 and reads nothing more
+//! from that connection. The scanner and hyper's parser therefore never disagree on where a request ends.
 
 /// Longer than every line that matters: `transfer-encoding:`, or `content-length:` and twenty digits, with some blanks.
 const LINE_START: usize = 64;
 
-/// Replaces the LF of a line that ends with LF alone. No head may contain it, so the server answers 400 and closes.
+/// Replaces the LF of a line that ends with LF alone. No head may contain it, so hyper answers 400 and closes.
 const FORBIDDEN: u8 = 0;
 
 /// The first line of every HTTP/2 connection preface, and the length of the rest of the preface.
@@ -44,7 +44,7 @@ enum ParserState {
     Preface {
         left: usize,
     },
-    /// Input that the server refuses; it reads nothing after it.
+    /// Input that hyper rejects; it reads nothing after it.
     Refused,
 }
 
@@ -158,7 +158,7 @@ impl HeadScanner {
             self.has_begun = !is_empty;
             self.is_http2 = !self.is_past_first_request && self.line.text() == Some(HTTP2_LINE);
         } else if is_header(self.line.start(), b"transfer-encoding") {
-            // With any other coding the server refuses the request and closes the connection.
+            // With any other coding hyper rejects the request and closes the connection.
             self.body = BodyFraming::Chunked;
         } else if is_header(self.line.start(), b"content-length") && self.body != BodyFraming::Chunked {
             let value = self.line.text()?.get(b"content-length:".len()..)?;

@@ -1,11 +1,11 @@
-//! Protocol checks on the bytes of a connection that the HTTP server does not make itself.
+//! Protocol checks on the bytes of a connection that hyper does not make itself.
 //!
-//! [`CheckedStream`] sits between the socket (or TLS) and the server, and inspects what the server reads:
+//! [`CheckedStream`] sits between the socket (or TLS) and hyper, and inspects what hyper reads:
 //!
 //! - **HTTP/1.1** ([`http1`]): a line of a head that ends with a bare LF. RFC 9112 lets a recipient accept it, and the
 //!   server does. A proxy in front of us may not, and then the two disagree on where a request ends (request
 //!   smuggling).
-//! - **HTTP/2** ([`http2`]): frames that cost us work and do not advance any request. The server limits some types of
+//! - **HTTP/2** ([`http2`]): frames that cost us work and do not advance any request. Hyper limits some types of
 //!   them and serves the others without limit.
 //!
 //! The values of headers (`host`, `transfer-encoding`) are checked after parsing: [`framing_problem`].
@@ -31,11 +31,11 @@ enum Protocol {
     Http2(FrameBudget),
 }
 
-/// A connection whose bytes are checked on their way to the server.
+/// A connection whose bytes are checked on their way to hyper.
 pub(crate) struct CheckedStream<S, C, F> {
     stream: S,
     protocol: Protocol,
-    /// Whether the last write of the server was complete, so that the next byte begins an HTTP/2 frame.
+    /// Whether the last write of hyper was complete, so that the next byte begins an HTTP/2 frame.
     is_at_frame: bool,
     clock: C,
     on_flood: Option<F>,

@@ -6,7 +6,7 @@ use seawall_pipeline::dialect::{ApiOperationRef, Face};
 use seawall_wire::ApiErrorKind;
 use seawall_wire::bedrock::{decode_path, read_path};
 
-/// The operation that a request asks for.
+/// The endpoint of a request: what its method and path select.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CallerEndpoint {
     /// A model answer.
@@ -27,14 +27,15 @@ pub(crate) enum CallerEndpoint {
     Metrics,
     /// The OpenAPI document.
     OpenApi,
-    /// No such operation. The rejection uses the dialect of callers that use such a path.
-    NotFound { face: Face, problem: &'static str, error_kind: ApiErrorKind },
+    /// An unknown path, a method that the path does not have, or an invalid model id in the path. The rejection uses the
+    /// dialect of callers that use such a path.
+    Invalid { face: Face, problem: &'static str, error_kind: ApiErrorKind },
 }
 
 impl CallerEndpoint {
-    /// The operation of an unknown path.
+    /// The endpoint of an unknown path.
     pub(super) const fn unknown_path() -> Self {
-        not_found(Face::OpenAiChat, "unknown path", ApiErrorKind::UnknownPath)
+        invalid(Face::OpenAiChat, "unknown path", ApiErrorKind::UnknownPath)
     }
 
     /// The face whose dialect a rejection uses.
@@ -43,7 +44,7 @@ impl CallerEndpoint {
             Self::ModelRequest(operation) => operation.face(),
             Self::CountTokens => Face::AnthropicMessages,
             Self::BedrockCountTokens(_) => Face::BedrockInvoke,
-            Self::NotFound { face, .. } => *face,
+            Self::Invalid { face, .. } => *face,
             Self::Models
             | Self::Model(_)
             | Self::Liveness
@@ -67,20 +68,23 @@ impl CallerEndpoint {
             _ if path.starts_with("/model/") => (route_bedrock(path), Method::POST),
             // Other paths of Bedrock's runtime API, rejected in Bedrock's dialect.
             _ if path.starts_with("/guardrail/") || path.starts_with("/async-invoke") => {
-                return not_found(Face::BedrockInvoke, "unknown path", ApiErrorKind::UnknownPath);
+                return invalid(Face::BedrockInvoke, "unknown path", ApiErrorKind::UnknownPath);
             }
             _ => match path.strip_prefix("/v1/models/").and_then(decode_model_name) {
                 Some(model) => (Self::Model(model), Method::GET),
                 None => return Self::unknown_path(),
             },
         };
-        if *method == only || matches!(endpoint, Self::NotFound { .. }) {
+        if *method == only || matches!(endpoint, Self::Invalid { .. }) {
             return endpoint;
         }
         let face = endpoint.face();
-        let problem =
-            if only == Method::POST { "method not allowed: use POST" } else { "method not allowed: use GET" };
-        not_found(face, problem, ApiErrorKind::UnknownPath)
+        let problem = if only == Method::POST {
+            "unknown path for this method: use POST"
+        } else {
+            "unknown path for this method: use GET"
+        };
+        invalid(face, problem, ApiErrorKind::UnknownPath)
     }
 }
 
@@ -90,18 +94,18 @@ fn decode_model_name(encoded: &str) -> Option<String> {
     is_one_part.then(|| decode_path(encoded)).flatten().and_then(|name| String::from_utf8(name).ok())
 }
 
-const fn not_found(face: Face, problem: &'static str, error_kind: ApiErrorKind) -> CallerEndpoint {
-    CallerEndpoint::NotFound { face, problem, error_kind }
+const fn invalid(face: Face, problem: &'static str, error_kind: ApiErrorKind) -> CallerEndpoint {
+    CallerEndpoint::Invalid { face, problem, error_kind }
 }
 
 fn route_bedrock(path: &str) -> CallerEndpoint {
-    let refused = |problem, error_kind| not_found(Face::BedrockInvoke, problem, error_kind);
+    let rejected = |problem, error_kind| invalid(Face::BedrockInvoke, problem, error_kind);
     let call = match read_path(path) {
         Ok(call) => call,
         Err(error) if error.api_error_kind() == ApiErrorKind::UnknownPath => {
-            return refused("unknown path", ApiErrorKind::UnknownPath);
+            return rejected("unknown path", ApiErrorKind::UnknownPath);
         }
-        Err(_) => return refused("invalid model id in the path", ApiErrorKind::Malformed),
+        Err(_) => return rejected("invalid model id in the path", ApiErrorKind::Malformed),
     };
     match ApiOperationRef::of_bedrock(&call) {
         Some(ApiOperationRef::Invoke { stream, .. }) => {
@@ -149,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn unknown_paths_are_refused_in_the_dialect_of_the_path() {
+    fn unknown_paths_are_rejected_in_the_dialect_of_the_path() {
         let refused = |method: Method, path: &str| match CallerEndpoint::route(&method, path) {
-            CallerEndpoint::NotFound { face, error_kind, .. } => (face, error_kind),
+            CallerEndpoint::Invalid { face, error_kind, .. } => (face, error_kind),
             other => panic!("{path}: {other:?}"),
         };
         assert_eq!(

@@ -10,14 +10,20 @@ use seawall_core::time::UtcTime;
 use seawall_pipeline::chat::ChatErrorResponse;
 use seawall_pipeline::dialect::{self, ErrorResponse, Face};
 use seawall_pipeline::{
-    BodyScope, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection, format_request_id,
+    BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
+    JOURNAL_UNAVAILABLE, Rejection, format_request_id,
 };
 use seawall_wire::bedrock::NOT_READY;
 use seawall_wire::{ApiErrorKind, RetryAdvice, Vendor};
 use std::time::Duration;
 
-/// A rejection without retry advice.
-pub(super) fn refuse(face: Face, error_kind: ApiErrorKind, message: &str, id: u64) -> Response<ReplyBody> {
+/// An error without retry advice. The request is neither logged nor counted, so its id appears in the response only.
+pub(super) fn plain_error(
+    face: Face,
+    error_kind: ApiErrorKind,
+    message: &str,
+    id: u64,
+) -> Response<ReplyBody> {
     to_response(dialect::render_error(
         face,
         error_kind,
@@ -82,7 +88,7 @@ fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
         Rejection::BodyMemory(scope) => {
             let (error_kind, scope) = match scope {
                 BodyScope::Caller => (ApiErrorKind::Throttled, "this caller"),
-                BodyScope::Address => (ApiErrorKind::Throttled, "this address"),
+                BodyScope::Network => (ApiErrorKind::Throttled, "this network"),
                 BodyScope::All => (ApiErrorKind::Overloaded, "all callers"),
             };
             let message = format!("memory limit for request bodies exceeded ({scope}); retry in 1 s");
@@ -93,7 +99,9 @@ fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
             "the chat is not configured: no route serves the face chat".to_owned(),
             RetryAdvice::default(),
         ),
-        Rejection::Malformed(problem) => (ApiErrorKind::Malformed, problem.clone(), RetryAdvice::default()),
+        Rejection::Malformed(problem) | Rejection::BodyTimeout(problem) => {
+            (ApiErrorKind::Malformed, problem.clone(), RetryAdvice::default())
+        }
         Rejection::Unauthenticated { message, .. } => {
             (ApiErrorKind::Unauthenticated, message.clone(), RetryAdvice::default())
         }
@@ -170,13 +178,13 @@ fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
             let message = format!(
                 "the request may cost more than the remaining daily budget ({remaining}); set max_tokens to at most {max_tokens}"
             );
-            (ApiErrorKind::ExceedsBudget, message, never(None))
+            (ApiErrorKind::ExceedsRemainingBudget, message, never(None))
         }
         Rejection::ExceedsDailyBudget { max_cost } => {
             let message = format!(
                 "the request may cost up to {max_cost}, more than the whole daily budget; reduce max_tokens or shorten the input"
             );
-            (ApiErrorKind::TooLarge, message, never(None))
+            (ApiErrorKind::ExceedsDailyBudget, message, never(None))
         }
         Rejection::UntrackedInput(message) => (ApiErrorKind::Malformed, message.clone(), never(None)),
         Rejection::Blocked { rule } => {
@@ -186,16 +194,27 @@ fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
         Rejection::SwitchedOff => {
             (ApiErrorKind::SwitchedOff, "an operator has switched off all models".to_owned(), never(None))
         }
-        Rejection::Unavailable { retry_after, should_retry, .. } => {
+        Rejection::CallerSuspended => {
+            let message = "the access of this credential to models is suspended".to_owned();
+            (ApiErrorKind::SwitchedOff, message, never(None))
+        }
+        Rejection::Unavailable { retry_after, should_retry, cause } => {
             // If the time is unknown, a retry shortly afterwards costs little.
             let wait = retry_after.unwrap_or(DEFAULT_RETRY_AFTER);
             let advice = if *should_retry { after } else { never };
-            (ApiErrorKind::Overloaded, "no model is available at the moment".to_owned(), advice(Some(wait)))
+            let message = match *cause {
+                CALLER_DIRECTORY_UNAVAILABLE => "the credential cannot be checked at the moment; retry later",
+                JOURNAL_UNAVAILABLE => {
+                    "the gateway cannot write its journal, so no model is called at the moment; retry later"
+                }
+                _ => "no model is available at the moment",
+            };
+            (ApiErrorKind::Overloaded, message.to_owned(), advice(Some(wait)))
         }
         Rejection::Concurrency { scope, retry_after } => {
             let scope = match scope {
                 ConcurrencyScope::Caller => "this caller",
-                ConcurrencyScope::Address => "this address",
+                ConcurrencyScope::Network => "this network",
                 ConcurrencyScope::Guests => "all guests",
             };
             let wait = retry_after.unwrap_or(DEFAULT_RETRY_AFTER).max(DEFAULT_RETRY_AFTER);
@@ -210,6 +229,9 @@ fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
             let message =
                 format!("no model answered after {attempts} attempt{plural}: {}", failure.kind.label());
             (ApiErrorKind::of_failure(failure.kind), message, advice_after_exhaustion(failure))
+        }
+        Rejection::Internal => {
+            (ApiErrorKind::Internal, "internal error of the gateway".to_owned(), never(None))
         }
         Rejection::ShuttingDown => {
             let message = "the gateway is shutting down; retry in 1 s".to_owned();
@@ -240,7 +262,7 @@ fn quote(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ReplyBody, Response, describe, refuse, reject};
+    use super::{ReplyBody, Response, describe, plain_error, reject};
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
     use seawall_core::quota::{Quota, QuotaUnit, RetryAfter, RetryAfterPolicy};
@@ -249,8 +271,8 @@ mod tests {
     use seawall_core::vocabulary::Tier;
     use seawall_pipeline::dialect::Face;
     use seawall_pipeline::{
-        BodyScope, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, LimitDescription, LimitScope,
-        Rejection,
+        BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
+        JOURNAL_UNAVAILABLE, LimitDescription, LimitScope, Rejection,
     };
     use seawall_wire::ApiErrorKind;
     use std::time::Duration;
@@ -262,7 +284,7 @@ mod tests {
                 let name = response.headers().get("x-amzn-errortype");
                 name.map(|name| name.to_str().unwrap().to_owned())
             };
-            let response = refuse(face, ApiErrorKind::UnknownPath, "nothing", 1);
+            let response = plain_error(face, ApiErrorKind::UnknownPath, "nothing", 1);
             assert_eq!(response.status(), 404);
             assert_eq!(name(&response).as_deref(), named.then_some("UnknownOperationException"));
             let failure = Failure::of(FailureKind::NotReady);
@@ -287,13 +309,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_refusal_names_the_limit_its_scope_and_the_wait() {
+    fn a_rate_limit_rejection_names_the_limit_its_scope_and_the_wait() {
         let quota = Quota::sliding("minute", QuotaUnit::Request, 30, Duration::from_secs(60), 0).unwrap();
-        let limit = LimitDescription::new(&quota, LimitScope::Tier(Tier::Standard)).into();
+        let limit = LimitDescription::new(&quota, LimitScope::Caller(Tier::Standard)).into();
         let retry_after = RetryAfter { delay: Duration::from_millis(11_200), should_retry: true };
         let (error_kind, message, advice) = describe(&Rejection::RateLimited { limit, retry_after });
         assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::Throttled, None));
-        assert_eq!(message, "rate limit exceeded: 30 requests per minute (tier standard); retry in 12 s");
+        assert_eq!(
+            message,
+            "rate limit exceeded: 30 requests per minute (per caller, tier standard); retry in 12 s"
+        );
     }
 
     #[test]
@@ -303,6 +328,22 @@ mod tests {
             let (_, _, advice) =
                 describe(&Rejection::unavailable(retry_after, &RetryAfterPolicy::default(), "busy"));
             assert_eq!((advice.wait, advice.should_retry), (Some(wait), None));
+        }
+    }
+
+    #[test]
+    fn an_unavailable_directory_or_journal_is_not_reported_as_an_unavailable_model() {
+        for (cause, expected) in [
+            ("busy", "no model is available at the moment"),
+            (CALLER_DIRECTORY_UNAVAILABLE, "the credential cannot be checked at the moment; retry later"),
+            (
+                JOURNAL_UNAVAILABLE,
+                "the gateway cannot write its journal, so no model is called at the moment; retry later",
+            ),
+        ] {
+            let (error_kind, message, _) =
+                describe(&Rejection::unavailable(None, &RetryAfterPolicy::default(), cause));
+            assert_eq!((error_kind, message.as_str()), (ApiErrorKind::Overloaded, expected));
         }
     }
 
@@ -342,7 +383,7 @@ mod tests {
     fn a_request_above_the_daily_budget_names_max_tokens_and_is_not_retried() {
         let max_cost = Money::from_dollars(7);
         let (error_kind, message, advice) = describe(&Rejection::ExceedsDailyBudget { max_cost });
-        assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::TooLarge, Some(false)));
+        assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::ExceedsDailyBudget, Some(false)));
         assert!(message.contains("$7") && message.contains("max_tokens"), "{message}");
     }
 
@@ -351,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exhausted_a_held_and_a_small_budget_are_three_refusals() {
+    fn an_exhausted_a_held_and_a_small_budget_are_three_rejections() {
         let (error_kind, message, advice) = describe(&spent(Money::ZERO));
         assert_eq!(
             (error_kind, advice.wait, advice.should_retry),
@@ -374,12 +415,12 @@ mod tests {
         let remaining = Money::from_nanos(810_000_000);
         let (error_kind, message, advice) =
             describe(&Rejection::ExceedsRemainingBudget { remaining, max_tokens: 42 });
-        assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::ExceedsBudget, Some(false)));
+        assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::ExceedsRemainingBudget, Some(false)));
         assert!(message.contains("$0.81") && message.contains("max_tokens to at most 42"), "{message}");
     }
 
     #[test]
-    fn every_refusal_without_caller_fault_has_retry_advice() {
+    fn every_rejection_without_caller_fault_has_retry_advice() {
         let failure = Failure::of(FailureKind::TimedOut);
         for rejection in [
             Rejection::BodyMemory(BodyScope::Caller),
@@ -391,6 +432,8 @@ mod tests {
             Rejection::ExceedsRemainingBudget { remaining: Money::ZERO, max_tokens: 1 },
             Rejection::ExceedsDailyBudget { max_cost: Money::ZERO },
             Rejection::SwitchedOff,
+            Rejection::CallerSuspended,
+            Rejection::Internal,
             Rejection::unavailable(None, &RetryAfterPolicy::default(), "busy"),
             Rejection::Concurrency { scope: ConcurrencyScope::Caller, retry_after: None },
             Rejection::UpstreamFailed { failure, message: None, attempts: 1 },

@@ -17,13 +17,13 @@ mod request_body;
 mod response_headers;
 
 use crate::body::ReplyBody;
+use crate::core_registry::CoreRegistry;
 use crate::edge::framing_problem;
 use crate::head_limit::is_too_large;
 use crate::identity::Authenticator;
 use crate::metrics;
 use crate::openapi::served_openapi;
 use crate::runtime::TokioRuntime;
-use crate::shutdown::ShutdownSignal;
 use crate::status_view::StatusView;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -53,12 +53,12 @@ pub(crate) struct GatewayState {
 }
 
 impl GatewayState {
-    /// Serves one request. `shutdown` signals the end of the drain timeout.
+    /// Serves one request. `core` signals when the drain timeout has expired.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
         peer: IpAddr,
-        shutdown: ShutdownSignal,
+        core: CoreRegistry,
     ) -> Result<Response<ReplyBody>, Infallible> {
         if is_too_large(&request) {
             return Ok(head_too_large());
@@ -72,17 +72,17 @@ impl GatewayState {
         let face = endpoint.face();
         if let Some(problem) = framing_problem(&request) {
             let mut response =
-                error_response::refuse(face, ApiErrorKind::Malformed, problem, self.new_request_id());
+                error_response::plain_error(face, ApiErrorKind::Malformed, problem, self.new_request_id());
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             let (head, body) = request.into_parts();
             request_body::linger(&head, body, self.runtime);
             return Ok(response);
         }
         // Pinned here and borrowed: the future is large, and moving it would copy it.
-        let answering = pin!(self.dispatch(endpoint, request, peer, shutdown));
+        let answering = pin!(self.dispatch(endpoint, request, peer, core));
         let response = match catch_panic(answering).await {
             Some(response) => response,
-            None => error_response::refuse(
+            None => error_response::plain_error(
                 face,
                 ApiErrorKind::Internal,
                 "internal error of the gateway",
@@ -97,11 +97,11 @@ impl GatewayState {
         endpoint: CallerEndpoint,
         request: Request<Incoming>,
         peer: IpAddr,
-        shutdown: ShutdownSignal,
+        core: CoreRegistry,
     ) -> Response<ReplyBody> {
         match endpoint {
             CallerEndpoint::ModelRequest(operation) => {
-                self.serve_model_request(request, operation, peer, shutdown).await
+                self.serve_model_request(request, operation, peer, core).await
             }
             CallerEndpoint::Models => self.models(request, peer, None).await,
             CallerEndpoint::Model(name) => self.models(request, peer, Some(name)).await,
@@ -115,13 +115,13 @@ impl GatewayState {
             }
             CallerEndpoint::OpenApi => text_response("application/json", served_openapi()),
             CallerEndpoint::Metrics => text_response(metrics::CONTENT_TYPE, self.status.metrics()),
-            CallerEndpoint::NotFound { face, problem, error_kind } => {
-                error_response::refuse(face, error_kind, problem, self.new_request_id())
+            CallerEndpoint::Invalid { face, problem, error_kind } => {
+                error_response::plain_error(face, error_kind, problem, self.new_request_id())
             }
         }
     }
 
-    /// A random request id: unpredictable, and practically unique.
+    /// A random request id: unpredictable, and practically unique. Only model requests are logged under their id.
     fn new_request_id(&self) -> u64 {
         self.runtime.draw().below(u64::MAX)
     }

@@ -4,15 +4,15 @@ use super::error_response::reject;
 use super::request_body::{IdentifiedCaller, ReceivedBody, http_request_head, linger};
 use super::{GatewayState, response_headers};
 use crate::body::ReplyBody;
+use crate::core_registry::CoreRegistry;
 use crate::identity::AuthenticationDecision;
-use crate::shutdown::ShutdownSignal;
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
-use seawall_core::body_memory::HeldBytes;
+use seawall_core::body_memory::ChargedBytes;
 use seawall_core::strategy::Language;
 use seawall_pipeline::callers::Caller;
 use seawall_pipeline::dialect::{self, DialectHeaders, content_type, stream_headers};
@@ -30,7 +30,7 @@ impl GatewayState {
         request: Request<Incoming>,
         operation: ApiOperation,
         peer: IpAddr,
-        shutdown: ShutdownSignal,
+        core: CoreRegistry,
     ) -> Response<ReplyBody> {
         let (id, face) = (self.new_request_id(), operation.face());
         let (head, mut body) = request.into_parts();
@@ -43,24 +43,24 @@ impl GatewayState {
         let inbound = tokio::select! {
             biased;
             inbound = self.read_request(id, &head, &mut body, operation, peer) => inbound,
-            () = shutdown.wait() => {
+            () = core.terminated() => {
                 return self.reject_early(id, face, Rejection::ShuttingDown, &head.headers);
             }
         };
-        let AuthenticatedRequest { request, held, set_cookie } = match inbound {
+        let AuthenticatedRequest { request, charged, set_cookie } = match inbound {
             Ok(inbound) => inbound,
             Err(response) => {
                 linger(&head, body, self.runtime);
                 return *response;
             }
         };
-        let mut reply = self.pipeline.serve_until(request, shutdown.wait()).await;
+        let mut reply = self.pipeline.serve_until(request, core.terminated()).await;
         self.choose_language(face, &mut reply, &head.headers);
-        let mut response = respond(face, reply, id, Some(&shutdown));
+        let mut response = respond(face, reply, id, Some(&core));
         match response.body() {
-            ReplyBody::Large(answer) => answer.hold(held),
+            ReplyBody::Large(answer) => answer.charge(charged),
             // A small answer is not worth charging, and a stream does not need the request body any more.
-            _ => drop(held),
+            _ => drop(charged),
         }
         if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
             response.headers_mut().insert(SET_COOKIE, cookie);
@@ -88,8 +88,8 @@ impl GatewayState {
         reply: &mut Reply<crate::TokioRuntime>,
         headers: &HeaderMap,
     ) {
-        let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
-        if face == dialect::Face::Chat && is_refused && reply.metadata.language.is_none() {
+        let is_rejected = matches!(reply.content, ReplyContent::Rejected(_));
+        if face == dialect::Face::Chat && is_rejected && reply.metadata.language.is_none() {
             reply.metadata.language =
                 accepted_language(headers).or_else(|| Some(self.pipeline.chat_language()));
         }
@@ -129,7 +129,7 @@ impl GatewayState {
         let parameters = dialect_headers(face, headers).map_err(rejected)?;
         let received =
             self.read_body(&authenticator, request_head, &identified, body).await.map_err(rejected)?;
-        let ReceivedBody { bytes: body, held, was_awaited } = received;
+        let ReceivedBody { bytes: body, charged, was_awaited } = received;
         let set_cookie = identified.set_cookie.take();
         let IdentifiedCaller { identity, caller, .. } = identified;
         let caller = (!was_awaited).then_some(caller);
@@ -143,7 +143,7 @@ impl GatewayState {
                 headers: parameters,
                 idempotency_key,
             },
-            held,
+            charged,
             set_cookie,
         })
     }
@@ -154,7 +154,7 @@ impl GatewayState {
         let request_head = http_request_head(&authenticator, head, peer);
         let identity = match Box::pin(authenticator.authenticate(request_head)).await {
             Ok(
-                AuthenticationDecision::Authenticated(identity)
+                AuthenticationDecision::Identified(identity)
                 | AuthenticationDecision::NewGuest { identity, .. },
             ) => identity,
             Ok(AuthenticationDecision::SignaturePending(pending_signature)) => {
@@ -173,7 +173,7 @@ impl GatewayState {
 struct AuthenticatedRequest {
     request: InboundRequest,
     /// The memory that its body is charged for.
-    held: HeldBytes,
+    charged: ChargedBytes,
     set_cookie: Option<String>,
 }
 
@@ -182,20 +182,19 @@ pub(crate) fn respond(
     face: dialect::Face,
     reply: Reply<crate::TokioRuntime>,
     id: u64,
-    shutdown: Option<&ShutdownSignal>,
+    core: Option<&CoreRegistry>,
 ) -> Response<ReplyBody> {
     let Reply { content, metadata } = reply;
     let mut response = match content {
-        ReplyContent::Unstreamed(answer) => with_headers(
-            success_response(face, false, ReplyBody::whole(answer.body, shutdown)),
-            answer.headers,
-        ),
+        ReplyContent::Unstreamed(answer) => {
+            with_headers(success_response(face, false, ReplyBody::whole(answer.body, core)), answer.headers)
+        }
         ReplyContent::Stream(stream) => {
             let headers = match face {
                 dialect::Face::BedrockInvoke => stream.headers().to_vec(),
                 _ => Vec::new(),
             };
-            let body = ReplyBody::stream(stream, shutdown.unwrap_or(&ShutdownSignal::default()));
+            let body = ReplyBody::stream(stream, core.unwrap_or(&CoreRegistry::default()));
             with_headers(success_response(face, true, body), headers)
         }
         ReplyContent::CompleteStream(pieces) => success_response(face, true, ReplyBody::Full(Some(pieces))),
@@ -252,7 +251,7 @@ fn accepted_language(headers: &HeaderMap) -> Option<Language> {
 }
 
 /// Headers that are part of the request, like its fields. A header that changes what is done or what it costs is passed
-/// to a target that supports it, and the request is refused if none does; it is never dropped. The organisation or
+/// to a target that supports it, and the request is rejected if none does; it is never dropped. The organisation or
 /// project that pays at a vendor (`openai-organization`, `openai-project`) is set by our own settings and not by a
 /// caller.
 fn dialect_headers(face: dialect::Face, headers: &HeaderMap) -> Result<DialectHeaders, Rejection> {

@@ -1,7 +1,7 @@
 //! The model list, and token counting.
 
 use super::GatewayState;
-use super::error_response::{refuse, reject};
+use super::error_response::{plain_error, reject};
 use super::model_request::respond;
 use super::request_body::{ReceivedBody, http_request_head, linger};
 use super::response_headers::write_request_id;
@@ -37,7 +37,7 @@ impl GatewayState {
         let is_anthropic = head.headers.contains_key("anthropic-version");
         let face = if is_anthropic { dialect::Face::AnthropicMessages } else { dialect::Face::OpenAiChat };
         let Some(caller) = self.identify_caller(&head, peer).await else {
-            return refuse(face, ApiErrorKind::Unauthenticated, "the credential is invalid", id);
+            return plain_error(face, ApiErrorKind::Unauthenticated, "the credential is invalid", id);
         };
         let routes = self.pipeline.routes(face, &caller);
         let names = routes.iter().map(AsRef::as_ref);
@@ -86,7 +86,7 @@ impl GatewayState {
             }
             Err(rejection) => Err(rejection),
         };
-        let (ReceivedBody { bytes: body, held: _held, .. }, caller) = match received {
+        let (ReceivedBody { bytes: body, charged: _charged, .. }, caller) = match received {
             Ok(received) => received,
             Err(rejection) => {
                 linger(&head, body, self.runtime);
@@ -112,7 +112,9 @@ impl GatewayState {
             // A large body takes milliseconds, during which this core would serve no other request.
             match tokio::task::spawn_blocking(count).await {
                 Ok(counted) => counted,
-                Err(_) => return refuse(face, ApiErrorKind::Internal, "internal error of the gateway", id),
+                Err(_) => {
+                    return plain_error(face, ApiErrorKind::Internal, "internal error of the gateway", id);
+                }
             }
         };
         match counted {
@@ -127,7 +129,9 @@ impl GatewayState {
             Err(CountError::UnknownModel(name)) => {
                 reject(face, &Rejection::UnknownModel(name), id, Language::English)
             }
-            Err(CountError::Request(error)) => refuse(face, ApiErrorKind::Malformed, &error.to_string(), id),
+            Err(CountError::Request(error)) => {
+                plain_error(face, ApiErrorKind::Malformed, &error.to_string(), id)
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use hyper::Version;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
-use seawall_core::body_memory::{BodyHolder, BodyRefusal, HeldBytes};
+use seawall_core::body_memory::{BodyOwner, BodyRefusal, ChargedBytes};
 use seawall_pipeline::{BodyScope, Caller, CallerIdentity, Rejection, Runtime as _, Timer as _};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) struct IdentifiedCaller {
     pub(super) identity: CallerIdentity,
     pub(super) caller: Caller,
     /// The account that the body's memory is charged to.
-    holder: BodyHolder,
+    owner: BodyOwner,
     /// A signature that must still be verified against the body.
     pending_signature: Option<PendingSignature>,
     /// The cookie for a new guest.
@@ -45,7 +45,7 @@ pub(super) struct IdentifiedCaller {
 /// A complete request body.
 pub(super) struct ReceivedBody {
     pub(super) bytes: Bytes,
-    pub(super) held: HeldBytes,
+    pub(super) charged: ChargedBytes,
     /// Whether the body had to be waited for, so that the state of its caller may have changed since authentication.
     pub(super) was_awaited: bool,
 }
@@ -79,7 +79,7 @@ impl GatewayState {
             decision => decision,
         };
         let (identity, pending_signature, set_cookie) = match decision.map_err(unauthenticated)? {
-            AuthenticationDecision::Authenticated(identity) => (identity, None, None),
+            AuthenticationDecision::Identified(identity) => (identity, None, None),
             AuthenticationDecision::NewGuest { identity, set_cookie } => (identity, None, Some(set_cookie)),
             AuthenticationDecision::SignaturePending(pending_signature) => {
                 (*pending_signature.claimed(), Some(pending_signature), None)
@@ -90,8 +90,8 @@ impl GatewayState {
             }
         };
         let caller = self.pipeline.find_caller(&identity).await?;
-        let holder = BodyHolder { caller: caller.id, address: authenticator.network(request_head.address) };
-        Ok(IdentifiedCaller { identity, caller, holder, pending_signature, set_cookie })
+        let owner = BodyOwner { caller: caller.id, network: authenticator.network(request_head.address) };
+        Ok(IdentifiedCaller { identity, caller, owner, pending_signature, set_cookie })
     }
 
     /// Reads the body of a known caller, unless it is too large, too slow, or does not match its signature.
@@ -117,12 +117,12 @@ impl GatewayState {
             was_awaited = true;
             self.runtime.sleep_until(self.runtime.monotonic() + limits.body_timeout).await;
         };
-        let (bytes, held) = tokio::select! {
+        let (bytes, charged) = tokio::select! {
             biased;
-            collected = self.collect(body, max_bytes, identified.holder, hash.as_mut()) => collected?,
+            collected = self.collect(body, max_bytes, identified.owner, hash.as_mut()) => collected?,
             () = timeout => {
                 let message = format!("request body timeout: the body did not arrive within {:?}", limits.body_timeout);
-                return Err(Rejection::Malformed(message));
+                return Err(Rejection::BodyTimeout(message));
             }
         };
         if let (Some(pending_signature), Some(hash)) = (&identified.pending_signature, hash) {
@@ -130,7 +130,7 @@ impl GatewayState {
                 .verify_body_hash(pending_signature, request_head, &hash.finish(), self.runtime.now())
                 .map_err(unauthenticated)?;
         }
-        Ok(ReceivedBody { bytes, held, was_awaited })
+        Ok(ReceivedBody { bytes, charged, was_awaited })
     }
 
     /// Reads a whole body and charges it as it arrives. A body in one piece is not copied.
@@ -138,18 +138,18 @@ impl GatewayState {
         &self,
         body: &mut Incoming,
         max_bytes: usize,
-        holder: BodyHolder,
+        owner: BodyOwner,
         mut hash: Option<&mut Sha256Stream>,
-    ) -> Result<(Bytes, HeldBytes), Rejection> {
+    ) -> Result<(Bytes, ChargedBytes), Rejection> {
         let memory = &self.status.body_memory;
         let refused = |refusal| match refusal {
             BodyRefusal::TooLarge(bytes) => too_large(usize::try_from(bytes).unwrap_or(usize::MAX)),
             BodyRefusal::CallerShare => Rejection::BodyMemory(BodyScope::Caller),
-            BodyRefusal::AddressShare => Rejection::BodyMemory(BodyScope::Address),
+            BodyRefusal::NetworkShare => Rejection::BodyMemory(BodyScope::Network),
             BodyRefusal::Full => Rejection::BodyMemory(BodyScope::All),
         };
         let Some(first) = next_piece(body).await? else {
-            return Ok((Bytes::new(), memory.hold_empty(holder)));
+            return Ok((Bytes::new(), memory.charge_empty(owner)));
         };
         if let Some(hash) = &mut hash {
             hash.update(&first);
@@ -158,11 +158,11 @@ impl GatewayState {
             return Err(too_large(max_bytes));
         }
         if body.is_end_stream() {
-            let held = memory.hold_whole(holder, first.len() as u64).map_err(refused)?;
-            return Ok((first, held));
+            let charged = memory.charge_whole(owner, first.len() as u64).map_err(refused)?;
+            return Ok((first, charged));
         }
-        let mut held = memory.hold_empty(holder);
-        held.add(first.len() as u64).map_err(refused)?;
+        let mut charged = memory.charge_empty(owner);
+        charged.add(first.len() as u64).map_err(refused)?;
         let mut whole = BytesMut::new();
         while let Some(next) = next_piece(body).await? {
             if whole.is_empty() {
@@ -171,13 +171,13 @@ impl GatewayState {
             if whole.len() + next.len() > max_bytes {
                 return Err(too_large(max_bytes));
             }
-            held.add(next.len() as u64).map_err(refused)?;
+            charged.add(next.len() as u64).map_err(refused)?;
             if let Some(hash) = &mut hash {
                 hash.update(&next);
             }
             whole.extend_from_slice(&next);
         }
-        Ok((if whole.is_empty() { first } else { whole.freeze() }, held))
+        Ok((if whole.is_empty() { first } else { whole.freeze() }, charged))
     }
 }
 

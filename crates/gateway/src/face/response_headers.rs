@@ -58,14 +58,14 @@ pub(super) fn write_headers(headers: &mut HeaderMap, face: Face, metadata: &Repl
     if let Some(level) = metadata.level {
         headers.insert(LEVEL, small_number(level.index() as u64));
     }
-    if let Some((view, name)) = &metadata.tightest {
+    if let Some((view, name)) = &metadata.reported_limit {
         buffer.0.put_u8(b'"');
         buffer.0.put_slice(name.as_bytes());
         buffer.0.put_slice(b"\";r=");
         buffer.number(view.remaining.into());
-        if let Some(resets) = metadata.limit_resets {
+        if let Some(retry_after) = metadata.retry_after {
             buffer.0.put_slice(b";t=");
-            buffer.number(whole_seconds(resets));
+            buffer.number(whole_seconds(retry_after));
         }
         buffer.insert(headers, LIMIT);
     }

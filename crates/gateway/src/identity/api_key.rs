@@ -10,12 +10,12 @@
 //! be as random as one of ours; a dictionary word has no protection in any scheme. Slow hashes are for passwords, and
 //! would only let callers waste our CPU time.
 //!
-//! This module does not decide whether a key is known; the directory does.
+//! This module does not decide whether a key is known; the caller directory does.
 
 use super::encoding::{base32, decode_hex, is_base32};
 use super::hash::sha256;
 use super::refusal::{INVALID_CREDENTIAL, refusals};
-use super::{Identity, VerifiedCredentialKind};
+use super::{Identity, IdentityKind};
 use seawall_core::setting::SettingError;
 
 const PREFIX: &str = "sw_";
@@ -24,7 +24,7 @@ const ID_LENGTH: usize = 16;
 const SECRET_LENGTH: usize = 52;
 
 refusals! {
-    /// Why a key was refused before it was looked up.
+    /// Why a key was rejected before it was looked up.
     pub enum KeyRefusal {
         /// It has the prefix of our keys, but not their format.
         Malformed = "key_malformed", INVALID_CREDENTIAL;
@@ -36,7 +36,7 @@ refusals! {
 pub struct NewKey {
     /// The whole key, to be shown once and never stored.
     pub plaintext: String,
-    /// The hash that the directory stores.
+    /// The hash that the caller directory stores.
     pub hash: [u8; 32],
     /// The id for people to refer to it. It is no secret.
     pub id: String,
@@ -58,15 +58,15 @@ pub fn create_key(random: &[u8; 42]) -> NewKey {
     NewKey { hash: sha256(plaintext.as_bytes()), plaintext, id }
 }
 
-/// The identity of this key. Whether it is known is for the directory to decide.
+/// The identity of this key. Whether it is known is for the caller directory to decide.
 pub fn identify_key(key: &str) -> Result<Identity, KeyRefusal> {
     if key.starts_with(PREFIX) && !has_our_format(key) {
         return Err(KeyRefusal::Malformed);
     }
-    Ok(Identity { hash: hash_api_key(key), kind: VerifiedCredentialKind::Key, expires: None })
+    Ok(Identity { hash: hash_api_key(key), kind: IdentityKind::Key, expires: None })
 }
 
-/// The hash under which the directory stores a key.
+/// The hash under which the caller directory stores a key.
 #[must_use]
 pub fn hash_api_key(key: &str) -> [u8; 32] {
     sha256(key.as_bytes())
@@ -97,7 +97,7 @@ fn has_our_format(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{KeyRefusal, create_key, hash_api_key, identify_key, parse_key_hash};
-    use crate::identity::VerifiedCredentialKind;
+    use crate::identity::IdentityKind;
     use crate::identity::encoding::hex;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
@@ -118,7 +118,7 @@ mod tests {
         let identity = identify_key("any opaque key, with a sw_ inside").unwrap();
         let listed = format!("sha256:{}", hex(&identity.hash));
         assert_eq!(parse_key_hash(&listed), Ok(identity.hash));
-        assert_eq!((identity.kind, identity.expires), (VerifiedCredentialKind::Key, None));
+        assert_eq!((identity.kind, identity.expires), (IdentityKind::Key, None));
         for wrong in
             ["", "sha256:", &listed[7..], &listed.to_uppercase(), &format!("{listed}0"), "secret-key"]
         {

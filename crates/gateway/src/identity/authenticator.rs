@@ -76,8 +76,10 @@ pub enum AuthenticatorError {
 /// The result of authenticating the head of a request.
 #[derive(Debug)]
 pub enum AuthenticationDecision {
-    /// The caller is authenticated.
-    Authenticated(CallerIdentity),
+    /// The caller is identified. A token or a guest's cookie was verified. For an API key this is only the hash to look
+    /// up: whether the key exists is not known before
+    /// [`Pipeline::find_caller`](seawall_pipeline::Pipeline::find_caller).
+    Identified(CallerIdentity),
     /// A guest without a valid cookie.
     NewGuest {
         /// The new identity of the guest.
@@ -127,7 +129,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Builds the authenticator of these settings. The caller of this must hold the lock on the data directory.
+    /// Builds the authenticator of these settings. The lock on the data directory must be held.
     pub fn new(settings: &Settings, runtime: TokioRuntime) -> Result<Self, AuthenticatorError> {
         let no_issuers = TokenIssuers::new(Vec::new()).map_err(AuthenticatorError::Issuers)?;
         Self::build(settings, runtime, None, &no_issuers)
@@ -182,9 +184,9 @@ impl Authenticator {
             }
             None => None,
         };
-        let previous_issuers = previous.map(|previous| &previous.networks);
+        let previous_networks = previous.map(|previous| &previous.networks);
         let networks =
-            Networks::new(&master, settings.limits.ipv6_prefix, runtime.now().utc, previous_issuers);
+            Networks::new(&master, settings.limits.ipv6_prefix, runtime.now().utc, previous_networks);
         let trusted = settings.server.trusted_proxies.clone();
         Ok(Self {
             runtime,
@@ -228,7 +230,7 @@ impl Authenticator {
         client_address(peer, headers, &self.trusted)
     }
 
-    /// The network of this address, for limits per address; `None` for trusted proxies, because many clients are behind
+    /// The network of this address, for limits per network; `None` for trusted proxies, because many clients are behind
     /// them.
     #[must_use]
     pub fn network(&self, address: IpAddr) -> Option<u128> {
@@ -264,7 +266,7 @@ impl Authenticator {
         match extract_credential(head)? {
             RequestCredential::ApiKey(key) => {
                 let hash = identify_key(key)?.hash;
-                Ok(AuthenticationDecision::Authenticated(CallerIdentity::Credential {
+                Ok(AuthenticationDecision::Identified(CallerIdentity::Credential {
                     hash,
                     kind: CredentialKind::Key,
                     tier: None,
@@ -332,7 +334,7 @@ impl Authenticator {
                 let configured =
                     self.configured.iter().find(|configured| Arc::ptr_eq(&configured.issuer, &issuer));
                 let (hash, kind) = (identity.hash, CredentialKind::Token);
-                Ok(AuthenticationDecision::Authenticated(CallerIdentity::Credential {
+                Ok(AuthenticationDecision::Identified(CallerIdentity::Credential {
                     hash,
                     kind,
                     tier: configured.map(ConfiguredIssuer::tier),
@@ -360,7 +362,7 @@ impl Authenticator {
         let network = self.networks.network_number(address, now.utc);
         // An expired or invalid cookie proves nothing, and its holder may have it in good faith: issue a new one.
         if let Some(Ok(identity)) = cookie.map(|cookie| guests.verify(cookie, now.utc)) {
-            return Ok(AuthenticationDecision::Authenticated(CallerIdentity::Guest {
+            return Ok(AuthenticationDecision::Identified(CallerIdentity::Guest {
                 hash: identity.hash,
                 network,
             }));

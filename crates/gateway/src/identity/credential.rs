@@ -4,9 +4,9 @@
 //! and `cookie` if neither is present) and distinguishes credentials by their format alone. The verifiers decide
 //! whether a credential is valid.
 //!
-//! It does not choose between credentials: a repeated header, or two different credentials at once, are refused. It
+//! It does not choose between credentials: a repeated header, or two different credentials at once, are rejected. It
 //! would be unclear which one counts, and a proxy in front may have used the other. The same credential as `x-api-key`
-//! and as `authorization` counts as one. A credential in the query is refused even beside a valid one, so that clients
+//! and as `authorization` counts as one. A credential in the query is rejected even beside a valid one, so that clients
 //! do not get used to sending it where every log shows it. No header can name a tier or a user.
 
 use super::guest::GUEST_COOKIE;
@@ -71,7 +71,7 @@ refusals! {
         /// A header is repeated.
         Repeated = "credential_repeated", SEVERAL_CREDENTIALS;
         /// Two different credentials are present.
-        SeveralKinds = "credential_several_kinds", SEVERAL_CREDENTIALS;
+        Several = "credential_several", SEVERAL_CREDENTIALS;
         /// A header is longer than any credential.
         TooLong = "credential_too_long", MALFORMED_CREDENTIAL;
         /// A header contains a character that is in no credential: a blank, a control character, or not ASCII.
@@ -113,7 +113,7 @@ const QUERY_NAMES: [&str; 7] =
 /// Query parameters of a presigned URL.
 const PRESIGNED_NAMES: [&str; 3] = ["x-amz-signature", "x-amz-credential", "x-amz-security-token"];
 
-/// Refuses a query that contains a credential. Only parameter names are inspected.
+/// Rejects a query that contains a credential. Only parameter names are inspected.
 fn check_query(query: &str) -> Result<(), CredentialError> {
     for pair in query.split('&') {
         let name = pair.split('=').next().unwrap_or_default();
@@ -138,7 +138,7 @@ fn require_same<'a>(
 ) -> Result<RequestCredential<'a>, CredentialError> {
     match authorization {
         RequestCredential::ApiKey(text) | RequestCredential::Token(text) if text == key => Ok(authorization),
-        _ => Err(CredentialError::SeveralKinds),
+        _ => Err(CredentialError::Several),
     }
 }
 
@@ -174,7 +174,7 @@ fn parse_authorization<'a>(
 }
 
 /// Whether the text has the format of a JSON Web Token: three parts, of which the first is base64 that decodes to an
-/// opening brace. The third may be empty, so that an unsigned token is refused as such. A key of ours has no dots; a
+/// opening brace. The third may be empty, so that an unsigned token is rejected as such. A key of ours has no dots; a
 /// key from elsewhere that happens to look like this must be sent as `x-api-key`.
 fn is_token(text: &str) -> bool {
     let starts_like_an_object =

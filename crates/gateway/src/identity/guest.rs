@@ -2,15 +2,15 @@
 //!
 //! A guest gets a cookie, `seawall_guest=<id>.<expiry>.<code>`, with 128 random bits and an HMAC over them. It is
 //! issued to a client that has none, and verified on every later request. It lets limits distinguish guests behind the
-//! same address. Dropping it gains nothing, because guests of one address also share a limit.
+//! same network. Dropping it gains nothing, because guests of one network also share a limit.
 //!
-//! A cookie that differs from the issued one in a single bit is refused. No cookies are stored: the secret suffices to
+//! A cookie that differs from the issued one in a single bit is rejected. No cookies are stored: the secret suffices to
 //! verify every cookie ever issued.
 
 use super::encoding::{base32, base64url, decode_base64url, is_base32};
 use super::hash::{constant_time_eq, hash_credential, hmac_key, hmac_sha256};
 use super::refusal::{EXPIRED_CREDENTIAL, INVALID_CREDENTIAL, refusals};
-use super::{Identity, VerifiedCredentialKind};
+use super::{Identity, IdentityKind};
 use aws_lc_rs::hmac;
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
@@ -66,7 +66,7 @@ impl GuestOptions {
 }
 
 refusals! {
-    /// Why a guest's cookie was refused. Its holder gets a new one.
+    /// Why a guest's cookie was rejected. Its holder gets a new one.
     pub enum GuestRefusal {
         /// It does not have the format of a guest cookie.
         Malformed = "guest_malformed", INVALID_CREDENTIAL;
@@ -148,17 +148,13 @@ impl Guests {
 
 fn identity(id: &str, expiry: u64) -> Identity {
     let expires = UtcTime::from_nanos(expiry.saturating_mul(NANOS_PER_SECOND));
-    Identity {
-        hash: hash_credential("guest", &[id]),
-        kind: VerifiedCredentialKind::Guest,
-        expires: Some(expires),
-    }
+    Identity { hash: hash_credential("guest", &[id]), kind: IdentityKind::Guest, expires: Some(expires) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{GuestOptions, GuestRefusal, Guests};
-    use crate::identity::VerifiedCredentialKind;
+    use crate::identity::IdentityKind;
     use crate::identity::hash::sha256;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
     use seawall_core::time::UtcTime;
@@ -181,10 +177,7 @@ mod tests {
         let expires = now + DAY;
         assert!(cookie.value.starts_with(&format!("{}.1794830400.", "a".repeat(26))), "{}", cookie.value);
         assert_eq!(cookie.identity.hash, sha256(format!("guest\0{}", "a".repeat(26)).as_bytes()));
-        assert_eq!(
-            (cookie.identity.kind, cookie.identity.expires),
-            (VerifiedCredentialKind::Guest, Some(expires))
-        );
+        assert_eq!((cookie.identity.kind, cookie.identity.expires), (IdentityKind::Guest, Some(expires)));
         assert_eq!(guests.verify(&cookie.value, now), Ok(cookie.identity));
         let last = UtcTime::from_nanos(expires.as_nanos() - 1);
         assert_eq!(guests.verify(&cookie.value, last), Ok(cookie.identity));

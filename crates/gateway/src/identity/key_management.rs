@@ -1,7 +1,7 @@
 //! Key management: creates, lists and revokes keys.
 //!
-//! It is called by the process that owns the directory: a command on an unused data directory, or a running gateway.
-//! The plain text of a key is returned once, when it is created; the directory stores its hash and a name for people.
+//! It is called by the process that owns the caller directory: a command on an unused data directory, or a running gateway.
+//! The plain text of a key is returned once, when it is created; the caller directory stores its hash and a name for people.
 //!
 //! It does not create two active keys of the same name, and does not restore a revoked one.
 
@@ -186,7 +186,7 @@ pub async fn create(
         (hash, Some(plaintext), None)
     };
     let record = CallerRecord {
-        // The same number that it has while the directory is unavailable.
+        // The same number that it has while the caller directory is unavailable.
         caller: caller_id_of(&hash),
         name: name.as_str().into(),
         tier,

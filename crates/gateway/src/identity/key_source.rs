@@ -120,7 +120,7 @@ impl KeyFetcher {
         let sources = Arc::<Mutex<Vec<Arc<KeySource>>>>::default();
         let shared_sources = Arc::clone(&sources);
         let thread = std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-            // Without a runtime no keys are fetched, and tokens are refused.
+            // Without a runtime no keys are fetched, and tokens are rejected.
             if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 tokio.block_on(run(&shared_sources, incoming, runtime));
             }

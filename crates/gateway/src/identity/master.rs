@@ -79,7 +79,7 @@ impl MasterSecret {
         Ok(Self(bytes.into()))
     }
 
-    /// Reads the secret from this directory, or creates it. The caller must hold the lock on the directory.
+    /// Reads the secret from this data directory, or creates it. The lock on the data directory must be held.
     pub fn in_directory(directory: &Path) -> Result<Self, MasterSecretError> {
         let path = directory.join(FILE);
         let file_error = |error| MasterSecretError::File(path.clone(), error);

@@ -64,20 +64,21 @@ pub use seawall_config::AddressRange;
 
 use seawall_core::time::UtcTime;
 
-/// A caller whose credential was verified.
+/// The caller that a credential names. Tokens, signatures and cookies were verified; of an API key only the format was
+/// checked, and the caller directory decides whether it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The hash of the credential: the key of the caller in the directory, and the only form of it that may be logged.
+    /// The hash of the credential: the key of the caller in the caller directory, and the only form of it that may be logged.
     pub hash: [u8; 32],
-    /// Which verifier accepted the credential.
-    pub kind: VerifiedCredentialKind,
+    /// The kind of the credential.
+    pub kind: IdentityKind,
     /// When the credential expires, if it does.
     pub expires: Option<UtcTime>,
 }
 
-/// The kind of the credential that was verified.
+/// The kind of the credential that names a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VerifiedCredentialKind {
+pub enum IdentityKind {
     /// An API key.
     Key,
     /// A JSON Web Token.
@@ -88,7 +89,7 @@ pub enum VerifiedCredentialKind {
     Guest,
 }
 
-impl VerifiedCredentialKind {
+impl IdentityKind {
     /// The label in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -103,16 +104,11 @@ impl VerifiedCredentialKind {
 
 #[cfg(test)]
 mod tests {
-    use super::VerifiedCredentialKind;
+    use super::IdentityKind;
 
     #[test]
     fn each_kind_has_a_name_of_its_own() {
-        let all = [
-            VerifiedCredentialKind::Key,
-            VerifiedCredentialKind::Token,
-            VerifiedCredentialKind::Signature,
-            VerifiedCredentialKind::Guest,
-        ];
-        assert_eq!(all.map(VerifiedCredentialKind::name), ["key", "token", "signature", "guest"]);
+        let all = [IdentityKind::Key, IdentityKind::Token, IdentityKind::Signature, IdentityKind::Guest];
+        assert_eq!(all.map(IdentityKind::name), ["key", "token", "signature", "guest"]);
     }
 }

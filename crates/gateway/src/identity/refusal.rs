@@ -1,4 +1,4 @@
-//! Why a credential was refused.
+//! Why a credential was rejected.
 //!
 //! Each refusal has two texts. `Display` is for the caller: short, and identical wherever a difference would help an
 //! attacker. [`log_label`](AuthenticationRefusal::log_label) is the exact cause, for the log. Neither contains anything from the request.
@@ -58,7 +58,7 @@ macro_rules! refusals {
 pub(super) use refusals;
 
 refusals! {
-    /// Why a request without a credential was refused.
+    /// Why a request without a credential was rejected.
     pub enum AnonymousRefusal {
         /// The settings allow no guests.
         GuestsDisabled = "credential_missing", "authentication required: send an API key in x-api-key or authorization";
@@ -73,16 +73,16 @@ pub enum AuthenticationRefusal {
     /// The request does not carry exactly one readable credential.
     #[error(transparent)]
     Credential(#[from] CredentialError),
-    /// The API key was refused.
+    /// The API key was rejected.
     #[error(transparent)]
     Key(#[from] KeyRefusal),
-    /// The token was refused.
+    /// The token was rejected.
     #[error(transparent)]
     Token(#[from] TokenRefusal),
-    /// The signature was refused.
+    /// The signature was rejected.
     #[error(transparent)]
     Signature(#[from] SignatureRefusal),
-    /// The guest cookie was refused.
+    /// The guest cookie was rejected.
     #[error(transparent)]
     Guest(#[from] GuestRefusal),
     /// There is no credential.
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_log_has_more_detail_than_the_caller() {
         let cases: [(AuthenticationRefusal, &str, &str); 6] = [
-            (CredentialError::SeveralKinds.into(), SEVERAL_CREDENTIALS, "credential_several_kinds"),
+            (CredentialError::Several.into(), SEVERAL_CREDENTIALS, "credential_several"),
             (KeyRefusal::Malformed.into(), INVALID_CREDENTIAL, "key_malformed"),
             (TokenRefusal::KeyUnknown.into(), INVALID_CREDENTIAL, "token_key_unknown"),
             (TokenRefusal::Expired.into(), EXPIRED_CREDENTIAL, "token_expired"),

@@ -41,8 +41,8 @@ pub(crate) fn write_line(
         name_field(line, "limit", &limit.name);
         label_field(line, "limit_scope", limit.scope.label());
     }
-    if record.would_limit {
-        line.push_str(",\"would_limit\":true");
+    if record.limit_observed {
+        line.push_str(",\"limit_observed\":true");
     }
     if let Some(rung) = record.rung {
         label_field(line, "rung", rung.name());
@@ -92,7 +92,7 @@ fn number_field(line: &mut String, key: &str, number: u64) {
 const fn outcome_labels(outcome: &RequestOutcome) -> (&'static str, Option<&'static str>) {
     match outcome {
         RequestOutcome::Answered => ("answered", None),
-        RequestOutcome::Interrupted(kind) => ("interrupted", Some(kind.label())),
+        RequestOutcome::Interrupted(reason) => ("interrupted", Some(reason.label())),
         RequestOutcome::Abandoned => ("abandoned", None),
         RequestOutcome::Rejected(reason) => ("rejected", Some(reason)),
     }

@@ -1,4 +1,4 @@
-//! Access log: one line of JSON per request.
+//! The observer of requests, and the access log: one line of JSON per request.
 //!
 //! A request leaves a copy of its record and continues. A separate thread formats the records and writes them. A sink
 //! that is too slow loses lines, which are counted; it never delays a request. A line contains no key, no address and
@@ -34,10 +34,11 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 /// Records taken per lock: requests wait for that long.
 const RECORDS_PER_LOCK: usize = 64;
 
-/// Counts records, keeps the newest and queues them for writing. When dropped, it waits for the last lines, with a
-/// timeout.
+/// Observes requests, attempts and targets: updates the metrics, keeps the newest records, queues them for the access
+/// log, and writes changes of breakers and credentials to standard error. When dropped, it waits for the last lines of
+/// the access log, with a timeout.
 #[derive(Debug)]
-pub struct AccessLog {
+pub struct TelemetryObserver {
     metrics: Arc<Metrics>,
     recent: Arc<RecentRequests>,
     /// Whether state changes of targets are written to standard error.
@@ -46,7 +47,7 @@ pub struct AccessLog {
     ended: Option<Mutex<Receiver<()>>>,
 }
 
-impl AccessLog {
+impl TelemetryObserver {
     /// Counts records, and writes lines to `sink` if there is one, with times by this clock. `pseudonym` maps a caller
     /// to its pseudonym.
     pub fn new(
@@ -67,7 +68,7 @@ impl AccessLog {
         Ok(Self { metrics, recent, has_diagnostics, ended: Some(Mutex::new(ended)) })
     }
 
-    /// The same log, without messages about targets on standard error.
+    /// The same observer, without messages about targets on standard error.
     #[must_use]
     pub(crate) fn without_diagnostics(mut self) -> Self {
         self.has_diagnostics = false;
@@ -80,7 +81,7 @@ impl AccessLog {
     }
 }
 
-impl Observer for AccessLog {
+impl Observer for TelemetryObserver {
     fn request_completed(&self, record: &RequestRecord) {
         self.metrics.record_request(record);
         if self.recent.push(record) {
@@ -97,11 +98,11 @@ impl Observer for AccessLog {
             _ if !self.has_diagnostics => {}
             CredentialStatus::Rejected => {
                 eprintln!(
-                    "seawall: target {target}: the vendor rejects our API key; check targets.{target}.api_key"
+                    "seawall: target {target}: the provider rejects our API key; check targets.{target}.api_key"
                 );
             }
             CredentialStatus::Accepted | CredentialStatus::Unknown => {
-                eprintln!("seawall: target {target}: the vendor accepts our API key again");
+                eprintln!("seawall: target {target}: the provider accepts our API key again");
             }
         }
     }
@@ -127,7 +128,7 @@ fn breaker_message(transition: &Transition) -> Option<String> {
     (from != to || transition.reason.is_some()).then(|| format!("breaker {to}{reason}"))
 }
 
-impl Drop for AccessLog {
+impl Drop for TelemetryObserver {
     fn drop(&mut self) {
         let Some(ended) = &mut self.ended else { return };
         self.recent.close();

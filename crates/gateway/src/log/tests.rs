@@ -1,7 +1,7 @@
 //! Log lines, and how they reach their sink.
 
 use super::recent::MAX_UNWRITTEN;
-use super::{AccessLog, MAX_SHOWN, RecentRequests, Rfc3339, write_line};
+use super::{MAX_SHOWN, RecentRequests, Rfc3339, TelemetryObserver, write_line};
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
@@ -9,7 +9,7 @@ use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Rung;
-use seawall_pipeline::{Observer as _, RequestOutcome, RequestRecord, Tier, TierOrigin};
+use seawall_pipeline::{Observer as _, RequestInterruption, RequestOutcome, RequestRecord, Tier, TierOrigin};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
         route: Some("manga".into()),
         rung: Some(Rung::StrongModel),
         target: Some("str\"ong".into()),
-        would_limit: false,
+        limit_observed: false,
         limit: None,
         cause: None,
         outcome,
@@ -56,7 +56,9 @@ fn line(record: &RequestRecord) -> String {
 
 #[test]
 fn a_line_is_one_json_object_with_all_that_is_known() {
-    let line = line(&record(RequestOutcome::Interrupted(FailureKind::StreamInterrupted)));
+    let line = line(&record(RequestOutcome::Interrupted(RequestInterruption::Failed(
+        FailureKind::StreamInterrupted,
+    ))));
     assert!(line.ends_with("}\n"));
     let value: Value = serde_json::from_str(&line).unwrap();
     let expected = json!({
@@ -185,10 +187,12 @@ impl std::io::Write for Sink {
     }
 }
 
-fn log(sink: impl std::io::Write + Send + 'static) -> (AccessLog, Arc<Metrics>) {
+fn log(sink: impl std::io::Write + Send + 'static) -> (TelemetryObserver, Arc<Metrics>) {
     let metrics = Arc::new(Metrics::default());
     let log =
-        AccessLog::new(Arc::clone(&metrics), TokioRuntime::new(), Some(Box::new(sink)), |caller| caller);
+        TelemetryObserver::new(Arc::clone(&metrics), TokioRuntime::new(), Some(Box::new(sink)), |caller| {
+            caller
+        });
     (log.unwrap(), metrics)
 }
 

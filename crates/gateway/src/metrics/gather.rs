@@ -12,7 +12,7 @@ use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{CredentialStatus, DaySpend, LimitScope, Pipeline, TargetStatus};
+use seawall_pipeline::{CredentialStatus, DaySpend, Pipeline, TargetStatus};
 use std::time::Duration;
 
 /// State of the gateway that the pipeline does not hold.
@@ -23,7 +23,7 @@ pub(crate) struct GatewayGauges {
     pub(crate) shared: Option<SharedStoreStatus>,
     /// Open connections of callers, and the limit.
     pub(crate) connections: (usize, usize),
-    /// Connections refused or closed, by reason.
+    /// Connections rejected or closed, by reason.
     pub(crate) ended: [(&'static str, u64); ConnectionEnd::ALL.len()],
     /// Bytes of request bodies in memory, and the limit.
     pub(crate) body_memory: (u64, u64),
@@ -45,16 +45,13 @@ impl Metrics {
         write_budget(&mut page, &pipeline.spend());
         page.value(&table::JOURNAL_FAILURES, &[], pipeline.ledger_stats().journal_failures);
         page.value(&table::JOURNAL_UP, &[], u8::from(pipeline.journal_error().is_none()));
-        page.value(&table::DIRECTORY_FALLBACKS, &[], self.directory_fallbacks.get(0));
-        for (index, limit) in labels::LIMITS.iter().enumerate() {
-            for (scope, label) in LimitScope::LABELS.iter().enumerate() {
-                let count = self.limited.get(index * LimitScope::LABELS.len() + scope);
-                if count > 0 {
-                    page.value(&table::RATE_LIMITED, &[limit, label], count);
-                }
+        page.value(&table::LOOKUP_FALLBACKS, &[], self.lookup_fallbacks.get(0));
+        for index in 0..labels::LIMIT_SERIES {
+            let count = self.limited.get(index);
+            if count > 0 {
+                page.value(&table::RATE_LIMITED, &labels::limit_labels(index), count);
             }
         }
-        page.value(&table::WOULD_LIMIT, &[], self.would_limit.get(0));
         if let Some(shared) = gauges.shared {
             page.value(&table::SHARED_UP, &[], u8::from(shared.is_up));
             page.value(&table::SHARED_LOCAL_DECISIONS, &[], shared.local_decisions);
@@ -179,7 +176,7 @@ pub(super) fn write_targets(page: &mut MetricsPage, targets: &[TargetStatus]) {
         page.value(&table::OVERRUNS, &[&target.name], target.overruns.0);
     }
     for target in targets {
-        page.value(&table::EJECTED, &[&target.name], u64::from(target.overruns.1.is_some()));
+        page.value(&table::SUSPENDED, &[&target.name], u64::from(target.overruns.1.is_some()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use seawall_core::failure::FailureKind;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{AttemptStatus, LimitScope, Rejection, RequestOutcome};
+use seawall_pipeline::{AttemptOutcomeKind, LimitScope, Rejection, RequestInterruption, RequestOutcome};
 
 /// Stands for a value that is missing from its list, which is a bug.
 const OTHER: &str = "other";
@@ -16,29 +16,37 @@ pub(super) fn face_index(name: &str) -> usize {
 }
 
 /// The number of possible outcomes of a request.
-pub(super) const REQUEST_OUTCOMES: usize = INTERRUPTED + KINDS + Rejection::LABELS.len() + 1;
+pub(super) const REQUEST_OUTCOMES: usize = INTERRUPTED + INTERRUPT_REASONS + Rejection::LABELS.len() + 1;
 const KINDS: usize = FailureKind::ALL.len();
+const INTERRUPT_REASONS: usize = KINDS + RequestInterruption::OWN.len();
 const ANSWERED: usize = 0;
 const ABANDONED: usize = 1;
 const INTERRUPTED: usize = 2;
-const REJECTED: usize = INTERRUPTED + KINDS;
+const REJECTED: usize = INTERRUPTED + INTERRUPT_REASONS;
 
 pub(super) fn request_outcome(outcome: &RequestOutcome) -> usize {
     match outcome {
         RequestOutcome::Answered => ANSWERED,
         RequestOutcome::Abandoned => ABANDONED,
-        RequestOutcome::Interrupted(kind) => INTERRUPTED + *kind as usize,
+        RequestOutcome::Interrupted(RequestInterruption::Failed(kind)) => INTERRUPTED + *kind as usize,
+        RequestOutcome::Interrupted(reason) => {
+            let own = RequestInterruption::OWN.iter().position(|own| own == reason).unwrap_or_default();
+            INTERRUPTED + KINDS + own
+        }
         RequestOutcome::Rejected(label) => REJECTED + index_of(&Rejection::LABELS, label),
     }
 }
 
 /// The outcome and the reason at this index.
 pub(super) fn request_outcome_labels(index: usize) -> (&'static str, &'static str) {
-    let kind = |index: usize| FailureKind::ALL.get(index).map_or(OTHER, |kind| kind.label());
+    let reason = |index: usize| match FailureKind::ALL.get(index) {
+        Some(kind) => kind.label(),
+        None => RequestInterruption::OWN.get(index - KINDS).map_or(OTHER, |reason| reason.label()),
+    };
     match index {
         ANSWERED => ("answered", ""),
         ABANDONED => ("abandoned", ""),
-        INTERRUPTED..REJECTED => ("interrupted", kind(index - INTERRUPTED)),
+        INTERRUPTED..REJECTED => ("interrupted", reason(index - INTERRUPTED)),
         _ => ("rejected", Rejection::LABELS.get(index - REJECTED).unwrap_or(&OTHER)),
     }
 }
@@ -57,11 +65,11 @@ pub(super) fn tier_label(index: usize) -> &'static str {
 /// The number of possible outcomes of an attempt.
 pub(super) const ATTEMPT_OUTCOMES: usize = 2 + KINDS;
 
-pub(super) fn attempt_outcome(ending: AttemptStatus) -> usize {
-    match ending {
-        AttemptStatus::Succeeded => 0,
-        AttemptStatus::Abandoned => 1,
-        AttemptStatus::Failed(kind) => 2 + kind as usize,
+pub(super) fn attempt_outcome(outcome: AttemptOutcomeKind) -> usize {
+    match outcome {
+        AttemptOutcomeKind::Succeeded => 0,
+        AttemptOutcomeKind::Abandoned => 1,
+        AttemptOutcomeKind::Failed(kind) => 2 + kind as usize,
     }
 }
 
@@ -83,11 +91,24 @@ fn index_of(list: &[&str], label: &str) -> usize {
 pub(super) const LIMITS: [&str; 8] =
     ["second", "minute", "hour", "day", "month", "requests", "tokens", OTHER];
 
-/// The index of a limit and its scope.
-pub(super) fn limit_index(limit: &str, scope: &LimitScope) -> usize {
+/// Whether a limit rejects requests or only records them.
+pub(super) const MODES: [&str; 2] = ["enforce", "observe"];
+
+/// The number of series of limits.
+pub(super) const LIMIT_SERIES: usize = LIMITS.len() * LimitScope::LABELS.len() * MODES.len();
+
+/// The index of a limit, its scope and its mode.
+pub(super) fn limit_index(limit: &str, scope: &LimitScope, is_observed: bool) -> usize {
     let scopes = LimitScope::LABELS;
     let scope = scopes.iter().position(|name| *name == scope.label()).unwrap_or_default();
-    index_of(&LIMITS, limit) * scopes.len() + scope
+    (index_of(&LIMITS, limit) * scopes.len() + scope) * MODES.len() + usize::from(is_observed)
+}
+
+/// The limit, the scope and the mode at this index.
+pub(super) fn limit_labels(index: usize) -> [&'static str; 3] {
+    let (scopes, modes) = (LimitScope::LABELS, MODES.len());
+    let limit = LIMITS.get(index / modes / scopes.len()).unwrap_or(&OTHER);
+    [limit, scopes[index / modes % scopes.len()], MODES[index % modes]]
 }
 
 #[cfg(test)]
@@ -98,18 +119,24 @@ mod tests {
     };
     use seawall_core::failure::FailureKind;
     use seawall_pipeline::dialect::Face;
-    use seawall_pipeline::{AttemptStatus, Rejection, RequestOutcome};
+    use seawall_pipeline::{AttemptOutcomeKind, Rejection, RequestInterruption, RequestOutcome};
 
     #[test]
     fn every_outcome_has_its_own_labels() {
         assert_eq!(request_outcome_labels(request_outcome(&RequestOutcome::Answered)), ("answered", ""));
         assert_eq!(request_outcome_labels(request_outcome(&RequestOutcome::Abandoned)), ("abandoned", ""));
+        let failed = FailureKind::ALL.into_iter().map(RequestInterruption::Failed);
+        for reason in failed.chain(RequestInterruption::OWN) {
+            assert_eq!(
+                request_outcome_labels(request_outcome(&RequestOutcome::Interrupted(reason))),
+                ("interrupted", reason.label())
+            );
+        }
         for kind in FailureKind::ALL {
             assert_eq!(
-                request_outcome_labels(request_outcome(&RequestOutcome::Interrupted(kind))),
-                ("interrupted", kind.label())
+                attempt_outcome_label(attempt_outcome(AttemptOutcomeKind::Failed(kind))),
+                kind.label()
             );
-            assert_eq!(attempt_outcome_label(attempt_outcome(AttemptStatus::Failed(kind))), kind.label());
         }
         for label in Rejection::LABELS {
             assert_eq!(
@@ -119,9 +146,9 @@ mod tests {
         }
         assert_eq!(request_outcome(&RequestOutcome::Rejected("a new word")), REQUEST_OUTCOMES - 1);
         assert_eq!(request_outcome_labels(REQUEST_OUTCOMES - 1), ("rejected", "other"));
-        assert_eq!(attempt_outcome_label(attempt_outcome(AttemptStatus::Succeeded)), "succeeded");
-        assert_eq!(attempt_outcome_label(attempt_outcome(AttemptStatus::Abandoned)), "abandoned");
-        assert_eq!(attempt_outcome(AttemptStatus::Failed(FailureKind::Filtered)), ATTEMPT_OUTCOMES - 1);
+        assert_eq!(attempt_outcome_label(attempt_outcome(AttemptOutcomeKind::Succeeded)), "succeeded");
+        assert_eq!(attempt_outcome_label(attempt_outcome(AttemptOutcomeKind::Abandoned)), "abandoned");
+        assert_eq!(attempt_outcome(AttemptOutcomeKind::Failed(FailureKind::Filtered)), ATTEMPT_OUTCOMES - 1);
     }
 
     #[test]

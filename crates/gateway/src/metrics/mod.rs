@@ -34,7 +34,7 @@ use arc_swap::ArcSwap;
 use counters::{CounterCells, DurationHistogram};
 use labels::{ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, TIERS};
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{AttemptRecord, LimitScope, RequestRecord, TierOrigin};
+use seawall_pipeline::{AttemptRecord, RequestRecord, TierOrigin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,10 +70,9 @@ pub struct Metrics {
     faces: [FaceCells; FACES.len()],
     /// Log lines that were lost.
     lines_dropped: CounterCells<1>,
-    directory_fallbacks: CounterCells<1>,
-    /// By limit and scope.
-    limited: CounterCells<{ labels::LIMITS.len() * LimitScope::LABELS.len() }>,
-    would_limit: CounterCells<1>,
+    lookup_fallbacks: CounterCells<1>,
+    /// By limit, scope and mode.
+    limited: CounterCells<{ labels::LIMIT_SERIES }>,
 }
 
 /// Counters per route and target. Names are added and never removed.
@@ -116,9 +115,8 @@ impl Default for Metrics {
             no_route: Arc::default(),
             faces: std::array::from_fn(face),
             lines_dropped: CounterCells::default(),
-            directory_fallbacks: CounterCells::default(),
+            lookup_fallbacks: CounterCells::default(),
             limited: CounterCells::default(),
-            would_limit: CounterCells::default(),
         }
     }
 }
@@ -159,13 +157,10 @@ impl Metrics {
             }
         }
         if matches!(record.caller, Some((_, _, TierOrigin::Fallback))) {
-            self.directory_fallbacks.add(0, 1);
+            self.lookup_fallbacks.add(0, 1);
         }
         if let Some(limit) = &record.limit {
-            self.limited.add(labels::limit_index(&limit.name, &limit.scope), 1);
-        }
-        if record.would_limit {
-            self.would_limit.add(0, 1);
+            self.limited.add(labels::limit_index(&limit.name, &limit.scope, record.limit_observed), 1);
         }
     }
 
@@ -173,7 +168,7 @@ impl Metrics {
     pub fn record_attempt(&self, attempt: &AttemptRecord<'_>) {
         let named = self.named.load();
         let Some(cells) = named.targets.get(attempt.target) else { return };
-        cells.attempts.add(labels::attempt_outcome(attempt.status), 1);
+        cells.attempts.add(labels::attempt_outcome(attempt.outcome), 1);
         let usage = &attempt.usage;
         for (index, tokens) in
             [usage.input, usage.cache_read, usage.cache_write, usage.output].into_iter().enumerate()
@@ -203,6 +198,6 @@ impl Metrics {
     }
 }
 
-const fn request_index(face: usize, ending: usize, tier: usize) -> usize {
-    (face * REQUEST_OUTCOMES + ending) * TIERS + tier
+const fn request_index(face: usize, outcome: usize, tier: usize) -> usize {
+    (face * REQUEST_OUTCOMES + outcome) * TIERS + tier
 }

@@ -4,6 +4,7 @@ use super::{DURATION, FIRST_CONTENT, OVERHEAD, gather, labels, table};
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
 use seawall_core::vocabulary::Tier;
+use seawall_pipeline::LimitScope;
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
@@ -40,7 +41,7 @@ pub fn metrics_reference() -> String {
     let reasons =
         |of: &str| outcomes().filter(|(outcome, _)| *outcome == of).map(|(_, reason)| reason).collect();
     let queue = gather::queue_outcomes(&QueueStats::default());
-    let rows: [(&str, Vec<&str>); 9] = [
+    let rows: [(&str, Vec<&str>); 11] = [
         ("`face`", labels::FACES.to_vec()),
         ("`tier`", Tier::ALL.map(Tier::name).to_vec()),
         ("`outcome` of requests", vec!["answered", "interrupted", "abandoned", "rejected"]),
@@ -50,6 +51,8 @@ pub fn metrics_reference() -> String {
         ("`outcome` of queues", queue.map(|(outcome, _)| outcome).to_vec()),
         ("`reason` of `seawall_retry_stops_total`", StopReason::ALL.map(StopReason::label).to_vec()),
         ("`kind` of tokens", vec!["uncached", "cache_read", "cache_write"]),
+        ("`scope` of limits", LimitScope::LABELS.to_vec()),
+        ("`mode` of limits", labels::MODES.to_vec()),
     ];
     for (label, values) in rows {
         let values: Vec<String> = values.into_iter().map(|value| format!("`{value}`")).collect();

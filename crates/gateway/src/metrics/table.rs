@@ -72,19 +72,19 @@ metrics! {
     DRAINING: Gauge "seawall_draining" []
         "1 while the gateway is shutting down and accepts no new requests, else 0.";
     LEVEL: Gauge "seawall_level" []
-        "Degradation level: 0 normal, 1 pressure, 2 high_load, 3 overload, 4 emergency.";
+        "Degradation level: 0 normal, 1 elevated, 2 high_load, 3 overload, 4 emergency. Always 0 in this version: degradation is not implemented.";
     REQUESTS: Counter "seawall_requests_total" ["face", "route", "outcome", "reason", "tier"]
         "Completed requests by outcome. Route and tier are empty if they were never determined.";
     FIRST_CONTENT: Histogram "seawall_first_content_seconds" ["face"]
-        "Time from the arrival of a request to the first content of its answer.";
+        "Time from the complete receipt of a request to the first content of its answer (time to first token).";
     DURATION: Histogram "seawall_request_duration_seconds" ["face"]
-        "Time from the arrival of a request to its end.";
+        "Time from the complete receipt of a request to its end. The time for authentication and for the body is not included, so an earlier rejection has a duration of about 0.";
     OVERHEAD: Histogram "seawall_overhead_seconds" ["face"]
-        "Latency added by the gateway itself before the answer began, excluding waits for targets, concurrency slots and retries.";
+        "Latency that the gateway added between the complete receipt of a request and the start of its answer, without the waits for targets, concurrency slots, pacing and backoff.";
     ATTEMPTS: Counter "seawall_attempts_total" ["target", "outcome"]
         "Completed attempts on targets, by outcome.";
     INPUT_TOKENS: Counter "seawall_input_tokens_total" ["target", "kind"]
-        "Input tokens as charged: as reported by the vendor, or the maximum possible if it reported none.";
+        "Input tokens as charged: as reported by the provider, or the maximum possible if it reported none.";
     OUTPUT_TOKENS: Counter "seawall_output_tokens_total" ["target"]
         "Output tokens as charged.";
     COST: Counter "seawall_cost_nanodollars_total" ["tier", "target"]
@@ -102,9 +102,9 @@ metrics! {
     PANIC_CALLS: Counter "seawall_panic_calls_total" ["target"]
         "Calls that were sent to a target despite its open breaker, because it was only slow and no other target was available.";
     CREDENTIAL_REJECTED: Gauge "seawall_target_credential_rejected" ["target"]
-        "1 while a target's vendor rejects our API key, else 0.";
-    PRESSURE: Gauge "seawall_pressure" ["target"]
-        "Pressure on a target: 0 normal, 1 slight, 2 high, 3 recovery, 4 open.";
+        "1 while a target's provider rejects our API key, else 0.";
+    PRESSURE: Gauge "seawall_target_pressure" ["target"]
+        "Pressure on a target, which limits retries: 0 normal, 1 slight, 2 high; 3 recovery and 4 open while its breaker is half-open or open.";
     RETRY_AFTER: Gauge "seawall_target_retry_after_seconds" ["target"]
         "Remaining wait that a target's provider named when it throttled us; no calls are sent meanwhile.";
     PACED_RATE: Gauge "seawall_paced_calls_per_second" ["target"]
@@ -129,8 +129,8 @@ metrics! {
         "Requests that needed a queue, by outcome.";
     OVERRUNS: Counter "seawall_cost_overruns_total" ["target"]
         "Calls that cost more than was reserved for them.";
-    EJECTED: Gauge "seawall_target_ejected" ["target"]
-        "1 while a target is ejected because three of its calls within ten minutes cost more than was reserved, else 0.";
+    SUSPENDED: Gauge "seawall_target_suspended_for_overruns" ["target"]
+        "1 while a target is not called because three of its calls within ten minutes cost more than was reserved, else 0.";
     DAY_CAP: Gauge "seawall_budget_day_cap_nanodollars" []
         "Daily budget of all callers (UTC day).";
     BUDGET_CAP: Gauge "seawall_budget_cap_nanodollars" ["tier"]
@@ -145,12 +145,10 @@ metrics! {
         "Ledger entries that could not be written to the journal.";
     JOURNAL_UP: Gauge "seawall_journal_up" []
         "1 while the journal can be written, 0 while it cannot; then nothing is reserved and no model is called.";
-    DIRECTORY_FALLBACKS: Counter "seawall_directory_fallbacks_total" []
+    LOOKUP_FALLBACKS: Counter "seawall_caller_lookup_fallbacks_total" []
         "Requests whose caller was given the lowest tier because the caller directory did not answer.";
-    RATE_LIMITED: Counter "seawall_rate_limited_total" ["limit", "scope"]
-        "Requests that exceeded a rate limit, enforced or only observed, by limit and scope.";
-    WOULD_LIMIT: Counter "seawall_would_limit_total" []
-        "Requests that exceeded a rate limit that is only observed.";
+    RATE_LIMITED: Counter "seawall_rate_limited_total" ["limit", "scope", "mode"]
+        "Requests that exceeded a rate limit: rejected (mode enforce) or only recorded (mode observe).";
     SHARED_UP: Gauge "seawall_shared_store_up" []
         "1 while the shared store decides limits for the fleet, 0 while this node decides alone; absent without a shared store.";
     SHARED_LOCAL_DECISIONS: Counter "seawall_shared_store_local_decisions_total" []
@@ -162,7 +160,7 @@ metrics! {
     CONNECTIONS_LIMIT: Gauge "seawall_connections_limit" []
         "Maximum number of open connections of callers, within the file-descriptor limit.";
     CONNECTIONS_ENDED: Counter "seawall_connections_ended_total" ["reason"]
-        "Connections that were refused (max_connections, max_connections_per_address) or closed (idle_timeout, send_timeout, http2_flood).";
+        "Connections that were rejected (max_connections, max_connections_per_address) or closed (idle_timeout, send_timeout, http2_flood).";
     BODY_MEMORY: Gauge "seawall_body_memory_bytes" []
         "Bytes of request bodies in memory.";
     BODY_MEMORY_LIMIT: Gauge "seawall_body_memory_limit_bytes" []

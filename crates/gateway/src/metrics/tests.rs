@@ -8,7 +8,8 @@ use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{
-    AttemptRecord, AttemptStatus, Rejection, RequestOutcome, RequestRecord, Tier, TierOrigin,
+    AttemptOutcomeKind, AttemptRecord, Rejection, RequestInterruption, RequestOutcome, RequestRecord, Tier,
+    TierOrigin,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +39,8 @@ fn names_are_valid_and_follow_the_customs() {
 #[test]
 fn no_label_identifies_a_caller() {
     // The values of `limit` are limits of the settings and do not identify a caller.
-    let known = ["version", "face", "route", "reason", "tier", "target", "outcome", "kind", "limit", "scope"];
+    let known =
+        ["version", "face", "route", "reason", "tier", "target", "outcome", "kind", "limit", "scope", "mode"];
     assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
 }
 
@@ -108,7 +110,7 @@ fn record(outcome: RequestOutcome) -> RequestRecord {
         route: Some("manga".into()),
         rung: None,
         target: None,
-        would_limit: false,
+        limit_observed: false,
         limit: None,
         cause: None,
         outcome,
@@ -175,7 +177,7 @@ fn what_was_counted_stays_when_a_name_goes_and_goes_on_when_it_comes_back() {
 }
 
 #[test]
-fn directory_fallbacks_are_counted() {
+fn lookup_fallbacks_are_counted() {
     let metrics = Metrics::default();
     for origin in [TierOrigin::Fallback, TierOrigin::Settings, TierOrigin::Directory, TierOrigin::Guest] {
         metrics.record_request(&RequestRecord {
@@ -183,23 +185,25 @@ fn directory_fallbacks_are_counted() {
             ..record(RequestOutcome::Answered)
         });
     }
-    assert_eq!(metrics.directory_fallbacks.get(0), 1);
+    assert_eq!(metrics.lookup_fallbacks.get(0), 1);
 }
 
 fn outcome() -> impl Strategy<Value = RequestOutcome> {
     prop_oneof![
         Just(RequestOutcome::Answered),
         Just(RequestOutcome::Abandoned),
-        prop::sample::select(&FailureKind::ALL[..]).prop_map(RequestOutcome::Interrupted),
+        prop::sample::select(&FailureKind::ALL[..])
+            .prop_map(|kind| RequestOutcome::Interrupted(RequestInterruption::Failed(kind))),
+        prop::sample::select(&RequestInterruption::OWN[..]).prop_map(RequestOutcome::Interrupted),
         prop::sample::select(&Rejection::LABELS[..]).prop_map(RequestOutcome::Rejected),
     ]
 }
 
-fn ending() -> impl Strategy<Value = AttemptStatus> {
+fn attempt_outcome() -> impl Strategy<Value = AttemptOutcomeKind> {
     prop_oneof![
-        Just(AttemptStatus::Succeeded),
-        Just(AttemptStatus::Abandoned),
-        prop::sample::select(&FailureKind::ALL[..]).prop_map(AttemptStatus::Failed),
+        Just(AttemptOutcomeKind::Succeeded),
+        Just(AttemptOutcomeKind::Abandoned),
+        prop::sample::select(&FailureKind::ALL[..]).prop_map(AttemptOutcomeKind::Failed),
     ]
 }
 
@@ -227,7 +231,7 @@ proptest! {
             0..40,
         ),
         attempts in prop::collection::vec(
-            (prop::sample::select(&["strong", "fast"][..]), ending(), prop::sample::select(&Tier::ALL[..]), any::<[u16; 5]>()),
+            (prop::sample::select(&["strong", "fast"][..]), attempt_outcome(), prop::sample::select(&Tier::ALL[..]), any::<[u16; 5]>()),
             0..40,
         ),
     ) {
@@ -244,7 +248,7 @@ proptest! {
             let (label, reason) = match &outcome {
                 RequestOutcome::Answered => ("answered", ""),
                 RequestOutcome::Abandoned => ("abandoned", ""),
-                RequestOutcome::Interrupted(kind) => ("interrupted", kind.label()),
+                RequestOutcome::Interrupted(reason) => ("interrupted", reason.label()),
                 RequestOutcome::Rejected(label) => ("rejected", *label),
             };
             add(format!(
@@ -259,14 +263,14 @@ proptest! {
                 ..record(outcome)
             });
         }
-        for (target, status, tier, numbers) in attempts {
+        for (target, outcome, tier, numbers) in attempts {
             let [input, cache_read, cache_write, output, cost] = numbers.map(u64::from);
-            let outcome = match status {
-                AttemptStatus::Succeeded => "succeeded",
-                AttemptStatus::Abandoned => "abandoned",
-                AttemptStatus::Failed(kind) => kind.label(),
+            let label = match outcome {
+                AttemptOutcomeKind::Succeeded => "succeeded",
+                AttemptOutcomeKind::Abandoned => "abandoned",
+                AttemptOutcomeKind::Failed(kind) => kind.label(),
             };
-            add(format!("seawall_attempts_total{{target=\"{target}\",outcome=\"{outcome}\"}}"), 1);
+            add(format!("seawall_attempts_total{{target=\"{target}\",outcome=\"{label}\"}}"), 1);
             for (kind, tokens) in [("uncached", input), ("cache_read", cache_read), ("cache_write", cache_write)] {
                 add(format!("seawall_input_tokens_total{{target=\"{target}\",kind=\"{kind}\"}}"), tokens);
             }
@@ -275,7 +279,7 @@ proptest! {
             metrics.record_attempt(&AttemptRecord {
                 target: &Arc::from(target),
                 tier,
-                status,
+                outcome,
                 usage: Usage { input, cache_read, cache_write, output, ..Usage::default() },
                 cost: Money::from_nanos(cost),
                 overrun: Money::ZERO,

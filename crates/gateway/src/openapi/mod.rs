@@ -210,10 +210,11 @@ const fn meaning(error_kind: ApiErrorKind) -> &'static str {
         ApiErrorKind::BudgetHeld => {
             "The rest of the daily budget is reserved by requests in progress. The headers say when to retry."
         }
-        ApiErrorKind::ExceedsBudget => {
+        ApiErrorKind::ExceedsRemainingBudget => {
             "The request may cost more than the remaining daily budget; the message says which max_tokens would fit."
         }
-        ApiErrorKind::SwitchedOff => "An operator has switched off all models.",
+        ApiErrorKind::ExceedsDailyBudget => "The request alone may cost more than the whole daily budget.",
+        ApiErrorKind::SwitchedOff => "An operator has switched off models, for all callers or for this one.",
         ApiErrorKind::Overloaded => "No model is available, or the gateway is shutting down.",
         ApiErrorKind::TimedOut => "No model answered in time.",
         ApiErrorKind::Internal => "An internal error.",

@@ -111,7 +111,7 @@ fn path_of(endpoint: &CallerEndpoint) -> Option<&'static str> {
         CallerEndpoint::Readiness => "/readyz",
         CallerEndpoint::Metrics => "/metrics",
         CallerEndpoint::OpenApi => "/openapi.json",
-        CallerEndpoint::NotFound { .. } => return None,
+        CallerEndpoint::Invalid { .. } => return None,
     })
 }
 
@@ -137,9 +137,9 @@ fn metadata() -> ReplyMetadata {
         cost: Some(Money::from_nanos(1_234_567_890)),
         overhead: Some(Duration::from_micros(1_042)),
         level: Some(Level::HighLoad),
-        tightest: Some((LimitView { limit, capacity: 70, remaining: 69 }, "minute".into())),
+        reported_limit: Some((LimitView { limit, capacity: 70, remaining: 69 }, "minute".into())),
         policy: Some("\"minute\";q=70;w=60, \"hour\";q=500;w=3600".into()),
-        limit_resets: None,
+        retry_after: None,
         language: None,
     }
 }
@@ -206,7 +206,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
         let mut seen = BTreeSet::new();
         let whole = UnstreamedAnswer {
             usage: Default::default(),
-            has_output: true,
+            output_reported: true,
             finish: FinishReason::EndTurn,
             body: bytes::Bytes::from_static(b"{}"),
             text: None,
@@ -233,15 +233,15 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             // A rejection has no rung, and no limit except the one that rejected it.
             let reply = if is_refused {
                 let known = if is_limited { metadata() } else { ReplyMetadata::default() };
-                let ReplyMetadata { tightest, policy, .. } = known;
-                let limit_resets = is_limited.then_some(Duration::from_secs(2));
+                let ReplyMetadata { reported_limit, policy, .. } = known;
+                let retry_after = is_limited.then_some(Duration::from_secs(2));
                 let (attempts, cost) = (3, Some(Money::ZERO));
                 let metadata = ReplyMetadata {
                     attempts,
                     cost,
-                    tightest,
+                    reported_limit,
                     policy,
-                    limit_resets,
+                    retry_after,
                     ..ReplyMetadata::default()
                 };
                 Reply { metadata, ..reply }
@@ -271,7 +271,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
 fn values_of_headers_are_what_they_are_said_to_be() {
     let whole = UnstreamedAnswer {
         usage: Default::default(),
-        has_output: true,
+        output_reported: true,
         finish: FinishReason::EndTurn,
         body: bytes::Bytes::new(),
         text: None,

@@ -76,7 +76,7 @@ fn is_given_up(more: &str) {
 
 #[test]
 fn it_holds_no_target_beyond_the_deadline_of_its_request() {
-    is_given_up("deadlines.api = \"4s\"\ndeadlines.connect = \"1s\"\ndeadlines.stream_gap = \"1s\"\n");
+    is_given_up("deadlines.api = \"4s\"\ndeadlines.connect = \"1s\"\ndeadlines.stream_idle = \"1s\"\n");
 }
 
 #[test]

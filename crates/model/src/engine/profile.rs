@@ -1,6 +1,6 @@
 //! The simulated models.
 
-use seawall_core::money::{Money, Price, PriceMultiplier, PriceTable, ServiceLevel, Surcharge};
+use seawall_core::money::{Money, Price, PriceMultiplier, PriceTable, ServiceTier, Surcharge};
 use seawall_wire::chat::Usage;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl Profile {
     /// The cost of this usage in nano-dollars, including surcharges for the service options.
     #[must_use]
     pub fn price_of(&self, usage: Usage) -> u64 {
-        if usage.extras.service != ServiceLevel::default() {
+        if usage.extras.service != ServiceTier::default() {
             let rated = |table: PriceTable, (surcharge, percent): (Surcharge, u32)| {
                 table
                     .with_multiplier(surcharge, PriceMultiplier { input: percent * 10, output: percent * 10 })

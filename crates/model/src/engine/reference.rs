@@ -1,7 +1,7 @@
 //! Input that a request only references, its service options, and how both are billed.
 
 use seawall_core::media::ImageTokens;
-use seawall_core::money::ServiceLevel;
+use seawall_core::money::ServiceTier;
 use seawall_wire::{RequestLimits, may_have_features, read_features};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -21,7 +21,7 @@ pub(super) struct ReferencedInput {
     /// Uses of server tools. Each one bills the input once more.
     pub(super) tool_uses: u64,
     /// The requested service options, which are always granted.
-    pub(super) service: ServiceLevel,
+    pub(super) service: ServiceTier,
 }
 
 /// Removes the parts that only reference their content, and returns how those are billed.

@@ -3,14 +3,14 @@
 //! Each attempt acquires a concurrency slot, a budget reservation and a breaker permit, in this order, and releases
 //! them itself. [`Retries`] decides whether and where to retry; its state belongs to the request and spans all targets.
 
+use super::cascade_failure::{CascadeFailure, SkipReason};
 use super::try_once::{AttemptContent, AttemptResult, try_once};
-use super::unanswered::{SkipReason, Unanswered};
 use crate::attempt::{Attempt, AttemptRequest, AttemptResources, HOLD_GRACE};
 use crate::output_limit::{OutputAllowance, OutputBudget};
 use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
 use crate::reply::DEFAULT_RETRY_AFTER;
-use crate::settle::RequestTotals;
+use crate::settle::RequestProgress;
 use crate::shortage::BudgetShortage;
 use crate::slot::{SlotUnavailable, TargetSlot};
 use crate::target::{CallBound, GuardedTarget};
@@ -18,7 +18,7 @@ use seawall_core::breaker::{BreakerPhase, LastResort, RejectReason};
 use seawall_core::budget::{BudgetRefusal, ReservationRequest};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
-use seawall_core::in_flight::{SlotHolder, SlotRefusal};
+use seawall_core::in_flight::{SlotOwner, SlotRefusal};
 use seawall_core::queue::QueueRequest;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::runtime::{Runtime, yield_now};
@@ -32,7 +32,7 @@ use std::time::Duration;
 pub(super) struct TargetCascade<'a, R: Runtime> {
     pub(super) pipeline: &'a Pipeline<R>,
     pub(super) planned: &'a PlannedRequest,
-    pub(super) totals: &'a Arc<RequestTotals>,
+    pub(super) progress: &'a Arc<RequestProgress>,
     retries: Retries,
     credit: Option<Credit>,
     first_failed: Option<Timestamp>,
@@ -44,14 +44,14 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
     pub(super) fn new(
         pipeline: &'a Pipeline<R>,
         planned: &'a PlannedRequest,
-        totals: &'a Arc<RequestTotals>,
+        progress: &'a Arc<RequestProgress>,
     ) -> Self {
         let rules = &planned.request.rules;
         let now = pipeline.runtime.monotonic();
         rules.retry_budget.deposit(now);
         rules.hedge.first_attempt(now);
         let retries = Retries::new(rules.retry);
-        Self { pipeline, planned, totals, retries, credit: None, first_failed: None, last_resort: None }
+        Self { pipeline, planned, progress, retries, credit: None, first_failed: None, last_resort: None }
     }
 
     /// Tries these targets in order. An answer must have started by `deadline`, and each attempt within `start_timeout`.
@@ -60,17 +60,17 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         targets: &[Arc<GuardedTarget>],
         deadline: Deadline,
         start_timeout: Duration,
-    ) -> Result<(Box<Attempt<R>>, AttemptContent), Unanswered> {
-        let mut unanswered = Unanswered::default();
-        if let Some(answer) = self.try_each(targets, deadline, start_timeout, &mut unanswered).await {
+    ) -> Result<(Box<Attempt<R>>, AttemptContent), CascadeFailure> {
+        let mut cascade_failure = CascadeFailure::default();
+        if let Some(answer) = self.try_each(targets, deadline, start_timeout, &mut cascade_failure).await {
             return Ok(answer);
         }
         if let Some(answer) =
-            Box::pin(self.try_skipped(targets, deadline, start_timeout, &mut unanswered)).await
+            Box::pin(self.try_skipped(targets, deadline, start_timeout, &mut cascade_failure)).await
         {
             return Ok(answer);
         }
-        Err(unanswered)
+        Err(cascade_failure)
     }
 
     /// Tries each target until one answers, and records why the others did not.
@@ -79,7 +79,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         targets: &[Arc<GuardedTarget>],
         deadline: Deadline,
         start_timeout: Duration,
-        unanswered: &mut Unanswered,
+        cascade_failure: &mut CascadeFailure,
     ) -> Option<(Box<Attempt<R>>, AttemptContent)> {
         let mut rest = targets;
         while let Some((target, others)) = rest.split_first() {
@@ -87,7 +87,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             let (attempt, call) = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => {
-                    unanswered.skip(reason);
+                    cascade_failure.skip(reason);
                     rest = others;
                     continue;
                 }
@@ -113,7 +113,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             let is_plausible =
                 |wait: &Duration| self.planned.request.rules.retry.is_plausible_retry_after(*wait);
             error.failure.retry_after = error.failure.retry_after.filter(is_plausible);
-            unanswered.failure = Some(error);
+            cascade_failure.failure = Some(error);
         }
         None
     }
@@ -149,8 +149,8 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         deadline: Deadline,
         start_timeout: Duration,
     ) -> Result<(Box<Attempt<R>>, Call), SkipReason> {
-        if let Some(wait) = target.output.ejected_for(self.pipeline.runtime.monotonic()) {
-            return Err(SkipReason::Ejected(wait));
+        if let Some(wait) = target.output.suspended_for(self.pipeline.runtime.monotonic()) {
+            return Err(SkipReason::SuspendedForOverruns(wait));
         }
         let (call, bound) = self.call_for(target)?;
         if target.is_paced() {
@@ -217,13 +217,13 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         let held = self.pipeline.ledger.begin(
             &request,
             self.ledger_attempt(target),
-            self.totals.admission_record(),
+            self.progress.admission_record(),
             self.pipeline.runtime.now(),
         );
         held.map_err(|error| self.skip_reason(&error, bound))
     }
 
-    /// Why the reservation of a call with this bound was refused.
+    /// Why the reservation of a call with this bound was rejected.
     fn skip_reason(&self, error: &ReserveError, bound: &CallBound) -> SkipReason {
         match error {
             ReserveError::Refused(BudgetRefusal::ExceedsDailyBudget { wanted, .. }) => {
@@ -270,7 +270,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             Ok(permit) => permit,
             Err((reason, retry_after)) => {
                 // Nothing was sent, so nothing is owed.
-                hold.void();
+                hold.release();
                 // The probes in flight end soon.
                 let ends_soon = (reason == RejectReason::ProbesInFlight).then_some(DEFAULT_RETRY_AFTER);
                 return Err(SkipReason::BreakerOpen(retry_after.or(ends_soon)));
@@ -279,7 +279,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         let tier = self.planned.caller.tier;
         let request = AttemptRequest { bound, is_unstreamed: !self.planned.request.parsed.stream() };
         let resources = AttemptResources { request, tier, hold, permit, credit, slot };
-        Ok(Attempt::start(&pipeline.runtime, target, resources, self.totals, now))
+        Ok(Attempt::start(&pipeline.runtime, target, resources, self.progress, now))
     }
 
     /// Queues for a slot, unless another target of the same grade has a free one or this target would not be called
@@ -299,7 +299,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         let has_room = |other: &Arc<GuardedTarget>| {
             other.grade == target.grade
                 && other.in_flight.in_flight() < other.in_flight.limit()
-                && !other.is_ejected(now)
+                && !other.is_suspended_for_overruns(now)
         };
         if others.iter().any(has_room) {
             return Err(SkipReason::Busy(None));
@@ -310,7 +310,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             deadline.within(now, start_timeout).moment(),
         );
         let slot = target.wait_for_slot(&self.pipeline.runtime, &request, self.slot_holder()).await;
-        self.totals.add_wait(self.pipeline.runtime.monotonic() - now);
+        self.progress.add_wait(self.pipeline.runtime.monotonic() - now);
         slot.map_err(|SlotUnavailable { reason, retry_after }| match reason {
             SlotRefusal::Full => SkipReason::Busy(retry_after),
             share => SkipReason::ShareExhausted(share, retry_after),
@@ -318,9 +318,9 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
     }
 
     /// Whose share of the concurrency slots the request uses.
-    pub(super) fn slot_holder(&self) -> SlotHolder {
+    pub(super) fn slot_holder(&self) -> SlotOwner {
         let caller = &self.planned.caller;
-        SlotHolder { caller: caller.id, guest_network: caller.network }
+        SlotOwner { caller: caller.id, guest_network: caller.network }
     }
 
     /// The reservation for the upper bound of a call.
@@ -340,7 +340,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
 
     fn ledger_attempt(&self, target: &GuardedTarget) -> seawall_store::LedgerCall {
         seawall_store::LedgerCall {
-            id: CallId { request: self.planned.request.id.into(), attempt: self.totals.attempts() },
+            id: CallId { request: self.planned.request.id.into(), attempt: self.progress.attempts() },
             model: Arc::clone(&target.model),
         }
     }
@@ -375,7 +375,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             throttled_for,
             other_is_ready: error.failure.honoured_retry_after().is_some() && self.is_ready(others, now),
             breaker_passes: phase == BreakerPhase::Closed,
-            has_other_target: others.iter().any(|other| !other.is_ejected(now)),
+            has_other_target: others.iter().any(|other| !other.is_suspended_for_overruns(now)),
             ..RetrySituation::new(now, deadline)
         };
         let (decision, event) = self.retries.decide(
@@ -389,7 +389,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             RetryDecision::RetrySame { after, credit } => {
                 self.credit = credit;
                 pipeline.runtime.sleep_until(now + after).await;
-                self.totals.add_wait(after);
+                self.progress.add_wait(after);
                 NextTarget::Same
             }
             RetryDecision::FailOver(_) => NextTarget::Other,

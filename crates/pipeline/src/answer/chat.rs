@@ -5,8 +5,8 @@
 //! delivered until then, so a stream that breaks off is replaced by the next rung.
 
 use super::cascade::TargetCascade;
-use super::try_once::{AttemptContent, StartedStream, read_frame};
-use super::unanswered::{Unanswered, soonest};
+use super::cascade_failure::{CascadeFailure, soonest};
+use super::try_once::{AttemptContent, StartedStream, read_chunk};
 use crate::answer_cache::{CacheableQuestion, answer_end};
 use crate::attempt::Attempt;
 use crate::chat::{ChatFaceRequest, ChatFinish, ChatReply, ChatText, apology};
@@ -15,7 +15,7 @@ use crate::guardrail::{GuardrailDecision, check_neighbours};
 use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
 use crate::receive::format_request_id;
-use crate::settle::RequestTotals;
+use crate::settle::RequestProgress;
 use crate::single_flight::{FlightLeader, FlightRole};
 use seawall_core::cache_policy::{AnswerEnd, CacheAgeDecision, CacheKey, CacheSituation, SingleFlightKey};
 use seawall_core::deadline::Deadline;
@@ -121,7 +121,7 @@ pub(crate) async fn answer_chat<R: Runtime>(
     planned: &PlannedRequest,
     question: &ChatQuestion,
     rules: &Arc<ChatRules>,
-    totals: &Arc<RequestTotals>,
+    progress: &Arc<RequestProgress>,
 ) -> ChatOutcome<R> {
     let cacheable = CacheableQuestion::new(
         &question.request,
@@ -129,17 +129,17 @@ pub(crate) async fn answer_chat<R: Runtime>(
         planned.caller.id,
         rules.versions(),
     );
-    let first_text = Deadline::after(planned.request.received.monotonic, rules.reserves.total());
+    let first_content = Deadline::after(planned.request.received.monotonic, rules.reserves.total());
     let mut cascade = ChatCascade {
         pipeline,
         planned,
         question,
         rules,
-        totals,
+        progress,
         key: cacheable.key(),
         cacheable,
-        first_text,
-        targets: TargetCascade::new(pipeline, planned, totals),
+        first_content,
+        targets: TargetCascade::new(pipeline, planned, progress),
         reasons: planned.plan.reasons.iter().map(ToString::to_string).collect(),
         retry_after: None,
     };
@@ -149,7 +149,7 @@ pub(crate) async fn answer_chat<R: Runtime>(
     }
     for rung in &planned.plan.rungs {
         let outcome = match rung {
-            Rung::StrongModel | Rung::FastModel if planned.is_budget_exhausted => {
+            Rung::StrongModel | Rung::FastModel if planned.is_over_budget => {
                 let grade = if *rung == Rung::StrongModel { Grade::Strong } else { Grade::Fast };
                 cascade.reasons.push(format!("{grade}:budget_exhausted"));
                 None
@@ -190,11 +190,11 @@ struct ChatCascade<'a, R: Runtime> {
     planned: &'a PlannedRequest,
     question: &'a ChatQuestion,
     rules: &'a Arc<ChatRules>,
-    totals: &'a Arc<RequestTotals>,
+    progress: &'a Arc<RequestProgress>,
     cacheable: CacheableQuestion,
     key: Option<CacheKey>,
     /// Deadline for the first text.
-    first_text: Deadline,
+    first_content: Deadline,
     targets: TargetCascade<'a, R>,
     /// Why no better rung answered.
     reasons: Vec<String>,
@@ -214,7 +214,7 @@ impl<R: Runtime> ChatCascade<'_, R> {
             request_id,
             session: self.question.request.session.clone(),
             usage: Usage::default(),
-            cost: self.totals.cost(),
+            cost: self.progress.cost(),
             target: None,
             finish: ChatFinish::Finished,
             retry_after: None,
@@ -254,7 +254,7 @@ impl<R: Runtime> ChatCascade<'_, R> {
     async fn look_up_cache(&mut self, before_models: bool) -> Option<ChatOutcome<R>> {
         let key = self.key.as_ref()?;
         let now = self.pipeline.runtime.now();
-        let limit = self.rules.reserves.at(1, self.first_text);
+        let limit = self.rules.reserves.at(1, self.first_content);
         // The lookup must leave enough time for an apology.
         let lookup = self.rules.answer_cache.load(key, now.utc);
         let stored = timeout_at(
@@ -263,7 +263,7 @@ impl<R: Runtime> ChatCascade<'_, R> {
             lookup,
         )
         .await;
-        self.totals.add_wait(self.pipeline.runtime.monotonic() - now.monotonic);
+        self.progress.add_wait(self.pipeline.runtime.monotonic() - now.monotonic);
         let stored = stored.flatten()?;
         let situation = if before_models {
             CacheSituation::BeforeModels { ceiling: self.planned.plan.ceiling }
@@ -289,8 +289,8 @@ impl<R: Runtime> ChatCascade<'_, R> {
             self.planned.route.targets.iter().filter(|target| target.grade == grade).cloned().collect();
         let now = self.pipeline.runtime.monotonic();
         let by = match grade {
-            Grade::Strong => self.rules.reserves.first(self.first_text),
-            Grade::Fast => self.rules.reserves.at(0, self.first_text),
+            Grade::Strong => self.rules.reserves.first(self.first_content),
+            Grade::Fast => self.rules.reserves.at(0, self.first_content),
         };
         if targets.is_empty() || by.has_passed(now) {
             return None;
@@ -312,14 +312,14 @@ impl<R: Runtime> ChatCascade<'_, R> {
             }
             // Unreachable: models are always asked for streams.
             Ok((_, AttemptContent::Unstreamed(_))) => None,
-            Err(unanswered) => {
+            Err(cascade_failure) => {
                 if let Some(leader) = leader {
                     leader.failed();
                 }
-                if unanswered.is_filtered() {
+                if cascade_failure.is_filtered() {
                     return Some(self.declined(None));
                 }
-                self.record_failure(grade, &unanswered);
+                self.record_failure(grade, &cascade_failure);
                 None
             }
         }
@@ -330,13 +330,13 @@ impl<R: Runtime> ChatCascade<'_, R> {
         let now = self.pipeline.runtime.monotonic();
         let joined =
             self.rules.single_flight.join(&self.pipeline.runtime, &SingleFlightKey { key, grade }, by).await;
-        self.totals.add_wait(self.pipeline.runtime.monotonic() - now);
+        self.progress.add_wait(self.pipeline.runtime.monotonic() - now);
         joined
     }
 
-    fn record_failure(&mut self, grade: Grade, unanswered: &Unanswered) {
-        self.reasons.push(format!("{grade}:{}", unanswered.label()));
-        self.retry_after = soonest(self.retry_after, unanswered.retry_after());
+    fn record_failure(&mut self, grade: Grade, cascade_failure: &CascadeFailure) {
+        self.reasons.push(format!("{grade}:{}", cascade_failure.label()));
+        self.retry_after = soonest(self.retry_after, cascade_failure.retry_after());
     }
 
     async fn start(
@@ -384,7 +384,7 @@ impl<R: Runtime> ChatCascade<'_, R> {
     ) -> Option<ChatOutcome<R>> {
         let (runtime, request) = (&self.pipeline.runtime, &self.planned.request);
         let began = runtime.monotonic();
-        let mut frames_read = 0_u32;
+        let mut chunks_read = 0_u32;
         let time = &request.rules.time;
         let deadline = request.deadline.within(attempt.started, time.attempt);
         let outcome = loop {
@@ -397,28 +397,28 @@ impl<R: Runtime> ChatCascade<'_, R> {
                 break Ok(());
             }
             let now = runtime.monotonic();
-            // Checked explicitly: while frames are always ready, the timer is never polled.
+            // Checked explicitly: while chunks are always ready, the timer is never polled.
             if deadline.has_passed(now) {
                 break Err(Failure::of(FailureKind::TimedOut));
             }
-            frames_read = frames_read.wrapping_add(1);
-            if frames_read.is_multiple_of(MAX_READY_FRAMES) {
+            chunks_read = chunks_read.wrapping_add(1);
+            if chunks_read.is_multiple_of(MAX_READY_CHUNKS) {
                 yield_now().await;
             }
-            let until = deadline.within(now, time.stream_gap);
-            let frames = &mut started.frames;
-            let next = timeout_at(runtime, until, poll_fn(|context| frames.poll_frame(context))).await;
+            let until = deadline.within(now, time.stream_idle);
+            let chunks = &mut started.chunks;
+            let next = timeout_at(runtime, until, poll_fn(|context| chunks.poll_chunk(context))).await;
             let Some(next) = next else { break Err(Failure::of(FailureKind::TimedOut)) };
-            if let Err(failure) = read_frame(&mut started.stream, next, &mut attempt, &mut started.buffered) {
+            if let Err(failure) = read_chunk(&mut started.stream, next, &mut attempt, &mut started.buffered) {
                 break Err(failure);
             }
         };
-        self.totals.add_wait(runtime.monotonic() - began);
+        self.progress.add_wait(runtime.monotonic() - began);
         match outcome {
             Ok(()) => {
                 let usage = attempt.usage;
                 let end = (started.stream.finish(), started.stream.is_cut_at_limit());
-                finalizer.finish(runtime, end, usage, self.totals.cost());
+                finalizer.finish(runtime, end, usage, self.progress.cost());
                 if started.stream.is_declined() {
                     return Some(self.declined(Some(usage)));
                 }
@@ -450,8 +450,8 @@ impl<R: Runtime> ChatCascade<'_, R> {
 /// it unstreamed.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// Number of immediately ready frames to read before yielding to other tasks of the thread.
-const MAX_READY_FRAMES: u32 = 64;
+/// Number of immediately ready chunks to read before yielding to other tasks of the thread.
+const MAX_READY_CHUNKS: u32 = 64;
 
 async fn yield_now() {
     let mut has_yielded = false;

@@ -84,7 +84,7 @@ impl<R: Runtime> TargetCascade<'_, R> {
     /// Starts a second attempt on the first of these targets that takes a call now.
     fn start_hedge(&self, others: &[Arc<GuardedTarget>]) -> Option<(Box<Attempt<R>>, Call)> {
         others.iter().find_map(|target| {
-            if target.is_ejected(self.pipeline.runtime.monotonic()) {
+            if target.is_suspended_for_overruns(self.pipeline.runtime.monotonic()) {
                 return None;
             }
             let (call, bound) = self.call_for(target).ok()?;

@@ -1,8 +1,8 @@
 //! Last resort: tries targets that were skipped because of an open breaker or throttling.
 
 use super::cascade::TargetCascade;
+use super::cascade_failure::CascadeFailure;
 use super::try_once::AttemptContent;
-use super::unanswered::Unanswered;
 use crate::attempt::Attempt;
 use crate::target::GuardedTarget;
 use seawall_core::breaker::LastResort;
@@ -21,10 +21,10 @@ impl<R: Runtime> TargetCascade<'_, R> {
         targets: &[Arc<GuardedTarget>],
         deadline: Deadline,
         start_timeout: Duration,
-        unanswered: &mut Unanswered,
+        cascade_failure: &mut CascadeFailure,
     ) -> Option<(Box<Attempt<R>>, AttemptContent)> {
         let now = self.pipeline.runtime.monotonic();
-        if !unanswered.may_retry() || deadline.has_passed(now) {
+        if !cascade_failure.may_retry() || deadline.has_passed(now) {
             return None;
         }
         let skipped: Vec<Arc<GuardedTarget>> =
@@ -33,9 +33,10 @@ impl<R: Runtime> TargetCascade<'_, R> {
             return None;
         }
         let route = &self.planned.route.targets;
-        let single_probe = route.iter().all(|target| target.is_ejected(now) || self.is_blocked(target, now));
+        let single_probe =
+            route.iter().all(|target| target.is_suspended_for_overruns(now) || self.is_blocked(target, now));
         self.last_resort = Some(LastResort { single_probe, panic: self.planned.request.chat.is_none() });
-        let found = self.try_each(&skipped, deadline, start_timeout, unanswered).await;
+        let found = self.try_each(&skipped, deadline, start_timeout, cascade_failure).await;
         self.last_resort = None;
         found
     }

@@ -7,25 +7,25 @@
 //! | `chat` | fallback cascade over the rungs, for the chat face |
 //! | `readiness` | whether a target is ready, and how long to wait for one that throttles or does not start |
 //! | `last_resort` | tries skipped targets when all others have failed |
-//! | `unanswered` | why no target answered, and the resulting rejection |
+//! | `cascade_failure` | why the cascade got no answer, and the resulting rejection |
 //! | `hedge` | a second attempt in parallel to one that is slow to start |
 
 mod cascade;
+mod cascade_failure;
 mod chat;
 mod hedge;
 mod last_resort;
 mod readiness;
 mod try_once;
-mod unanswered;
 
 pub(crate) use chat::{ChatFinalizer, ChatOutcome, ChatQuestion, answer_chat};
-pub(crate) use try_once::{AttemptContent, StartedStream, read_frame};
+pub(crate) use try_once::{AttemptContent, StartedStream, read_chunk};
 
 use crate::attempt::Attempt;
 use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
-use crate::settle::RequestTotals;
+use crate::settle::RequestProgress;
 use cascade::TargetCascade;
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::{Grade, Rung};
@@ -41,9 +41,9 @@ pub(crate) struct StartedAnswer<R: Runtime> {
 pub(crate) async fn answer<R: Runtime>(
     pipeline: &Pipeline<R>,
     planned: &PlannedRequest,
-    totals: &Arc<RequestTotals>,
+    progress: &Arc<RequestProgress>,
 ) -> Result<StartedAnswer<R>, Rejection> {
-    let mut cascade = TargetCascade::new(pipeline, planned, totals);
+    let mut cascade = TargetCascade::new(pipeline, planned, progress);
     let deadline = planned.request.deadline;
     match cascade.try_targets(&planned.route.targets, deadline, planned.route.start_timeout).await {
         Ok((attempt, content)) => {
@@ -53,9 +53,9 @@ pub(crate) async fn answer<R: Runtime>(
             };
             Ok(StartedAnswer { attempt, content, rung })
         }
-        Err(unanswered) => {
+        Err(cascade_failure) => {
             let (policy, draw) = (&planned.request.rules.retry_after, pipeline.runtime.draw());
-            Err(unanswered.into_rejection(totals.attempts(), policy, draw))
+            Err(cascade_failure.into_rejection(progress.attempts(), policy, draw))
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Whether a target is ready, and how long to wait for one that throttles or does not start.
 
 use super::cascade::TargetCascade;
+use super::cascade_failure::SkipReason;
 use super::try_once::StartDeadlines;
-use super::unanswered::SkipReason;
 use crate::attempt::Attempt;
 use crate::baselines::{FirstByteTimeout, unstreamed_timeout};
 use crate::callers::TierOrigin;
@@ -71,20 +71,20 @@ impl<R: Runtime> TargetCascade<'_, R> {
         let sent = target
             .wait_to_send(&self.pipeline.runtime, until, self.slot_holder().into(), other_is_ready)
             .await;
-        self.totals.add_wait(self.pipeline.runtime.monotonic() - now);
+        self.progress.add_wait(self.pipeline.runtime.monotonic() - now);
         sent.map_err(SkipReason::Throttled)
     }
 }
 
 impl GuardedTarget {
     /// Whether the target is out of rotation because its calls cost more than was reserved.
-    pub(super) fn is_ejected(&self, now: Timestamp) -> bool {
-        self.output.ejected_for(now).is_some()
+    pub(super) fn is_suspended_for_overruns(&self, now: Timestamp) -> bool {
+        self.output.suspended_for(now).is_some()
     }
 
     /// Whether a call of this caller would be sent at once.
     fn is_ready(&self, caller: Option<CallerKey>, now: Timestamp) -> bool {
-        !self.is_ejected(now)
+        !self.is_suspended_for_overruns(now)
             && self.retry_after(now).is_zero()
             && self.in_flight.in_flight() < self.in_flight.limit()
             && self.breaker.with(|breaker| breaker.peek_for(caller, now)).rejects.is_none()

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_core::runtime::{Runtime, timeout_at};
-use seawall_provider::{Call, CallError, FrameStream, UpstreamResponse};
+use seawall_provider::{Call, CallError, ChunkStream, UpstreamResponse};
 use seawall_wire::chat::{StreamEvent, UsageReport};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Maximum bytes buffered before a stream's first content. A stream that exceeds it counts as failed.
 const MAX_BEFORE_CONTENT: usize = 1 << 20;
 
-/// Minimum size that a frame counts as, so that an endless series of empty frames is bounded too.
+/// Minimum size that a chunk counts as, so that an endless series of empty chunks is bounded too.
 const MIN_FRAME_WEIGHT: usize = 64;
 
 /// What an attempt returned.
@@ -36,7 +36,7 @@ pub(crate) enum AttemptContent {
 /// The buffered start of a stream, and the source of the rest.
 pub(crate) struct StartedStream {
     pub(crate) buffered: VecDeque<Bytes>,
-    pub(crate) frames: Box<dyn FrameStream>,
+    pub(crate) chunks: Box<dyn ChunkStream>,
     pub(crate) stream: DialectStream,
 }
 
@@ -99,20 +99,20 @@ async fn execute<R: Runtime>(
             let unstreamed =
                 UnstreamedAnswer::read(&request.parsed, dialect, body.clone(), report, &defaults)?;
             attempt.succeed_unstreamed(
-                UsageReport { usage: unstreamed.usage, has_output: unstreamed.has_output },
+                UsageReport { usage: unstreamed.usage, output_reported: unstreamed.output_reported },
                 &body,
             );
             Ok(AttemptContent::Unstreamed(unstreamed))
         }
-        UpstreamResponse::Stream(frames) => {
-            if let Some(report) = frames.report() {
+        UpstreamResponse::Stream(chunks) => {
+            if let Some(report) = chunks.report() {
                 attempt.record_service_level(report.service);
             }
             let mut stream = DialectStream::new(&request.parsed, dialect, &defaults);
             if let (Some(_), Some(rules)) = (&request.chat, &request.rules.chat) {
                 stream = stream.with_inspector(rules.guardrails.inspect_answer());
             }
-            let started = StartedStream { buffered: VecDeque::new(), frames, stream };
+            let started = StartedStream { buffered: VecDeque::new(), chunks, stream };
             Box::pin(read_until_content(pipeline, started, deadlines, attempt)).await
         }
     }
@@ -130,7 +130,7 @@ impl StartDeadlines {
     }
 }
 
-/// Buffers frames until one has content.
+/// Buffers chunks until one has content.
 async fn read_until_content<R: Runtime>(
     pipeline: &Pipeline<R>,
     mut started: StartedStream,
@@ -139,37 +139,37 @@ async fn read_until_content<R: Runtime>(
 ) -> Result<AttemptContent, CallError> {
     let mut weight = 0_usize;
     loop {
-        let frames = &mut started.frames;
+        let chunks = &mut started.chunks;
         let next =
-            timeout_at(&pipeline.runtime, deadlines.start_by, poll_fn(|context| frames.poll_frame(context)))
+            timeout_at(&pipeline.runtime, deadlines.start_by, poll_fn(|context| chunks.poll_chunk(context)))
                 .await;
         let Some(next) = next else { return Err(deadlines.timeout_failure(attempt).into()) };
         let length = next.as_ref().and_then(|next| next.as_ref().ok()).map_or(0, Bytes::len);
         weight = weight.saturating_add(length.max(MIN_FRAME_WEIGHT));
-        read_frame(&mut started.stream, next, attempt, &mut started.buffered)?;
+        read_chunk(&mut started.stream, next, attempt, &mut started.buffered)?;
         if attempt.has_content() || started.stream.is_finished() {
             return Ok(AttemptContent::Started(Box::new(started)));
         }
         if weight > MAX_BEFORE_CONTENT {
             return Err(Failure::of(FailureKind::Unrecognised).into());
         }
-        // Checked explicitly: while frames are always ready, the timer is never polled.
+        // Checked explicitly: while chunks are always ready, the timer is never polled.
         if deadlines.start_by.has_passed(pipeline.runtime.monotonic()) {
             return Err(deadlines.timeout_failure(attempt).into());
         }
     }
 }
 
-/// Parses the next frame of a stream: appends the bytes for the caller to `out`, and updates the attempt.
-pub(crate) fn read_frame<R: Runtime>(
+/// Parses the next chunk of a stream: appends the bytes for the caller to `out`, and updates the attempt.
+pub(crate) fn read_chunk<R: Runtime>(
     stream: &mut DialectStream,
     next: Option<Result<Bytes, Failure>>,
     attempt: &mut Attempt<R>,
     out: &mut VecDeque<Bytes>,
 ) -> Result<(), Failure> {
-    let frame = next.transpose()?;
-    if let Some(frame) = &frame {
-        attempt.record_bytes(frame.len());
+    let chunk = next.transpose()?;
+    if let Some(chunk) = &chunk {
+        attempt.record_bytes(chunk.len());
     }
     let mut into = |bytes| out.push_back(bytes);
     // API callers receive the model's thinking, so it counts as content; chat users do not see it.
@@ -181,16 +181,16 @@ pub(crate) fn read_frame<R: Runtime>(
         StreamEvent::Thinking => {}
         StreamEvent::Finished | StreamEvent::Failed { .. } | StreamEvent::Other => {}
     };
-    match frame {
-        Some(frame) => {
-            let fed = stream.feed(&frame, &mut into, &mut events);
+    match chunk {
+        Some(chunk) => {
+            let fed = stream.feed(&chunk, &mut into, &mut events);
             // Bytes that are unparsable or incomplete may all be text.
-            let unread = if fed.is_err() { frame.len() } else { stream.unfinished() };
+            let unread = if fed.is_err() { chunk.len() } else { stream.unfinished() };
             let is_exceeded = attempt.record_output(stream.meter(), unread);
             fed?;
             // A stream that has sent its finish reason is about to end by itself.
             if is_exceeded && !stream.is_finished() && stream.finish().is_none() {
-                stream.cut_at_limit(&frame, attempt.exceeded_tokens(), &mut into);
+                stream.cut_at_limit(&chunk, attempt.exceeded_tokens(), &mut into);
                 if stream.is_cut_at_limit() {
                     attempt.cut_at_limit();
                     return Ok(());

@@ -5,7 +5,7 @@
 //! million keys evicts other invented keys and never a real one.
 //!
 //! The cache does not expire entries; its user compares their age. An expired entry stays until it is evicted, so that
-//! a revocation is still known while the directory is unavailable.
+//! a revocation is still known while the caller directory is unavailable.
 
 use super::Tier;
 use seawall_core::time::Timestamp;

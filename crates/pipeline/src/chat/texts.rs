@@ -63,11 +63,13 @@ impl ChatText {
             ApiErrorKind::Unauthenticated => Self::SignIn,
             ApiErrorKind::Forbidden => Self::NotAllowed,
             ApiErrorKind::NotFound | ApiErrorKind::UnknownPath => Self::NotFound,
-            ApiErrorKind::TooLarge | ApiErrorKind::ContextLength => Self::TooLong,
+            ApiErrorKind::TooLarge | ApiErrorKind::ContextLength | ApiErrorKind::ExceedsDailyBudget => {
+                Self::TooLong
+            }
             ApiErrorKind::Throttled => Self::LimitReached,
             ApiErrorKind::BudgetExhausted => Self::BudgetExhausted,
             ApiErrorKind::BudgetHeld => Self::BudgetHeld,
-            ApiErrorKind::ExceedsBudget => Self::BudgetTooSmall,
+            ApiErrorKind::ExceedsRemainingBudget => Self::BudgetTooSmall,
             ApiErrorKind::SwitchedOff
             | ApiErrorKind::Overloaded
             | ApiErrorKind::TimedOut

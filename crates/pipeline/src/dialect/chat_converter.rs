@@ -47,11 +47,11 @@ impl ChatConverter {
         self.text.blocked_by()
     }
 
-    /// Parses a frame and passes its text to the guardrail.
-    pub(super) fn feed(&mut self, frame: &[u8]) -> Result<(), Unreadable> {
+    /// Parses a chunk and passes its text to the guardrail.
+    pub(super) fn feed(&mut self, chunk: &[u8]) -> Result<(), Unreadable> {
         // The reader emits nothing after the end of a stream.
         let mut text = String::new();
-        self.reader.feed(frame, |event| {
+        self.reader.feed(chunk, |event| {
             if let ChatEvent::Text(piece) = event {
                 text.push_str(&piece);
             }

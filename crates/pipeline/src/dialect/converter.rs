@@ -61,35 +61,35 @@ impl StreamConverter {
         }
     }
 
-    /// Appends the translation of a frame. Unchanged bytes are forwarded by [`forward`](Self::forward).
+    /// Appends the translation of a chunk. Unchanged bytes are forwarded by [`forward`](Self::forward).
     pub(super) fn translate(
         &mut self,
-        frame: &Bytes,
+        chunk: &Bytes,
         elapsed: Duration,
         out: &mut BytesMut,
     ) -> Result<(), Unreadable> {
         match self {
             Self::PassThrough(_) | Self::WithoutUsage(_) => Ok(()),
-            Self::Framed(frames) => frames.feed(frame, elapsed, out).map_err(|_| Unreadable),
-            Self::Unframed(events) => events.feed(frame, out).map_err(|_| Unreadable),
-            Self::Chat(chat) => chat.feed(frame),
-            Self::Translated(translation) => translation.feed(frame, elapsed, out),
+            Self::Framed(frames) => frames.feed(chunk, elapsed, out).map_err(|_| Unreadable),
+            Self::Unframed(events) => events.feed(chunk, out).map_err(|_| Unreadable),
+            Self::Chat(chat) => chat.feed(chunk),
+            Self::Translated(translation) => translation.feed(chunk, elapsed, out),
         }
     }
 
-    /// Forwards unchanged bytes, and text that the guardrail has released. The frame must have been watched before.
+    /// Forwards unchanged bytes, and text that the guardrail has released. The chunk must have been watched before.
     pub(super) fn forward(
         &mut self,
-        frame: &Bytes,
+        chunk: &Bytes,
         monitor: &StreamMonitor,
         into: &mut impl FnMut(Bytes),
     ) -> Result<(), Unreadable> {
         match self {
             Self::PassThrough(partial) => {
-                let whole = monitor.whole_length(partial.pending(), frame);
-                partial.forward(frame, whole, MAX_PARTIAL_EVENT, into).map_err(|_| Unreadable)
+                let whole = monitor.whole_length(partial.pending(), chunk);
+                partial.forward(chunk, whole, MAX_PARTIAL_EVENT, into).map_err(|_| Unreadable)
             }
-            Self::WithoutUsage(filter) => filter.feed(frame, into).map_err(|_| Unreadable),
+            Self::WithoutUsage(filter) => filter.feed(chunk, into).map_err(|_| Unreadable),
             Self::Chat(chat) => {
                 chat.flush(into);
                 Ok(())
@@ -116,7 +116,7 @@ impl StreamConverter {
         }
     }
 
-    /// Appends a regular end at the output limit, as the vendor would. `last` is the last frame. The chat face's final
+    /// Appends a regular end at the output limit, as the vendor would. `last` is the last chunk. The chat face's final
     /// event is sent by the pipeline.
     pub(super) fn end_at_limit(
         &mut self,

@@ -6,7 +6,7 @@
 //! [`render_error`] renders errors in it. Bytes go in and bytes come out; there is no I/O and no clock.
 //!
 //! If both sides speak the same dialect, nothing is rewritten, and a target that accepts several dialects is called in
-//! the caller's: the request is the caller's bytes with the target's model name inserted, and frames of the answer are
+//! the caller's: the request is the caller's bytes with the target's model name inserted, and chunks of the answer are
 //! forwarded unchanged and only watched for usage, end and failure. Anthropic's dialect and Bedrock's InvokeModel
 //! differ only in their framing. All other pairs are translated through [`chat`](seawall_wire::chat), and a request
 //! that it cannot express is rejected before any target is called.

@@ -52,13 +52,13 @@ impl StreamMonitor {
         }
     }
 
-    /// How much of the frame just fed belongs to complete events. `pending` is the start of the current one.
-    pub(super) fn whole_length(&self, pending: &[u8], frame: &Bytes) -> usize {
+    /// How much of the chunk just fed belongs to complete events. `pending` is the start of the current one.
+    pub(super) fn whole_length(&self, pending: &[u8], chunk: &Bytes) -> usize {
         match self {
-            Self::Messages(_) | Self::Completions(_) => whole_length(pending, frame),
-            Self::Invoke(stream) => frame.len().saturating_sub(stream.unfinished()),
-            Self::Opaque(stream) => frame.len().saturating_sub(stream.unfinished()),
-            Self::Converse(stream) => frame.len().saturating_sub(stream.unfinished()),
+            Self::Messages(_) | Self::Completions(_) => whole_length(pending, chunk),
+            Self::Invoke(stream) => chunk.len().saturating_sub(stream.unfinished()),
+            Self::Opaque(stream) => chunk.len().saturating_sub(stream.unfinished()),
+            Self::Converse(stream) => chunk.len().saturating_sub(stream.unfinished()),
         }
     }
 
@@ -104,7 +104,7 @@ impl StreamMonitor {
     }
 
     /// Appends a regular end at the output limit in the target's own dialect, as its vendor would. `last` is the last
-    /// frame. OpenAI's callers get the usage only if they asked for it.
+    /// chunk. OpenAI's callers get the usage only if they asked for it.
     pub(super) fn write_end(
         &self,
         out: &mut BytesMut,

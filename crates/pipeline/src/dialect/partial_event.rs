@@ -17,22 +17,22 @@ impl PartialEvent {
         &self.0
     }
 
-    /// Forwards the part of a frame that belongs to complete events, and buffers the rest, up to `max` bytes.
+    /// Forwards the part of a chunk that belongs to complete events, and buffers the rest, up to `max` bytes.
     pub(super) fn forward(
         &mut self,
-        frame: &Bytes,
+        chunk: &Bytes,
         whole: usize,
         max: usize,
         into: &mut impl FnMut(Bytes),
     ) -> Result<(), EventTooLarge> {
-        let whole = whole.min(frame.len());
+        let whole = whole.min(chunk.len());
         if whole > 0 {
             if !self.0.is_empty() {
                 into(self.0.split().freeze());
             }
-            into(frame.slice(..whole));
+            into(chunk.slice(..whole));
         }
-        let rest = frame.get(whole..).unwrap_or_default();
+        let rest = chunk.get(whole..).unwrap_or_default();
         if self.0.len().saturating_add(rest.len()) > max {
             return Err(EventTooLarge);
         }
@@ -49,18 +49,18 @@ mod tests {
     #[test]
     fn complete_events_are_forwarded_and_the_rest_is_buffered_up_to_its_limit() {
         let (mut partial, mut forwarded) = (PartialEvent::default(), Vec::new());
-        let frame = Bytes::from_static(b"abcdef");
-        partial.forward(&frame, 6, 0, &mut |bytes| forwarded.push(bytes)).unwrap();
-        assert_eq!((forwarded.len(), forwarded[0].as_ptr()), (1, frame.as_ptr()));
-        partial.forward(&frame, 4, 2, &mut |bytes| forwarded.push(bytes)).unwrap();
+        let chunk = Bytes::from_static(b"abcdef");
+        partial.forward(&chunk, 6, 0, &mut |bytes| forwarded.push(bytes)).unwrap();
+        assert_eq!((forwarded.len(), forwarded[0].as_ptr()), (1, chunk.as_ptr()));
+        partial.forward(&chunk, 4, 2, &mut |bytes| forwarded.push(bytes)).unwrap();
         assert_eq!((&forwarded[1][..], partial.pending()), (&b"abcd"[..], &b"ef"[..]));
-        partial.forward(&frame, 1, 5, &mut |bytes| forwarded.push(bytes)).unwrap();
+        partial.forward(&chunk, 1, 5, &mut |bytes| forwarded.push(bytes)).unwrap();
         assert_eq!(
             (&forwarded[2][..], &forwarded[3][..], partial.pending()),
             (&b"ef"[..], &b"a"[..], &b"bcdef"[..])
         );
-        assert!(partial.forward(&frame, 0, 10, &mut |bytes| forwarded.push(bytes)).is_err());
-        assert!(partial.forward(&frame, 0, 11, &mut |bytes| forwarded.push(bytes)).is_ok());
+        assert!(partial.forward(&chunk, 0, 10, &mut |bytes| forwarded.push(bytes)).is_err());
+        assert!(partial.forward(&chunk, 0, 11, &mut |bytes| forwarded.push(bytes)).is_ok());
         assert_eq!((forwarded.len(), partial.pending().len()), (4, 11));
     }
 }

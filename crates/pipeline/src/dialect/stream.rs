@@ -30,7 +30,7 @@ pub enum DialectStreamEnd {
 #[derive(Debug)]
 pub struct DialectStream {
     /// The caller's dialect; `None` for the chat face.
-    face: Option<TargetDialect>,
+    caller_dialect: Option<TargetDialect>,
     monitor: StreamMonitor,
     converter: StreamConverter,
     elapsed: Duration,
@@ -58,7 +58,7 @@ impl DialectStream {
     #[must_use]
     pub fn new(request: &DialectRequest, target: TargetDialect, defaults: &AnswerDefaults<'_>) -> Self {
         Self {
-            face: request.face().dialect(),
+            caller_dialect: request.face().dialect(),
             monitor: StreamMonitor::new(target, request.opaque_answers().is_some()),
             converter: StreamConverter::new(request, target, defaults),
             elapsed: defaults.elapsed,
@@ -89,7 +89,7 @@ impl DialectStream {
     /// after a complete answer is ignored.
     pub fn feed(
         &mut self,
-        frame: &Bytes,
+        chunk: &Bytes,
         into: &mut impl FnMut(Bytes),
         events: &mut impl FnMut(StreamEvent),
     ) -> Result<(), Failure> {
@@ -98,11 +98,11 @@ impl DialectStream {
             State::Finished => return Ok(()),
             State::Failed { failure, .. } => return Err(failure),
         }
-        self.received = self.received.saturating_add(frame.len() as u64);
+        self.received = self.received.saturating_add(chunk.len() as u64);
         let mut out = BytesMut::new();
-        let is_translated = self.converter.translate(frame, self.elapsed, &mut out).is_ok();
+        let is_translated = self.converter.translate(chunk, self.elapsed, &mut out).is_ok();
         let (mut state, mut names_credential) = (State::Running, false);
-        let is_monitored = self.monitor.feed(frame, |event| {
+        let is_monitored = self.monitor.feed(chunk, |event| {
             match &event {
                 _ if state != State::Running => return,
                 // If the caller did not receive everything, the answer is not complete.
@@ -125,8 +125,8 @@ impl DialectStream {
         let is_broken = state == State::Running && !(is_translated && is_monitored.is_ok());
         if names_credential {
             // The vendor's message contains a credential; the caller gets the gateway's own message.
-        } else if is_broken || self.converter.forward(frame, &self.monitor, into).is_err() {
-            // Nothing of the frame is forwarded: an end marker after unreadable data does not count.
+        } else if is_broken || self.converter.forward(chunk, &self.monitor, into).is_err() {
+            // Nothing of the chunk is forwarded: an end marker after unreadable data does not count.
             state = unreadable();
         } else if !out.is_empty() {
             into(out.freeze());
@@ -169,7 +169,7 @@ impl DialectStream {
     }
 
     /// Ends a stream that exceeded its output limit as its vendor should have: the caller receives a regular end with
-    /// that reason. `last` is the last frame fed, and `tokens` the number of output tokens, as far as known.
+    /// that reason. `last` is the last chunk fed, and `tokens` the number of output tokens, as far as known.
     pub fn cut_at_limit(&mut self, last: &[u8], tokens: u64, into: &mut impl FnMut(Bytes)) {
         if self.state != State::Running {
             return;
@@ -194,7 +194,7 @@ impl DialectStream {
     /// Whether the caller uses the chat protocol, which does not carry thinking.
     #[must_use]
     pub const fn is_chat(&self) -> bool {
-        self.face.is_none()
+        self.caller_dialect.is_none()
     }
 
     /// Whether the gateway ended it because it exceeded its output limit.
@@ -236,7 +236,9 @@ impl DialectStream {
         self.state = State::Failed { failure, is_reported: true };
         match self.converter.chat() {
             Some(chat) => chat.interruption(kind, message, retry_after),
-            None => self.face.map_or_else(Bytes::new, |face| interruption_event(face, kind, message)),
+            None => self
+                .caller_dialect
+                .map_or_else(Bytes::new, |dialect| interruption_event(dialect, kind, message)),
         }
     }
 

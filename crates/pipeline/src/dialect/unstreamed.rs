@@ -13,7 +13,7 @@ pub struct UnstreamedAnswer {
     /// The usage that the target reported.
     pub usage: Usage,
     /// Whether the report includes the output.
-    pub has_output: bool,
+    pub output_reported: bool,
     /// The finish reason.
     pub finish: FinishReason,
     /// The body in the caller's dialect; empty at the chat face, whose body the pipeline writes.
@@ -28,7 +28,14 @@ impl UnstreamedAnswer {
     /// An answer of the chat face, which is already rendered.
     pub(crate) const fn of_chat(body: Bytes) -> Self {
         let usage = Usage::NONE;
-        Self { usage, has_output: true, finish: FinishReason::EndTurn, body, text: None, headers: Vec::new() }
+        Self {
+            usage,
+            output_reported: true,
+            finish: FinishReason::EndTurn,
+            body,
+            text: None,
+            headers: Vec::new(),
+        }
     }
 
     /// Parses a target's answer. `report` is the usage from the response headers, for bodies that do not contain it.
@@ -66,7 +73,7 @@ impl UnstreamedAnswer {
                 (report, answer.finish, body, text)
             })
         };
-        let (UsageReport { usage, has_output }, finish, body, text) =
+        let (UsageReport { usage, output_reported }, finish, body, text) =
             answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
         let headers = match face {
             Face::BedrockInvoke => {
@@ -76,7 +83,7 @@ impl UnstreamedAnswer {
             }
             Face::AnthropicMessages | Face::OpenAiChat | Face::BedrockConverse | Face::Chat => Vec::new(),
         };
-        Ok(Self { usage, has_output, finish, body, text, headers })
+        Ok(Self { usage, output_reported, finish, body, text, headers })
     }
 
     /// An answer of a model of unknown format. The service's own token counts take precedence over counts in the body.
@@ -92,14 +99,14 @@ impl UnstreamedAnswer {
             return Err(Failure::of(FailureKind::Unrecognised));
         }
         let header_usage = header_usage.filter(|header_usage| header_usage.total_input() > 0);
-        let UsageReport { usage, has_output } = match header_usage {
-            Some(usage) => UsageReport { usage, has_output: true },
+        let UsageReport { usage, output_reported } = match header_usage {
+            Some(usage) => UsageReport { usage, output_reported: true },
             None => bedrock::read_opaque_usage(&body),
         };
-        if has_output {
+        if output_reported {
             headers.extend(bedrock::usage_headers(usage, defaults.elapsed));
         }
-        Ok(Self { usage, has_output, finish: FinishReason::EndTurn, body, text: None, headers })
+        Ok(Self { usage, output_reported, finish: FinishReason::EndTurn, body, text: None, headers })
     }
 }
 
@@ -109,10 +116,10 @@ fn merge_usage(report: UsageReport, header_usage: Option<Usage>) -> UsageReport 
         return report;
     };
     if report.usage.total_input() == 0 {
-        return UsageReport { usage: header_usage, has_output: true };
+        return UsageReport { usage: header_usage, output_reported: true };
     }
-    let output = if report.has_output { report.usage.output } else { header_usage.output };
-    UsageReport { usage: Usage { output, ..report.usage }, has_output: true }
+    let output = if report.output_reported { report.usage.output } else { header_usage.output };
+    UsageReport { usage: Usage { output, ..report.usage }, output_reported: true }
 }
 
 fn read_usage(target: TargetDialect, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {

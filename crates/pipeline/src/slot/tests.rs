@@ -1,8 +1,8 @@
-use super::{Delivery, Mailbox, SlotUnavailable, TargetSlot};
+use super::{SlotUnavailable, SlotWaiter, TargetSlot, WaitState};
 use crate::manual_clock::ManualClock;
 use crate::target::{GuardedTarget, TargetOptions};
 use seawall_core::breaker::BreakerProfile;
-use seawall_core::in_flight::{SlotHolder, SlotRefusal, SlotShares};
+use seawall_core::in_flight::{SlotOwner, SlotRefusal, SlotShares};
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::{AcceptedGrades, QueueOptions, QueueRequest};
@@ -66,16 +66,16 @@ fn waits<'a>(
     clock: &'a ManualClock,
     request: &'a QueueRequest,
 ) -> QueueState<'a> {
-    waits_as(target, clock, request, SlotHolder { caller: request.session, guest_network: None })
+    waits_as(target, clock, request, SlotOwner { caller: request.session, guest_network: None })
 }
 
 fn waits_as<'a>(
     target: &'a Arc<GuardedTarget>,
     clock: &'a ManualClock,
     request: &'a QueueRequest,
-    holder: SlotHolder,
+    owner: SlotOwner,
 ) -> QueueState<'a> {
-    let mut waiting: QueueState<'a> = Box::pin(target.wait_for_slot(clock, request, holder));
+    let mut waiting: QueueState<'a> = Box::pin(target.wait_for_slot(clock, request, owner));
     assert!(look(&mut waiting).is_none(), "no slot is free");
     waiting
 }
@@ -87,7 +87,7 @@ fn look(waiting: &mut QueueState<'_>) -> Option<Result<TargetSlot<ManualClock>, 
     }
 }
 
-const CALLER: SlotHolder = SlotHolder { caller: 1, guest_network: None };
+const CALLER: SlotOwner = SlotOwner { caller: 1, guest_network: None };
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -109,10 +109,10 @@ fn a_waiter_is_served_by_a_target_whose_grade_has_changed() {
 #[test]
 fn a_slot_granted_to_a_waiter_that_has_just_left_is_returned() {
     let target = target(Grade::Strong, 1);
-    let mailbox = Mailbox::default();
+    let waiter = SlotWaiter::default();
     let permit = target.in_flight.try_acquire(CALLER).unwrap();
-    assert!(mailbox.close().is_none(), "it leaves, and looks once more whether it was given one");
-    assert!(matches!(mailbox.deliver(Delivery::Granted(permit)), Some(Delivery::Granted(_))));
+    assert!(waiter.close().is_none(), "it leaves, and looks once more whether it was given one");
+    assert!(matches!(waiter.resolve(WaitState::Granted(permit)), Some(WaitState::Granted(_))));
     assert!(target.in_flight.try_acquire(CALLER).is_ok(), "it is free, and who gave it knows");
 }
 
@@ -170,7 +170,7 @@ fn evicted_waiters_leave_no_state_behind() {
         clock.advance(Duration::from_secs(2));
         drop(waiting);
         let state = super::lock(&target.slot_queue.waiting);
-        assert_eq!((state.mailboxes.len(), state.queue.stats(clock.monotonic()).size), (0, 0));
+        assert_eq!((state.waiters.len(), state.queue.stats(clock.monotonic()).size), (0, 0));
         assert!(state.queue.next_deadline().is_none(), "no waiter is left");
     }
 }
@@ -179,8 +179,8 @@ fn of(caller: u64) -> QueueRequest {
     QueueRequest { session: caller, ..request(Grade::Strong, MINUTE) }
 }
 
-fn holder(caller: u64) -> SlotHolder {
-    SlotHolder { caller, guest_network: None }
+fn owner(caller: u64) -> SlotOwner {
+    SlotOwner { caller, guest_network: None }
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn one_caller_waits_for_its_own_calls_and_others_do_not() {
     assert_eq!(held.len(), 9, "the last one is for others");
     let (mine, others) = (of(1), of(2));
     let mut waits_on = waits(&target, &clock, &mine);
-    let mut other: QueueState<'_> = Box::pin(target.wait_for_slot(&clock, &others, holder(2)));
+    let mut other: QueueState<'_> = Box::pin(target.wait_for_slot(&clock, &others, owner(2)));
     let slot = look(&mut other).unwrap().unwrap();
     assert!(look(&mut waits_on).is_none(), "who waits before it may not have that one");
     drop(slot);
@@ -208,12 +208,12 @@ fn a_queue_full_of_one_callers_requests_does_not_keep_others_from_free_slots() {
     let _held: Vec<_> = std::iter::from_fn(|| target.try_take_slot(&clock, CALLER)).collect();
     let (mine, others) = (of(1), of(2));
     let _line: Vec<_> = (0..3).map(|_| waits(&target, &clock, &mine)).collect();
-    let mut one_more: QueueState<'_> = Box::pin(target.wait_for_slot(&clock, &mine, holder(1)));
+    let mut one_more: QueueState<'_> = Box::pin(target.wait_for_slot(&clock, &mine, owner(1)));
     let refused = look(&mut one_more).unwrap().err().unwrap();
     assert_eq!((refused.reason, refused.retry_after.is_some()), (SlotRefusal::Reserved, true));
-    let mut other: QueueState<'_> = Box::pin(target.wait_for_slot(&clock, &others, holder(2)));
+    let mut other: QueueState<'_> = Box::pin(target.wait_for_slot(&clock, &others, owner(2)));
     let _place = look(&mut other).unwrap().unwrap();
-    let third = waits_as(&target, &clock, &others, holder(3));
+    let third = waits_as(&target, &clock, &others, owner(3));
     drop(third);
 }
 
@@ -229,8 +229,8 @@ fn the_caller_with_most_waiters_of_a_full_queue_loses_one_and_gets_a_retry_after
     let refused = look(&mut flood[3]).unwrap().err().unwrap();
     assert_eq!((refused.reason, refused.retry_after.is_some()), (SlotRefusal::Full, true));
     assert!(flood[..3].iter_mut().all(|waiting| look(waiting).is_none()));
-    // All guests count as one holder, no matter how many cookies they use.
-    let guest = |caller: u64| SlotHolder { caller, guest_network: Some(caller) };
+    // All guests count as one owner, no matter how many cookies they use.
+    let guest = |caller: u64| SlotOwner { caller, guest_network: Some(caller) };
     let _guest = waits_as(&target, &clock, &others, guest(100));
     let mut second: QueueState<'_> = Box::pin(target.wait_for_slot(&clock, &others, guest(101)));
     assert_eq!(look(&mut second).unwrap().err().unwrap().reason, SlotRefusal::Full);

@@ -15,10 +15,10 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The body of a response. Each read yields one frame.
+/// The body of a response. Each read yields one chunk.
 ///
 /// Dropping it before its end closes the connection, which cancels the request at the provider as soon as the caller
-/// disconnects. With the last frame the connection returns to its pool, provided that the body ended where it should,
+/// disconnects. With the last chunk the connection returns to its pool, provided that the body ended where it should,
 /// nothing was received after it, and the peer keeps the connection open.
 #[must_use = "dropping a body before its end closes the connection"]
 pub struct Http1Body<C: Connect = TcpConnect, T: Timer = TokioTimer> {
@@ -28,7 +28,7 @@ pub struct Http1Body<C: Connect = TcpConnect, T: Timer = TokioTimer> {
     rest: RemainingBody,
     keep_alive: bool,
     idle_timeout: Duration,
-    /// When to stop waiting for the next frame; set when the wait begins.
+    /// When to stop waiting for the next chunk; set when the wait begins.
     deadline: Option<Timestamp>,
     bytes_left: u64,
 }
@@ -59,22 +59,22 @@ impl<C: Connect, T: Timer> Http1Body<C, T> {
         body
     }
 
-    /// The next frame; `None` at the end and after a failure.
+    /// The next chunk; `None` at the end and after a failure.
     ///
-    /// A frame is never empty. The future is cancel-safe and does not restart the timeout.
-    pub async fn frame(&mut self) -> Option<Result<Bytes, BodyFailure>> {
-        poll_fn(|context| self.poll_frame(context)).await
+    /// A chunk is never empty. The future is cancel-safe and does not restart the timeout.
+    pub async fn chunk(&mut self) -> Option<Result<Bytes, BodyFailure>> {
+        poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// The polling version of [`Http1Body::frame`].
-    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+    /// The polling version of [`Http1Body::chunk`].
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         if matches!(self.rest, RemainingBody::Length(length) if length > self.bytes_left) {
             return Poll::Ready(self.fail(BodyFailure::TooLarge));
         }
         loop {
             let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
             match self.rest.take(&mut connection.received) {
-                Ok(Some(frame)) => return Poll::Ready(self.deliver(frame)),
+                Ok(Some(chunk)) => return Poll::Ready(self.deliver(chunk)),
                 Ok(None) if self.rest.is_done() => {
                     self.release_if_done();
                     return Poll::Ready(None);
@@ -111,20 +111,20 @@ impl<C: Connect, T: Timer> Http1Body<C, T> {
         }
     }
 
-    /// Whether the body has ended, so that [`Http1Body::frame`] would return `None`.
+    /// Whether the body has ended, so that [`Http1Body::chunk`] would return `None`.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.connection.is_none()
     }
 
-    fn deliver(&mut self, frame: Bytes) -> Option<Result<Bytes, BodyFailure>> {
-        let Some(left) = self.bytes_left.checked_sub(frame.len() as u64) else {
+    fn deliver(&mut self, chunk: Bytes) -> Option<Result<Bytes, BodyFailure>> {
+        let Some(left) = self.bytes_left.checked_sub(chunk.len() as u64) else {
             return self.fail(BodyFailure::TooLarge);
         };
         self.bytes_left = left;
         self.deadline = None;
         self.release_if_done();
-        Some(Ok(frame))
+        Some(Ok(chunk))
     }
 
     fn fail(&mut self, failure: BodyFailure) -> Option<Result<Bytes, BodyFailure>> {
@@ -151,9 +151,9 @@ impl RemainingBody {
         }
     }
 
-    /// Splits the next frame off the received bytes; `None` if more must be received first.
+    /// Splits the next chunk off the received bytes; `None` if more must be received first.
     fn take(&mut self, received: &mut BytesMut) -> Result<Option<Bytes>, BodyFailure> {
-        let frame = match self {
+        let chunk = match self {
             Self::UntilClose => received.split(),
             Self::Length(length) => {
                 let available = received.len();
@@ -163,12 +163,12 @@ impl RemainingBody {
             }
             Self::Chunks(chunks) => {
                 let decoded = chunks.decode(received).map_err(|_| BodyFailure::BadChunk)?;
-                let mut frame = received.split_to(decoded.consumed);
-                frame.truncate(decoded.payload.end);
-                frame.advance(decoded.payload.start);
-                frame
+                let mut chunk = received.split_to(decoded.consumed);
+                chunk.truncate(decoded.payload.end);
+                chunk.advance(decoded.payload.start);
+                chunk
             }
         };
-        Ok((!frame.is_empty()).then(|| frame.freeze()))
+        Ok((!chunk.is_empty()).then(|| chunk.freeze()))
     }
 }

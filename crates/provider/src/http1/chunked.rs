@@ -1,8 +1,8 @@
 //! Decoder for chunked transfer coding.
 //!
 //! Works on the bytes of any read, wherever it was split. The chunks of one read are compacted in place, so that a
-//! burst of fifty small events becomes one frame: few bytes are moved, and they are already in the cache, while fifty
-//! frames would cost fifty passes through the gateway and, at worst, fifty writes. A read with part of a single chunk
+//! burst of fifty small events becomes one piece: few bytes are moved, and they are already in the cache, while fifty
+//! pieces would cost fifty passes through the gateway and, at worst, fifty writes. A read with part of a single chunk
 //! moves nothing.
 //!
 //! Extensions and trailers are skipped. Lines must end in CR LF: a line end that parsers interpret differently enables

@@ -17,7 +17,7 @@ const MIN_FREE_SPACE: usize = READ_SIZE / 2;
 /// A stream and the state that is reused between requests.
 pub(crate) struct Connection<S> {
     pub(crate) stream: S,
-    /// Received bytes that were not consumed yet. Frames are split off without copying; once all of them are dropped,
+    /// Received bytes that were not consumed yet. Chunks are split off without copying; once all of them are dropped,
     /// the same memory is reused.
     pub(crate) received: BytesMut,
     /// The head of the request being sent; kept to reuse its memory.

@@ -1,9 +1,9 @@
 //! A minimal HTTP/1.1 client.
 //!
 //! [`send()`] takes a [`HttpRequest`] and a connection from a [`Http1Pool`], or opens a new one, and returns a [`Http1Response`] as
-//! soon as its head has arrived; [`Http1Body::frame`] then returns the bytes of each read. Reads and writes happen in the
-//! caller's own task: there is no task per connection and no channel, so a burst of events costs one read and one
-//! frame. A plain request over a pooled connection is one write and one read.
+//! soon as its head has arrived; [`Http1Body::chunk`] then returns the bytes of each read. Reads and writes happen in the
+//! task that calls it: there is no task per connection and no channel, so a burst of events costs one read and one
+//! chunk. A plain request over a pooled connection is one write and one read.
 //!
 //! **When it acts.** Each phase has its own timeout: connecting, writing, the head, each wait within the body. A
 //! timeout is checked only when there is something to wait for, and its timer outlives the wait (see `reusable_timer.rs`).
@@ -39,8 +39,8 @@
 //!     resend_on_stale: true,
 //! };
 //! let mut response = send(&pool, request, &limits).await?;
-//! while let Some(frame) = response.body.frame().await {
-//!     println!("{} bytes", frame?.len());
+//! while let Some(chunk) = response.body.chunk().await {
+//!     println!("{} bytes", chunk?.len());
 //! }
 //! # Ok(())
 //! # }

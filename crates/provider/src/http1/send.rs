@@ -27,7 +27,7 @@ pub struct HttpLimits {
     pub write_timeout: Duration,
     /// From then until the whole response head has arrived, including interim responses.
     pub head_timeout: Duration,
-    /// For the next frame of the body.
+    /// For the next chunk of the body.
     pub idle_timeout: Duration,
     /// Maximum size of the body, without its framing.
     pub max_body_bytes: u64,

@@ -21,7 +21,7 @@ pub struct Http2Body<T: Timer> {
     timer: T,
     timeout_timer: ReusableTimer,
     idle_timeout: Duration,
-    /// When to stop waiting for the next frame; set when the wait begins.
+    /// When to stop waiting for the next chunk; set when the wait begins.
     deadline: Option<Timestamp>,
     bytes_left: u64,
 }
@@ -44,8 +44,8 @@ impl<T: Timer> Http2Body<T> {
         }
     }
 
-    /// The next frame; `None` at the end and after a failure. A frame is never empty.
-    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+    /// The next chunk; `None` at the end and after a failure. A chunk is never empty.
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         loop {
             let Some((incoming, _)) = &mut self.incoming_stream else { return Poll::Ready(None) };
             if incoming.size_hint().lower() > self.bytes_left {

@@ -1,7 +1,7 @@
 //! Which connections are reused, closed and replaced.
 
 use crate::support::{
-    ask, beside, calls, frame, listen, options, over_http2, question, read_request, run, say, target,
+    ask, beside, calls, chunk, listen, options, over_http2, question, read_request, run, say, target,
 };
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::{Fault, Pace};
@@ -37,12 +37,12 @@ fn a_call_that_is_dropped_is_seen_by_the_model() {
                 options.limits.idle_timeout = Duration::from_secs(60);
                 let target = target(MESSAGES, options);
                 if stream {
-                    let Ok(UpstreamResponse::Stream(mut frames)) =
+                    let Ok(UpstreamResponse::Stream(mut chunks)) =
                         target.call(question(MESSAGES, true)).await
                     else {
                         panic!("no stream")
                     };
-                    frame(frames.as_mut()).await.unwrap().unwrap();
+                    chunk(chunks.as_mut()).await.unwrap().unwrap();
                     ends_as(address, "open").await;
                 } else {
                     let mut calling = target.call(question(MESSAGES, false));

@@ -1,6 +1,6 @@
 //! Servers with responses that no model should send.
 
-use crate::support::{ask, frame, listen, options, question, read, refusal, run, say, target};
+use crate::support::{ask, chunk, listen, options, question, read, refusal, run, say, target};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_provider::{TargetDialect, UpstreamResponse};
 use std::time::Duration;
@@ -122,10 +122,10 @@ fn a_line_without_an_end_passes_in_small_pieces_and_is_not_gathered() {
             };
             let client = async {
                 let answer = target.call(question(MESSAGES, true)).await;
-                let Ok(UpstreamResponse::Stream(mut frames)) = answer else { panic!("no stream") };
+                let Ok(UpstreamResponse::Stream(mut chunks)) = answer else { panic!("no stream") };
                 let mut length = 0;
                 loop {
-                    match frame(frames.as_mut()).await {
+                    match chunk(chunks.as_mut()).await {
                         Some(Ok(bytes)) => {
                             assert!(bytes.len() <= 1 << 17, "{} bytes at once", bytes.len());
                             length += bytes.len();

@@ -8,8 +8,8 @@ use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::server::{Meter, ModelServer};
 use seawall_provider::http1::{HttpLimits, HttpRequest, TokioTimer};
 use seawall_provider::{
-    AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
-    ClientOptions, ClientRuntime, FrameStream, Http2Policy, OpenAiOptions, OpenAiTarget, SecretString,
+    AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, ChunkStream,
+    Client, ClientOptions, ClientRuntime, Http2Policy, OpenAiOptions, OpenAiTarget, SecretString,
     StaticCredentials, Target, TargetDialect, UpstreamResponse,
 };
 use std::future::{Future, pending, poll_fn};
@@ -108,17 +108,17 @@ pub(crate) fn question(dialect: TargetDialect, stream: bool) -> Call {
     Call::new(Bytes::from(body), stream)
 }
 
-pub(crate) async fn frame(frames: &mut dyn FrameStream) -> Option<Result<Bytes, Failure>> {
-    poll_fn(|context| frames.poll_frame(context)).await
+pub(crate) async fn chunk(chunks: &mut dyn ChunkStream) -> Option<Result<Bytes, Failure>> {
+    poll_fn(|context| chunks.poll_chunk(context)).await
 }
 
 /// All bytes of an answer, and how it ended.
 pub(crate) async fn read(answer: UpstreamResponse) -> (Vec<u8>, Result<(), Failure>) {
     match answer {
         UpstreamResponse::Unstreamed { body, .. } => (body.to_vec(), Ok(())),
-        UpstreamResponse::Stream(mut frames) => {
+        UpstreamResponse::Stream(mut chunks) => {
             let mut whole = Vec::new();
-            while let Some(next) = frame(frames.as_mut()).await {
+            while let Some(next) = chunk(chunks.as_mut()).await {
                 match next {
                     Ok(bytes) => whole.extend_from_slice(&bytes),
                     Err(failure) => return (whole, Err(failure)),

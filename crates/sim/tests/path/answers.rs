@@ -5,7 +5,7 @@ use crate::target::{ScriptedReply, ScriptedTarget, pieces, whole};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::RequestOutcome;
+use seawall_pipeline::{RequestInterruption, RequestOutcome};
 use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,13 +134,13 @@ fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer
         (ScriptedReply::StallAfter(3), 3, FailureKind::TimedOut),
     ] {
         let (shop, strong, fast) = shop(&[reply], ScriptedReply::Answer, ScriptedReply::Answer);
-        let Seen::Stream(frames) = shop.ask_and_wait(PRIME, &body(true)) else { panic!("not a stream") };
-        let (last, before) = frames.split_last().unwrap();
+        let Seen::Stream(chunks) = shop.ask_and_wait(PRIME, &body(true)) else { panic!("not a stream") };
+        let (last, before) = chunks.split_last().unwrap();
         assert_eq!(before, &pieces()[..whole_pieces], "{reply:?}");
         assert!(last.starts_with(b"event: error\n"), "{last:?}");
         assert_eq!((strong.calls(), fast.calls()), (1, 0));
         let record = &shop.records()[0];
-        assert_eq!(record.outcome, RequestOutcome::Interrupted(kind));
+        assert_eq!(record.outcome, RequestOutcome::Interrupted(RequestInterruption::Failed(kind)));
         assert!(
             record.cost > Money::ZERO
                 && shop.day().posted == record.cost
@@ -170,7 +170,7 @@ fn a_caller_that_disconnects_closes_the_upstream_response_and_pays_for_what_was_
     let (shop, strong, _) = shop(&[], ScriptedReply::Answer, ScriptedReply::Answer);
     let seen = shop.ask(PRIME, &body(true), Some(2));
     shop.world.run();
-    assert!(matches!(seen.lock().unwrap().as_ref(), Some(Seen::Stream(frames)) if frames.len() == 2));
+    assert!(matches!(seen.lock().unwrap().as_ref(), Some(Seen::Stream(chunks)) if chunks.len() == 2));
     assert_eq!(strong.call_log.lock().unwrap().streams_dropped, 1);
     let record = &shop.records()[0];
     assert_eq!(record.outcome, RequestOutcome::Abandoned);

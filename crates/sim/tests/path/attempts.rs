@@ -4,7 +4,7 @@ use crate::shop::{GUEST, PRIME, Shop, body};
 use crate::target::{ScriptedReply, ScriptedTarget};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
-use seawall_pipeline::{AttemptStatus, Tier};
+use seawall_pipeline::{AttemptOutcomeKind, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 
@@ -28,9 +28,10 @@ fn every_attempt_is_recorded_once_with_its_target_tier_and_outcome() {
     shop.ask_and_wait(GUEST, &body(false));
     let usage = Usage { input: 20, output: 8, ..Usage::default() };
     let cost = Money::from_nanos(20 * 3_000 + 8 * 15_000);
-    let failed =
-        |kind| ("strong".to_owned(), Tier::Prime, AttemptStatus::Failed(kind), Usage::default(), Money::ZERO);
-    let answered = |tier| ("strong".to_owned(), tier, AttemptStatus::Succeeded, usage, cost);
+    let failed = |kind| {
+        ("strong".to_owned(), Tier::Prime, AttemptOutcomeKind::Failed(kind), Usage::default(), Money::ZERO)
+    };
+    let answered = |tier| ("strong".to_owned(), tier, AttemptOutcomeKind::Succeeded, usage, cost);
     assert_eq!(
         shop.attempts(),
         [
@@ -46,9 +47,9 @@ fn every_attempt_is_recorded_once_with_its_target_tier_and_outcome() {
 #[test]
 fn attempt_records_match_the_ledger_whatever_their_outcome() {
     for (reply, give_up_after, status) in [
-        (ScriptedReply::CutAfter(2), None, AttemptStatus::Failed(FailureKind::StreamInterrupted)),
-        (ScriptedReply::StallAfter(3), None, AttemptStatus::Failed(FailureKind::TimedOut)),
-        (ScriptedReply::Answer, Some(2), AttemptStatus::Abandoned),
+        (ScriptedReply::CutAfter(2), None, AttemptOutcomeKind::Failed(FailureKind::StreamInterrupted)),
+        (ScriptedReply::StallAfter(3), None, AttemptOutcomeKind::Failed(FailureKind::TimedOut)),
+        (ScriptedReply::Answer, Some(2), AttemptOutcomeKind::Abandoned),
     ] {
         let shop = shop(&[reply], ScriptedReply::Answer);
         shop.ask(PRIME, &body(true), give_up_after);

@@ -6,7 +6,7 @@ use seawall_core::failure::{ANTHROPIC, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
-use seawall_pipeline::{AttemptStatus, Rejection, RequestOutcome, RequestRecord, Tier};
+use seawall_pipeline::{AttemptOutcomeKind, Rejection, RequestOutcome, RequestRecord, Tier};
 use seawall_provider::{Call, CallFuture, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::{ModelTarget, World};
 use std::sync::Arc;
@@ -162,7 +162,7 @@ fn an_attempt_that_sends_nothing_in_its_time_has_failed() {
         ));
     }
     let endings: Vec<_> = shop.attempts().iter().map(|attempt| attempt.2).collect();
-    assert_eq!(endings, [AttemptStatus::Failed(FailureKind::TimedOut); 2]);
+    assert_eq!(endings, [AttemptOutcomeKind::Failed(FailureKind::TimedOut); 2]);
 }
 
 #[test]

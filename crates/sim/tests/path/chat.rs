@@ -68,8 +68,8 @@ fn rung_of(answer: &Value) -> (&str, f64, bool) {
 
 /// The events of a stream, by name and data.
 fn events(seen: Seen) -> Vec<(String, Value)> {
-    let Seen::Stream(frames) = seen else { panic!("{seen:?}") };
-    let text: String = frames.iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect();
+    let Seen::Stream(chunks) = seen else { panic!("{seen:?}") };
+    let text: String = chunks.iter().map(|chunk| String::from_utf8_lossy(chunk).into_owned()).collect();
     let event = |event: &str| {
         let (name, data) = event.split_once('\n').unwrap();
         let data = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();

@@ -87,7 +87,9 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
     for record in records {
         *outcomes.entry(format!("{:?}", record.outcome)).or_default() += 1;
     }
-    for outcome in ["Answered", "Abandoned", "Interrupted(StreamInterrupted)", "Rejected(\"rate_limited\")"] {
+    for outcome in
+        ["Answered", "Abandoned", "Interrupted(Failed(StreamInterrupted))", "Rejected(\"rate_limited\")"]
+    {
         assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcome}: {outcomes:?}");
     }
     // Both models are down for ten minutes of two and a half hours; nearly all other requests are answered.

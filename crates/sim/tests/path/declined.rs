@@ -10,8 +10,8 @@ use seawall_core::time::Timestamp;
 use seawall_model::engine::Fault;
 use seawall_pipeline::chat::ChatText;
 use seawall_pipeline::dialect::Face;
-use seawall_pipeline::{AttemptStatus, RequestOutcome, Tier};
-use seawall_provider::{FrameStream, LocalResponse, LocalTarget, TargetDialect};
+use seawall_pipeline::{AttemptOutcomeKind, RequestInterruption, RequestOutcome, Tier};
+use seawall_provider::{ChunkStream, LocalResponse, LocalTarget, TargetDialect};
 use seawall_sim::World;
 use seawall_wire::bedrock::write_event_frame;
 use serde_json::Value;
@@ -88,12 +88,12 @@ fn on_the_chat_face_it_is_redirected_without_failover_and_without_blaming_the_ta
                 let attempts = stand.shop.attempts();
                 assert_eq!(attempts.len(), number, "{what}");
                 let (target, _, status, ..) = attempts.last().unwrap().clone();
-                assert_eq!((target.as_str(), status), ("strong", AttemptStatus::Succeeded), "{what}");
+                assert_eq!((target.as_str(), status), ("strong", AttemptOutcomeKind::Succeeded), "{what}");
             }
             // What the vendor billed is posted.
             assert_eq!(stand.bill(), stand.shop.day().posted, "{what}");
             let outcome = match (stream, after) {
-                (true, 3) => RequestOutcome::Interrupted(FailureKind::Filtered),
+                (true, 3) => RequestOutcome::Interrupted(RequestInterruption::Failed(FailureKind::Filtered)),
                 _ => RequestOutcome::Answered,
             };
             assert!(stand.shop.records().iter().all(|record| record.outcome == outcome), "{what}");
@@ -132,8 +132,8 @@ fn on_a_vendors_face_it_is_forwarded_unchanged() {
 /// Events that are all available at once.
 struct Ready(VecDeque<Bytes>);
 
-impl FrameStream for Ready {
-    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+impl ChunkStream for Ready {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Poll::Ready(self.0.pop_front().map(Ok))
     }
 }
@@ -151,14 +151,14 @@ pub(crate) fn with_reply(
         let (calls, pieces) = (Arc::clone(&calls), pieces.to_vec());
         let target = LocalTarget::new(dialect, NAME, move |path, _| {
             calls.fetch_add(1, Ordering::Relaxed);
-            let frames = Box::new(Ready(pieces.clone().into()));
+            let chunks = Box::new(Ready(pieces.clone().into()));
             let content_type = match dialect {
                 TargetDialect::AnthropicMessages | TargetDialect::OpenAiChat => "text/event-stream",
                 _ if path.ends_with("stream") => "application/vnd.amazon.eventstream",
                 _ => "application/json",
             };
             let headers = vec![("content-type", content_type.to_owned())];
-            Box::pin(async move { Ok(LocalResponse { status: 200, headers, frames }) })
+            Box::pin(async move { Ok(LocalResponse { status: 200, headers, chunks }) })
         });
         Arc::new(target) as Arc<_>
     };

@@ -6,7 +6,7 @@ use seawall_core::failure::FailureKind;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::dialect::Face;
-use seawall_pipeline::{RequestOutcome, Tier};
+use seawall_pipeline::{RequestInterruption, RequestOutcome, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn ask(shop: &Shop, face: Face, stream: bool) -> Seen {
 fn bytes(seen: Seen) -> Vec<u8> {
     match seen {
         Seen::Unstreamed(body) => body.to_vec(),
-        Seen::Stream(frames) => frames.concat(),
+        Seen::Stream(chunks) => chunks.concat(),
         Seen::Rejected(rejection) => panic!("{rejection:?}"),
     }
 }
@@ -76,7 +76,9 @@ fn a_stream_that_breaks_off_is_never_reported_as_complete() {
             assert!(!holds(&answer, end) && holds(&answer, broken), "{face:?} {reply:?}");
             assert!(matches!(
                 shop.records()[0].outcome,
-                RequestOutcome::Interrupted(FailureKind::StreamInterrupted | FailureKind::TimedOut)
+                RequestOutcome::Interrupted(RequestInterruption::Failed(
+                    FailureKind::StreamInterrupted | FailureKind::TimedOut
+                ))
             ));
             assert_eq!(
                 (target.calls(), shop.ledger.open_reservations(), shop.day().held),

@@ -3,11 +3,13 @@
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound, question};
 use crate::target::{ScriptedReply, ScriptedTarget, pieces};
 use bytes::Bytes;
-use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::failure::Failure;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{AttemptStatus, ReplyContent, ReplyStream, RequestOutcome, Tier};
-use seawall_provider::{Call, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
+use seawall_pipeline::{
+    AttemptOutcomeKind, ReplyContent, ReplyStream, RequestInterruption, RequestOutcome, Tier,
+};
+use seawall_provider::{Call, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::World;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,24 +17,24 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// More frames than a caller should ever receive; then the stream ends, so that the test does, too.
-const MAX_FRAMES: usize = 200_000;
+/// More chunks than a caller should ever receive; then the stream ends, so that the test does, too.
+const MAX_CHUNKS: usize = 200_000;
 const MEGABYTE: usize = 1 << 20;
 
-/// A target that always has another frame ready.
+/// A target that always has another chunk ready.
 struct Flood {
     opening: Vec<Bytes>,
     then: Bytes,
-    frames_read: Arc<AtomicUsize>,
+    chunks_read: Arc<AtomicUsize>,
 }
 
 impl Flood {
     fn new(opening: &[Bytes], then: Bytes) -> Arc<Self> {
-        Arc::new(Self { opening: opening.to_vec(), then, frames_read: Arc::default() })
+        Arc::new(Self { opening: opening.to_vec(), then, chunks_read: Arc::default() })
     }
 
-    fn frames_read(&self) -> usize {
-        self.frames_read.load(Ordering::Relaxed)
+    fn chunks_read(&self) -> usize {
+        self.chunks_read.load(Ordering::Relaxed)
     }
 }
 
@@ -43,23 +45,23 @@ impl Target for Flood {
 
     fn call(&self, _: Call) -> CallFuture<'_> {
         let opening = self.opening.iter().cloned().collect();
-        let frames =
-            FloodFrames { opening, then: self.then.clone(), frames_read: Arc::clone(&self.frames_read) };
-        Box::pin(async move { Ok(UpstreamResponse::Stream(Box::new(frames))) })
+        let chunks =
+            FloodChunks { opening, then: self.then.clone(), chunks_read: Arc::clone(&self.chunks_read) };
+        Box::pin(async move { Ok(UpstreamResponse::Stream(Box::new(chunks))) })
     }
 }
 
-struct FloodFrames {
+struct FloodChunks {
     opening: VecDeque<Bytes>,
     then: Bytes,
-    frames_read: Arc<AtomicUsize>,
+    chunks_read: Arc<AtomicUsize>,
 }
 
-impl FrameStream for FloodFrames {
-    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        let frames_read = self.frames_read.fetch_add(1, Ordering::Relaxed);
+impl ChunkStream for FloodChunks {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let chunks_read = self.chunks_read.fetch_add(1, Ordering::Relaxed);
         let next = self.opening.pop_front().unwrap_or_else(|| self.then.clone());
-        Poll::Ready((frames_read < MAX_FRAMES).then_some(Ok(next)))
+        Poll::Ready((chunks_read < MAX_CHUNKS).then_some(Ok(next)))
     }
 }
 
@@ -97,9 +99,9 @@ fn frames_before_the_first_content_are_buffered_up_to_a_limit_and_then_another_t
         let (shop, fast) = shop(&flood);
         assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()), "{padding}");
         assert!(
-            flood.frames_read() * ping(padding).len() < 2 * MEGABYTE,
+            flood.chunks_read() * ping(padding).len() < 2 * MEGABYTE,
             "{} of {padding}",
-            flood.frames_read()
+            flood.chunks_read()
         );
         assert!(fast.calls() >= 1);
         settled(&shop);
@@ -111,7 +113,7 @@ fn empty_frames_count_as_well() {
     let flood = Flood::new(&[], Bytes::new());
     let (shop, _) = shop(&flood);
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
-    assert!(flood.frames_read() < MAX_FRAMES / 2, "{}", flood.frames_read());
+    assert!(flood.chunks_read() < MAX_CHUNKS / 2, "{}", flood.chunks_read());
     settled(&shop);
 }
 
@@ -125,18 +127,18 @@ fn an_endless_chat_answer_is_stopped_by_its_budget() {
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!((answer["target"].as_str(), answer["finish"].as_str()), (Some("strong"), Some("budget")));
     assert_eq!(fast.calls(), 0);
-    assert!(flood.frames_read() * (64 << 10) < 2 * MEGABYTE, "{}", flood.frames_read());
+    assert!(flood.chunks_read() * (64 << 10) < 2 * MEGABYTE, "{}", flood.chunks_read());
     settled(&shop);
 }
 
-/// Reads one frame per interval, until the end or until this many were read.
-fn read_slowly(shop: &Shop, every: Duration, max_frames: usize) -> Arc<AtomicUsize> {
+/// Reads one chunk per interval, until the end or until this many were read.
+fn read_slowly(shop: &Shop, every: Duration, max_chunks: usize) -> Arc<AtomicUsize> {
     let read = Arc::new(AtomicUsize::new(0));
     let (pipeline, world, count) = (Arc::clone(&shop.pipeline), shop.world.clone(), Arc::clone(&read));
     shop.world.spawn(async move {
         let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
         let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
-        while count.load(Ordering::Relaxed) < max_frames && stream.frame().await.is_some() {
+        while count.load(Ordering::Relaxed) < max_chunks && stream.chunk().await.is_some() {
             count.fetch_add(1, Ordering::Relaxed);
             world.sleep(every).await;
         }
@@ -149,19 +151,19 @@ fn read_slowly(shop: &Shop, every: Duration, max_frames: usize) -> Arc<AtomicUsi
 fn a_stream_that_always_has_more_ends_at_its_deadline() {
     let flood = Flood::new(&pieces()[..2], text(1));
     let (shop, _) = shop(&flood);
-    // The deadline is ten minutes; a few frames may pass before it is checked.
+    // The deadline is ten minutes; a few chunks may pass before it is checked.
     let read = read_slowly(&shop, Duration::from_secs(5), 500);
     let read = read.load(Ordering::Relaxed);
     assert!((110..=140).contains(&read), "{read}");
     let record = shop.records().pop().unwrap();
-    assert_eq!(record.outcome, RequestOutcome::Interrupted(FailureKind::TimedOut));
+    assert_eq!(record.outcome, RequestOutcome::Interrupted(RequestInterruption::Deadline));
     settled(&shop);
 }
 
 type Unread = Arc<Mutex<Option<Box<ReplyStream<World>>>>>;
 
-/// A deployment with one concurrency slot per model, and a stream of which this many frames were read.
-fn left_unread(world: &World, strong: Arc<dyn Target>, frames: usize) -> (Shop, Unread) {
+/// A deployment with one concurrency slot per model, and a stream of which this many chunks were read.
+fn left_unread(world: &World, strong: Arc<dyn Target>, chunks: usize) -> (Shop, Unread) {
     let fast = ScriptedTarget::new(world, &[], ScriptedReply::Status(503));
     let models =
         [("strong-model", 3_000_000_000, strong), ("fast-model", 1_000_000_000, fast as Arc<dyn Target>)];
@@ -173,8 +175,8 @@ fn left_unread(world: &World, strong: Arc<dyn Target>, frames: usize) -> (Shop, 
     shop.world.spawn(async move {
         let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
         let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
-        for _ in 0..frames {
-            assert!(stream.frame().await.is_some());
+        for _ in 0..chunks {
+            assert!(stream.chunk().await.is_some());
         }
         *stream_slot.lock().unwrap() = Some(stream);
     });
@@ -195,25 +197,25 @@ fn an_unread_stream_releases_its_resources_at_its_deadline_and_ends_with_an_erro
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(600));
     stream.check_deadline();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
-    let frames_read = flood.frames_read();
+    let chunks_read = flood.chunks_read();
     let seen = shop.ask(GUEST, &body(true), Some(1));
     shop.world.run();
     assert!(seen.lock().unwrap().is_some(), "the place is free again");
-    assert!(flood.frames_read() > frames_read);
+    assert!(flood.chunks_read() > chunks_read);
     // A caller that continues to read receives the error.
     let mut received = Vec::new();
-    while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
-        received.extend_from_slice(&frame);
+    while let Poll::Ready(Some(chunk)) = stream.poll_chunk(&mut Context::from_waker(Waker::noop())) {
+        received.extend_from_slice(&chunk);
     }
     let received = String::from_utf8(received).unwrap();
     assert!(received.contains("event: error") && !received.contains("message_stop"), "{received}");
     drop(stream);
     let outcomes: Vec<_> = shop.records().into_iter().map(|record| record.outcome).collect();
-    assert!(outcomes.contains(&RequestOutcome::Interrupted(FailureKind::TimedOut)), "{outcomes:?}");
-    let endings: Vec<_> = shop.attempts().into_iter().map(|(_, _, status, ..)| status).collect();
+    assert!(outcomes.contains(&RequestOutcome::Interrupted(RequestInterruption::Deadline)), "{outcomes:?}");
+    let endings: Vec<_> = shop.attempts().into_iter().map(|(_, _, outcome, ..)| outcome).collect();
     assert_eq!(
         endings,
-        [AttemptStatus::Abandoned; 2],
+        [AttemptOutcomeKind::Abandoned; 2],
         "nobody who does not read can have a target left alone"
     );
 }
@@ -221,7 +223,7 @@ fn an_unread_stream_releases_its_resources_at_its_deadline_and_ends_with_an_erro
 #[test]
 fn a_complete_answer_holds_no_slot_however_slowly_it_is_read() {
     let world = World::new(31);
-    // All four frames were read, but not the end of the stream.
+    // All four chunks were read, but not the end of the stream.
     let (shop, held_stream) = left_unread(&world, ScriptedTarget::new(&world, &[], ScriptedReply::Answer), 4);
     assert!(held_stream.lock().unwrap().is_some());
     assert!(matches!(shop.ask_and_wait(GUEST, &body(false)), Seen::Unstreamed(_)));
@@ -234,13 +236,13 @@ fn a_stream_ended_by_shutdown_reports_it_without_blaming_the_target() {
     let mut stream = held_stream.lock().unwrap().take().unwrap();
     stream.end_for_shutdown();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
-    let frames_read = flood.frames_read();
+    let chunks_read = flood.chunks_read();
     let mut received = Vec::new();
-    while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
-        received.extend_from_slice(&frame);
+    while let Poll::Ready(Some(chunk)) = stream.poll_chunk(&mut Context::from_waker(Waker::noop())) {
+        received.extend_from_slice(&chunk);
     }
     let received = String::from_utf8(received).unwrap();
     assert!(received.contains("event: error") && received.contains("shutting down"), "{received}");
     drop(stream);
-    assert_eq!((flood.frames_read(), shop.attempts()[0].2), (frames_read, AttemptStatus::Abandoned));
+    assert_eq!((flood.chunks_read(), shop.attempts()[0].2), (chunks_read, AttemptOutcomeKind::Abandoned));
 }

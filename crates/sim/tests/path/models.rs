@@ -43,10 +43,10 @@ fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, Failur
         let came = match target.call(call).await {
             Err(error) => (Err(error.failure.kind), error.message),
             Ok(UpstreamResponse::Unstreamed { body, .. }) => (Ok(body.len()), None),
-            Ok(UpstreamResponse::Stream(mut frames)) => {
+            Ok(UpstreamResponse::Stream(mut chunks)) => {
                 let mut bytes = 0;
                 loop {
-                    match poll_fn(|context| frames.poll_frame(context)).await {
+                    match poll_fn(|context| chunks.poll_chunk(context)).await {
                         None => break (Ok(bytes), None),
                         Some(Ok(piece)) => bytes += piece.len(),
                         Some(Err(failure)) => break (Err(failure.kind), None),

@@ -82,7 +82,7 @@ fn limits_in_observe_mode_leave_idempotency_keys_in_force() {
     for _ in 0..12 {
         assert_eq!(shop.ask_and_wait(GUEST, &body(false)), Seen::Unstreamed(whole()));
     }
-    assert!(shop.records().iter().all(|record| !record.would_limit));
+    assert!(shop.records().iter().all(|record| !record.limit_observed));
     let ask = |id| {
         let seen = shop.ask_as(named(id, GUEST, "order-1", &body(false)));
         shop.world.run();
@@ -92,6 +92,6 @@ fn limits_in_observe_mode_leave_idempotency_keys_in_force() {
     assert_eq!(ask(20), Seen::Unstreamed(whole()), "it would have been refused, and is not");
     assert_eq!(ask(21), Seen::Rejected(Rejection::Conflict(IdempotencyConflict::Completed)));
     assert_eq!(target.calls(), 13);
-    let would: Vec<_> = shop.records()[12..].iter().map(|record| record.would_limit).collect();
+    let would: Vec<_> = shop.records()[12..].iter().map(|record| record.limit_observed).collect();
     assert_eq!(would, [true, false], "a key in use is refused before any limit is checked");
 }

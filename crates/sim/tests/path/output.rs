@@ -14,7 +14,7 @@ use seawall_core::tokens::OutputLimit;
 use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
 use seawall_pipeline::dialect::Face;
-use seawall_pipeline::{AttemptStatus, RequestOutcome, Tier};
+use seawall_pipeline::{AttemptOutcomeKind, RequestOutcome, Tier};
 use seawall_provider::TargetDialect;
 use seawall_sim::{ModelTarget, World};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ fn a_stream_that_exceeds_its_limit_is_stopped_and_ends_regularly() {
             );
             let record = &stand.shop.records()[0];
             assert_eq!((&record.outcome, record.attempts), (&RequestOutcome::Answered, 1), "{what}");
-            assert_eq!(stand.shop.attempts()[0].2, AttemptStatus::Succeeded, "{what}");
+            assert_eq!(stand.shop.attempts()[0].2, AttemptOutcomeKind::Succeeded, "{what}");
             // The upstream was cancelled: token by token, the bill is not far beyond the reservation.
             let billed = stand.model.meter().bill().line("haiku").output_tokens;
             let limit = if face == Face::Chat { 1_024 } else { LIMIT };

@@ -71,7 +71,7 @@ fn a_guest_gets_its_twelve_requests_and_then_a_retry_after() {
         .collect();
     assert_eq!((refused.len(), target.calls()), (1, 12));
     let (limit, retry_after) = &refused[0];
-    assert_eq!(limit.to_string(), "12 requests per minute (tier guest)");
+    assert_eq!(limit.to_string(), "12 requests per minute (per caller, tier guest)");
     assert!(retry_after.delay > Duration::from_secs(60) && !retry_after.should_retry);
 }
 

@@ -4,12 +4,12 @@ use crate::shop::{Numbers, PRIME, Shop, at_face, callers, inbound};
 use crate::target::pieces;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::Failure;
-use seawall_core::money::{PriceDimension, PriceMultiplier, PriceTable, ServiceLevel, Surcharge};
+use seawall_core::money::{PriceDimension, PriceMultiplier, PriceTable, ServiceTier, Surcharge};
 use seawall_core::time::Timestamp;
 use seawall_pipeline::dialect::{DialectHeaders, Face};
 use seawall_pipeline::{InboundRequest, ReplyContent, Tier};
 use seawall_provider::{
-    Call, CallFuture, FrameStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
+    Call, CallFuture, ChunkStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
 };
 use seawall_sim::World;
 use seawall_wire::bedrock::{InvokeHeader, SseToInvoke};
@@ -33,19 +33,19 @@ impl Target for Serving {
         let mut frames = BytesMut::new();
         let whole = pieces().concat();
         SseToInvoke::new(SseLimits::default()).feed(&whole, Duration::ZERO, &mut frames).unwrap();
-        let frames = OneFrame { frame: Some(frames.freeze()), report: self.0.clone() };
-        Box::pin(async move { Ok(UpstreamResponse::Stream(Box::new(frames) as Box<dyn FrameStream>)) })
+        let frames = OneChunk { chunk: Some(frames.freeze()), report: self.0.clone() };
+        Box::pin(async move { Ok(UpstreamResponse::Stream(Box::new(frames) as Box<dyn ChunkStream>)) })
     }
 }
 
-struct OneFrame {
-    frame: Option<Bytes>,
+struct OneChunk {
+    chunk: Option<Bytes>,
     report: Option<ResponseReport>,
 }
 
-impl FrameStream for OneFrame {
-    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        Poll::Ready(self.frame.take().map(Ok))
+impl ChunkStream for OneChunk {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        Poll::Ready(self.chunk.take().map(Ok))
     }
 
     fn report(&self) -> Option<&ResponseReport> {
@@ -62,7 +62,7 @@ fn surcharges(price: PriceTable) -> PriceTable {
 fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static str, String)>) {
     let report = reported.map(|(name, surcharge)| ResponseReport {
         usage: None,
-        service: ServiceLevel::default().with(PriceDimension::Tier, surcharge),
+        service: ServiceTier::default().with(PriceDimension::Tier, surcharge),
         headers: vec![(TIER, name.to_owned())],
     });
     let world = World::new(7);
@@ -82,7 +82,7 @@ fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static st
             panic!("it is a stream")
         };
         *sent_headers.lock().unwrap() = stream.headers().to_vec();
-        while stream.frame().await.is_some() {}
+        while stream.chunk().await.is_some() {}
     });
     world.run();
     let headers = headers.lock().unwrap().clone();

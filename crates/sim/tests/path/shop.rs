@@ -27,7 +27,7 @@ use seawall_pipeline::dialect::{DialectHeaders, Face};
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::{AnswerSingleFlight, ChatRules};
 use seawall_pipeline::{
-    ApiOperation, AttemptRecord, AttemptStatus, CallerIdentity, CallerResolver, CredentialKind, Faces,
+    ApiOperation, AttemptOutcomeKind, AttemptRecord, CallerIdentity, CallerResolver, CredentialKind, Faces,
     GuardedTarget, InboundRequest, LimitRules, Observer, Pipeline, PipelineOptions, QuotaStore,
     ReceiveLimits, ReplyContent, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
 };
@@ -46,7 +46,7 @@ pub(crate) const GUEST: &str = "sk-guest-0000000001";
 #[derive(Default)]
 pub(crate) struct Records(Mutex<Vec<RequestRecord>>, Mutex<Vec<RecordedAttempt>>);
 
-pub(crate) type RecordedAttempt = (String, Tier, AttemptStatus, Usage, Money);
+pub(crate) type RecordedAttempt = (String, Tier, AttemptOutcomeKind, Usage, Money);
 
 impl Observer for Records {
     fn request_completed(&self, record: &RequestRecord) {
@@ -54,8 +54,8 @@ impl Observer for Records {
     }
 
     fn attempt_completed(&self, attempt: &AttemptRecord<'_>) {
-        let AttemptRecord { target, tier, status, usage, cost, .. } = *attempt;
-        self.1.lock().unwrap().push((target.to_string(), tier, status, usage, cost));
+        let AttemptRecord { target, tier, outcome, usage, cost, .. } = *attempt;
+        self.1.lock().unwrap().push((target.to_string(), tier, outcome, usage, cost));
     }
 }
 
@@ -241,7 +241,7 @@ impl Shop {
         Self { world: world.clone(), pipeline, ledger, records, arrivals: Mutex::default() }
     }
 
-    /// Sends one request and reads the reply to its end, or disconnects after this many frames.
+    /// Sends one request and reads the reply to its end, or disconnects after this many chunks.
     pub(crate) fn ask(
         &self,
         key: &str,
@@ -302,14 +302,14 @@ impl Shop {
                 ReplyContent::Rejected(rejection) => Seen::Rejected(rejection),
                 ReplyContent::CompleteStream(pieces) => Seen::Stream(vec![pieces]),
                 ReplyContent::Stream(mut stream) => {
-                    let mut frames = Vec::new();
-                    while give_up_after.is_none_or(|max_frames| frames.len() < max_frames) {
-                        match stream.frame().await {
-                            Some(frame) => frames.push(frame),
+                    let mut chunks = Vec::new();
+                    while give_up_after.is_none_or(|max_chunks| chunks.len() < max_chunks) {
+                        match stream.chunk().await {
+                            Some(chunk) => chunks.push(chunk),
                             None => break,
                         }
                     }
-                    Seen::Stream(frames)
+                    Seen::Stream(chunks)
                 }
             };
             *received.lock().unwrap() = Some(reply);

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
 use seawall_core::money::UsageExtras;
 use seawall_core::time::Timestamp;
-use seawall_provider::{Call, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::{Sleep, World};
 use seawall_wire::anthropic::{
     AnswerStart, TextAnswer as WireAnswer, write_answer, write_block_start, write_block_stop,
@@ -151,8 +151,8 @@ struct Pieces {
     call_log: Arc<Mutex<CallLog>>,
 }
 
-impl FrameStream for Pieces {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+impl ChunkStream for Pieces {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         if let Some(wait) = &mut self.wait {
             if Pin::new(wait).poll(context).is_pending() {
                 return Poll::Pending;

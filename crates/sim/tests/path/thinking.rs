@@ -31,10 +31,10 @@ fn thinking_counts_as_first_content_at_every_api_face_and_is_relayed() {
             );
             assert!(record.duration > Duration::from_secs(60), "{face:?} of {dialect:?}: {record:?}");
             assert_eq!(answered(&[record]), 1);
-            let Some(Seen::Stream(frames)) = seen.lock().unwrap().take() else { panic!("{face:?}") };
-            let thoughts = frames.iter().filter(|frame| {
+            let Some(Seen::Stream(chunks)) = seen.lock().unwrap().take() else { panic!("{face:?}") };
+            let thoughts = chunks.iter().filter(|chunk| {
                 let words = b"let me see";
-                frame.windows(words.len()).any(|window| window == words)
+                chunk.windows(words.len()).any(|window| window == words)
             });
             // Frames of InvokeModel contain their content in base64.
             assert!(face == Face::BedrockInvoke || thoughts.count() > 30, "{face:?} of {dialect:?}");

@@ -8,7 +8,7 @@ use seawall_core::money::{Money, Price};
 use seawall_core::retry::HedgeOptions;
 use seawall_core::tokens::OutputLimit;
 use seawall_pipeline::{Rejection, ReplyContent, RequestOutcome, Tier};
-use seawall_provider::{Call, CallFuture, FrameStream, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
 use seawall_sim::World;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ fn an_abandoned_answer_counts_its_tokens() {
     let numbers = Numbers { tokens: Some(room), ..Numbers::default() };
     let shop = shop(ScriptedReply::Answer, &numbers);
     for _ in 0..2 {
-        // All frames but the last, which reports the usage.
+        // All chunks but the last, which reports the usage.
         shop.ask(PRIME, &body(true), Some(3));
         shop.world.run();
     }
@@ -126,7 +126,7 @@ fn a_hedge_that_has_failed_is_settled_at_once_and_not_when_the_other_ends() {
         |shop: &Shop| shop.attempts().into_iter().filter(|(target, ..)| target == "fast").collect::<Vec<_>>();
     assert_eq!(fast(&shop).len(), 1);
     shop.world.run();
-    assert!(matches!(fast(&shop)[0].2, seawall_pipeline::AttemptStatus::Failed(_)), "{:?}", fast(&shop));
+    assert!(matches!(fast(&shop)[0].2, seawall_pipeline::AttemptOutcomeKind::Failed(_)), "{:?}", fast(&shop));
     assert_eq!(fast(&shop)[0].4, Money::ZERO, "it refused the call, so nothing is charged");
     assert!(shop.day().posted > before);
 }
@@ -172,7 +172,7 @@ impl Target for Empty {
     fn call(&self, call: Call) -> CallFuture<'_> {
         Box::pin(async move {
             Ok(if call.stream {
-                UpstreamResponse::Stream(Box::new(NoFrames) as Box<dyn FrameStream>)
+                UpstreamResponse::Stream(Box::new(NoFrames) as Box<dyn ChunkStream>)
             } else {
                 UpstreamResponse::Unstreamed { body: Bytes::new(), report: None }
             })
@@ -182,8 +182,8 @@ impl Target for Empty {
 
 struct NoFrames;
 
-impl FrameStream for NoFrames {
-    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+impl ChunkStream for NoFrames {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Poll::Ready(None)
     }
 }
@@ -207,10 +207,10 @@ struct Mistaken {
     in_stream: bool,
 }
 
-struct MistakenFrames(VecDeque<Bytes>);
+struct MistakenChunks(VecDeque<Bytes>);
 
-impl FrameStream for MistakenFrames {
-    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+impl ChunkStream for MistakenChunks {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         Poll::Ready(Some(Ok(self.0.pop_front().expect("a mistake"))))
     }
 }
@@ -223,8 +223,8 @@ impl Target for Mistaken {
     fn call(&self, _: Call) -> CallFuture<'_> {
         Box::pin(async {
             assert!(self.in_stream, "a mistake");
-            let frames = MistakenFrames(pieces().into_iter().take(2).collect());
-            Ok(UpstreamResponse::Stream(Box::new(frames) as Box<dyn FrameStream>))
+            let chunks = MistakenChunks(pieces().into_iter().take(2).collect());
+            Ok(UpstreamResponse::Stream(Box::new(chunks) as Box<dyn ChunkStream>))
         })
     }
 }

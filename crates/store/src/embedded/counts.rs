@@ -16,7 +16,7 @@ use crate::encoding::{ByteReader, put_varint};
 use crate::memory::MemoryQuotas;
 use crate::node_ledger::{IdempotencyRecord, JournalRecord, LimitCharge};
 use seawall_core::quota::{
-    QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, RateLimiter, SavedGroup, SavedQuota,
+    QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits, RateLimiter, SavedGroup, SavedQuota,
 };
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -120,7 +120,7 @@ impl JournaledCounts {
             }
             JournalRecord::ChargeCorrected { charge, at: now, actual } => {
                 self.latest_utc = self.latest_utc.max(*now);
-                let change: (QuotaCost, QuotaCost) = (charge.cost, *actual);
+                let change: (QuotaUnits, QuotaUnits) = (charge.cost, *actual);
                 self.for_each_scope(charge, |limiter, scope| {
                     limiter.correct(scope, wall_clock(charge.at), change, wall_clock(*now));
                 });

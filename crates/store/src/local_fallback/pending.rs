@@ -4,7 +4,7 @@ use super::report::{AdmittedUsage, FallbackReport, MAX_SCOPES};
 use arrayvec::ArrayVec;
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
-use seawall_core::quota::{QuotaCost, QuotaScope};
+use seawall_core::quota::{QuotaScope, QuotaUnits};
 use seawall_core::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct PendingId {
 struct PendingEntry {
     serial: u64,
     scopes: ArrayVec<QuotaScope, MAX_SCOPES>,
-    cost: QuotaCost,
+    cost: QuotaUnits,
     money: Option<(u64, Money)>,
     first: Timestamp,
     last: Timestamp,
@@ -49,7 +49,7 @@ pub(super) struct Pending {
 pub(super) struct AdmissionCharge<'a> {
     pub(super) partition: u64,
     pub(super) scopes: &'a [QuotaScope],
-    pub(super) cost: QuotaCost,
+    pub(super) cost: QuotaUnits,
     pub(super) money: Option<(u64, Money)>,
 }
 
@@ -101,8 +101,8 @@ impl Pending {
     pub(super) fn correct(
         &mut self,
         id: PendingId,
-        reserved: (QuotaCost, Money),
-        actual: (QuotaCost, Money),
+        reserved: (QuotaUnits, Money),
+        actual: (QuotaUnits, Money),
     ) -> bool {
         let entries = self.partitions.get_mut(&id.partition);
         let Some(entry) = entries.and_then(|all| all.iter_mut().find(|entry| entry.serial == id.serial))
@@ -154,10 +154,10 @@ impl Pending {
     }
 }
 
-fn plus(a: QuotaCost, b: QuotaCost) -> QuotaCost {
-    QuotaCost { requests: a.requests.saturating_add(b.requests), tokens: a.tokens.saturating_add(b.tokens) }
+fn plus(a: QuotaUnits, b: QuotaUnits) -> QuotaUnits {
+    QuotaUnits { requests: a.requests.saturating_add(b.requests), tokens: a.tokens.saturating_add(b.tokens) }
 }
 
-fn minus(a: QuotaCost, b: QuotaCost) -> QuotaCost {
-    QuotaCost { requests: a.requests.saturating_sub(b.requests), tokens: a.tokens.saturating_sub(b.tokens) }
+fn minus(a: QuotaUnits, b: QuotaUnits) -> QuotaUnits {
+    QuotaUnits { requests: a.requests.saturating_sub(b.requests), tokens: a.tokens.saturating_sub(b.tokens) }
 }

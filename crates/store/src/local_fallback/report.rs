@@ -4,7 +4,7 @@ use crate::{Quotas, StoreError};
 use arrayvec::ArrayVec;
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
-use seawall_core::quota::{QuotaCost, QuotaScope};
+use seawall_core::quota::{QuotaScope, QuotaUnits};
 use seawall_core::time::Now;
 use std::future::Future;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct AdmittedUsage {
     /// Every group that it counts in.
     pub scopes: ArrayVec<QuotaScope, MAX_SCOPES>,
     /// The units that were taken.
-    pub cost: QuotaCost,
+    pub cost: QuotaUnits,
     /// The caller and the amount taken from its daily budget, if any.
     pub money: Option<(u64, Money)>,
     /// How long ago. This is an age and not a time stamp, because the clocks of nodes differ.

@@ -5,7 +5,7 @@ use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas
 use crate::{StoreError, lock};
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    LimitId, LimitView, Quota, QuotaCost, QuotaGroup, QuotaKind, QuotaRefusal, QuotaUnit,
+    LimitId, LimitView, Quota, QuotaGroup, QuotaKind, QuotaRefusal, QuotaUnit, QuotaUnits,
 };
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
@@ -39,7 +39,7 @@ impl NodeShare {
     }
 
     /// Whether a request would fit under the whole limit.
-    fn fits_fleet_limit(&self, limit: LimitId, cost: QuotaCost) -> bool {
+    fn fits_fleet_limit(&self, limit: LimitId, cost: QuotaUnits) -> bool {
         let fleet_groups = lock(&self.fleet_groups);
         let group = fleet_groups.get(usize::from(limit.group.index()));
         group.and_then(|group| group.quotas().get(limit.quota)).is_some_and(|quota| {
@@ -60,9 +60,9 @@ impl NodeShare {
         let money = request.money.map(|money| CallerBudgetRequest { cap: share(money.cap), ..money });
         let decision = self.quotas.reserve(&AdmissionRequest { money, ..request.clone() }, now).await?;
         Ok(match decision {
-            AdmitDecision::TooLarge { limit, capacity } if self.fits_fleet_limit(limit, request.cost) => {
+            AdmitDecision::TooLarge { limit, capacity } if self.fits_fleet_limit(limit, request.units) => {
                 let binding = LimitView { limit, capacity, remaining: 0 };
-                AdmitDecision::RetryAfter(QuotaRefusal { binding, wait: LARGER_THAN_SHARE })
+                AdmitDecision::RateLimited(QuotaRefusal { binding, wait: LARGER_THAN_SHARE })
             }
             decision => decision,
         })
@@ -82,13 +82,13 @@ impl NodeShare {
         }
         // A request for nothing is always granted; settled with the actual cost, it becomes debt.
         let nothing =
-            AdmissionRequest { cost: QuotaCost::NOTHING, money: None, claim: None, ..request.clone() };
+            AdmissionRequest { units: QuotaUnits::NOTHING, money: None, claim: None, ..request.clone() };
         if let AdmitDecision::Granted { reservation, .. } = self.quotas.reserve(&nothing, now).await? {
             self.quotas
-                .settle(reservation, Settlement { cost: request.cost, ..Settlement::default() }, now)
+                .settle(reservation, Settlement { units: request.units, ..Settlement::default() }, now)
                 .await?;
         }
-        let rest = AdmissionRequest { cost: QuotaCost::NOTHING, ..granted };
+        let rest = AdmissionRequest { units: QuotaUnits::NOTHING, ..granted };
         match self.quotas.reserve(&rest, now).await? {
             AdmitDecision::Granted { reservation, .. } => Ok((Some(reservation), true)),
             _ => Ok((None, true)),

@@ -11,7 +11,7 @@ use seawall_core::breaker::{Breaker, BreakerProfile, NodeId, SharedBreaker, Shar
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
 use seawall_core::money::Money;
-use seawall_core::quota::{LimitView, QuotaCost, QuotaGroup, QuotaScope};
+use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope, QuotaUnits};
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp};
@@ -98,7 +98,7 @@ pub struct SharedQuotaReservation<T> {
     pending: Option<PendingId>,
     partition: u64,
     scopes: ArrayVec<QuotaScope, MAX_LIMITS>,
-    cost: QuotaCost,
+    cost: QuotaUnits,
     money: Option<(u64, Money)>,
     /// Whether the share was charged beyond its room; then only money and key are still to be settled there.
     is_charged: bool,
@@ -231,7 +231,7 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
         let charge = AdmissionCharge {
             partition: request.partition,
             scopes: request.scopes,
-            cost: request.cost,
+            cost: request.units,
             money: reservation.money,
         };
         reservation.pending = state.pending.add(&charge, now.monotonic);
@@ -288,8 +288,8 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
     ) -> Result<(), StoreError> {
         let max_cost = reservation.money.map(|(_, max_cost)| max_cost).unwrap_or_default();
         if let Some(local) = reservation.local {
-            let cost = if reservation.is_charged { QuotaCost::NOTHING } else { spent.cost };
-            reservation.share.quotas.settle(local, Settlement { cost, ..spent }, now).await?;
+            let units = if reservation.is_charged { QuotaUnits::NOTHING } else { spent.units };
+            reservation.share.quotas.settle(local, Settlement { units, ..spent }, now).await?;
         }
         if let Some(charge) = reservation.store {
             let settled = match self.permit() {
@@ -304,16 +304,16 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
         } else if let Some(id) = reservation.pending {
             let mut state = lock(&self.state);
             let reserved = (reservation.cost, max_cost);
-            if !state.pending.correct(id, reserved, (spent.cost, spent.money)) {
+            if !state.pending.correct(id, reserved, (spent.units, spent.cost)) {
                 // The admission has been reported. Usage beyond it is reported as well; if it was less, the rest stays
                 // charged.
-                let cost = QuotaCost {
-                    requests: spent.cost.requests.saturating_sub(reservation.cost.requests),
-                    tokens: spent.cost.tokens.saturating_sub(reservation.cost.tokens),
+                let cost = QuotaUnits {
+                    requests: spent.units.requests.saturating_sub(reservation.cost.requests),
+                    tokens: spent.units.tokens.saturating_sub(reservation.cost.tokens),
                 };
                 let money =
-                    reservation.money.map(|(caller, _)| (caller, spent.money.saturating_sub(max_cost)));
-                if cost != QuotaCost::NOTHING || money.is_some_and(|(_, more)| more > Money::ZERO) {
+                    reservation.money.map(|(caller, _)| (caller, spent.cost.saturating_sub(max_cost)));
+                if cost != QuotaUnits::NOTHING || money.is_some_and(|(_, more)| more > Money::ZERO) {
                     let charge = AdmissionCharge {
                         partition: reservation.partition,
                         scopes: &reservation.scopes,
@@ -364,7 +364,7 @@ impl<T> SharedQuotaReservation<T> {
             pending: None,
             partition: request.partition,
             scopes: request.scopes.iter().take(MAX_LIMITS).copied().collect(),
-            cost: request.cost,
+            cost: request.units,
             money: request.money.map(|money| (money.caller, money.max_cost)),
             is_charged: false,
         }
@@ -382,9 +382,9 @@ fn failed(kind: FailureKind) -> AttemptOutcome {
 /// Converts a decision that grants nothing. A grant has a reservation and is not passed in.
 fn refused<A, B>(decision: &AdmitDecision<A>) -> AdmitDecision<B> {
     match *decision {
-        AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+        AdmitDecision::RateLimited(refusal) => AdmitDecision::RateLimited(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-        AdmitDecision::DailyBudgetExceeded(shortage) => AdmitDecision::DailyBudgetExceeded(shortage),
+        AdmitDecision::InsufficientBudget(shortage) => AdmitDecision::InsufficientBudget(shortage),
         AdmitDecision::InProgress | AdmitDecision::Granted { .. } => AdmitDecision::InProgress,
         AdmitDecision::Completed => AdmitDecision::Completed,
         AdmitDecision::OutcomeUnknown => AdmitDecision::OutcomeUnknown,

@@ -3,21 +3,21 @@
 use crate::lock;
 use crate::queue::RequestQueue;
 use seawall_core::queue::{
-    AdmissionQueue, Departure, EnterDecision, QueueRequest, QueueSettings, QueueStats, QueueTicket,
+    Departure, EnterDecision, QueueRequest, QueueSettings, QueueStats, QueueTicket, WaitQueue,
 };
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Grade;
 use std::sync::Mutex;
 
-/// A [`AdmissionQueue`] that many threads share.
+/// A [`WaitQueue`] that many threads share.
 #[derive(Debug)]
-pub struct MemoryQueue(Mutex<AdmissionQueue>);
+pub struct MemoryQueue(Mutex<WaitQueue>);
 
 impl MemoryQueue {
     /// An empty queue.
     #[must_use]
     pub fn new(settings: QueueSettings) -> Self {
-        Self(Mutex::new(AdmissionQueue::new(settings)))
+        Self(Mutex::new(WaitQueue::new(settings)))
     }
 }
 

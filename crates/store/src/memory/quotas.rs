@@ -149,13 +149,13 @@ impl MemoryQuotas {
         request: &AdmissionRequest<'_>,
         now: Now,
     ) -> Result<AdmitDecision<MemoryQuotaReservation>, StoreError> {
-        let decision = self.limiter.reserve(request.scopes, request.cost, now).map_err(broken)?;
+        let decision = self.limiter.reserve(request.scopes, request.units, now).map_err(broken)?;
         Ok(match decision {
             QuotaDecision::Granted { reservation, tightest } => {
                 let reservation = MemoryQuotaReservation { limits: reservation, money: None, claim: None };
                 AdmitDecision::Granted { reservation, tightest }
             }
-            QuotaDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+            QuotaDecision::RetryAfter(refusal) => AdmitDecision::RateLimited(refusal),
             QuotaDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
         })
     }
@@ -184,7 +184,7 @@ impl MemoryQuotas {
         if let Some(money) = &request.money {
             if let Some(shortage) = keyed.days.shortage(money, now) {
                 self.limiter.refund(reservation.limits, now);
-                return Ok(AdmitDecision::DailyBudgetExceeded(shortage));
+                return Ok(AdmitDecision::InsufficientBudget(shortage));
             }
             reservation.money = Some(keyed.days.take(money, now));
         }
@@ -211,13 +211,13 @@ impl MemoryQuotas {
     /// [`Quotas::settle`] without a future.
     pub fn settle_sync(&self, reservation: MemoryQuotaReservation, spent: Settlement, now: Now) {
         let MemoryQuotaReservation { limits, money, claim } = reservation;
-        self.limiter.settle(limits, spent.cost, now);
+        self.limiter.settle(limits, spent.units, now);
         if money.is_none() && claim.is_none() {
             return;
         }
         let mut keyed = lock(&self.keyed);
         if let Some(hold) = money {
-            keyed.days.settle(hold, spent.money, now.monotonic);
+            keyed.days.settle(hold, spent.cost, now.monotonic);
         }
         match claim {
             Some(claim) if spent.answered => keyed.claims.finish(&claim, now.monotonic),

@@ -13,7 +13,7 @@ use super::{JournalRecord, NodeLedger};
 use crate::lock;
 use crate::quotas::Settlement;
 use arrayvec::ArrayVec;
-use seawall_core::quota::QuotaCost;
+use seawall_core::quota::QuotaUnits;
 use seawall_core::time::{Now, UtcTime};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +26,7 @@ pub struct LimitCharge {
     /// When the limits were charged.
     pub at: UtcTime,
     /// The units that were charged.
-    pub cost: QuotaCost,
+    pub cost: QuotaUnits,
     /// The [tag](seawall_core::quota::group_tag) of each group, and the key in it.
     pub scopes: ArrayVec<(u64, u64), 4>,
 }
@@ -63,7 +63,7 @@ impl AdmissionRecord {
 
     /// The units that were charged.
     #[must_use]
-    pub const fn cost(&self) -> QuotaCost {
+    pub const fn units(&self) -> QuotaUnits {
         self.charge.cost
     }
 
@@ -89,14 +89,14 @@ impl NodeLedger {
     pub fn settle_admission(&self, admission: &AdmissionRecord, settlement: Settlement, now: Now) {
         let mut records: ArrayVec<JournalRecord, 3> = ArrayVec::new();
         let unjournaled = admission.unjournaled();
-        let used_nothing = settlement.cost == QuotaCost::NOTHING && !settlement.answered;
+        let used_nothing = settlement.units == QuotaUnits::NOTHING && !settlement.answered;
         if unjournaled.is_some() && used_nothing {
             // Nothing was journaled and the request took nothing, so that there is nothing to correct.
             return;
         }
         records.extend(unjournaled);
-        if settlement.cost != admission.charge.cost {
-            let (charge, at, actual) = (admission.charge.clone(), now.utc, settlement.cost);
+        if settlement.units != admission.charge.cost {
+            let (charge, at, actual) = (admission.charge.clone(), now.utc, settlement.units);
             records.push(JournalRecord::ChargeCorrected { charge, at, actual });
         }
         match admission.key {

@@ -41,7 +41,7 @@ impl Hold {
     }
 
     /// Releases the hold: no call was made, or it cost nothing.
-    pub fn void(mut self) {
+    pub fn release(mut self) {
         if self.call.take().is_some() {
             let voided = JournalRecord::Entry(BudgetEntry::Voided(self.reservation.id));
             lock(&self.ledger.0).settle(&voided);
@@ -102,7 +102,7 @@ impl UnwrittenHold {
         match written {
             Ok(()) => Ok(hold),
             Err(error) => {
-                hold.void();
+                hold.release();
                 Err(ReserveError::Journal(error))
             }
         }
@@ -112,7 +112,7 @@ impl UnwrittenHold {
 impl Drop for UnwrittenHold {
     fn drop(&mut self) {
         if let Some(hold) = self.hold.take() {
-            hold.void();
+            hold.release();
         }
     }
 }

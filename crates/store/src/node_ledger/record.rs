@@ -23,7 +23,7 @@ use parts::{
 };
 use seawall_core::budget::{BudgetEntry, BudgetReservation, Correction, ReservationId};
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::QuotaCost;
+use seawall_core::quota::QuotaUnits;
 use seawall_core::time::UtcTime;
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ pub enum JournalRecord {
         /// When it was corrected.
         at: UtcTime,
         /// The actual usage.
-        actual: QuotaCost,
+        actual: QuotaUnits,
     },
     /// The request with this idempotency key has been answered.
     KeyCompleted(IdempotencyRecord),

@@ -114,7 +114,7 @@ fn the_cap_is_a_wall_and_the_refusal_says_what_is_left() {
     let rest = ledger.reserve(&ask(3), attempt(2), now()).unwrap();
     held.post(usage(), nanos(5), Certainty::Reported, now());
     assert_eq!((ledger.day(DAY), ledger.tier(DAY, Tier::Prime)), (account(5, 3), account(5, 3)));
-    rest.void();
+    rest.release();
     assert_eq!((ledger.caller(DAY, 7), ledger.open_reservations()), (account(5, 0), 0));
     assert_eq!((ledger.session(3).input, ledger.session(3).output), (5, 3));
     assert_eq!(ledger.tier_cap(DAY, Tier::Prime), nanos(10));
@@ -140,7 +140,7 @@ fn a_hold_ends_once_however_it_ends_and_whether_or_not_its_time_has_passed() {
             }
             match end {
                 "posted" => hold.post(usage(), nanos(9), Certainty::Counted, later),
-                "voided" => hold.void(),
+                "voided" => hold.release(),
                 _ => drop(hold),
             }
             assert_eq!(
@@ -202,7 +202,7 @@ fn a_journal_that_cannot_write_stops_new_calls_and_loses_no_old_ones() {
     assert_eq!((ledger.day(DAY), ledger.open_reservations()), (account(0, 12), 3), "nothing was taken");
     let mut holds = holds.into_iter();
     holds.next().unwrap().post(usage(), nanos(1), Certainty::Reported, now());
-    holds.next().unwrap().void();
+    holds.next().unwrap().release();
     drop(holds);
     assert_eq!((ledger.day(DAY), ledger.open_reservations()), (account(5, 0), 0));
     assert_eq!((ledger.stats().journal_failures, ledger.take_events(9).len()), (4, 2));
@@ -225,7 +225,7 @@ fn requests_look_for_what_has_passed_its_time_once_a_second() {
     assert_eq!(ledger.open_reservations(), 1, "too early");
     drop(ledger.reserve(&short, attempt(3), now() + SECOND * 60));
     assert_eq!((ledger.open_reservations(), ledger.day(DAY)), (0, account(7, 0)));
-    forgotten.void();
+    forgotten.release();
     assert_eq!(ledger.day(DAY), account(3, 0));
 }
 
@@ -320,7 +320,7 @@ fn sixty_four_threads_never_exceed_the_cap_and_the_ledger_ends_exact() {
                         }
                         _ => {
                             voided.fetch_add(1, Ordering::Relaxed);
-                            hold.void();
+                            hold.release();
                         }
                     }
                 }
@@ -365,7 +365,7 @@ proptest! {
                         posted += cost;
                         hold.post(usage(), nanos(cost), Certainty::Reported, clock);
                     }
-                    2 => hold.void(),
+                    2 => hold.release(),
                     _ => {
                         posted += held_amount(&hold);
                         drop(hold);

@@ -81,7 +81,7 @@ fn call_models(ledger: &NodeLedger, thread: u64, round: u64) {
             0 => open_holds.push((number, max_cost, hold)),
             1 => {
                 report_line(format_args!("void? {number} 0"));
-                hold.void();
+                hold.release();
                 report_line(format_args!("void {number} 0"));
             }
             2 => {

@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 
 /// Parses a request into the dialect-neutral form.
 ///
-/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and refused if
+/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and rejected if
 /// the model would miss content that it was meant to see:
 ///
 /// - In assistant turns, blocks other than text and tool calls (thinking, results of the vendor's tools, unknown types)
 ///   are dropped: they are the model's own work, and another model could not use them.
 /// - In user turns, blocks other than text, images and tool results (documents, search results, unknown types) are
-///   refused; so are images stored at the vendor, and tools that the vendor runs itself.
+///   rejected; so are images stored at the vendor, and tools that the vendor runs itself.
 /// - Fields of the request and of blocks that are not named here (`top_k`, `thinking`, `metadata`, `cache_control`, …)
 ///   are dropped.
 /// - System instructions inside the conversation (`role: "system"`) are appended to the system prompt in order, because

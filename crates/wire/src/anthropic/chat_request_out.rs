@@ -17,7 +17,7 @@ const MAX_TEMPERATURE: f64 = 1.0;
 /// - A temperature above 1 is clamped to 1, and a number that JSON cannot represent is dropped.
 /// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools.
 /// - Images in assistant turns, tool calls in user turns, and anything but text and images in a tool result are
-///   refused.
+///   rejected.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
     write_chat_request_for(out, request, &request.model)
 }

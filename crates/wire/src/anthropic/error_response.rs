@@ -11,7 +11,9 @@ pub const fn status_of(error_kind: ApiErrorKind) -> u16 {
         ApiErrorKind::Forbidden => 403,
         ApiErrorKind::NotFound | ApiErrorKind::UnknownPath => 404,
         ApiErrorKind::Conflict | ApiErrorKind::OutcomeUnknown => 409,
-        ApiErrorKind::TooLarge | ApiErrorKind::ExceedsBudget => 413,
+        ApiErrorKind::TooLarge | ApiErrorKind::ExceedsRemainingBudget | ApiErrorKind::ExceedsDailyBudget => {
+            413
+        }
         ApiErrorKind::Throttled | ApiErrorKind::BudgetExhausted | ApiErrorKind::BudgetHeld => 429,
         ApiErrorKind::SwitchedOff => 503,
         ApiErrorKind::Overloaded => 529,
@@ -31,7 +33,9 @@ pub const fn error_type_of(error_kind: ApiErrorKind) -> &'static str {
         ApiErrorKind::Unauthenticated => "authentication_error",
         ApiErrorKind::Forbidden => "permission_error",
         ApiErrorKind::NotFound | ApiErrorKind::UnknownPath => "not_found_error",
-        ApiErrorKind::TooLarge | ApiErrorKind::ExceedsBudget => "request_too_large",
+        ApiErrorKind::TooLarge | ApiErrorKind::ExceedsRemainingBudget | ApiErrorKind::ExceedsDailyBudget => {
+            "request_too_large"
+        }
         ApiErrorKind::Throttled | ApiErrorKind::BudgetExhausted | ApiErrorKind::BudgetHeld => {
             "rate_limit_error"
         }
@@ -50,7 +54,8 @@ pub const fn error_code_of(error_kind: ApiErrorKind) -> Option<&'static str> {
         ApiErrorKind::BudgetExhausted => Some("enforced_spend_limit_reached"),
         ApiErrorKind::BudgetHeld => Some("budget_held"),
         ApiErrorKind::OutcomeUnknown => Some("outcome_unknown"),
-        ApiErrorKind::ExceedsBudget => Some("exceeds_remaining_budget"),
+        ApiErrorKind::ExceedsRemainingBudget => Some("exceeds_remaining_budget"),
+        ApiErrorKind::ExceedsDailyBudget => Some("exceeds_daily_budget"),
         _ => None,
     }
 }

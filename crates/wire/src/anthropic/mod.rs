@@ -44,7 +44,7 @@ pub use models::{
 };
 pub use request::{MessagesHead, read_request, with_model};
 pub use stream::AnthropicStream;
-pub(crate) use stream::EventAccount;
+pub(crate) use stream::AnthropicStreamState;
 pub use text::{RequestText, TurnText, read_text};
 pub use write::{
     AnswerStart, TextAnswer, write_answer, write_block_start, write_block_stop, write_chat_answer,

@@ -33,12 +33,12 @@ use serde::Deserialize;
 #[derive(Debug)]
 pub struct AnthropicStream {
     sse: SseReader,
-    account: EventAccount,
+    account: AnthropicStreamState,
 }
 
 /// Accumulated state of the answer, independent of the framing (SSE or Bedrock frames).
 #[derive(Debug, Default)]
-pub(crate) struct EventAccount {
+pub(crate) struct AnthropicStreamState {
     usage: Usage,
     finish: Option<FinishReason>,
     is_complete: bool,
@@ -46,7 +46,7 @@ pub(crate) struct EventAccount {
     checks_content: bool,
     meter: OutputMeter,
     /// Whether the vendor has reported the output tokens, which it does near the end.
-    has_output: bool,
+    output_reported: bool,
     /// Number of content blocks that have started, and that have ended.
     begun: usize,
     ended: usize,
@@ -57,8 +57,8 @@ impl AnthropicStream {
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self {
-            sse: SseReader::new(limits).with_data_filter(carries_account),
-            account: EventAccount::default(),
+            sse: SseReader::new(limits).with_data_filter(carries_usage),
+            account: AnthropicStreamState::default(),
         }
     }
 
@@ -66,7 +66,7 @@ impl AnthropicStream {
     /// This inspects the first and last byte of each event and does not parse it.
     #[must_use]
     pub fn checking_content(mut self) -> Self {
-        self.sse = self.sse.with_data_filter(carries_account_or_content);
+        self.sse = self.sse.with_data_filter(carries_usage_or_content);
         self.account.checks_content = true;
         self
     }
@@ -139,12 +139,12 @@ impl AnthropicStream {
     }
 }
 
-fn carries_account(name: &[u8]) -> bool {
+fn carries_usage(name: &[u8]) -> bool {
     matches!(name, b"message_start" | b"message_delta" | b"error")
 }
 
-fn carries_account_or_content(name: &[u8]) -> bool {
-    carries_account(name) || is_content(name)
+fn carries_usage_or_content(name: &[u8]) -> bool {
+    carries_usage(name) || is_content(name)
 }
 
 fn is_content(name: &[u8]) -> bool {
@@ -156,14 +156,14 @@ fn looks_like_object(data: &[u8]) -> bool {
     data.starts_with(b"{") && data.ends_with(b"}")
 }
 
-impl EventAccount {
+impl AnthropicStreamState {
     /// The usage that the vendor has reported so far.
     pub(crate) const fn usage(&self) -> Usage {
         self.usage
     }
 
     pub(crate) const fn report(&self) -> UsageReport {
-        UsageReport { usage: self.usage, has_output: self.has_output }
+        UsageReport { usage: self.usage, output_reported: self.output_reported }
     }
 
     pub(crate) const fn meter(&mut self) -> &mut OutputMeter {
@@ -219,8 +219,8 @@ impl EventAccount {
                 let delta: MessageDelta<'_> = parse("message_delta", data)?;
                 if let Some(usage) = delta.usage.get() {
                     self.usage = usage.merge_over(self.usage);
-                    if usage.has_output() {
-                        self.has_output = true;
+                    if usage.output_reported() {
+                        self.output_reported = true;
                         self.meter.record_vendor_count(self.usage.output);
                     }
                 }

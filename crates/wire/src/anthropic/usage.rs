@@ -58,11 +58,11 @@ struct Iteration {
 
 impl AnthropicUsageFields {
     pub(super) fn report(&self) -> UsageReport {
-        UsageReport { usage: self.merge_over(Usage::default()), has_output: self.has_output() }
+        UsageReport { usage: self.merge_over(Usage::default()), output_reported: self.output_reported() }
     }
 
     /// Whether the output tokens were reported.
-    pub(super) const fn has_output(&self) -> bool {
+    pub(super) const fn output_reported(&self) -> bool {
         self.output_tokens.get().is_some()
     }
 

@@ -26,7 +26,8 @@ pub const fn error_status(error_kind: ApiErrorKind) -> u16 {
         ApiErrorKind::Malformed
         | ApiErrorKind::TooLarge
         | ApiErrorKind::ContextLength
-        | ApiErrorKind::ExceedsBudget
+        | ApiErrorKind::ExceedsRemainingBudget
+        | ApiErrorKind::ExceedsDailyBudget
         | ApiErrorKind::Conflict
         | ApiErrorKind::OutcomeUnknown
         | ApiErrorKind::BudgetExhausted => 400,
@@ -46,7 +47,8 @@ pub const fn error_name(error_kind: ApiErrorKind) -> &'static str {
         ApiErrorKind::Malformed
         | ApiErrorKind::TooLarge
         | ApiErrorKind::ContextLength
-        | ApiErrorKind::ExceedsBudget => "ValidationException",
+        | ApiErrorKind::ExceedsRemainingBudget
+        | ApiErrorKind::ExceedsDailyBudget => "ValidationException",
         ApiErrorKind::Unauthenticated => "UnrecognizedClientException",
         ApiErrorKind::Forbidden => "AccessDeniedException",
         ApiErrorKind::NotFound => "ResourceNotFoundException",

@@ -43,7 +43,7 @@ pub struct UsageReport {
     /// The token counts; zero where the vendor did not report one.
     pub usage: Usage,
     /// Whether the vendor reported the number of output tokens. An answer without that figure is still valid.
-    pub has_output: bool,
+    pub output_reported: bool,
 }
 
 /// One event of an observed stream (same dialect on both sides).

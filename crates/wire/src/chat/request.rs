@@ -101,7 +101,7 @@ pub enum Image {
 }
 
 impl Image {
-    /// Reads an image URL, including `data:` URLs with inline content. A `data:` URL that is not base64 is refused,
+    /// Reads an image URL, including `data:` URLs with inline content. A `data:` URL that is not base64 is rejected,
     /// because no other dialect could carry it.
     pub(crate) fn from_url(url: String) -> Result<Self, RequestError> {
         let Some(data) = url.strip_prefix("data:") else { return Ok(Self::Url(url)) };

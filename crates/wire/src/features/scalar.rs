@@ -1,7 +1,7 @@
 //! Tolerant readers for values of requests and answers: any JSON type is accepted.
 
 use super::is_base_price;
-use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge};
+use seawall_core::money::{PriceDimension, ServiceTier, Surcharge};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ pub(crate) fn parse_service_option(value: &str) -> ServiceOption {
 }
 
 impl ServiceOption {
-    pub(crate) const fn apply_to(self, level: ServiceLevel, dimension: PriceDimension) -> ServiceLevel {
+    pub(crate) const fn apply_to(self, level: ServiceTier, dimension: PriceDimension) -> ServiceTier {
         match self.0 {
             Some(served) => level.with(dimension, served),
             None => level,

@@ -3,7 +3,7 @@ use crate::RequestLimits;
 use base64_simd::STANDARD as BASE64;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::media::ImageSize;
-use seawall_core::money::{PriceDimension, RequestedPricing, ServiceLevel, Surcharge};
+use seawall_core::money::{PriceDimension, RequestedPricing, ServiceTier, Surcharge};
 use seawall_core::untracked::{MAX_PAGES, UntrackedInput};
 use serde_json::{Value, json};
 
@@ -161,7 +161,7 @@ fn tools_of_the_vendor_are_told_from_those_of_the_caller() {
 #[test]
 fn what_changes_the_price_is_read_by_its_dimension() {
     let pricing = |body: Value| features(&body).pricing;
-    let level = |dimension, served| ServiceLevel::default().with(dimension, served);
+    let level = |dimension, served| ServiceTier::default().with(dimension, served);
     for (body, service) in [
         (json!({"service_tier": "priority"}), level(PriceDimension::Tier, Some(Surcharge::Priority))),
         (json!({"service_tier": "standard_only"}), level(PriceDimension::Tier, None)),

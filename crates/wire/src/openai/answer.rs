@@ -113,11 +113,11 @@ impl OpenAiUsageFields {
     }
 
     pub(super) fn report(&self) -> UsageReport {
-        UsageReport { usage: self.read(), has_output: self.has_output() }
+        UsageReport { usage: self.read(), output_reported: self.output_reported() }
     }
 
     /// Whether the output tokens were reported.
-    pub(super) const fn has_output(&self) -> bool {
+    pub(super) const fn output_reported(&self) -> bool {
         self.completion_tokens.get().is_some()
             || self.prompt_tokens.get().is_some() && self.total_tokens.get().is_some()
     }

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 /// Parses a request into the dialect-neutral form.
 ///
-/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and refused if
+/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and rejected if
 /// the caller would receive something else than requested:
 ///
-/// - Refused: more than one choice (`n`), `logprobs`, a `response_format` other than text, `audio`, the older
+/// - Rejected: more than one choice (`n`), `logprobs`, a `response_format` other than text, `audio`, the older
 ///   `functions` and `function_call` (in the request and in messages), tools other than functions, a `tool_choice` that
 ///   allows a subset of the tools, and parts other than text and images.
 /// - Dropped: every other field that is not named here (`seed`, `user`, `logit_bias`, penalties, `reasoning_effort`,
@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 /// - `system` and `developer` messages become the system prompt, wherever they stood.
 /// - A `tool` message becomes part of the user's turn. Consecutive messages of one role are merged into one turn. Empty
 ///   texts are dropped. A `refusal` of the model is text of its turn.
-/// - A tool call without arguments gets `{}`; arguments that are not a JSON object are refused.
+/// - A tool call without arguments gets `{}`; arguments that are not a JSON object are rejected.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
     let fields = JsonFields::of_body(check_text(body, limits)?, limits)?;
     refuse_untranslatable(&fields, limits)?;

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 ///   error.
 /// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools. Numbers that
 ///   JSON cannot represent are dropped.
-/// - Images in assistant turns and in tool results, and tool calls outside of assistant turns, are refused.
+/// - Images in assistant turns and in tool results, and tool calls outside of assistant turns, are rejected.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
     write_chat_request_for(out, request, &request.model, OutputLimitField::MaxCompletionTokens)
 }

@@ -14,7 +14,9 @@ pub const fn status_of(error_kind: ApiErrorKind) -> u16 {
         ApiErrorKind::Forbidden => 403,
         ApiErrorKind::NotFound | ApiErrorKind::UnknownPath => 404,
         ApiErrorKind::Conflict | ApiErrorKind::OutcomeUnknown => 409,
-        ApiErrorKind::TooLarge | ApiErrorKind::ExceedsBudget => 413,
+        ApiErrorKind::TooLarge | ApiErrorKind::ExceedsRemainingBudget | ApiErrorKind::ExceedsDailyBudget => {
+            413
+        }
         ApiErrorKind::Throttled | ApiErrorKind::BudgetExhausted | ApiErrorKind::BudgetHeld => 429,
         ApiErrorKind::SwitchedOff | ApiErrorKind::Overloaded => 503,
         ApiErrorKind::TimedOut => 504,
@@ -32,7 +34,8 @@ pub const fn error_type_of(error_kind: ApiErrorKind) -> &'static str {
         | ApiErrorKind::UnknownPath
         | ApiErrorKind::TooLarge
         | ApiErrorKind::ContextLength
-        | ApiErrorKind::ExceedsBudget
+        | ApiErrorKind::ExceedsRemainingBudget
+        | ApiErrorKind::ExceedsDailyBudget
         | ApiErrorKind::Conflict
         | ApiErrorKind::OutcomeUnknown => "invalid_request_error",
         ApiErrorKind::Forbidden => "permission_error",
@@ -63,7 +66,8 @@ pub const fn error_code_of(error_kind: ApiErrorKind) -> Option<&'static str> {
         ApiErrorKind::Throttled => Some("rate_limit_exceeded"),
         ApiErrorKind::BudgetExhausted => Some("insufficient_quota"),
         ApiErrorKind::BudgetHeld => Some("budget_held"),
-        ApiErrorKind::ExceedsBudget => Some("exceeds_remaining_budget"),
+        ApiErrorKind::ExceedsRemainingBudget => Some("exceeds_remaining_budget"),
+        ApiErrorKind::ExceedsDailyBudget => Some("exceeds_daily_budget"),
         ApiErrorKind::Overloaded => Some("server_overloaded"),
         ApiErrorKind::TimedOut => Some("timeout"),
     }

@@ -55,7 +55,7 @@ struct Account {
     /// Whether the model has begun a refusal.
     has_refused: bool,
     is_complete: bool,
-    has_output: bool,
+    output_reported: bool,
     meter: OutputMeter,
     /// Choices that have begun, and those that have ended, one bit each.
     begun: u64,
@@ -96,7 +96,7 @@ impl OpenAiStream {
     /// The usage so far, and whether it includes the final output count.
     #[must_use]
     pub const fn report(&self) -> UsageReport {
-        UsageReport { usage: self.account.usage, has_output: self.account.has_output }
+        UsageReport { usage: self.account.usage, output_reported: self.account.output_reported }
     }
 
     /// What has arrived of the answer.
@@ -193,8 +193,8 @@ impl Account {
             let service = chunk.service_tier.apply_to(self.usage.extras.service, PriceDimension::Tier);
             if let Some(usage) = chunk.usage.get() {
                 self.usage = usage.read();
-                self.has_output = usage.has_output();
-                if self.has_output {
+                self.output_reported = usage.output_reported();
+                if self.output_reported {
                     self.meter.record_vendor_count(self.usage.output);
                 }
             }

@@ -109,7 +109,7 @@ fn an_openai_answer_may_refuse_in_its_own_field() {
         assert_eq!(read("{}", finish).unwrap().finish, expected);
         assert_eq!(
             openai::read_answer(body("{}", finish).as_bytes()),
-            Ok((UsageReport { usage: refused.usage, has_output: true }, expected))
+            Ok((UsageReport { usage: refused.usage, output_reported: true }, expected))
         );
     }
     let bad = r#"{"tool_calls":[{"id":"t","function":{"name":"f","arguments":"{"}}]}"#;

@@ -113,13 +113,13 @@ proptest! {
         let mut out = BytesMut::new();
         anthropic::write_chat_answer(&mut out, &answer);
         let read = anthropic::read_chat_answer(&out).unwrap();
-        let report = UsageReport { usage: read.usage, has_output: true };
+        let report = UsageReport { usage: read.usage, output_reported: true };
         prop_assert_eq!(anthropic::read_answer(&out), Ok((report, read.finish)));
         prop_assert_eq!(&read, &answer_in_anthropic(answer.clone()));
         out.clear();
         openai::write_chat_answer(&mut out, &answer, 1_700_000_000);
         let read = openai::read_chat_answer(&out).unwrap();
-        let report = UsageReport { usage: read.usage, has_output: true };
+        let report = UsageReport { usage: read.usage, output_reported: true };
         prop_assert_eq!(openai::read_answer(&out), Ok((report, read.finish)));
         prop_assert_eq!(&read, &answer_in_openai(answer));
     }

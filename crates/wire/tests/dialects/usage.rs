@@ -163,10 +163,10 @@ fn garbage() -> impl Strategy<Value = String> {
 fn figures_that_can_be_used_are_believed() {
     for (name, read) in READERS {
         let (report, finish) = read("20", "8").unwrap();
-        let counts = (report.usage.total_input(), report.usage.output, report.has_output);
+        let counts = (report.usage.total_input(), report.usage.output, report.output_reported);
         assert_eq!((counts, finish), ((20, 8, true), Some(FinishReason::EndTurn)), "{name}");
         let (report, finish) = read("null", "null").unwrap();
-        let counts = (report.usage.total_input(), report.usage.output, report.has_output);
+        let counts = (report.usage.total_input(), report.usage.output, report.output_reported);
         assert_eq!((counts, finish), ((0, 0, false), Some(FinishReason::EndTurn)), "{name}");
     }
 }
@@ -177,13 +177,13 @@ proptest! {
         let count = count.to_string();
         for (name, read) in READERS {
             let (report, finish) = read(&figure, &figure).unwrap();
-            prop_assert!(!report.has_output && report.usage.total_input() == 0, "{name} {report:?}");
+            prop_assert!(!report.output_reported && report.usage.total_input() == 0, "{name} {report:?}");
             prop_assert!(finish == Some(FinishReason::EndTurn), "{name}");
             let (report, _) = read(&figure, &count).unwrap();
-            prop_assert!(report.has_output && report.usage.total_input() == 0, "{name} {report:?}");
+            prop_assert!(report.output_reported && report.usage.total_input() == 0, "{name} {report:?}");
             prop_assert!(report.usage.output.to_string() == count, "{name} {report:?}");
             let (report, _) = read(&count, &figure).unwrap();
-            prop_assert!(!report.has_output, "{name} {report:?}");
+            prop_assert!(!report.output_reported, "{name} {report:?}");
             prop_assert!(report.usage.total_input().to_string() == count, "{name} {report:?}");
         }
     }

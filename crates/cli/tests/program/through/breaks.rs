@@ -39,7 +39,7 @@ fn faults() -> Vec<Value> {
 #[test]
 fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow::Result<()> {
     // At real pace: an answer that arrives in one piece with its error is replaced before the caller sees any of it.
-    let pair = Pair::start("through-breaks", "real", "deadlines.stream_gap = \"500ms\"\n", &[])?;
+    let pair = Pair::start("through-breaks", "real", "deadlines.stream_idle = \"500ms\"\n", &[])?;
     let mut sessions = Vec::new();
     for client in Client::ALL {
         sessions.push(client.open(&pair.gateway.url)?);

@@ -1,4 +1,4 @@
-use super::{SlotHolder, SlotLimit, SlotPermit, SlotRefusal, SlotShares};
+use super::{SlotLimit, SlotOwner, SlotPermit, SlotRefusal, SlotShares};
 use crate::setting::Ratio;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -17,17 +17,17 @@ fn usual() -> SlotShares {
     shares(100.0, 25.0, 50.0, 10.0)
 }
 
-const fn caller(caller: u64) -> SlotHolder {
-    SlotHolder { caller, guest_network: None }
+const fn caller(caller: u64) -> SlotOwner {
+    SlotOwner { caller, guest_network: None }
 }
 
-const fn guest(caller: u64, from: u64) -> SlotHolder {
-    SlotHolder { caller, guest_network: Some(from) }
+const fn guest(caller: u64, from: u64) -> SlotOwner {
+    SlotOwner { caller, guest_network: Some(from) }
 }
 
-/// Acquires as many slots as this holder can get.
-fn all(slots: &SlotLimit, holder: SlotHolder) -> Vec<SlotPermit> {
-    std::iter::from_fn(|| slots.try_acquire(holder).ok()).collect()
+/// Acquires as many slots as this owner can get.
+fn all(slots: &SlotLimit, owner: SlotOwner) -> Vec<SlotPermit> {
+    std::iter::from_fn(|| slots.try_acquire(owner).ok()).collect()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn guests_together_have_half_and_one_address_a_quarter() {
     let slots = SlotLimit::new(20, usual()).unwrap();
     // A new cookie for every request gains nothing.
     let of_one: Vec<_> = (0..20).filter_map(|cookie| slots.try_acquire(guest(cookie, 7)).ok()).collect();
-    assert_eq!((of_one.len(), slots.try_acquire(guest(99, 7)).err()), (5, Some(SlotRefusal::AddressShare)));
+    assert_eq!((of_one.len(), slots.try_acquire(guest(99, 7)).err()), (5, Some(SlotRefusal::NetworkShare)));
     let others: Vec<_> = (100..120).filter_map(|one| slots.try_acquire(guest(one, one)).ok()).collect();
     assert_eq!((others.len(), slots.try_acquire(guest(98, 98)).err()), (5, Some(SlotRefusal::GuestShare)));
     assert_eq!(all(&slots, caller(1)).len(), 8, "the rest is for who has shown who it is");
@@ -78,9 +78,9 @@ fn other_shares_hold_for_the_next_and_a_limit_of_nothing_is_refused() {
     assert_eq!(slots.limit(), 10);
 }
 
-/// A naive reference: the list of holders, with every count recomputed.
-fn naive(limit: u32, shares: (u64, u64, u64, u64), held: &[SlotHolder], wants: SlotHolder) -> bool {
-    let count = |is: &dyn Fn(&SlotHolder) -> bool| held.iter().filter(|one| is(one)).count() as u64;
+/// A naive reference: the list of owners, with every count recomputed.
+fn naive(limit: u32, shares: (u64, u64, u64, u64), held: &[SlotOwner], wants: SlotOwner) -> bool {
+    let count = |is: &dyn Fn(&SlotOwner) -> bool| held.iter().filter(|one| is(one)).count() as u64;
     let of = |percent: u64| (u64::from(limit) * percent / 100).max(1);
     let (mine, whole) = (count(&|one| one.caller == wants.caller), held.len() as u64);
     let near = count(&|one| one.guest_network == wants.guest_network);
@@ -94,7 +94,7 @@ fn naive(limit: u32, shares: (u64, u64, u64, u64), held: &[SlotHolder], wants: S
         && (own == 0 || whole < u64::from(limit) - reserved)
 }
 
-fn holders() -> impl Strategy<Value = SlotHolder> {
+fn owners() -> impl Strategy<Value = SlotOwner> {
     // Guests' numbers differ from callers', as hashes of different inputs do.
     prop_oneof![(0_u64..4).prop_map(caller), (10_u64..14, 0_u64..3).prop_map(|(one, from)| guest(one, from))]
 }
@@ -104,18 +104,18 @@ proptest! {
     fn slots_match_a_reference_that_recounts(
         limit in 1_u32..30,
         percents in (1_u64..=100, 1_u64..=100, 1_u64..=100, 0_u64..=100),
-        steps in vec((any::<bool>(), holders(), any::<usize>()), 0..120),
+        steps in vec((any::<bool>(), owners(), any::<usize>()), 0..120),
     ) {
         let float = |percent: u64| percent as f64;
         let (a, b, c, d) = percents;
         let slots = SlotLimit::new(limit, shares(float(a), float(b), float(c), float(d))).unwrap();
         let (mut held, mut permits) = (Vec::new(), Vec::new());
-        for (takes, holder, which) in steps {
+        for (takes, owner, which) in steps {
             if takes {
-                let given = slots.try_acquire(holder);
-                prop_assert_eq!(given.is_ok(), naive(limit, percents, &held, holder));
+                let given = slots.try_acquire(owner);
+                prop_assert_eq!(given.is_ok(), naive(limit, percents, &held, owner));
                 if let Ok(permit) = given {
-                    held.push(holder);
+                    held.push(owner);
                     permits.push(permit);
                 }
             } else if !held.is_empty() {
@@ -128,7 +128,7 @@ proptest! {
         }
         drop(permits);
         prop_assert_eq!(slots.in_flight(), 0);
-        let holders = slots.holders.lock().unwrap();
-        prop_assert!(holders.callers.is_empty() && holders.addresses.is_empty() && holders.guests == 0);
+        let owners = slots.owners.lock().unwrap();
+        prop_assert!(owners.callers.is_empty() && owners.networks.is_empty() && owners.guests == 0);
     }
 }

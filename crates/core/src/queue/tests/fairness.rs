@@ -1,7 +1,7 @@
 //! Sessions share a class evenly, whatever one of them does.
 
 use super::{at, enter, of, queue};
-use crate::queue::{AdmissionQueue, EnterDecision, QueueOptions, QueueRequest};
+use crate::queue::{EnterDecision, QueueOptions, QueueRequest, WaitQueue};
 use crate::vocabulary::{Grade, Priority};
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -14,10 +14,8 @@ fn jain(shares: &[f64]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-fn large(quantum: u64) -> AdmissionQueue {
-    AdmissionQueue::new(
-        QueueOptions { capacity: 1_000_000, quantum, ..QueueOptions::default() }.check().unwrap(),
-    )
+fn large(quantum: u64) -> WaitQueue {
+    WaitQueue::new(QueueOptions { capacity: 1_000_000, quantum, ..QueueOptions::default() }.check().unwrap())
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::check_invariants;
 use crate::queue::{
-    AcceptedGrades, AdmissionQueue, Departure, DepartureReason, EnterDecision, QueueHolder, QueueOptions,
-    QueueRefusal, QueueRequest, QueueTicket,
+    AcceptedGrades, Departure, DepartureReason, EnterDecision, QueueOptions, QueueOwner, QueueRefusal,
+    QueueRequest, QueueTicket, WaitQueue,
 };
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
@@ -237,22 +237,22 @@ impl Naive {
         EnterDecision::Queued { ticket: QueueTicket(ticket), expected_wait, evicted }
     }
 
-    /// The latest waiter of the largest holder among those of one priority, the lowest priority first.
+    /// The latest waiter of the largest owner among those of one priority, the lowest priority first.
     fn above_its_share(&self, newcomer: &QueueRequest) -> Option<u64> {
         for priority in (newcomer.priority.index()..5).rev() {
-            let of = |holder: QueueHolder| {
+            let of = |owner: QueueOwner| {
                 let own = |entry: &&Waiting| {
-                    entry.request.priority.index() == priority && entry.request.holder == holder
+                    entry.request.priority.index() == priority && entry.request.owner == owner
                 };
                 self.waiting.iter().filter(own).map(|entry| entry.ticket).collect::<Vec<_>>()
             };
             let largest = self
                 .waiting
                 .iter()
-                .map(|entry| entry.request.holder)
-                .max_by_key(|holder| (of(*holder).len(), *holder));
+                .map(|entry| entry.request.owner)
+                .max_by_key(|owner| (of(*owner).len(), *owner));
             let largest = largest.map(of).unwrap_or_default();
-            if largest.len() >= of(newcomer.holder).len() + 2 {
+            if largest.len() >= of(newcomer.owner).len() + 2 {
                 return largest.into_iter().max();
             }
         }
@@ -347,7 +347,7 @@ proptest! {
             ttl: Duration::from_nanos(TIME_TO_LIVE),
             ..QueueOptions::default()
         };
-        let (mut queue, mut naive) = (AdmissionQueue::new(options.check().unwrap()), Naive::new(capacity, quantum));
+        let (mut queue, mut naive) = (WaitQueue::new(options.check().unwrap()), Naive::new(capacity, quantum));
         let mut now = 0;
         for step in steps {
             match step {
@@ -363,7 +363,7 @@ proptest! {
                         priority: Priority::ALL[priority],
                         session,
                         // Two sessions per caller, and guests with two sessions.
-                        holder: if session < 2 { QueueHolder::Guests } else { QueueHolder::Caller(session / 2) },
+                        owner: if session < 2 { QueueOwner::Guests } else { QueueOwner::Caller(session / 2) },
                         grades: [AcceptedGrades::Fast, AcceptedGrades::Strong, AcceptedGrades::Either][grades],
                         cost,
                         deadline: at(now + patience),

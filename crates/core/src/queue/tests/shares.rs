@@ -2,7 +2,7 @@
 
 use super::{at, check_invariants, enter, of, small};
 use crate::queue::{
-    AdmissionQueue, DepartureReason, EnterDecision, QueueHolder, QueueRequest, QueueShares, QueueTicket,
+    DepartureReason, EnterDecision, QueueOwner, QueueRequest, QueueShares, QueueTicket, WaitQueue,
 };
 use crate::vocabulary::Priority;
 use proptest::collection::vec;
@@ -10,11 +10,11 @@ use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use std::collections::BTreeMap;
 
 fn guest(session: u64) -> QueueRequest {
-    QueueRequest { holder: QueueHolder::Guests, ..of(Priority::Normal, session) }
+    QueueRequest { owner: QueueOwner::Guests, ..of(Priority::Normal, session) }
 }
 
 /// The entry evicted by a request that was admitted; `None` if the request was refused.
-fn push(queue: &mut AdmissionQueue, request: &QueueRequest, millis: u64) -> Option<Option<QueueTicket>> {
+fn push(queue: &mut WaitQueue, request: &QueueRequest, millis: u64) -> Option<Option<QueueTicket>> {
     match queue.enter(request, at(millis)) {
         EnterDecision::Queued { evicted, .. } => {
             assert!(evicted.is_none_or(|left| left.reason == DepartureReason::Evicted));
@@ -83,22 +83,22 @@ proptest! {
         steps in vec((any::<bool>(), 0_u64..5, 0_u64..40), 0..120),
     ) {
         let mut shares = QueueShares::default();
-        let mut lists: BTreeMap<QueueHolder, Vec<u64>> = BTreeMap::new();
-        let holder = |number: u64| if number == 0 { QueueHolder::Guests } else { QueueHolder::Caller(number) };
+        let mut lists: BTreeMap<QueueOwner, Vec<u64>> = BTreeMap::new();
+        let owner = |number: u64| if number == 0 { QueueOwner::Guests } else { QueueOwner::Caller(number) };
         for (adds, number, ticket) in steps {
-            let list = lists.entry(holder(number)).or_default();
+            let list = lists.entry(owner(number)).or_default();
             list.retain(|other| *other != ticket);
             if adds {
                 list.push(ticket);
-                shares.add(holder(number), ticket);
+                shares.add(owner(number), ticket);
             } else {
-                shares.remove(holder(number), ticket);
+                shares.remove(owner(number), ticket);
             }
-            for newcomer in (0..6).map(holder) {
+            for newcomer in (0..6).map(owner) {
                 let own = lists.get(&newcomer).map_or(0, Vec::len);
-                let largest = lists.iter().max_by_key(|(holder, list)| (list.len(), **holder));
+                let largest = lists.iter().max_by_key(|(owner, list)| (list.len(), **owner));
                 let expected = largest.filter(|(_, list)| list.len() >= own + 2);
-                let expected = expected.and_then(|(holder, list)| Some((*holder, *list.iter().max()?)));
+                let expected = expected.and_then(|(owner, list)| Some((*owner, *list.iter().max()?)));
                 prop_assert_eq!(shares.eviction_candidate(newcomer), expected);
             }
         }

@@ -1,13 +1,13 @@
 //! Changing the limits while requests are in flight.
 
 use super::super::{
-    CalendarPeriod, CountsDecision, LimitId, Quota, QuotaCost, QuotaUnit, RateLimiter, ScopeError,
+    CalendarPeriod, CountsDecision, LimitId, Quota, QuotaUnit, QuotaUnits, RateLimiter, ScopeError,
 };
 use super::{HOUR, MINUTE, admitted, at, group, limiter, rate, remaining, scope, sliding, take};
 use std::time::Duration;
 
-fn units(requests: u32) -> QuotaCost {
-    QuotaCost { requests, tokens: 0 }
+fn units(requests: u32) -> QuotaUnits {
+    QuotaUnits { requests, tokens: 0 }
 }
 
 /// Replaces the limits of the only group and returns what happened to each.
@@ -129,7 +129,7 @@ fn limits_may_come_go_and_change_places() {
 fn a_limit_of_another_unit_begins_empty() {
     let limiter = limiter(vec![sliding("minute", 10, MINUTE, 0)]);
     let scopes = [scope(&limiter, "caller", 1)];
-    assert!(take(&limiter, &scopes, QuotaCost::tokens(50), at(0)).is_ok());
+    assert!(take(&limiter, &scopes, QuotaUnits::tokens(50), at(0)).is_ok());
     let tokens = Quota::sliding("minute", QuotaUnit::Token, 100, MINUTE, 0).unwrap();
     let changes = limiter.change_limits(vec![group("caller", vec![tokens])], at(0)).unwrap();
     assert_eq!(changes[0].to_string(), "caller/minute: unit changed; usage starts at zero, limit 100");
@@ -149,7 +149,7 @@ fn ids_of_groups_that_stay_stay_good_and_those_that_go_are_unknown() {
     let three = scope(&limiter, "three", 1);
     assert!(three.group != one.group && three.group != two.group);
     assert_eq!((limiter.group("one"), limiter.group("two")), (None, Some(two.group)));
-    assert_eq!(limiter.reserve(&[one, two], QuotaCost::REQUEST, at(0)), Err(ScopeError::Unknown(one.group)));
+    assert_eq!(limiter.reserve(&[one, two], QuotaUnits::REQUEST, at(0)), Err(ScopeError::Unknown(one.group)));
     assert_eq!(limiter.view(&[one], at(0)), Err(ScopeError::Unknown(one.group)));
     assert_eq!(remaining(&limiter, &[two, three], at(0)), [4, 10]);
     assert_eq!(limiter.quota(LimitId { group: one.group, quota: 0 }), None);
@@ -290,7 +290,7 @@ fn a_caller_active_in_many_slices_gets_a_ring_and_free_rings_are_reused() {
                     take(
                         &limiter,
                         &[scope(&limiter, "caller", key)],
-                        QuotaCost::REQUEST,
+                        QuotaUnits::REQUEST,
                         at(from + second * 1_000)
                     )
                     .is_ok()
@@ -330,7 +330,7 @@ fn a_caller_active_in_many_slices_gets_a_ring_and_free_rings_are_reused() {
 fn callers_are_forgotten_by_the_limits_they_have_now() {
     let limiter = limiter(vec![sliding("minute", 10, HOUR, 0)]);
     for key in 0..500 {
-        assert!(take(&limiter, &[scope(&limiter, "caller", key)], QuotaCost::REQUEST, at(0)).is_ok());
+        assert!(take(&limiter, &[scope(&limiter, "caller", key)], QuotaUnits::REQUEST, at(0)).is_ok());
     }
     change_limits(&limiter, vec![sliding("minute", 10, MINUTE, 0)], 10_000);
     let sweep = |millis| (0..64).map(|shard| limiter.sweep(shard, at(millis))).sum::<usize>();

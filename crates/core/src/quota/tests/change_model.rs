@@ -1,7 +1,7 @@
 //! Property test of a limiter whose limits change, against a reference model that keeps every event.
 
 use super::super::{
-    CalendarPeriod, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaReservation, QuotaUnit, RateLimiter,
+    CalendarPeriod, Quota, QuotaDecision, QuotaGroup, QuotaReservation, QuotaUnit, QuotaUnits, RateLimiter,
     ScopeError,
 };
 use super::{MINUTE, at, group, remaining, scope, sliding};
@@ -117,7 +117,7 @@ impl Window {
         }
     }
 
-    fn units(&self, cost: QuotaCost) -> u32 {
+    fn units(&self, cost: QuotaUnits) -> u32 {
         match self.unit {
             QuotaUnit::Request => cost.requests,
             QuotaUnit::Token => cost.tokens,
@@ -272,7 +272,7 @@ struct Held {
     reservation: QuotaReservation,
     serial: u64,
     key: u64,
-    cost: QuotaCost,
+    cost: QuotaUnits,
     with_second: bool,
 }
 
@@ -323,7 +323,7 @@ impl Trial {
         self.limiter.change_limits(groups, at(self.now)).unwrap();
     }
 
-    fn reserve(&mut self, key: u64, cost: QuotaCost) -> Result<(), TestCaseError> {
+    fn reserve(&mut self, key: u64, cost: QuotaUnits) -> Result<(), TestCaseError> {
         let mut scopes = vec![scope(&self.limiter, "caller", key)];
         if self.second.is_some() {
             scopes.push(scope(&self.limiter, "second", 0));
@@ -359,7 +359,7 @@ impl Trial {
         Ok(())
     }
 
-    fn settle(&mut self, which: usize, actual: QuotaCost) {
+    fn settle(&mut self, which: usize, actual: QuotaUnits) {
         let Held { reservation, serial, key, cost, with_second } =
             self.held.swap_remove(which % self.held.len());
         self.limiter.settle(reservation, actual, at(self.now));
@@ -414,16 +414,16 @@ proptest! {
                     }
                 }
                 Step::Change { picks, turned, second } => trial.change_limits(picks, turned, second),
-                Step::Reserve { key, requests, tokens } => trial.reserve(key, QuotaCost { requests, tokens })?,
+                Step::Reserve { key, requests, tokens } => trial.reserve(key, QuotaUnits { requests, tokens })?,
                 Step::Settle { which, requests, tokens } if !trial.held.is_empty() => {
-                    trial.settle(which, QuotaCost { requests, tokens });
+                    trial.settle(which, QuotaUnits { requests, tokens });
                 }
                 Step::Settle { .. } => {}
             }
             trial.compare()?;
             if trial.second.is_none() {
                 let removed = super::QuotaScope { group: second, key: super::QuotaKey(0) };
-                let refused = trial.limiter.reserve(&[removed], QuotaCost::REQUEST, at(trial.now));
+                let refused = trial.limiter.reserve(&[removed], QuotaUnits::REQUEST, at(trial.now));
                 prop_assert_eq!(refused, Err(ScopeError::Unknown(second)));
             }
         }

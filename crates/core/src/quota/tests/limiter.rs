@@ -1,6 +1,6 @@
 //! One decision over many limits.
 
-use super::super::{LimitId, LimitView, QuotaCost, QuotaDecision, RateLimiter};
+use super::super::{LimitId, LimitView, QuotaDecision, QuotaUnits, RateLimiter};
 use super::{HOUR, MINUTE, at, group, limiter, rate, remaining, scope, sliding, take};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn a_batch_that_one_limit_refuses_leaves_the_others_untouched() {
     let limited = |name: &str| group(name, vec![sliding("minute", 100, MINUTE, 0)]);
     let limiter = RateLimiter::new(vec![limited("one"), limited("two")], 1).unwrap();
     let (one, two) = ([scope(&limiter, "one", 1)], [scope(&limiter, "two", 1)]);
-    let units = |requests| QuotaCost { requests, tokens: 0 };
+    let units = |requests| QuotaUnits { requests, tokens: 0 };
     assert!(take(&limiter, &one, units(50), at(0)).is_ok());
     assert!(take(&limiter, &two, units(80), at(0)).is_ok());
     assert!(take(&limiter, &[one[0], two[0]], units(30), at(0)).is_err());
@@ -21,7 +21,7 @@ fn the_longest_wait_binds_and_never_goes_before_it() {
     let limiter =
         limiter(vec![sliding("hour", 10, HOUR, 0), sliding("minute", 5, MINUTE, 0), rate(1, HOUR, 20)]);
     let scopes = [scope(&limiter, "caller", 1)];
-    let units = |requests| QuotaCost { requests, tokens: 0 };
+    let units = |requests| QuotaUnits { requests, tokens: 0 };
     let ask = |requests| limiter.reserve(&scopes, units(requests), at(0)).unwrap();
     assert!(matches!(ask(5), QuotaDecision::Granted { .. }));
     let QuotaDecision::RetryAfter(refusal) = ask(5) else { panic!("the minute is full") };
@@ -42,7 +42,7 @@ fn a_grant_names_the_tightest_limit() {
         limiter(vec![sliding("hour", 10, HOUR, 0), sliding("minute", 5, MINUTE, 0), rate(1, HOUR, 20)]);
     let scopes = [scope(&limiter, "caller", 1)];
     let QuotaDecision::Granted { tightest, .. } =
-        limiter.reserve(&scopes, QuotaCost::REQUEST, at(0)).unwrap()
+        limiter.reserve(&scopes, QuotaUnits::REQUEST, at(0)).unwrap()
     else {
         panic!("nothing was used yet")
     };
@@ -56,7 +56,7 @@ fn callers_are_spread_over_the_shards_and_forgotten_once_every_limit_is_idle() {
         limiter(vec![rate(1, Duration::from_secs(1), 10), sliding("second", 100, Duration::from_secs(1), 0)]);
     for key in 0..6_400 {
         assert!(
-            take(&limiter, &[scope(&limiter, "caller", key)], QuotaCost { requests: 5, tokens: 0 }, at(0))
+            take(&limiter, &[scope(&limiter, "caller", key)], QuotaUnits { requests: 5, tokens: 0 }, at(0))
                 .is_ok()
         );
     }
@@ -88,7 +88,7 @@ fn a_million_callers_weigh_little_each() {
         super::Quota::sliding("tokens", super::QuotaUnit::Token, 100_000, MINUTE, 0).unwrap(),
     ]);
     for key in 0..200_000 {
-        assert!(take(&limiter, &[scope(&limiter, "caller", key)], QuotaCost::tokens(100), at(0)).is_ok());
+        assert!(take(&limiter, &[scope(&limiter, "caller", key)], QuotaUnits::tokens(100), at(0)).is_ok());
     }
     let memory = limiter.memory();
     assert_eq!(memory.callers, 200_000);
@@ -102,8 +102,12 @@ fn a_caller_who_calms_down_gives_the_room_back() {
     let weigh = |keys: std::ops::Range<u64>, seconds: u64| {
         for key in keys {
             for second in 0..seconds {
-                let _ =
-                    take(&limiter, &[scope(&limiter, "caller", key)], QuotaCost::REQUEST, at(second * 1_000));
+                let _ = take(
+                    &limiter,
+                    &[scope(&limiter, "caller", key)],
+                    QuotaUnits::REQUEST,
+                    at(second * 1_000),
+                );
             }
         }
         limiter.memory().bytes

@@ -1,6 +1,6 @@
 //! The limits of a manga shop.
 
-use super::super::QuotaCost;
+use super::super::QuotaUnits;
 use super::{HOUR, admitted, at, caller, remaining, scope, shop, take};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn each_tier_gets_its_minute_and_no_more() {
             .map(|n| admitted(&limiter, &scopes, 1, at(n * 10_000 / (limit as u64 + 1))))
             .sum();
         assert_eq!(passed, limit, "{tier}");
-        let refusal = take(&limiter, &scopes, QuotaCost::REQUEST, at(9_999)).unwrap_err();
+        let refusal = take(&limiter, &scopes, QuotaUnits::REQUEST, at(9_999)).unwrap_err();
         assert_eq!(refusal.binding.limit.group, scopes[0].group);
         assert_eq!(limiter.quota(refusal.binding.limit).unwrap().name(), "minute");
         assert!(refusal.wait <= Duration::from_secs(61));
@@ -28,7 +28,7 @@ fn the_hour_binds_when_the_minute_does_not() {
         assert_eq!(admitted(&limiter, &scopes, 10, at(batch * 480_000)), 10);
     }
     // Minute 40: fifty admitted in the hour.
-    let refusal = take(&limiter, &scopes, QuotaCost::REQUEST, at(2_400_000)).unwrap_err();
+    let refusal = take(&limiter, &scopes, QuotaUnits::REQUEST, at(2_400_000)).unwrap_err();
     assert_eq!(limiter.quota(refusal.binding.limit).unwrap().name(), "hour");
     assert_eq!(refusal.wait, HOUR + Duration::from_secs(60) - Duration::from_secs(2_400));
 }
@@ -47,11 +47,11 @@ fn the_fifty_thousand_and_first_of_all_is_refused_and_not_charged_for_it() {
     let limiter = shop();
     for key in 0..50_000 {
         assert!(
-            take(&limiter, &caller(&limiter, "standard", key), QuotaCost::REQUEST, at(key / 1_000)).is_ok()
+            take(&limiter, &caller(&limiter, "standard", key), QuotaUnits::REQUEST, at(key / 1_000)).is_ok()
         );
     }
     let unlucky = caller(&limiter, "standard", 50_000);
-    let refusal = take(&limiter, &unlucky, QuotaCost::REQUEST, at(59_000)).unwrap_err();
+    let refusal = take(&limiter, &unlucky, QuotaUnits::REQUEST, at(59_000)).unwrap_err();
     assert_eq!(refusal.binding.limit.group, unlucky[1].group);
     assert_eq!(remaining(&limiter, &unlucky, at(59_000)), [35, 200, 0]);
     assert_eq!(limiter.memory().callers, 50_001, "the refused one is not kept");
@@ -62,8 +62,8 @@ fn callers_who_were_refused_or_have_gone_leave_nothing_behind() {
     let limiter = shop();
     let guest = |key| [scope(&limiter, "guest", key)];
     for key in 0..10_000 {
-        assert!(take(&limiter, &guest(key), QuotaCost { requests: 12, tokens: 0 }, at(0)).is_ok());
-        assert!(take(&limiter, &guest(key), QuotaCost::REQUEST, at(1)).is_err());
+        assert!(take(&limiter, &guest(key), QuotaUnits { requests: 12, tokens: 0 }, at(0)).is_ok());
+        assert!(take(&limiter, &guest(key), QuotaUnits::REQUEST, at(1)).is_err());
     }
     assert_eq!(limiter.memory().callers, 10_000);
     let sweep = |millis| (0..64).map(|shard| limiter.sweep(shard, at(millis))).sum::<usize>();
@@ -73,7 +73,7 @@ fn callers_who_were_refused_or_have_gone_leave_nothing_behind() {
     assert_eq!(limiter.memory().callers, 0);
     // Their slots are reused by the next callers.
     for key in 20_000..30_000 {
-        assert!(take(&limiter, &guest(key), QuotaCost::REQUEST, at(3_700_000)).is_ok());
+        assert!(take(&limiter, &guest(key), QuotaUnits::REQUEST, at(3_700_000)).is_ok());
     }
     assert!(limiter.memory().bytes <= before * 11 / 10, "{} after {before}", limiter.memory().bytes);
 }

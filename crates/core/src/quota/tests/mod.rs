@@ -15,8 +15,8 @@ mod sliding;
 mod threads;
 
 use super::{
-    Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaRefusal, QuotaReservation, QuotaScope,
-    QuotaUnit, RateLimiter,
+    Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaRefusal, QuotaReservation, QuotaScope, QuotaUnit,
+    QuotaUnits, RateLimiter,
 };
 use crate::time::{Now, Timestamp, UtcTime};
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(super) fn caller(limiter: &RateLimiter, tier: &str, key: u64) -> [QuotaScope
 pub(super) fn take(
     limiter: &RateLimiter,
     scopes: &[QuotaScope],
-    cost: QuotaCost,
+    cost: QuotaUnits,
     now: Now,
 ) -> Result<QuotaReservation, QuotaRefusal> {
     match limiter.reserve(scopes, cost, now).unwrap() {
@@ -85,7 +85,7 @@ pub(super) fn take(
 
 /// How many of `times` requests at this time are admitted.
 pub(super) fn admitted(limiter: &RateLimiter, scopes: &[QuotaScope], times: usize, now: Now) -> usize {
-    (0..times).filter(|_| take(limiter, scopes, QuotaCost::REQUEST, now).is_ok()).count()
+    (0..times).filter(|_| take(limiter, scopes, QuotaUnits::REQUEST, now).is_ok()).count()
 }
 
 /// What remains of each limit of these scopes.

@@ -1,7 +1,7 @@
 //! Property test of the limiter against a reference model that keeps every event.
 
 use super::super::{
-    CalendarPeriod, Quota, QuotaCost, QuotaDecision, QuotaReservation, QuotaUnit, RateLimiter,
+    CalendarPeriod, Quota, QuotaDecision, QuotaReservation, QuotaUnit, QuotaUnits, RateLimiter,
 };
 use super::{HOUR, MINUTE, at, group, remaining, scope, sliding};
 use crate::invariant::refusal_changes_nothing;
@@ -28,7 +28,7 @@ impl Window {
         own.map(|(_, _, units)| units).sum()
     }
 
-    fn units(&self, cost: QuotaCost) -> u32 {
+    fn units(&self, cost: QuotaUnits) -> u32 {
         match self.unit {
             QuotaUnit::Request => cost.requests,
             QuotaUnit::Token => cost.tokens,
@@ -82,7 +82,7 @@ proptest! {
     fn the_limiter_matches_the_reference_model(steps in vec(step(), 1..120)) {
         let (limiter, mut windows) = build();
         let scopes = |key| [scope(&limiter, "caller", key), scope(&limiter, "global", 0)];
-        let mut held: Vec<(QuotaReservation, u64, u64, QuotaCost)> = Vec::new();
+        let mut held: Vec<(QuotaReservation, u64, u64, QuotaUnits)> = Vec::new();
         let mut now = 0;
         for step in steps {
             match step {
@@ -93,7 +93,7 @@ proptest! {
                     }
                 }
                 Step::Reserve { key, requests, tokens } => {
-                    let cost = QuotaCost { requests, tokens };
+                    let cost = QuotaUnits { requests, tokens };
                     let whose = [key, key, key, 0];
                     let fits = windows.iter().zip(whose).all(|(window, key)| {
                         let units = window.units(cost);
@@ -136,7 +136,7 @@ proptest! {
                 }
                 Step::Settle { which, tokens } if !held.is_empty() => {
                     let (reservation, when, key, cost) = held.swap_remove(which % held.len());
-                    let actual = QuotaCost { tokens, ..cost };
+                    let actual = QuotaUnits { tokens, ..cost };
                     limiter.settle(reservation, actual, at(now));
                     let charges = &mut windows[1].charges;
                     if tokens <= cost.tokens {

@@ -1,4 +1,4 @@
-use super::super::{QuotaCost, QuotaDecision, QuotaUnit};
+use super::super::{QuotaDecision, QuotaUnit, QuotaUnits};
 use super::{admitted, at, limiter, rate, remaining, scope, take};
 use crate::invariant::rate_within_burst;
 use crate::quota::rate::{Backlog, RateRule};
@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn the_published_table_of_one_a_second_with_a_burst_of_five() {
     let limiter = limiter(vec![rate(1, SECOND, 5)]);
     let scopes = [scope(&limiter, "caller", 1)];
-    let units = |units| QuotaCost { requests: units, tokens: 0 };
+    let units = |units| QuotaUnits { requests: units, tokens: 0 };
     assert!(matches!(
         limiter.reserve(&scopes, units(6), at(0)),
         Ok(QuotaDecision::TooLarge { capacity: 5, .. })
@@ -50,11 +50,11 @@ fn a_refusal_says_what_is_left_and_the_wait_is_exact() {
     let limiter = limiter(vec![rate(5, SECOND, 10)]);
     let scopes = [scope(&limiter, "caller", 1)];
     assert_eq!(admitted(&limiter, &scopes, 8, at(0)), 8);
-    let refusal = take(&limiter, &scopes, QuotaCost { requests: 3, tokens: 0 }, at(0)).unwrap_err();
+    let refusal = take(&limiter, &scopes, QuotaUnits { requests: 3, tokens: 0 }, at(0)).unwrap_err();
     assert_eq!((refusal.binding.remaining, refusal.binding.capacity), (2, 10));
     assert_eq!(refusal.wait, Duration::from_millis(200));
-    assert!(take(&limiter, &scopes, QuotaCost { requests: 3, tokens: 0 }, at(199)).is_err());
-    assert!(take(&limiter, &scopes, QuotaCost { requests: 3, tokens: 0 }, at(200)).is_ok());
+    assert!(take(&limiter, &scopes, QuotaUnits { requests: 3, tokens: 0 }, at(199)).is_err());
+    assert!(take(&limiter, &scopes, QuotaUnits { requests: 3, tokens: 0 }, at(200)).is_ok());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_rate_that_does_not_divide_is_never_exceeded() {
 fn a_refund_right_away_gives_everything_back_and_a_late_one_nothing_twice() {
     let limiter = limiter(vec![rate(1, SECOND, 10)]);
     let scopes = [scope(&limiter, "caller", 1)];
-    let five = QuotaCost { requests: 5, tokens: 0 };
+    let five = QuotaUnits { requests: 5, tokens: 0 };
     let [first, second] = [0, 1].map(|_| take(&limiter, &scopes, five, at(0)).unwrap());
     limiter.refund(first, at(0));
     assert_eq!(remaining(&limiter, &scopes, at(0)), [5]);
@@ -95,12 +95,12 @@ fn a_refund_right_away_gives_everything_back_and_a_late_one_nothing_twice() {
 fn looking_is_free_even_in_debt() {
     let limiter = limiter(vec![rate(1, SECOND, 2)]);
     let scopes = [scope(&limiter, "caller", 1)];
-    let held = take(&limiter, &scopes, QuotaCost::REQUEST, at(0)).unwrap();
-    limiter.settle(held, QuotaCost { requests: 5, tokens: 0 }, at(0));
-    assert!(take(&limiter, &scopes, QuotaCost::NOTHING, at(0)).is_ok());
+    let held = take(&limiter, &scopes, QuotaUnits::REQUEST, at(0)).unwrap();
+    limiter.settle(held, QuotaUnits { requests: 5, tokens: 0 }, at(0));
+    assert!(take(&limiter, &scopes, QuotaUnits::NOTHING, at(0)).is_ok());
     assert_eq!(remaining(&limiter, &scopes, at(0)), [0]);
     // Five of two: three in debt, so the fourth second brings the first unit.
-    let refusal = take(&limiter, &scopes, QuotaCost::REQUEST, at(0)).unwrap_err();
+    let refusal = take(&limiter, &scopes, QuotaUnits::REQUEST, at(0)).unwrap_err();
     assert_eq!((refusal.wait, refusal.binding.remaining), (SECOND * 4, 0));
 }
 
@@ -110,9 +110,9 @@ fn the_unit_decides_what_is_counted() {
     assert_eq!((tokens.name(), tokens.unit(), tokens.capacity()), ("tokens", QuotaUnit::Token, 100));
     let limiter = limiter(vec![rate(1, SECOND, 10), tokens]);
     let scopes = [scope(&limiter, "caller", 1)];
-    assert!(take(&limiter, &scopes, QuotaCost::tokens(60), at(0)).is_ok());
+    assert!(take(&limiter, &scopes, QuotaUnits::tokens(60), at(0)).is_ok());
     assert_eq!(remaining(&limiter, &scopes, at(0)), [9, 40]);
-    let refusal = take(&limiter, &scopes, QuotaCost::tokens(60), at(0)).unwrap_err();
+    let refusal = take(&limiter, &scopes, QuotaUnits::tokens(60), at(0)).unwrap_err();
     assert_eq!(limiter.quota(refusal.binding.limit).unwrap().name(), "tokens");
 }
 

@@ -3,7 +3,7 @@
 use super::{MINUTE, at, group, limiter, scope, sliding};
 use crate::invariant::window_within_limit;
 use crate::quota::{
-    CalendarPeriod, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaScope, QuotaUnit, RateLimiter,
+    CalendarPeriod, Quota, QuotaDecision, QuotaGroup, QuotaScope, QuotaUnit, QuotaUnits, RateLimiter,
     SavedGroup, group_tag,
 };
 use crate::time::{Now, Timestamp, UtcTime};
@@ -63,7 +63,7 @@ proptest! {
             let now = of_process(at(millis), process);
             let scopes = [scope(&limiter, "caller", 1)];
             if let Ok(QuotaDecision::Granted { reservation, .. }) =
-                limiter.reserve(&scopes, QuotaCost::tokens(size), now)
+                limiter.reserve(&scopes, QuotaUnits::tokens(size), now)
             {
                 drop(reservation);
                 admitted.push((at(millis).monotonic, 1));
@@ -91,7 +91,7 @@ proptest! {
             millis += passes;
             let now = at(millis);
             let scopes = [scope(&live, "caller", 1)];
-            let Ok(QuotaDecision::Granted { reservation, .. }) = live.reserve(&scopes, QuotaCost::tokens(size), now)
+            let Ok(QuotaDecision::Granted { reservation, .. }) = live.reserve(&scopes, QuotaUnits::tokens(size), now)
             else { continue };
             prop_assert_eq!(live.tag(scopes[0].group), Some(group_tag("caller")));
             let scope = reservation.scopes().next().unwrap();
@@ -100,8 +100,8 @@ proptest! {
             // Left as charged, corrected, or refunded.
             let actual = match end {
                 0 => continue,
-                1 => QuotaCost::tokens(size / 2),
-                _ => QuotaCost::NOTHING,
+                1 => QuotaUnits::tokens(size / 2),
+                _ => QuotaUnits::NOTHING,
             };
             let (reserved, later) = (reservation.cost(), at(millis + 700));
             live.settle(reservation, actual, later);
@@ -119,7 +119,7 @@ fn what_lies_ahead_because_the_calendar_was_set_back_was_used_just_now() {
     let scopes = [scope(&old, "caller", 1)];
     for _ in 0..8 {
         assert!(matches!(
-            old.reserve(&scopes, QuotaCost::REQUEST, at(50_000)),
+            old.reserve(&scopes, QuotaUnits::REQUEST, at(50_000)),
             Ok(QuotaDecision::Granted { .. })
         ));
     }

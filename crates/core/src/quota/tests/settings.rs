@@ -1,5 +1,5 @@
 use super::super::{
-    CalendarPeriod, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, RateLimiter, ScopeError,
+    CalendarPeriod, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits, RateLimiter, ScopeError,
 };
 use super::{MINUTE, at, group, rate, scope, shop, sliding};
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn invalid_groups_and_limiters_are_rejected() {
 fn a_question_that_cannot_be_decided_is_refused() {
     let limiter = shop();
     let guest = scope(&limiter, "guest", 1);
-    let ask = |scopes: &[QuotaScope]| limiter.reserve(scopes, QuotaCost::REQUEST, at(0)).unwrap_err();
+    let ask = |scopes: &[QuotaScope]| limiter.reserve(scopes, QuotaUnits::REQUEST, at(0)).unwrap_err();
     assert_eq!(ask(&[]), ScopeError::None);
     assert_eq!(ask(&[guest; 5]), ScopeError::TooMany);
     let other = QuotaScope { key: QuotaKey(2), ..guest };
@@ -65,8 +65,8 @@ fn a_question_that_cannot_be_decided_is_refused() {
     };
     let wide = RateLimiter::new(vec![many("one", 8), many("two", 8), many("three", 1)], 0).unwrap();
     let scopes = ["one", "two", "three"].map(|name| scope(&wide, name, 1));
-    assert!(wide.reserve(&scopes[..2], QuotaCost::REQUEST, at(0)).is_ok());
-    assert_eq!(wide.reserve(&scopes, QuotaCost::REQUEST, at(0)).unwrap_err(), ScopeError::TooMany);
+    assert!(wide.reserve(&scopes[..2], QuotaUnits::REQUEST, at(0)).is_ok());
+    assert_eq!(wide.reserve(&scopes, QuotaUnits::REQUEST, at(0)).unwrap_err(), ScopeError::TooMany);
     assert_eq!(limiter.memory().callers, 0);
     assert_eq!(
         (limiter.group("none"), limiter.quota(super::super::LimitId { group: foreign.group, quota: 0 })),

@@ -1,4 +1,4 @@
-use super::super::QuotaCost;
+use super::super::QuotaUnits;
 use super::{MINUTE, admitted, at, limiter, scope, sliding, take};
 use crate::invariant::window_within_limit;
 use crate::quota::packed::WORDS;
@@ -42,7 +42,7 @@ fn the_wait_names_the_slice_that_frees_enough() {
         assert_eq!(admitted(&limiter, &scopes, times, at(millis)), times);
     }
     let wait = |requests, millis| {
-        let refusal = take(&limiter, &scopes, QuotaCost { requests, tokens: 0 }, at(millis)).unwrap_err();
+        let refusal = take(&limiter, &scopes, QuotaUnits { requests, tokens: 0 }, at(millis)).unwrap_err();
         assert_eq!(refusal.binding.remaining, 0);
         refusal.wait.as_millis()
     };
@@ -61,7 +61,7 @@ fn a_moment_read_by_a_slower_thread_counts_in_the_newest_slice() {
     let scopes = [scope(&limiter, "caller", 1)];
     assert_eq!(admitted(&limiter, &scopes, 6, at(30_000)), 6);
     assert_eq!(admitted(&limiter, &scopes, 6, at(28_500)), 4);
-    let refusal = take(&limiter, &scopes, QuotaCost::REQUEST, at(28_500)).unwrap_err();
+    let refusal = take(&limiter, &scopes, QuotaUnits::REQUEST, at(28_500)).unwrap_err();
     assert_eq!(refusal.wait, Duration::from_secs(61));
     assert_eq!(admitted(&limiter, &scopes, 10, at(90_999)), 0);
     assert_eq!(admitted(&limiter, &scopes, 11, at(91_000)), 10);

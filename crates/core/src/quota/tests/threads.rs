@@ -1,6 +1,6 @@
 //! One limiter shared by many threads.
 
-use super::super::{QuotaCost, RateLimiter};
+use super::super::{QuotaUnits, RateLimiter};
 use super::{HOUR, MINUTE, admitted, at, group, limiter, remaining, scope, sliding, take};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ fn fifty_times_five_of_a_hundred_pass_exactly_twenty_times() {
         for _ in 0..10 {
             threads.spawn(|| {
                 for _ in 0..5 {
-                    let result = take(&limiter, &scopes, QuotaCost { requests: 5, tokens: 0 }, at(0));
+                    let result = take(&limiter, &scopes, QuotaUnits { requests: 5, tokens: 0 }, at(0));
                     passed.fetch_add(usize::from(result.is_ok()), Ordering::Relaxed);
                 }
             });
@@ -52,8 +52,8 @@ fn what_threads_reserve_and_settle_adds_up() {
             threads.spawn(|| {
                 for round in 0..1_000 {
                     let held =
-                        take(&limiter, &scopes, QuotaCost { requests: 10, tokens: 0 }, at(round)).unwrap();
-                    limiter.settle(held, QuotaCost { requests: 7, tokens: 0 }, at(round));
+                        take(&limiter, &scopes, QuotaUnits { requests: 10, tokens: 0 }, at(round)).unwrap();
+                    limiter.settle(held, QuotaUnits { requests: 7, tokens: 0 }, at(round));
                 }
             });
         }
@@ -84,7 +84,7 @@ fn limits_that_change_all_the_time_never_admit_more_than_the_larger() {
                     for turn in 0..600 {
                         let key = turn % keys.len();
                         let scopes = [scope(&limiter, "caller", key as u64)];
-                        let Ok(held) = take(&limiter, &scopes, QuotaCost::REQUEST, now) else { continue };
+                        let Ok(held) = take(&limiter, &scopes, QuotaUnits::REQUEST, now) else { continue };
                         if turn % 5 == 0 {
                             limiter.refund(held, now);
                         } else {

@@ -137,10 +137,10 @@ async fn a_simulated_model_is_asked_without_a_socket_and_keeps_one_bill() {
     assert!(matches!(answer, Ok(UpstreamResponse::Unstreamed { .. })));
     for dialect in [TargetDialect::AnthropicMessages, TargetDialect::OpenAiChat] {
         let target = simulated_target(&model, dialect, "haiku");
-        let Ok(UpstreamResponse::Stream(mut frames)) = target.call(body(true)).await else {
+        let Ok(UpstreamResponse::Stream(mut chunks)) = target.call(body(true)).await else {
             panic!("a stream")
         };
-        assert!(matches!(poll_fn(|context| frames.poll_frame(context)).await, Some(Ok(_))));
+        assert!(matches!(poll_fn(|context| chunks.poll_chunk(context)).await, Some(Ok(_))));
     }
     let calls = model.meter().calls();
     let ends: Vec<_> = calls.iter().map(|call| (call.operation, call.end)).collect();

@@ -2,12 +2,12 @@
 //!
 //! An IPv6 subscriber has a whole network, usually a /64, and some have a /48 with 65,536 of those. A client that
 //! rotates through them must not get a limit for each. Beyond eight networks of one /48 that were active within the
-//! last hour, all others of it count as one address. A subscriber therefore never has more than nine addresses' worth
+//! last hour, all others of it count as one network. A subscriber therefore never has more than nine networks' worth
 //! of a limit in an hour.
 
+use crate::core_registry::lock;
 use crate::identity::address::{MonthSalt, address_key, network_bits};
 use crate::identity::master::MasterSecret;
-use crate::shutdown::lock;
 use arc_swap::ArcSwap;
 use arrayvec::ArrayVec;
 use seawall_core::time::UtcTime;
@@ -17,13 +17,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The prefix that counts as one address when too many of its networks are active.
+/// The prefix that counts as one network when too many of its networks are active.
 const SITE_PREFIX: u8 = 48;
 /// Networks per site that count individually.
 const MAX_NETWORKS: usize = 8;
 /// A network without requests for this long is no longer active.
 const ACTIVE: Duration = Duration::from_secs(3_600);
-/// Maximum number of tracked sites. Any further site counts as one address, until some have become inactive.
+/// Maximum number of tracked sites. Any further site counts as one network, until some have become inactive.
 const MAX_SITES: usize = 1 << 16;
 /// Interval between two sweeps of inactive sites.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);

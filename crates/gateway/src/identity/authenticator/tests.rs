@@ -117,7 +117,7 @@ impl Asked {
 
 fn identity(decision: Result<AuthenticationDecision, AuthenticationRefusal>) -> CallerIdentity {
     match decision.unwrap() {
-        AuthenticationDecision::Authenticated(identity) => identity,
+        AuthenticationDecision::Identified(identity) => identity,
         other => panic!("{other:?}"),
     }
 }
@@ -158,7 +158,7 @@ fn a_key_is_its_hash_and_a_wrong_one_is_no_guest() {
     assert_eq!(identity(both), expected);
     let other = Asked::new(&[("x-api-key", key), ("authorization", "Bearer sk-another")])
         .before(&authenticator, noon());
-    assert_eq!(refusal(other), CredentialError::SeveralKinds.into());
+    assert_eq!(refusal(other), CredentialError::Several.into());
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_cookie_of_another_secret_is_another_guests() {
     let authenticator = node.authenticator(&format!("[callers]\nguest_secret = \"file:{own}\""));
     let (_, _, set_cookie) = new_guest(Asked::new(&[]).before(&authenticator, noon()));
     let again = Asked::new(&[("cookie", &cookie(&set_cookie))]);
-    assert!(matches!(again.before(&authenticator, noon()), Ok(AuthenticationDecision::Authenticated(_))));
+    assert!(matches!(again.before(&authenticator, noon()), Ok(AuthenticationDecision::Identified(_))));
     assert!(matches!(
         again.before(&node.authenticator(""), noon()),
         Ok(AuthenticationDecision::NewGuest { .. })

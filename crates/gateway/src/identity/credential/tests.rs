@@ -74,10 +74,10 @@ fn two_credentials_are_refused() {
     assert_eq!(found(&[bearer, bearer]), Err(CredentialError::Repeated));
     assert_eq!(found(&[bearer, ("authorization", b"Bearer other")]), Err(CredentialError::Repeated));
     assert_eq!(found(&[("x-api-key", b"sw_a_b"), ("x-api-key", b"sw_a_b")]), Err(CredentialError::Repeated));
-    assert_eq!(found(&[("x-api-key", b"sw_a_c"), bearer]), Err(CredentialError::SeveralKinds));
+    assert_eq!(found(&[("x-api-key", b"sw_a_c"), bearer]), Err(CredentialError::Several));
     assert_eq!(
         found(&[("x-api-key", b"a"), ("authorization", b"AWS4-HMAC-SHA256 a")]),
-        Err(CredentialError::SeveralKinds)
+        Err(CredentialError::Several)
     );
 }
 

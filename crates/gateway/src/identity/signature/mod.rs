@@ -2,12 +2,12 @@
 //!
 //! The vendor's own client does not send a key over plain HTTP; it signs each request instead. So that it can be
 //! pointed at us, we issue pairs of an access key id and a secret, and verify signatures as the vendor would. The
-//! secret is the HMAC of the id under the master secret: nothing is stored, and the directory decides whether an id is
+//! secret is the HMAC of the id under the master secret: nothing is stored, and the caller directory decides whether an id is
 //! (still) known.
 //!
 //! It runs when the body is complete, because the signature covers it. It is stricter than the vendor where no real
 //! client is affected: the body must be signed, so must `host` and every `x-amz-...` header, the date must be within
-//! five minutes, and a path that resolves to another path is refused, since what is signed must be what is routed. It
+//! five minutes, and a path that resolves to another path is rejected, since what is signed must be what is routed. It
 //! does not accept session tokens or presigned URLs. It has no replay protection: within its five minutes a request can
 //! be replayed by an eavesdropper, as with the vendor.
 
@@ -20,7 +20,7 @@ mod tests;
 use super::encoding::{base32, base64url, decode_hex, hex};
 use super::hash::{constant_time_eq, hash_credential, hmac_key, hmac_sha256, sha256};
 use super::refusal::{CLOCK_SKEW, INVALID_CREDENTIAL, MALFORMED_CREDENTIAL, refusals};
-use super::{Identity, VerifiedCredentialKind};
+use super::{Identity, IdentityKind};
 use authorization::{Authorization, signing_time};
 use aws_lc_rs::hmac;
 use hyper::header::{HeaderMap, HeaderValue};
@@ -73,7 +73,7 @@ impl std::fmt::Debug for AccessKey {
 }
 
 refusals! {
-    /// Why a signature was refused.
+    /// Why a signature was rejected.
     pub enum SignatureRefusal {
         /// The header does not have its three parts, each once.
         Malformed = "signature_malformed", MALFORMED_CREDENTIAL;
@@ -188,8 +188,7 @@ impl Signatures {
             return Err(No::ClockSkew);
         }
         let canonical = canonical::request(request, signed_headers, payload.unwrap_or_default())?;
-        let identity =
-            Identity { hash: hash_access_key(id), kind: VerifiedCredentialKind::Signature, expires: None };
+        let identity = Identity { hash: hash_access_key(id), kind: IdentityKind::Signature, expires: None };
         if payload.is_none() {
             return Ok(identity);
         }
@@ -207,7 +206,7 @@ impl Signatures {
     }
 }
 
-/// The digest under which the directory stores an access key.
+/// The digest under which the caller directory stores an access key.
 #[must_use]
 pub fn hash_access_key(id: &str) -> [u8; 32] {
     hash_credential("signature", &[id])

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::identity::encoding::hex;
 use crate::identity::hash::sha256;
-use crate::identity::{Identity, VerifiedCredentialKind};
+use crate::identity::{Identity, IdentityKind};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use proptest::prelude::{prop_assert, proptest};
@@ -82,8 +82,7 @@ fn first(client: &str) -> Recorded {
 
 #[test]
 fn requests_that_real_clients_signed_are_theirs() {
-    let expected =
-        Identity { hash: hash_access_key(ID), kind: VerifiedCredentialKind::Signature, expires: None };
+    let expected = Identity { hash: hash_access_key(ID), kind: IdentityKind::Signature, expires: None };
     for (client, times) in [("python", 4), ("node", 3), ("node over HTTP/2", 1)] {
         assert_eq!(RECORDED.iter().filter(|recorded| recorded.client == client).count(), times);
     }

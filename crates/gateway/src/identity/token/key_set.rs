@@ -20,7 +20,7 @@ const MAX_MODULUS: usize = 8_192;
 const MIN_EXPONENT: u64 = 65_537;
 const MAX_EXPONENT: u64 = u32::MAX as u64;
 
-/// Why a key set was refused as a whole. The previous one stays in use.
+/// Why a key set was rejected as a whole. The previous one stays in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
     /// It is longer than any key set.
@@ -38,7 +38,7 @@ pub enum KeySetError {
     /// Two keys for one algorithm have the same name.
     #[error("two keys of the key set have the same key id (kid) and algorithm")]
     DuplicateKeyId,
-    /// It has no usable key. Accepting it would refuse every token.
+    /// It has no usable key. Accepting it would reject every token.
     #[error("the key set has no usable key")]
     NoUsableKey,
 }

@@ -7,7 +7,7 @@
 //! It does not fetch anything: [`KeyRing`] decides when keys are needed, and the fetcher passes them in. It does not
 //! let a token choose how it is verified: the issuer's algorithms are fixed by the settings, a key is for one
 //! algorithm, a key's name is compared with those in memory and used for nothing else, and keys inside a token are
-//! refused. It does not cache tokens that it could not verify.
+//! rejected. It does not cache tokens that it could not verify.
 
 mod issuer;
 mod key;
@@ -40,7 +40,7 @@ use token_cache::{TokenCache, VerifiedToken};
 const CACHE_CAPACITY: usize = 100_000;
 
 refusals! {
-    /// Why a token was refused.
+    /// Why a token was rejected.
     pub enum TokenRefusal {
         /// It is longer than any token.
         TooLong = "token_too_long", MALFORMED_CREDENTIAL;
@@ -204,7 +204,7 @@ impl TokenIssuers {
     }
 }
 
-/// The digest under which the directory stores a subject. It includes the issuer: the same subject at two issuers is
+/// The digest under which the caller directory stores a subject. It includes the issuer: the same subject at two issuers is
 /// two callers.
 #[must_use]
 pub fn hash_subject(issuer: &str, subject: &str) -> [u8; 32] {

@@ -1,7 +1,7 @@
 //! Parses a token, before it is verified.
 //!
 //! Parsing is strict: canonical base64, JSON without duplicate names, bounds on everything. A header that contains a
-//! key, or the URL of one, is refused rather than ignored: no legitimate token needs it.
+//! key, or the URL of one, is rejected rather than ignored: no legitimate token needs it.
 
 use super::TokenRefusal;
 use super::key::TokenAlgorithm;
@@ -74,7 +74,7 @@ impl<'a> ParsedToken<'a> {
         if is_for_us { Ok(()) } else { Err(TokenRefusal::AudienceMismatch) }
     }
 
-    /// The validity period, with leeway on both sides. A token without `exp` is refused.
+    /// The validity period, with leeway on both sides. A token without `exp` is rejected.
     pub(super) fn times(&self, leeway: Duration, now: UtcTime) -> Result<(UtcTime, UtcTime), TokenRefusal> {
         let until = self.time("exp")?.ok_or(TokenRefusal::ExpiryMissing)? + leeway;
         let not_before = self.time("nbf")?.unwrap_or_default();
@@ -93,7 +93,7 @@ impl<'a> ParsedToken<'a> {
         Ok((from, until))
     }
 
-    /// Whole seconds since 1970. Fractions are refused, because implementations differ in rounding them.
+    /// Whole seconds since 1970. Fractions are rejected, because implementations differ in rounding them.
     fn time(&self, name: &str) -> Result<Option<UtcTime>, TokenRefusal> {
         let Some(value) = self.claims.get(name) else { return Ok(None) };
         let nanos = value.as_u64().and_then(|seconds| seconds.checked_mul(NANOS_PER_SECOND));

@@ -1,7 +1,7 @@
 //! JSON without duplicate names.
 //!
 //! Of a duplicate name, one parser takes the first value and another the last; signer and verifier must not differ. An
-//! object with a duplicate name is therefore refused, at any depth.
+//! object with a duplicate name is therefore rejected, at any depth.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};

@@ -9,7 +9,7 @@
 
 use super::issuer::TokenIssuer;
 use super::key::VerificationKey;
-use crate::identity::{Identity, VerifiedCredentialKind};
+use crate::identity::{Identity, IdentityKind};
 use seawall_core::time::{Now, UtcTime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +29,7 @@ pub(super) struct VerifiedToken {
 
 impl VerifiedToken {
     pub(super) fn identity(&self) -> Identity {
-        Identity { hash: self.hash, kind: VerifiedCredentialKind::Token, expires: Some(self.until) }
+        Identity { hash: self.hash, kind: IdentityKind::Token, expires: Some(self.until) }
     }
 
     fn is_valid_at(&self, now: Now) -> bool {

@@ -183,15 +183,15 @@ fn an_opaque_answer_is_returned_unchanged_with_the_services_token_counts() {
     let failure_message =
         ResponseReport { usage: Some(counted), headers: tier.clone(), ..ResponseReport::default() };
     let answer = read(Some(failure_message)).unwrap();
-    assert_eq!((answer.usage, answer.has_output, &answer.body), (counted, true, &body));
+    assert_eq!((answer.usage, answer.output_reported, &answer.body), (counted, true, &body));
     assert!(answer.headers.contains(&tier[0]), "{:?}", answer.headers);
     assert!(answer.headers.contains(&("x-amzn-bedrock-input-token-count", "30".to_owned())));
     let answer = read(None).unwrap();
-    assert_eq!((answer.usage.input, answer.usage.output, answer.has_output), (3, 4, true));
+    assert_eq!((answer.usage.input, answer.usage.output, answer.output_reported), (3, 4, true));
     let unknown = Bytes::from_static(br#"{"images":["aGk="]}"#);
     let answer =
         UnstreamedAnswer::read(&request, TargetDialect::BedrockInvoke, unknown, None, &DEFAULTS).unwrap();
-    assert_eq!((answer.usage, answer.has_output, answer.headers.len()), (Usage::default(), false, 0));
+    assert_eq!((answer.usage, answer.output_reported, answer.headers.len()), (Usage::default(), false, 0));
 }
 
 #[test]

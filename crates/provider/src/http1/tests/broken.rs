@@ -40,10 +40,10 @@ async fn an_early_end_in_the_body_is_never_taken_for_the_end() {
         let ((), response) = tokio::join!(server, send(&pool, get(), &LIMITS));
         let mut response = response.unwrap();
         if !expected.is_empty() {
-            assert_eq!(response.body.frame().await.unwrap().unwrap(), expected);
+            assert_eq!(response.body.chunk().await.unwrap().unwrap(), expected);
         }
-        assert_eq!(response.body.frame().await, Some(Err(BodyFailure::ClosedEarly)), "{body:?}");
-        assert_eq!(response.body.frame().await, None);
+        assert_eq!(response.body.chunk().await, Some(Err(BodyFailure::ClosedEarly)), "{body:?}");
+        assert_eq!(response.body.chunk().await, None);
         assert_eq!((pool.idle(), response.body.is_done()), (0, true));
     }
 }
@@ -54,10 +54,10 @@ async fn a_reset_is_an_early_end_even_where_closing_is_the_end() {
     let answer = "HTTP/1.1 200 OK\r\n\r\nuntil I close";
     let (stream, response) = tokio::join!(answer_one(&listener, answer), send(&pool, get(), &LIMITS));
     let mut response = response.unwrap();
-    assert!(response.body.frame().await.unwrap().is_ok());
+    assert!(response.body.chunk().await.unwrap().is_ok());
     stream.set_zero_linger().unwrap();
     drop(stream);
-    assert_eq!(response.body.frame().await, Some(Err(BodyFailure::ClosedEarly)));
+    assert_eq!(response.body.chunk().await, Some(Err(BodyFailure::ClosedEarly)));
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn bad_chunks_are_a_failure_of_the_body() {
         let (mut stream, response) = tokio::join!(answer_one(&listener, answer), send(&pool, get(), &LIMITS));
         let mut response = response.unwrap();
         assert_eq!(collect(&mut response).await, Err(BodyFailure::BadChunk), "{body}");
-        assert_eq!(response.body.frame().await, None);
+        assert_eq!(response.body.chunk().await, None);
         // The connection is closed at once, not when the body is dropped.
         assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0);
     }
@@ -114,7 +114,7 @@ async fn dropping_a_body_reaches_the_provider_promptly() {
     let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
     let (mut stream, response) = tokio::join!(answer_one(&listener, answer), send(&pool, get(), &LIMITS));
     let mut response = response.unwrap();
-    assert_eq!(response.body.frame().await.unwrap().unwrap(), "hello");
+    assert_eq!(response.body.chunk().await.unwrap().unwrap(), "hello");
 
     let clock = TokioTimer::new();
     let dropped = clock.monotonic();

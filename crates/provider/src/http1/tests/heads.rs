@@ -174,6 +174,6 @@ fn a_body_larger_than_its_limit_is_cut_off() {
         let pool = scripted(&[answer.as_bytes()], Then::Close);
         let mut response = at_once(send(&pool, get(), &limits)).unwrap();
         assert_eq!(at_once(collect(&mut response)), expected, "{answer}");
-        assert!(at_once(response.body.frame()).is_none());
+        assert!(at_once(response.body.chunk()).is_none());
     }
 }

@@ -98,7 +98,7 @@ async fn a_body_that_stands_still_is_not_waited_for() {
         let server = async {
             let head = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
             let mut stream = answer_one(&listener, head).await;
-            // Each frame restarts the timeout.
+            // Each chunk restarts the timeout.
             for _ in 0..2 {
                 timer.advance_when_awaited(LIMITS.idle_timeout - INSTANT).await;
                 stream.write_all(b"1\r\na\r\n").await.unwrap();
@@ -109,11 +109,11 @@ async fn a_body_that_stands_still_is_not_waited_for() {
         };
         let client = async {
             let mut response = send(&pool, get(), &LIMITS).await.unwrap();
-            let mut frames = 0;
+            let mut chunks = 0;
             loop {
-                match response.body.frame().await.unwrap() {
-                    Ok(_) => frames += 1,
-                    Err(failure) => break (frames, failure),
+                match response.body.chunk().await.unwrap() {
+                    Ok(_) => chunks += 1,
+                    Err(failure) => break (chunks, failure),
                 }
             }
         };
@@ -131,9 +131,9 @@ async fn asking_again_and_again_does_not_begin_the_time_anew() {
     let mut response = response.unwrap();
     let mut asked = 0;
     let failure = loop {
-        let frame = poll_fn(|context| Poll::Ready(response.body.poll_frame(context))).await;
-        match frame {
-            Poll::Ready(frame) => break frame.unwrap().unwrap_err(),
+        let chunk = poll_fn(|context| Poll::Ready(response.body.poll_chunk(context))).await;
+        match chunk {
+            Poll::Ready(chunk) => break chunk.unwrap().unwrap_err(),
             Poll::Pending => timer.advance(SECOND),
         }
         asked += 1;

@@ -58,11 +58,11 @@ async fn a_burst_of_events_is_one_frame() {
     let (answer, text) = burst();
     let (_stream, response) = tokio::join!(answer_one(&listener, answer), send(&pool, get(), &LIMITS));
     let mut response = response.unwrap();
-    let frame = response.body.frame().await.unwrap().unwrap();
-    assert_eq!(frame, text);
+    let chunk = response.body.chunk().await.unwrap().unwrap();
+    assert_eq!(chunk, text);
     // The end arrived with it, so the connection is returned before the next request.
     assert_eq!((response.body.is_done(), pool.idle()), (true, 1));
-    assert!(response.body.frame().await.is_none());
+    assert!(response.body.chunk().await.is_none());
 }
 
 #[tokio::test]
@@ -82,15 +82,15 @@ async fn a_paced_stream_gives_each_event_as_it_comes() {
     };
     let client = async {
         let mut response = send(&pool, get(), &LIMITS).await.unwrap();
-        let mut frames = Vec::new();
-        while let Some(frame) = response.body.frame().await {
-            frames.push(frame.unwrap());
+        let mut chunks = Vec::new();
+        while let Some(chunk) = response.body.chunk().await {
+            chunks.push(chunk.unwrap());
         }
-        frames
+        chunks
     };
-    let (_stream, frames) = tokio::join!(server, client);
-    assert_eq!(frames.len(), EVENTS);
-    assert_eq!(frames[7], event(7));
+    let (_stream, chunks) = tokio::join!(server, client);
+    assert_eq!(chunks.len(), EVENTS);
+    assert_eq!(chunks[7], event(7));
     assert_eq!(pool.idle(), 1);
 }
 
@@ -236,5 +236,5 @@ fn what_waits_for_the_socket_may_move_between_threads() {
         let pool = scripted(&[b"HTTP/1.1 200 OK\r\n\r\n"], Then::Close);
         at_once(send(&pool, get(), &LIMITS)).unwrap()
     };
-    is_send(&answer.body.frame());
+    is_send(&answer.body.chunk());
 }

@@ -114,10 +114,10 @@ pub(crate) async fn collect<C: Connect, T: Timer>(
     response: &mut Http1Response<C, T>,
 ) -> Result<Vec<u8>, BodyFailure> {
     let mut whole = Vec::new();
-    while let Some(frame) = response.body.frame().await {
-        let frame = frame?;
-        assert!(!frame.is_empty(), "a frame is never empty");
-        whole.extend_from_slice(&frame);
+    while let Some(chunk) = response.body.chunk().await {
+        let chunk = chunk?;
+        assert!(!chunk.is_empty(), "a frame is never empty");
+        whole.extend_from_slice(&chunk);
     }
     assert!(response.body.is_done());
     Ok(whole)

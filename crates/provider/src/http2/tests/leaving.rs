@@ -1,6 +1,6 @@
 //! Peers that go away, refuse or reset, and which connection carries the next request.
 
-use super::{IDLE, Server, accept, ask, beside, connect, frame, ok, pool};
+use super::{IDLE, Server, accept, ask, beside, chunk, connect, ok, pool};
 use crate::http1::tests::support::{HandTimer, SECOND};
 use crate::http1::{BodyFailure, SendFailure, Timer as _};
 use crate::http2::pool::Http2Pool;
@@ -25,7 +25,7 @@ async fn warm(server: &mut Server, pool: &Http2Pool<HandTimer>, timer: &HandTime
     };
     let ((), response) = tokio::join!(serve, ask(lease, Bytes::new(), true));
     let mut response = response.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(frame(&mut response).await.is_none());
+    assert!(chunk(&mut response).await.is_none());
 }
 
 async fn failed(
@@ -83,11 +83,11 @@ async fn a_stream_that_is_reset_in_the_middle_broke_off() {
     let client = async {
         let mut response =
             ask(lease, Bytes::new(), false).await.unwrap_or_else(|failure| panic!("{failure}"));
-        (frame(&mut response).await, frame(&mut response).await, frame(&mut response).await)
+        (chunk(&mut response).await, chunk(&mut response).await, chunk(&mut response).await)
     };
-    let ((), frames) = tokio::join!(serve, client);
+    let ((), chunks) = tokio::join!(serve, client);
     let half = Some(Ok(Bytes::from_static(b"half")));
-    assert_eq!(frames, (half, Some(Err(BodyFailure::ClosedEarly)), None));
+    assert_eq!(chunks, (half, Some(Err(BodyFailure::ClosedEarly)), None));
 }
 
 #[tokio::test]
@@ -109,10 +109,10 @@ async fn a_peer_that_leaves_ends_what_it_has_and_gets_nothing_more() {
     let client = async {
         let mut response =
             ask(lease, Bytes::new(), false).await.unwrap_or_else(|failure| panic!("{failure}"));
-        (frame(&mut response).await, frame(&mut response).await)
+        (chunk(&mut response).await, chunk(&mut response).await)
     };
-    let (failure, frames) = tokio::join!(serve, client);
-    assert_eq!(frames, (Some(Ok(Bytes::from_static(b"all"))), None));
+    let (failure, chunks) = tokio::join!(serve, client);
+    assert_eq!(chunks, (Some(Ok(Bytes::from_static(b"all"))), None));
     // It was returned unsent, and goes over another connection.
     assert!(matches!(failure, SendFailure::StaleConnection), "{failure:?}");
     assert!(pool.take(timer.monotonic()).is_none());

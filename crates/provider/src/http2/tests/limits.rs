@@ -1,6 +1,6 @@
 //! Timeouts and sizes.
 
-use super::{accept, ask, beside, connect, frame, ok, pool};
+use super::{accept, ask, beside, chunk, connect, ok, pool};
 use crate::http1::tests::support::{HandTimer, LIMITS, SECOND};
 use crate::http1::{BodyFailure, HEAD_LIMIT, HeadError, SendFailure, Timer as _};
 use bytes::Bytes;
@@ -81,11 +81,11 @@ async fn a_body_that_stands_still_is_not_waited_for() {
     let client = async {
         let mut response =
             ask(lease, Bytes::new(), false).await.unwrap_or_else(|failure| panic!("{failure}"));
-        let mut frames = 0;
+        let mut chunks = 0;
         loop {
-            match frame(&mut response).await.unwrap() {
-                Ok(_) => frames += 1,
-                Err(failure) => break (frames, failure, frame(&mut response).await),
+            match chunk(&mut response).await.unwrap() {
+                Ok(_) => chunks += 1,
+                Err(failure) => break (chunks, failure, chunk(&mut response).await),
             }
         }
     };
@@ -121,7 +121,7 @@ async fn a_body_larger_than_its_limit_is_cut_off() {
             let mut response =
                 ask(lease, Bytes::new(), false).await.unwrap_or_else(|failure| panic!("{failure}"));
             let mut length = 0;
-            while let Some(piece) = frame(&mut response).await {
+            while let Some(piece) = chunk(&mut response).await {
                 length += piece?.len();
             }
             Ok(length)

@@ -77,8 +77,8 @@ pub(super) fn ok() -> http::Response<()> {
     http::Response::new(())
 }
 
-pub(super) async fn frame(response: &mut Http2Response<HandTimer>) -> Option<Result<Bytes, BodyFailure>> {
-    poll_fn(|context| response.body.poll_frame(context)).await
+pub(super) async fn chunk(response: &mut Http2Response<HandTimer>) -> Option<Result<Bytes, BodyFailure>> {
+    poll_fn(|context| response.body.poll_chunk(context)).await
 }
 
 #[tokio::test]
@@ -121,13 +121,13 @@ async fn a_request_goes_out_as_it_was_meant_and_its_answer_comes_back() {
         let mut response = ask(lease, body, false).await.unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(response.status, 200);
         let mut whole = Vec::new();
-        while let Some(piece) = frame(&mut response).await {
+        while let Some(piece) = chunk(&mut response).await {
             let piece = piece.unwrap();
             assert!(!piece.is_empty());
             whole.extend_from_slice(&piece);
         }
         assert_eq!(whole, b"hello");
-        assert!(frame(&mut response).await.is_none());
+        assert!(chunk(&mut response).await.is_none());
     };
     let (mut server, ()) = tokio::join!(
         async {

@@ -10,7 +10,7 @@ use crate::usage::CallId;
 use seawall_core::budget::ReservationRequest;
 use seawall_core::history::TokenLimits;
 use seawall_core::money::Money;
-use seawall_core::quota::{Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
+use seawall_core::quota::{Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
 use std::path::Path;
@@ -79,7 +79,7 @@ impl Process {
         let ask = AdmissionRequest {
             partition: caller,
             scopes: &scopes,
-            cost: QuotaCost::REQUEST,
+            units: QuotaUnits::REQUEST,
             money: None,
             claim,
         };
@@ -108,13 +108,14 @@ impl Process {
         });
         match end {
             End::Answered => {
-                hold.into_iter().for_each(crate::node_ledger::Hold::void);
-                let spent = Settlement { cost: QuotaCost::REQUEST, answered: true, ..Settlement::default() };
+                hold.into_iter().for_each(crate::node_ledger::Hold::release);
+                let spent =
+                    Settlement { units: QuotaUnits::REQUEST, answered: true, ..Settlement::default() };
                 self.ledger.settle_admission(&mark, spent, now);
                 self.quotas.settle_sync(reservation, spent, now);
             }
             End::Refused => {
-                hold.into_iter().for_each(crate::node_ledger::Hold::void);
+                hold.into_iter().for_each(crate::node_ledger::Hold::release);
                 self.ledger.settle_admission(&mark, Settlement::default(), now);
                 self.quotas.settle_sync(reservation, Settlement::default(), now);
             }

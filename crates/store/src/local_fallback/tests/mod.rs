@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    GroupId, LimitView, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+    GroupId, LimitView, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits,
 };
 use seawall_core::random::Draw;
 use seawall_core::runtime::{Runtime, Timer};
@@ -161,14 +161,14 @@ impl SharedQuotaStore for Store {
                     let ask = AdmissionRequest {
                         partition,
                         scopes,
-                        cost: QuotaCost::NOTHING,
+                        units: QuotaUnits::NOTHING,
                         money: None,
                         claim: None,
                     };
                     if let Ok(AdmitDecision::Granted { reservation, .. }) =
                         drive(shared.quotas.reserve(&ask, now))
                     {
-                        let spent = Settlement { cost: admitted.cost, ..Settlement::default() };
+                        let spent = Settlement { units: admitted.cost, ..Settlement::default() };
                         drive(shared.quotas.settle(reservation, spent, now)).unwrap();
                     }
                 }
@@ -220,8 +220,13 @@ fn reserve(
         timeout: lasts,
     });
     let scopes = scope(caller);
-    let ask =
-        AdmissionRequest { partition: caller, scopes: &scopes, cost: QuotaCost::REQUEST, money, claim: None };
+    let ask = AdmissionRequest {
+        partition: caller,
+        scopes: &scopes,
+        units: QuotaUnits::REQUEST,
+        money,
+        claim: None,
+    };
     drive(node.reserve(&ask, clock.now())).unwrap()
 }
 
@@ -296,8 +301,8 @@ fn what_is_settled_before_it_is_reported_is_reported_as_settled() {
     };
     let (early, late) = (reservation(1), reservation(2));
     let spent = Settlement {
-        cost: QuotaCost { requests: 3, tokens: 0 },
-        money: Money::from_nanos(4),
+        units: QuotaUnits { requests: 3, tokens: 0 },
+        cost: Money::from_nanos(4),
         answered: true,
     };
     drive(node.settle(early, spent, clock.now())).unwrap();
@@ -329,7 +334,7 @@ fn a_daily_budget_fails_to_the_cheap_side() {
     assert_eq!(granted.count(), 2);
     let decision = reserve(&node, &clock, 1, Some((10, 101)));
     assert!(
-        matches!(decision, AdmitDecision::DailyBudgetExceeded(day) if day.available == Money::from_nanos(6)),
+        matches!(decision, AdmitDecision::InsufficientBudget(day) if day.available == Money::from_nanos(6)),
         "{decision:?}"
     );
 }
@@ -364,11 +369,11 @@ fn a_request_larger_than_the_share_waits_and_one_larger_than_the_limit_never_fit
     store.set_unreachable(true);
     let scopes = scope(1);
     let ask = |requests| {
-        let cost = QuotaCost { requests, tokens: 0 };
-        let ask = AdmissionRequest { partition: 1, scopes: &scopes, cost, money: None, claim: None };
+        let cost = QuotaUnits { requests, tokens: 0 };
+        let ask = AdmissionRequest { partition: 1, scopes: &scopes, units: cost, money: None, claim: None };
         drive(node.reserve(&ask, clock.now())).unwrap()
     };
-    assert!(matches!(ask(10), AdmitDecision::RetryAfter(_)));
+    assert!(matches!(ask(10), AdmitDecision::RateLimited(_)));
     assert!(matches!(ask(11), AdmitDecision::TooLarge { .. }));
     assert!(matches!(ask(3), AdmitDecision::Granted { .. }));
 }

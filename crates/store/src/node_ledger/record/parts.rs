@@ -8,7 +8,7 @@ use crate::usage::{CallId, Certainty, UsageEvent};
 use arrayvec::ArrayVec;
 use seawall_core::budget::{BudgetReservation, LeaseId, ReservationId};
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::QuotaCost;
+use seawall_core::quota::QuotaUnits;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 use std::sync::Arc;
@@ -70,14 +70,14 @@ pub(super) fn read_charge(reader: &mut ByteReader<'_>) -> Option<LimitCharge> {
     Some(LimitCharge { at, cost, scopes })
 }
 
-pub(super) fn put_cost(bytes: &mut Vec<u8>, QuotaCost { requests, tokens }: QuotaCost) {
+pub(super) fn put_cost(bytes: &mut Vec<u8>, QuotaUnits { requests, tokens }: QuotaUnits) {
     put_varint(bytes, requests.into());
     put_varint(bytes, tokens.into());
 }
 
-pub(super) fn read_cost(reader: &mut ByteReader<'_>) -> Option<QuotaCost> {
+pub(super) fn read_cost(reader: &mut ByteReader<'_>) -> Option<QuotaUnits> {
     let mut number = || u32::try_from(reader.varint()?).ok();
-    Some(QuotaCost { requests: number()?, tokens: number()? })
+    Some(QuotaUnits { requests: number()?, tokens: number()? })
 }
 
 pub(super) fn put_key(

@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptes
 use proptest::sample::select;
 use seawall_core::budget::{BudgetEntry, BudgetReservation, Correction, LeaseId, ReservationId};
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::QuotaCost;
+use seawall_core::quota::QuotaUnits;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 #[cfg(feature = "embedded")]
@@ -107,8 +107,8 @@ fn ended() -> impl Strategy<Value = JournalRecord> {
     })
 }
 
-fn costs() -> impl Strategy<Value = QuotaCost> {
-    (any::<u32>(), any::<u32>()).prop_map(|(requests, tokens)| QuotaCost { requests, tokens })
+fn costs() -> impl Strategy<Value = QuotaUnits> {
+    (any::<u32>(), any::<u32>()).prop_map(|(requests, tokens)| QuotaUnits { requests, tokens })
 }
 
 fn charges() -> impl Strategy<Value = LimitCharge> {

@@ -8,7 +8,7 @@ use crate::redis::connection::STORE;
 use crate::redis::key;
 use crate::redis::packing::{FixedWidthFields, MAX_EXACT, micros};
 use arrayvec::ArrayVec;
-use seawall_core::quota::{GroupId, QuotaCost, QuotaScope, QuotaUnit, ScopeError};
+use seawall_core::quota::{GroupId, QuotaScope, QuotaUnit, QuotaUnits, ScopeError};
 use seawall_core::time::Now;
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ pub(super) fn with_placement(
 /// The arguments of a reservation.
 pub(super) struct ReserveArguments<'a> {
     pub(super) given: Option<Now>,
-    pub(super) cost: QuotaCost,
+    pub(super) cost: QuotaUnits,
     pub(super) money: Option<(u64, CallerBudgetRequest)>,
     pub(super) number: u64,
     pub(super) claim: Option<ClaimRequest<'a>>,
@@ -151,8 +151,8 @@ fn put_time(fields: &mut FixedWidthFields, given: Option<Now>) {
 /// The arguments of a settlement.
 pub(super) struct SettleArguments<'a> {
     pub(super) given: Option<Now>,
-    pub(super) reserved: QuotaCost,
-    pub(super) actual: QuotaCost,
+    pub(super) reserved: QuotaUnits,
+    pub(super) actual: QuotaUnits,
     /// The index of the record, the day, the maximum cost and the actual cost.
     pub(super) money: Option<(u64, u64, u64, u64)>,
     pub(super) number: u64,

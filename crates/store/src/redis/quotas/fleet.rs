@@ -10,7 +10,7 @@ use super::rules::{LimitRule, Placement, ScriptRules};
 use super::{RedisQuotaReservation, RedisQuotas, ScriptCharge, ScriptDecision};
 use crate::quotas::{AdmitDecision, Settlement};
 use crate::{StoreError, lock};
-use seawall_core::quota::{LimitView, QuotaCost, QuotaRefusal, QuotaScope, QuotaUnit};
+use seawall_core::quota::{LimitView, QuotaRefusal, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_core::runtime::Runtime;
 use seawall_core::time::{Now, Timestamp};
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub(super) enum FleetDecision {
 struct LeasedChunk {
     number: u64,
     charge: ScriptCharge,
-    left: QuotaCost,
+    left: QuotaUnits,
     until: Timestamp,
     /// The tightest limit on the server when the chunk was leased.
     tightest: Option<LimitView>,
@@ -64,7 +64,7 @@ struct ChunkSlot {
 #[derive(Debug)]
 pub(super) struct ExpiredChunk {
     charge: ScriptCharge,
-    left: QuotaCost,
+    left: QuotaUnits,
 }
 
 /// The chunks of a node.
@@ -118,12 +118,12 @@ impl ChunkSlot {
     }
 
     /// Takes part of the chunk, if it has enough left.
-    fn part(&self, scope: &QuotaScope, cost: QuotaCost, now: Timestamp) -> Option<ChunkPart> {
+    fn part(&self, scope: &QuotaScope, cost: QuotaUnits, now: Timestamp) -> Option<ChunkPart> {
         let mut chunk = lock(&self.chunk);
         let chunk = chunk.as_mut().filter(|chunk| chunk.until > now)?;
         let requests = chunk.left.requests.checked_sub(cost.requests)?;
         let tokens = chunk.left.tokens.checked_sub(cost.tokens)?;
-        chunk.left = QuotaCost { requests, tokens };
+        chunk.left = QuotaUnits { requests, tokens };
         let charge = ScriptCharge { cost, ..chunk.charge.clone() };
         Some(ChunkPart { scope: *scope, chunk: chunk.number, charge, tightest: chunk.tightest })
     }
@@ -141,7 +141,7 @@ impl<R: Runtime> RedisQuotas<R> {
     pub(super) async fn take_fleet(
         &self,
         scopes: &[QuotaScope],
-        cost: QuotaCost,
+        cost: QuotaUnits,
         rules: &ScriptRules,
         now: Now,
     ) -> Result<FleetDecision, StoreError> {
@@ -165,7 +165,7 @@ impl<R: Runtime> RedisQuotas<R> {
     async fn take_part(
         &self,
         scope: &QuotaScope,
-        cost: QuotaCost,
+        cost: QuotaUnits,
         rules: &ScriptRules,
         now: Now,
     ) -> Result<Result<ChunkPart, AdmitDecision<RedisQuotaReservation>>, StoreError> {
@@ -179,7 +179,7 @@ impl<R: Runtime> RedisQuotas<R> {
             return Ok(Ok(part));
         }
         if let Some(refusal) = slot.refusal(now.monotonic) {
-            return Ok(Err(AdmitDecision::RetryAfter(refusal)));
+            return Ok(Err(AdmitDecision::RateLimited(refusal)));
         }
         let old = lock(&slot.chunk).take();
         if let Some(old) = old {
@@ -209,7 +209,7 @@ impl<R: Runtime> RedisQuotas<R> {
                 // Too little is left for a chunk, but it may be enough for this request.
                 ScriptDecision::Refused(_) if requested != cost => requested = cost,
                 ScriptDecision::Refused(refusal) => {
-                    if let AdmitDecision::RetryAfter(refusal) = &refusal {
+                    if let AdmitDecision::RateLimited(refusal) = &refusal {
                         *lock(&slot.refused) = Some((now.monotonic, *refusal));
                     }
                     return Ok(Err(refusal));
@@ -221,22 +221,22 @@ impl<R: Runtime> RedisQuotas<R> {
     /// Gives back what is left of a chunk. If the store is unreachable, it stays charged until it drops out of its
     /// window.
     pub(super) async fn give_back_chunk(&self, expired: &ExpiredChunk, now: Now) {
-        let used = QuotaCost {
+        let used = QuotaUnits {
             requests: expired.charge.cost.requests.saturating_sub(expired.left.requests),
             tokens: expired.charge.cost.tokens.saturating_sub(expired.left.tokens),
         };
-        let spent = Settlement { cost: used, ..Settlement::default() };
+        let spent = Settlement { units: used, ..Settlement::default() };
         let _ = self.correct(&expired.charge, spent, now).await;
     }
 }
 
 /// A fiftieth of the smallest limit, but at least what is requested. A unit without a limit is unbounded.
-fn chunk_of(limits: &[(u64, LimitRule)], cost: QuotaCost) -> QuotaCost {
+fn chunk_of(limits: &[(u64, LimitRule)], cost: QuotaUnits) -> QuotaUnits {
     let chunk = |unit: QuotaUnit, requested: u32| {
         let counts = limits.iter().filter(|(_, rule)| rule.unit == unit);
         counts.map(|(_, rule)| (rule.capacity / CHUNKS_PER_LIMIT).max(requested)).min().unwrap_or(u32::MAX)
     };
-    QuotaCost {
+    QuotaUnits {
         requests: chunk(QuotaUnit::Request, cost.requests),
         tokens: chunk(QuotaUnit::Token, cost.tokens),
     }
@@ -245,7 +245,7 @@ fn chunk_of(limits: &[(u64, LimitRule)], cost: QuotaCost) -> QuotaCost {
 #[cfg(test)]
 mod tests {
     use super::{LimitRule, chunk_of};
-    use seawall_core::quota::{GroupId, LimitId, QuotaCost, QuotaUnit};
+    use seawall_core::quota::{GroupId, LimitId, QuotaUnit, QuotaUnits};
 
     #[test]
     fn a_chunk_is_a_fiftieth_of_the_smallest_limit_and_never_less_than_wanted() {
@@ -253,11 +253,14 @@ mod tests {
         let rule = |capacity, unit| (1, LimitRule { limit, id: 1, shape: 2, capacity, unit });
         let limits =
             [rule(50_000, QuotaUnit::Request), rule(10_000, QuotaUnit::Request), rule(99, QuotaUnit::Token)];
-        assert_eq!(chunk_of(&limits, QuotaCost::REQUEST), QuotaCost { requests: 200, tokens: 1 });
+        assert_eq!(chunk_of(&limits, QuotaUnits::REQUEST), QuotaUnits { requests: 200, tokens: 1 });
         assert_eq!(
-            chunk_of(&limits, QuotaCost { requests: 300, tokens: 7 }),
-            QuotaCost { requests: 300, tokens: 7 }
+            chunk_of(&limits, QuotaUnits { requests: 300, tokens: 7 }),
+            QuotaUnits { requests: 300, tokens: 7 }
         );
-        assert_eq!(chunk_of(&limits[..2], QuotaCost::REQUEST), QuotaCost { requests: 200, tokens: u32::MAX });
+        assert_eq!(
+            chunk_of(&limits[..2], QuotaUnits::REQUEST),
+            QuotaUnits { requests: 200, tokens: u32::MAX }
+        );
     }
 }

@@ -25,7 +25,7 @@ use fleet::{ChunkPart, FleetDecision, FleetLeases};
 use rules::{LimitRule, ScriptRules};
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
-use seawall_core::quota::{GroupId, LimitView, QuotaCost, QuotaGroup, QuotaRefusal, QuotaScope};
+use seawall_core::quota::{GroupId, LimitView, QuotaGroup, QuotaRefusal, QuotaScope, QuotaUnits};
 use seawall_core::runtime::Runtime;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
@@ -83,7 +83,7 @@ struct ScriptCharge {
     records: usize,
     limits: Vec<(u64, LimitRule)>,
     marks: Vec<u64>,
-    cost: QuotaCost,
+    cost: QuotaUnits,
     number: u64,
     /// The index of the record, the day and the maximum cost.
     money: Option<(u64, u64, u64)>,
@@ -219,7 +219,7 @@ impl<R: Runtime> RedisQuotas<R> {
                 };
                 return Ok(ScriptDecision::Granted { charge, tightest });
             }
-            [1, index, left, wait] => AdmitDecision::RetryAfter(QuotaRefusal {
+            [1, index, left, wait] => AdmitDecision::RateLimited(QuotaRefusal {
                 binding: view(*index, *left)?,
                 wait: Duration::from_micros(*wait),
             }),
@@ -227,7 +227,7 @@ impl<R: Runtime> RedisQuotas<R> {
                 let rule = rule(*index)?;
                 AdmitDecision::TooLarge { limit: rule.limit, capacity: rule.capacity }
             }
-            [3, available, unspent, resets] => AdmitDecision::DailyBudgetExceeded(DayShortage {
+            [3, available, unspent, resets] => AdmitDecision::InsufficientBudget(DayShortage {
                 available: Money::from_nanos(*available),
                 unspent: Money::from_nanos(*unspent),
                 resets: UtcTime::from_nanos(resets.saturating_mul(1_000)),
@@ -243,17 +243,15 @@ impl<R: Runtime> RedisQuotas<R> {
     /// Corrects what one script has taken to the actual usage.
     async fn correct(&self, charge: &ScriptCharge, spent: Settlement, now: Now) -> Result<(), StoreError> {
         let is_exact =
-            charge.limits.iter().all(|(_, rule)| rule.units(charge.cost) == rule.units(spent.cost));
+            charge.limits.iter().all(|(_, rule)| rule.units(charge.cost) == rule.units(spent.units));
         if is_exact && charge.money.is_none() && charge.claim.is_none() {
             return Ok(());
         }
         let settle = SettleArguments {
             given: self.given(now),
             reserved: charge.cost,
-            actual: spent.cost,
-            money: charge
-                .money
-                .map(|(record, day, max_cost)| (record, day, max_cost, spent.money.as_nanos())),
+            actual: spent.units,
+            money: charge.money.map(|(record, day, max_cost)| (record, day, max_cost, spent.cost.as_nanos())),
             number: charge.number,
             claim: charge.claim.map(|(fingerprint, keep)| (fingerprint, spent.answered.then_some(keep))),
             limits: &charge.limits,
@@ -277,7 +275,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
     ) -> Result<AdmitDecision<RedisQuotaReservation>, StoreError> {
         let rules = self.rules();
         let scopes = sort_scopes(request.scopes, &rules)?;
-        let parts = match self.take_fleet(&scopes, request.cost, &rules, now).await? {
+        let parts = match self.take_fleet(&scopes, request.units, &rules, now).await? {
             FleetDecision::Granted(parts) => parts,
             FleetDecision::Refused(refusal) => return Ok(refusal),
         };
@@ -289,7 +287,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         let money = request.money.map(|money| (touched.record(request.partition, money.caller), money));
         let reserve = ReserveArguments {
             given: self.given(now),
-            cost: request.cost,
+            cost: request.units,
             money,
             number: 0,
             claim: request.claim,
@@ -297,7 +295,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         let claim = request.claim.map(|claim| key::claim(request.partition, claim.caller, claim.key));
         let response = if touched.keys.is_empty() && claim.is_none() {
             Ok(ScriptDecision::Granted {
-                charge: ScriptCharge { cost: request.cost, ..ScriptCharge::default() },
+                charge: ScriptCharge { cost: request.units, ..ScriptCharge::default() },
                 tightest: None,
             })
         } else {
@@ -357,7 +355,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         for touched in touched.iter().filter(|touched| !touched.keys.is_empty()) {
             let reserve = ReserveArguments {
                 given: self.given(now),
-                cost: QuotaCost::NOTHING,
+                cost: QuotaUnits::NOTHING,
                 money: None,
                 number: 0,
                 claim: None,

@@ -4,7 +4,7 @@ use super::specialized::SpecializedScripts;
 use crate::redis::key;
 use crate::redis::packing::{MAX_EXACT, micros};
 use seawall_core::quota::{
-    CalendarPeriod, LimitId, Quota, QuotaCost, QuotaGroup, QuotaKind, QuotaScope, QuotaUnit,
+    CalendarPeriod, LimitId, Quota, QuotaGroup, QuotaKind, QuotaScope, QuotaUnit, QuotaUnits,
 };
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
@@ -129,7 +129,7 @@ impl LimitRule {
     }
 
     /// Identifies the window that units were taken from at this time, in the representation of the scripts.
-    pub(super) fn mark(&self, cost: QuotaCost, mono: u64, utc: u64) -> u64 {
+    pub(super) fn mark(&self, cost: QuotaUnits, mono: u64, utc: u64) -> u64 {
         match self.time() {
             LimitTime::Sliding { slice } => mono / slice.max(1),
             LimitTime::Rate { unit } => mono + unit * u64::from(self.units(cost)),
@@ -141,7 +141,7 @@ impl LimitRule {
         }
     }
 
-    pub(super) fn units(&self, cost: QuotaCost) -> u32 {
+    pub(super) fn units(&self, cost: QuotaUnits) -> u32 {
         match self.unit {
             QuotaUnit::Request => cost.requests,
             QuotaUnit::Token => cost.tokens,

@@ -282,7 +282,7 @@ mod tests {
         LimitRule, MAX_INLINED_LIMITS, MAX_SCRIPTS, ScriptOperation, ScriptVariant, SpecializedScripts,
         TouchedLimits, fragment, reserve_text, settle_text,
     };
-    use seawall_core::quota::{GroupId, LimitId, QuotaCost, QuotaUnit};
+    use seawall_core::quota::{GroupId, LimitId, QuotaUnit, QuotaUnits};
 
     const SHAPES: [u64; 4] = [4_000_000, 200_001, 2, 6];
 
@@ -353,7 +353,7 @@ mod tests {
         let utc = 1_835_395_201_000_000;
         let mono = utc - 86_400_000_000;
         let marks: Vec<u64> =
-            (0..4).map(|index| rule(index).mark(QuotaCost { requests: 3, tokens: 5 }, mono, utc)).collect();
+            (0..4).map(|index| rule(index).mark(QuotaUnits { requests: 3, tokens: 5 }, mono, utc)).collect();
         assert_eq!(marks, [mono / 1_000_000, mono + 150_000, 21_243, 2_028 * 12 + 2]);
         let lasts: Vec<u64> = (0..4).map(|index| rule(index).retention()).collect();
         assert_eq!(lasts, [62_000_000, 1_500_000, 172_800_000_000, 2_764_800_000_000]);

@@ -7,7 +7,7 @@ use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, ReconcileDecision,
 };
 use seawall_core::money::Money;
-use seawall_core::quota::{LimitView, QuotaCost, QuotaGroup, QuotaScope};
+use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope, QuotaUnits};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
 use seawall_store::{
@@ -56,10 +56,10 @@ impl Quotas for BrokenQuotas {
         match self.1 {
             QuotaFlaw::ChargesOnRefusal => {
                 let decision = self.take(&ask, now).await;
-                if matches!(decision, Ok(AdmitDecision::RetryAfter(_))) {
+                if matches!(decision, Ok(AdmitDecision::RateLimited(_))) {
                     let _ = self
                         .take(
-                            &AdmissionRequest { cost: QuotaCost::REQUEST, money: None, claim: None, ..ask },
+                            &AdmissionRequest { units: QuotaUnits::REQUEST, money: None, claim: None, ..ask },
                             now,
                         )
                         .await;
@@ -72,7 +72,7 @@ impl Quotas for BrokenQuotas {
             }
             QuotaFlaw::HasNoMoneyLimit => ask.money = None,
             QuotaFlaw::LooksAtMoneyFirst => {
-                let nothing = AdmissionRequest { cost: QuotaCost::NOTHING, claim: None, ..ask.clone() };
+                let nothing = AdmissionRequest { units: QuotaUnits::NOTHING, claim: None, ..ask.clone() };
                 match self.take(&nothing, now).await? {
                     AdmitDecision::Granted { reservation, .. } => self.0.refund(reservation, now).await?,
                     refused => return Ok(refused),
@@ -82,8 +82,8 @@ impl Quotas for BrokenQuotas {
                 // A check-then-act race: checks for room, yields to other threads, and takes by the outdated result.
                 let left = self.0.view(ask.partition, ask.scopes, now).await?[0].remaining;
                 dawdle();
-                if left >= ask.cost.requests && ask.money.is_none() && ask.claim.is_none() {
-                    let nothing = AdmissionRequest { cost: QuotaCost::NOTHING, ..ask.clone() };
+                if left >= ask.units.requests && ask.money.is_none() && ask.claim.is_none() {
+                    let nothing = AdmissionRequest { units: QuotaUnits::NOTHING, ..ask.clone() };
                     let decision = self.take(&nothing, now).await?;
                     if let AdmitDecision::Granted { reservation, tightest } = decision {
                         let again = self.take(&nothing, now).await?;
@@ -91,7 +91,7 @@ impl Quotas for BrokenQuotas {
                             self.0
                                 .settle(
                                     reservation,
-                                    Settlement { cost: ask.cost, ..Settlement::default() },
+                                    Settlement { units: ask.units, ..Settlement::default() },
                                     now,
                                 )
                                 .await?;
@@ -115,7 +115,7 @@ impl Quotas for BrokenQuotas {
         let spent = match self.1 {
             QuotaFlaw::GivesNothingBack => return Ok(()),
             QuotaFlaw::RemembersWhatWasNotDone => Settlement { answered: true, ..spent },
-            QuotaFlaw::RoundsUp => Settlement { money: spent.money.max(Money::from_nanos(1)), ..spent },
+            QuotaFlaw::RoundsUp => Settlement { cost: spent.cost.max(Money::from_nanos(1)), ..spent },
             _ => spent,
         };
         self.0.settle(reservation, spent, now).await

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
 use proptest::sample::select;
 use seawall_core::queue::{
-    AcceptedGrades, AdmissionQueue, EnterDecision, QueueOptions, QueueRequest, QueueSettings,
+    AcceptedGrades, EnterDecision, QueueOptions, QueueRequest, QueueSettings, WaitQueue,
 };
 use seawall_core::vocabulary::{Grade, Priority};
 use seawall_store::RequestQueue;
@@ -65,7 +65,7 @@ pub(crate) fn queue<S: RequestQueue>(effort: Effort, make: impl Fn(QueueSettings
 
 fn play(store: &impl RequestQueue, operations: Vec<(Operation, u64)>) -> Step {
     let mut now = start().monotonic;
-    let mut queue = AdmissionQueue::new(settings());
+    let mut queue = WaitQueue::new(settings());
     let mut tickets = Vec::new();
     for (operation, passes) in operations {
         now = now + millis(passes);

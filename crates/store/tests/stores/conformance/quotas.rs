@@ -8,8 +8,8 @@ use proptest::sample::select;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation,
-    QuotaScope, QuotaUnit, RateLimiter,
+    CalendarPeriod, GroupId, Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation, QuotaScope,
+    QuotaUnit, QuotaUnits, RateLimiter,
 };
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, Quotas, Settlement};
@@ -39,7 +39,7 @@ fn groups_with(minute: u32) -> Vec<QuotaGroup> {
 #[derive(Clone, Copy, Debug)]
 struct TestRequest {
     caller: u64,
-    cost: QuotaCost,
+    cost: QuotaUnits,
     /// The maximum cost, and the cap.
     money: Option<(u64, u64)>,
     /// Key, fingerprint, expiry of the claim and how long it is kept.
@@ -64,7 +64,7 @@ const NAMES: [&str; 3] = ["a", "b", ""];
 
 fn test_requests() -> impl Strategy<Value = TestRequest> {
     let cost = (0_u32..4, prop_oneof![4 => 0_u32..12, 1 => 0_u32..40])
-        .prop_map(|(requests, tokens)| QuotaCost { requests, tokens });
+        .prop_map(|(requests, tokens)| QuotaUnits { requests, tokens });
     let claim = (0..NAMES.len(), 0_u64..2, select(vec![0, 1, 50, 5_000]), select(vec![0, 1, 50, 5_000]));
     let money = (0_u64..60, select(vec![0, 40, 100]));
     (0_u64..3, cost, option::of(money), option::of(claim))
@@ -75,8 +75,8 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
     let spent =
         (0_u32..4, 0_u32..20, 0_u64..90, proptest::bool::ANY).prop_map(|(requests, tokens, money, done)| {
             Settlement {
-                cost: QuotaCost { requests, tokens },
-                money: Money::from_nanos(money),
+                units: QuotaUnits { requests, tokens },
+                cost: Money::from_nanos(money),
                 answered: done,
             }
         });
@@ -152,7 +152,7 @@ impl ReferenceQuotas {
         let scopes = scopes(test_request.caller, ids(&self.limiter));
         let (limits, tightest) = match self.limiter.reserve(&scopes, test_request.cost, now).unwrap() {
             QuotaDecision::Granted { reservation, tightest } => (reservation, tightest),
-            QuotaDecision::RetryAfter(refusal) => return AdmitDecision::RetryAfter(refusal),
+            QuotaDecision::RetryAfter(refusal) => return AdmitDecision::RateLimited(refusal),
             QuotaDecision::TooLarge { limit, capacity } => {
                 return AdmitDecision::TooLarge { limit, capacity };
             }
@@ -167,7 +167,7 @@ impl ReferenceQuotas {
                 self.limiter.refund(limits, now);
                 let resets = UtcTime::start_of_day(today + 1);
                 let available = Money::from_nanos(available);
-                return AdmitDecision::DailyBudgetExceeded(DayShortage {
+                return AdmitDecision::InsufficientBudget(DayShortage {
                     available,
                     unspent: available,
                     resets,
@@ -191,9 +191,9 @@ impl ReferenceQuotas {
 
     fn settle(&mut self, expected_reservation: ReferenceReservation, spent: Settlement, now: Now) {
         self.names.retain(|_, (_, _, until)| now.monotonic < *until);
-        self.limiter.settle(expected_reservation.limits, spent.cost, now);
+        self.limiter.settle(expected_reservation.limits, spent.units, now);
         if let Some(index) = expected_reservation.money {
-            self.money[index].2 = spent.money.as_nanos();
+            self.money[index].2 = spent.cost.as_nanos();
         }
         let Some((key, keep)) = expected_reservation.claim else { return };
         let Some((_, by, until)) = self.names.get_mut(&key) else { return };
@@ -214,12 +214,12 @@ fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
         AdmitDecision::Granted { reservation, tightest } => {
             return (AdmitDecision::Granted { reservation: (), tightest }, Some(reservation));
         }
-        AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+        AdmitDecision::RateLimited(refusal) => AdmitDecision::RateLimited(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
         // How much of it is only held is not compared, because not every store notices that a hold has expired.
-        AdmitDecision::DailyBudgetExceeded(day) => {
+        AdmitDecision::InsufficientBudget(day) => {
             assert!(day.unspent >= day.available);
-            AdmitDecision::DailyBudgetExceeded(DayShortage { unspent: day.available, ..day })
+            AdmitDecision::InsufficientBudget(DayShortage { unspent: day.available, ..day })
         }
         AdmitDecision::InProgress => AdmitDecision::InProgress,
         AdmitDecision::Completed => AdmitDecision::Completed,
@@ -294,7 +294,7 @@ fn ask<'a>(test_request: &TestRequest, scopes: &'a [QuotaScope]) -> AdmissionReq
         timeout: millis(lasts),
         retention: millis(keep),
     });
-    AdmissionRequest { partition: caller, scopes, cost: test_request.cost, money, claim }
+    AdmissionRequest { partition: caller, scopes, units: test_request.cost, money, claim }
 }
 
 /// Concurrent requests: exactly what the limits allow is granted.
@@ -321,7 +321,7 @@ fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Test
         let scopes_left = drive.drive(store.view(test_request.caller, &scopes, now)).unwrap();
         (grants.into_iter().sum::<u64>(), scopes_left[0].remaining)
     };
-    let request = TestRequest { caller: 5, cost: QuotaCost::REQUEST, money: None, claim: None };
+    let request = TestRequest { caller: 5, cost: QuotaUnits::REQUEST, money: None, claim: None };
     let (granted, left) = try_often(request);
     same("requests kept and left of ten", granted + u64::from(left), 10)?;
     // Seven each of forty: five fit, and not six.

@@ -3,8 +3,8 @@
 use super::server::Server;
 use super::world::World;
 use seawall_core::quota::{
-    CalendarPeriod, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation, QuotaScope,
-    QuotaUnit, RateLimiter,
+    CalendarPeriod, Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation, QuotaScope, QuotaUnit,
+    QuotaUnits, RateLimiter,
 };
 use seawall_core::random::SeededRandom;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -39,8 +39,8 @@ struct Both {
 }
 
 impl Both {
-    async fn reserve(&mut self, partition: u64, scopes: &[QuotaScope], cost: QuotaCost, now: Now) {
-        let ask = AdmissionRequest { partition, scopes, cost, money: None, claim: None };
+    async fn reserve(&mut self, partition: u64, scopes: &[QuotaScope], cost: QuotaUnits, now: Now) {
+        let ask = AdmissionRequest { partition, scopes, units: cost, money: None, claim: None };
         let expected = self.limiter.reserve(scopes, cost, now).unwrap();
         let actual = self.redis.reserve(&ask, now).await.unwrap();
         match (expected, actual) {
@@ -52,7 +52,7 @@ impl Both {
                 self.held.push((reservation, redis_reservation));
                 self.granted += 1;
             }
-            (QuotaDecision::RetryAfter(expected), AdmitDecision::RetryAfter(actual)) => {
+            (QuotaDecision::RetryAfter(expected), AdmitDecision::RateLimited(actual)) => {
                 assert_eq!(expected, actual);
                 self.refused += 1;
             }
@@ -103,15 +103,15 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
             let scopes = if pick(3) == 0 { vec![own] } else { vec![other, own] };
             let tokens = u32::try_from(if pick(20) == 0 { pick(1_000) } else { pick(60) }).unwrap();
             let cost =
-                QuotaCost { requests: u32::try_from(pick(6) / 3 + pick(40) / 39 * 7).unwrap(), tokens };
+                QuotaUnits { requests: u32::try_from(pick(6) / 3 + pick(40) / 39 * 7).unwrap(), tokens };
             match pick(10) {
                 0..7 => both.reserve(partition, &scopes, cost, seen).await,
                 7..9 if !both.held.is_empty() => {
                     let place = usize::try_from(pick(both.held.len() as u64)).unwrap();
                     let (reservation, redis_reservation) = both.held.swap_remove(place);
-                    let actual = QuotaCost { requests: cost.requests % 3, tokens };
+                    let actual = QuotaUnits { requests: cost.requests % 3, tokens };
                     both.limiter.settle(reservation, actual, seen);
-                    let spent = Settlement { cost: actual, ..Settlement::default() };
+                    let spent = Settlement { units: actual, ..Settlement::default() };
                     both.redis.settle(redis_reservation, spent, seen).await.unwrap();
                 }
                 _ => {

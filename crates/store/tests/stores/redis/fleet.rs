@@ -4,7 +4,7 @@ use super::server::{Cluster, Server};
 use super::world::World;
 use super::{at_home, group, is_granted, minute, try_one};
 use seawall_core::breaker::NodeId;
-use seawall_core::quota::{GroupId, Quota, QuotaCost, QuotaKey, QuotaScope, QuotaUnit};
+use seawall_core::quota::{GroupId, Quota, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_core::runtime::{Runtime, Timer as _};
 use seawall_store::redis::{Placement, RedisBoard, RedisQuotas};
 use seawall_store::{AdmissionRequest, AdmitDecision, Board, NodeView, Quotas};
@@ -64,14 +64,14 @@ async fn fleet_limits_are_leased_in_chunks_and_never_exceeded() {
         let ask = AdmissionRequest {
             partition: caller,
             scopes: &scopes,
-            cost: QuotaCost::REQUEST,
+            units: QuotaUnits::REQUEST,
             money: None,
             claim: None,
         };
         let node = &nodes[usize::try_from(turn % 2).unwrap()];
         match node.reserve(&ask, world.now()).await.unwrap() {
             AdmitDecision::Granted { .. } => granted += 1,
-            AdmitDecision::RetryAfter(refusal) => {
+            AdmitDecision::RateLimited(refusal) => {
                 assert_eq!(refusal.binding.limit.group, GroupId::from_index(1));
             }
             other => panic!("{other:?}"),
@@ -103,7 +103,7 @@ async fn a_chunk_is_taken_back_from_when_the_caller_itself_is_refused() {
     let ask = AdmissionRequest {
         partition: 7,
         scopes: &scopes,
-        cost: QuotaCost::REQUEST,
+        units: QuotaUnits::REQUEST,
         money: None,
         claim: None,
     };

@@ -5,7 +5,7 @@ use super::world::World;
 use super::{at_home, group, is_granted, minute, try_one};
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+    CalendarPeriod, GroupId, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits,
 };
 use seawall_core::runtime::Runtime;
 use seawall_store::redis::{RedisClaims, RedisSessions};
@@ -41,14 +41,15 @@ async fn ten_thousand_refusals_leave_no_keys() {
             CallerBudgetRequest { caller, max_cost: Money::from_nanos(1), cap: Money::ZERO, timeout: LASTS };
         let claim = ClaimRequest { caller, key: "a", fingerprint: 1, timeout: LASTS, retention: LASTS };
         let (cost, money) = if caller % 2 == 0 {
-            (QuotaCost::REQUEST, Some(broke))
+            (QuotaUnits::REQUEST, Some(broke))
         } else {
-            (QuotaCost { requests: 3, tokens: 0 }, None)
+            (QuotaUnits { requests: 3, tokens: 0 }, None)
         };
-        let ask = AdmissionRequest { partition: caller, scopes: &scopes, cost, money, claim: Some(claim) };
+        let ask =
+            AdmissionRequest { partition: caller, scopes: &scopes, units: cost, money, claim: Some(claim) };
         let decision = node.reserve(&ask, world.now()).await.unwrap();
         assert!(
-            matches!(decision, AdmitDecision::DailyBudgetExceeded(_) | AdmitDecision::TooLarge { .. }),
+            matches!(decision, AdmitDecision::InsufficientBudget(_) | AdmitDecision::TooLarge { .. }),
             "{decision:?}"
         );
     }
@@ -85,7 +86,7 @@ async fn every_key_has_an_expiry() {
         let ask = AdmissionRequest {
             partition: 7,
             scopes: &scopes,
-            cost: QuotaCost::tokens(9),
+            units: QuotaUnits::tokens(9),
             money: Some(money),
             claim: Some(claim),
         };
@@ -95,8 +96,8 @@ async fn every_key_has_an_expiry() {
         };
         if let Some(done) = done {
             let spent = seawall_store::Settlement {
-                cost: QuotaCost::tokens(30),
-                money: Money::from_nanos(9),
+                units: QuotaUnits::tokens(30),
+                cost: Money::from_nanos(9),
                 answered: done,
             };
             node.settle(reservation, spent, world.now()).await.unwrap();
@@ -148,7 +149,7 @@ async fn what_an_intruder_writes_is_found_out_and_counts_as_all_used() {
         let error = try_one(&node, 1, &world).await.unwrap_err();
         assert!(matches!(error, StoreError::Failed { .. }), "{command}: {error}");
         let decision = try_one(&node, 1, &world).await.unwrap();
-        let AdmitDecision::RetryAfter(refusal) = decision else { panic!("{command}: {decision:?}") };
+        let AdmitDecision::RateLimited(refusal) = decision else { panic!("{command}: {decision:?}") };
         assert_eq!(refusal.binding.remaining, 0);
         assert!(keys(&server).iter().all(|(_, life)| *life > 0));
     }
@@ -203,7 +204,7 @@ async fn step(node: &seawall_store::redis::RedisQuotas<World>, group: u16, micro
     let ask = AdmissionRequest {
         partition: 7,
         scopes: &scopes,
-        cost: QuotaCost::REQUEST,
+        units: QuotaUnits::REQUEST,
         money: None,
         claim: None,
     };

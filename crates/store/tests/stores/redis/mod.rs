@@ -11,7 +11,7 @@ mod sentinel;
 mod server;
 mod world;
 
-use seawall_core::quota::{GroupId, Quota, QuotaCost, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit};
+use seawall_core::quota::{GroupId, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_store::redis::{Placement, RedisConnection, RedisQuotas};
 use seawall_store::{AdmissionRequest, AdmitDecision, Quotas, StoreError};
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn try_one<Q: Quotas>(
     let ask = AdmissionRequest {
         partition: caller,
         scopes: &scopes,
-        cost: QuotaCost::REQUEST,
+        units: QuotaUnits::REQUEST,
         money: None,
         claim: None,
     };

@@ -1,17 +1,17 @@
 use crate::AnswerError;
 use crate::anthropic::read_answer;
 use crate::chat::{FinishReason, Usage, UsageReport};
-use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge, UsageExtras};
+use seawall_core::money::{PriceDimension, ServiceTier, Surcharge, UsageExtras};
 
 #[test]
 fn usage_and_finish_are_read_and_the_rest_is_not_looked_at() {
     let body = br#"{"id":"m","type":"message","content":[{"type":"new","x":[1]}],"stop_reason":"tool_use",
         "usage":{"input_tokens":3,"cache_creation_input_tokens":5,"cache_read_input_tokens":7,"output_tokens":11,
         "service_tier":"standard","server_tool_use":{"web_search_requests":0}}}"#;
-    let service = ServiceLevel::default().with(PriceDimension::Tier, None);
+    let service = ServiceTier::default().with(PriceDimension::Tier, None);
     let extras = UsageExtras { service, ..UsageExtras::NONE };
     let usage = Usage { input: 3, cache_write: 5, cache_read: 7, output: 11, extras };
-    assert_eq!(read_answer(body), Ok((UsageReport { usage, has_output: true }, FinishReason::ToolUse)));
+    assert_eq!(read_answer(body), Ok((UsageReport { usage, output_reported: true }, FinishReason::ToolUse)));
     assert_eq!(usage.total_input(), 15);
 }
 
@@ -21,7 +21,7 @@ fn what_changes_the_price_is_read_with_the_usage() {
         "cache_creation_input_tokens":9,"cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":7},
         "server_tool_use":{"web_search_requests":2},"service_tier":"priority","speed":"fast","inference_geo":"global"}}"#;
     let (UsageReport { usage, .. }, _) = read_answer(body).unwrap();
-    let service = ServiceLevel::default()
+    let service = ServiceTier::default()
         .with(PriceDimension::Tier, Some(Surcharge::Priority))
         .with(PriceDimension::Speed, Some(Surcharge::Fast))
         .with(PriceDimension::Geography, None);
@@ -41,9 +41,9 @@ fn the_sum_over_all_passes_is_used_if_it_exceeds_the_reported_total() {
         let body = format!(
             r#"{{"type":"message","stop_reason":"end_turn","usage":{{{top},"iterations":{passes}}}}}"#
         );
-        let (UsageReport { usage, has_output }, _) = read_answer(body.as_bytes()).unwrap();
+        let (UsageReport { usage, output_reported }, _) = read_answer(body.as_bytes()).unwrap();
         let hour = usage.extras.cache_write_1h;
-        (usage.input, usage.cache_read, usage.cache_write, hour, usage.output, has_output)
+        (usage.input, usage.cache_read, usage.cache_write, hour, usage.output, output_reported)
     };
     let small = r#""input_tokens":23000,"output_tokens":1000"#;
     assert_eq!(counts(small, &format!("[{passes}]")), (203_000, 2, 8, Some(4), 4_500, true));

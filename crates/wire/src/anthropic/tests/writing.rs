@@ -52,7 +52,10 @@ fn a_whole_answer_is_written_as_the_vendor_writes_it_and_read_back() {
     let text = "Hello \"漫画\"\n";
     let body = written(|out| write_answer(out, &TextAnswer { start: start(USAGE), text, finish }));
     assert_eq!(body, include_str!("../../../tests/golden/answer.json").trim_end());
-    assert_eq!(read_answer(body.as_bytes()), Ok((UsageReport { usage: USAGE, has_output: true }, finish)));
+    assert_eq!(
+        read_answer(body.as_bytes()),
+        Ok((UsageReport { usage: USAGE, output_reported: true }, finish))
+    );
 }
 
 #[test]

@@ -4,14 +4,14 @@
 //!
 //! | in a request | handling |
 //! | --- | --- |
-//! | documents, video, audio, images in S3, search results, tools that the service runs | refused: the model would receive a different request |
-//! | `guardrailConfig`, `outputConfig`, `promptVariables` | refused: they guarantee properties of the answer |
+//! | documents, video, audio, images in S3, search results, tools that the service runs | rejected: the model would receive a different request |
+//! | `guardrailConfig`, `outputConfig`, `promptVariables` | rejected: they guarantee properties of the answer |
 //! | `cachePoint`, `reasoningContent`, annotations of `guardContent` and citations | dropped; the text is kept |
 //! | `additionalModelRequestFields`, metadata, service tier, latency, `strict` | dropped |
 //! | a JSON tool result | converted to text |
-//! | an image by URL (writing) | refused: the service does not fetch URLs |
+//! | an image by URL (writing) | rejected: the service does not fetch URLs |
 //! | tool choice "none" (writing) | the tools are dropped, unless the conversation already has tool calls, which need them |
-//! | tool calls in a conversation without tools (writing) | kept; the service will refuse them |
+//! | tool calls in a conversation without tools (writing) | kept; the service will reject them |
 //! | consecutive turns of one role (writing) | merged |
 //! | a temperature above 1 (writing) | clamped to 1, the service's maximum |
 //!

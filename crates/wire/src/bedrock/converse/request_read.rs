@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// Fields that change the answer and have no equivalent in another dialect. They are refused.
+/// Fields that change the answer and have no equivalent in another dialect. They are rejected.
 const UNTRANSLATABLE_FIELDS: [&str; 3] = ["guardrailConfig", "outputConfig", "promptVariables"];
 
 /// Parses a request; the model and the stream flag come from the path.

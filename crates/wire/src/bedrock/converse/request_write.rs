@@ -22,7 +22,7 @@ use serde::Serialize;
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
 pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> {
-    // The service refuses empty texts here.
+    // The service rejects empty texts here.
     let system = request.system.iter().filter(|text| !text.is_empty()).map(|text| ConverseBlock::Text(text));
     let inference = Inference {
         max_tokens: request.positive_max_output()?,
@@ -184,7 +184,7 @@ struct Schema<'a> {
 
 impl<'a> From<&'a ToolDefinition> for Tool<'a> {
     fn from(tool: &'a ToolDefinition) -> Self {
-        // The service refuses an empty description.
+        // The service rejects an empty description.
         let description = tool.description.as_deref().filter(|text| !text.is_empty());
         Self {
             tool_spec: ToolSpec {

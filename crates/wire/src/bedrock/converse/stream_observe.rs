@@ -27,7 +27,7 @@ struct Account {
     usage: Option<Usage>,
     finish: Option<FinishReason>,
     failed: Option<BedrockStreamError>,
-    has_output: bool,
+    output_reported: bool,
     meter: OutputMeter,
     /// Number of content blocks that have ended, and whether one is open.
     ended: usize,
@@ -69,7 +69,10 @@ impl ConverseStream {
     /// The usage so far, and whether it includes the output count.
     #[must_use]
     pub fn report(&self) -> UsageReport {
-        UsageReport { usage: self.account.usage.unwrap_or_default(), has_output: self.account.has_output }
+        UsageReport {
+            usage: self.account.usage.unwrap_or_default(),
+            output_reported: self.account.output_reported,
+        }
     }
 
     /// What has arrived of the answer.
@@ -143,8 +146,8 @@ impl Account {
             FrameKind::Event("metadata") => {
                 let metadata: MetadataFields = parse("metadata", frame.payload)?;
                 let report = metadata.report();
-                (self.usage, self.has_output) = (Some(report.usage), report.has_output);
-                if report.has_output {
+                (self.usage, self.output_reported) = (Some(report.usage), report.output_reported);
+                if report.output_reported {
                     self.meter.record_vendor_count(report.usage.output);
                 }
                 on_event(self.progress());

@@ -72,7 +72,7 @@ pub(super) fn read_usage_report(
 
 impl ConverseUsageFields {
     fn report(&self) -> UsageReport {
-        UsageReport { usage: self.read(), has_output: self.output_tokens.get().is_some() }
+        UsageReport { usage: self.read(), output_reported: self.output_tokens.get().is_some() }
     }
 
     pub(super) fn read(&self) -> Usage {

@@ -1,7 +1,7 @@
 //! AWS event streams: binary frames with checksums.
 //!
 //! [`FrameReader`] accepts chunks as they arrive and invokes a callback once per frame, whatever the chunk boundaries.
-//! It knows the declared size of a frame before it buffers any of it, and refuses one that is too large. It verifies
+//! It knows the declared size of a frame before it buffers any of it, and rejects one that is too large. It verifies
 //! both checksums of each frame. The prelude checksum is verified as soon as the prelude has arrived, because with a
 //! corrupt length the reader would wait for bytes that belong to other frames.
 //!

@@ -3,7 +3,7 @@
 use crate::chat::Usage;
 use crate::features::{parse_service_option, request_option};
 use crate::{RequestError, RequestFeatures};
-use seawall_core::money::{PriceDimension, ServiceLevel};
+use seawall_core::money::{PriceDimension, ServiceTier};
 use std::time::Duration;
 
 /// The content type of a stream of frames.
@@ -42,7 +42,7 @@ pub struct InvokeHeader {
 
 impl InvokeHeader {
     /// Reads a header whose lower-case name begins with [`HEADER_PREFIX`]. Returns `None` if it affects neither the
-    /// answer nor the price. An unknown header is refused, because its effect is unknown.
+    /// answer nor the price. An unknown header is rejected, because its effect is unknown.
     ///
     /// ```
     /// use seawall_wire::bedrock::InvokeHeader;
@@ -89,7 +89,7 @@ impl InvokeHeader {
         RequestError::invalid(self.name, problem)
     }
 
-    /// Adds the price options of this header. A contradiction between header and body is refused, because it is unknown
+    /// Adds the price options of this header. A contradiction between header and body is rejected, because it is unknown
     /// which one the service would use.
     pub fn add_to(&self, features: &mut RequestFeatures) -> Result<(), RequestError> {
         let dimension = match self.name {
@@ -110,9 +110,9 @@ impl InvokeHeader {
 
 /// The service options that an answer's headers report (looked up by lower-case name).
 #[must_use]
-pub fn read_service_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> ServiceLevel {
+pub fn read_service_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> ServiceTier {
     let dimensions = [(TIER, PriceDimension::Tier), (PERFORMANCE, PriceDimension::Latency)];
-    dimensions.into_iter().fold(ServiceLevel::default(), |level, (name, dimension)| {
+    dimensions.into_iter().fold(ServiceTier::default(), |level, (name, dimension)| {
         header(name).map_or(level, |value| parse_service_option(value).apply_to(level, dimension))
     })
 }

@@ -98,7 +98,7 @@ impl OpaqueStream {
     #[must_use]
     pub fn report(&self) -> UsageReport {
         let usage = self.account.usage;
-        UsageReport { usage: usage.unwrap_or_default(), has_output: usage.is_some() }
+        UsageReport { usage: usage.unwrap_or_default(), output_reported: usage.is_some() }
     }
 
     /// The output meter; always empty, because the text cannot be counted.
@@ -221,10 +221,10 @@ impl AnswerFields {
     fn report(&self) -> UsageReport {
         let report_of = |input: u64, output: Option<u64>| UsageReport {
             usage: Usage { input, output: output.unwrap_or(0), ..Usage::default() },
-            has_output: output.is_some(),
+            output_reported: output.is_some(),
         };
         if let Some(usage) = self.metrics.get().and_then(MetricsFields::usage) {
-            return UsageReport { usage, has_output: true };
+            return UsageReport { usage, output_reported: true };
         }
         if let Some(usage) = self.usage.get()
             && let Some(input) = usage.input.count()

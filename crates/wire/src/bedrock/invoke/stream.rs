@@ -1,7 +1,7 @@
 //! Observes a stream that passes through, for its usage and its end.
 
 use super::transcode::{InvokeEvent, InvokeReader};
-use crate::anthropic::EventAccount;
+use crate::anthropic::AnthropicStreamState;
 use crate::bedrock::frame::FrameLimits;
 use crate::bedrock::stream::BedrockStreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
@@ -40,7 +40,7 @@ pub struct InvokeStream {
 
 #[derive(Debug)]
 struct InvokeAccount {
-    events: EventAccount,
+    events: AnthropicStreamState,
     metrics: Option<InvocationMetrics>,
     failed: Option<BedrockStreamError>,
 }
@@ -49,7 +49,7 @@ impl InvokeStream {
     /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: FrameLimits) -> Self {
-        let account = InvokeAccount { events: EventAccount::default(), metrics: None, failed: None };
+        let account = InvokeAccount { events: AnthropicStreamState::default(), metrics: None, failed: None };
         Self { reader: InvokeReader::new(limits), account }
     }
 
@@ -81,8 +81,8 @@ impl InvokeStream {
     /// The usage so far, and whether it includes the final output count.
     #[must_use]
     pub fn report(&self) -> UsageReport {
-        let has_output = self.account.events.report().has_output || self.account.metrics.is_some();
-        UsageReport { usage: self.account.usage(), has_output }
+        let output_reported = self.account.events.report().output_reported || self.account.metrics.is_some();
+        UsageReport { usage: self.account.usage(), output_reported }
     }
 
     /// What has arrived of the answer.
@@ -173,7 +173,7 @@ impl InvokeAccount {
         Usage {
             input: if no_input { metrics.input } else { reported.input },
             // The output count in the first event is not the count of the answer.
-            output: if self.events.report().has_output {
+            output: if self.events.report().output_reported {
                 reported.output
             } else {
                 reported.output.max(metrics.output)

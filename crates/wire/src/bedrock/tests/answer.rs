@@ -2,7 +2,7 @@ use super::event;
 use crate::AnswerError;
 use crate::bedrock::{ConverseStream, FrameLimits, read_chat_answer, read_converse_usage, write_chat_answer};
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage, UsageReport};
-use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge, UsageExtras};
+use seawall_core::money::{PriceDimension, ServiceTier, Surcharge, UsageExtras};
 use std::time::Duration;
 
 const GOLDEN: &str = include_str!("../../../tests/golden/bedrock/converse_answer.json");
@@ -26,7 +26,7 @@ fn a_whole_answer_is_written_as_the_service_writes_it_and_read_back() {
     let body = write_chat_answer(&answer(), Duration::from_millis(412));
     assert_eq!(str::from_utf8(&body).unwrap(), GOLDEN.trim_end());
     assert_eq!(read_chat_answer(&body, "r1", "haiku"), Ok(answer()));
-    let report = UsageReport { usage: answer().usage, has_output: true };
+    let report = UsageReport { usage: answer().usage, output_reported: true };
     assert_eq!(read_converse_usage(&body), Ok((report, FinishReason::ToolUse)));
 }
 
@@ -51,7 +51,7 @@ fn every_reason_to_stop_is_read() {
             r#"{{"stopReason":"{name}","usage":{{"inputTokens":1,"outputTokens":2,"totalTokens":3}}}}"#
         );
         let usage = Usage { input: 1, output: 2, ..Usage::default() };
-        let report = UsageReport { usage, has_output: true };
+        let report = UsageReport { usage, output_reported: true };
         assert_eq!(read_converse_usage(body.as_bytes()), Ok((report, finish)), "{name}");
         let body = write_chat_answer(&ChatAnswer { finish, ..answer() }, Duration::ZERO);
         assert!(str::from_utf8(&body).unwrap().contains(&format!(r#""stopReason":"{written}""#)), "{name}");
@@ -76,7 +76,7 @@ fn content_without_a_neutral_form_is_dropped() {
 
 #[test]
 fn usage_that_is_incomplete_is_read_on_the_safe_side() {
-    for (usage, input, output, has_output) in [
+    for (usage, input, output, output_reported) in [
         (r#"{"inputTokens":3,"outputTokens":null}"#, 3, 0, false),
         (r#"{"outputTokens":2}"#, 0, 2, true),
         // The excess of the total over its parts counts as output.
@@ -89,7 +89,7 @@ fn usage_that_is_incomplete_is_read_on_the_safe_side() {
     ] {
         let body = format!(r#"{{"stopReason":"end_turn","usage":{usage}}}"#);
         let usage = Usage { input, output, ..Usage::default() };
-        let report = UsageReport { usage, has_output };
+        let report = UsageReport { usage, output_reported };
         assert_eq!(read_converse_usage(body.as_bytes()), Ok((report, FinishReason::EndTurn)), "{body}");
     }
 }
@@ -99,13 +99,13 @@ fn how_it_was_served_and_how_long_the_cache_lives_are_read_with_the_usage() {
     let usage = r#"{"inputTokens":3,"outputTokens":4,"totalTokens":21,"cacheReadInputTokens":5,"cacheWriteInputTokens":9,
         "cacheDetails":[{"ttl":"1h","inputTokens":7},{"ttl":"5m","inputTokens":2}]}"#;
     let served = r#""serviceTier":{"type":"priority"},"performanceConfig":{"latency":"optimized"}"#;
-    let service = ServiceLevel::default()
+    let service = ServiceTier::default()
         .with(PriceDimension::Tier, Some(Surcharge::Priority))
         .with(PriceDimension::Latency, Some(Surcharge::Optimized));
     let extras = UsageExtras { cache_write_1h: Some(7), tool_uses: 0, service };
     let usage_told = Usage { input: 3, cache_read: 5, cache_write: 9, output: 4, extras };
     let body = format!(r#"{{"stopReason":"end_turn","usage":{usage},{served}}}"#);
-    let report = UsageReport { usage: usage_told, has_output: true };
+    let report = UsageReport { usage: usage_told, output_reported: true };
     assert_eq!(read_converse_usage(body.as_bytes()), Ok((report, FinishReason::EndTurn)));
     let mut stream = ConverseStream::new(FrameLimits::default());
     for (name, payload) in [

@@ -7,7 +7,7 @@ use crate::chat::{StreamEvent, Usage, UsageReport};
 use crate::{RequestFeatures, RequestLimits};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert_eq, proptest};
-use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge};
+use seawall_core::money::{PriceDimension, ServiceTier, Surcharge};
 
 const METRICS: &str =
     r#""amazon-bedrock-invocationMetrics":{"inputTokenCount":7,"outputTokenCount":9,"invocationLatency":1}"#;
@@ -43,7 +43,7 @@ fn whose_body_it_is_follows_from_the_version_that_only_one_vendor_writes() {
 
 #[test]
 fn what_was_used_is_found_in_the_shapes_of_known_models() {
-    let told = |input, output| UsageReport { usage: used(input, output), has_output: true };
+    let told = |input, output| UsageReport { usage: used(input, output), output_reported: true };
     for (body, expected) in [
         (
             r#"{"inputTextTokenCount":3,"results":[{"tokenCount":4,"outputText":"x"},{"tokenCount":5}]}"#,
@@ -54,7 +54,7 @@ fn what_was_used_is_found_in_the_shapes_of_known_models() {
         (r#"{"usage":{"prompt_tokens":3,"completion_tokens":4}}"#, told(3, 4)),
         (
             r#"{"inputTextTokenCount":3,"embedding":[1.5]}"#,
-            UsageReport { usage: used(3, 0), has_output: false },
+            UsageReport { usage: used(3, 0), output_reported: false },
         ),
         (r#"{"results":[{"tokenCount":4}]}"#, UsageReport::default()),
         (r#"{"usage":{"inputTokens":-3,"outputTokens":4}}"#, UsageReport::default()),
@@ -71,11 +71,13 @@ fn a_stream_is_complete_with_the_counts_of_its_last_chunk_and_not_before() {
     let last = chunk(&format!(r#"{{"outputText":"","completionReason":"FINISH",{METRICS}}}"#));
     let (events, stream) = told(&[&words]);
     assert_eq!((events, stream.is_complete()), (vec![StreamEvent::Content], false));
-    assert!(!stream.report().has_output);
+    assert!(!stream.report().output_reported);
     let (events, stream) = told(&[&words, &last]);
     let progress = StreamEvent::Progress { usage: used(7, 9), finish: None };
     assert_eq!(events, [StreamEvent::Content, StreamEvent::Content, progress]);
-    assert!(stream.is_complete() && stream.report() == UsageReport { usage: used(7, 9), has_output: true });
+    assert!(
+        stream.is_complete() && stream.report() == UsageReport { usage: used(7, 9), output_reported: true }
+    );
     // The stream ends inside another frame.
     assert!(!told(&[&words, &last, &words[..9]]).1.is_complete());
 }
@@ -124,7 +126,7 @@ fn a_tier_and_a_latency_in_headers_change_the_price_as_fields_do() {
     };
     let (tier, latency) = ("x-amzn-bedrock-service-tier", "x-amzn-bedrock-performanceconfig-latency");
     let both = features(&[(tier, "priority"), (latency, "optimized")], RequestFeatures::default()).unwrap();
-    let expected = ServiceLevel::default()
+    let expected = ServiceTier::default()
         .with(PriceDimension::Tier, Some(Surcharge::Priority))
         .with(PriceDimension::Latency, Some(Surcharge::Optimized));
     assert_eq!((both.pricing.service, &both.pricing.unknown), (expected, &None));

@@ -103,7 +103,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 
 fn shows(authenticator: &Authenticator, requested: &Asked) -> Result<bool, AuthenticationRefusal> {
     run(authenticator.authenticate(requested.head()))
-        .map(|decision| matches!(decision, AuthenticationDecision::Authenticated(_)))
+        .map(|decision| matches!(decision, AuthenticationDecision::Identified(_)))
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn keys_are_fetched_when_a_token_needs_them_and_once_for_all() {
             authenticator.authenticate(requested.head()),
             authenticator.authenticate(other.head())
         );
-        [one, two].map(|decision| matches!(decision, Ok(AuthenticationDecision::Authenticated(_))))
+        [one, two].map(|decision| matches!(decision, Ok(AuthenticationDecision::Identified(_))))
     });
     assert_eq!((all, server.requested()), ([true, true], 1));
     // Invented key names cause no fetch for ten seconds.
@@ -144,7 +144,7 @@ fn a_gate_in_use_fetches_before_anybody_asks() {
     run(async {
         for _ in 0..500 {
             let now = seawall_core::runtime::Runtime::now(&runtime);
-            if let Ok(AuthenticationDecision::Authenticated(_)) =
+            if let Ok(AuthenticationDecision::Identified(_)) =
                 authenticator.try_authenticate(fresh(TokenAlgorithm::Rs256).head(), || now)
             {
                 return;

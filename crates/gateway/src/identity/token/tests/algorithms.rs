@@ -6,7 +6,7 @@ use crate::identity::encoding::{base64url, decode_base64url};
 use crate::identity::hash::sha256;
 use crate::identity::token::key::VerificationKey;
 use crate::identity::token::{IssuerOptions, TokenAlgorithm, TokenIssuers, TokenRefusal, hash_subject};
-use crate::identity::{Identity, VerifiedCredentialKind};
+use crate::identity::{Identity, IdentityKind};
 use aws_lc_rs::signature::KeyPair as _;
 use proptest::prelude::{prop_assert, proptest};
 use proptest::sample;
@@ -21,7 +21,7 @@ fn header(algorithm: TokenAlgorithm) -> Value {
 fn every_algorithm_proves_its_subject() {
     let expected = Identity {
         hash: hash_subject(ISSUER, "alice"),
-        kind: VerifiedCredentialKind::Token,
+        kind: IdentityKind::Token,
         expires: Some(UtcTime::from_nanos((NOW + 60) * 1_000_000_000)),
     };
     assert_eq!(expected.hash, sha256(format!("token\0{ISSUER}\0alice").as_bytes()));

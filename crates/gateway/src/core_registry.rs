@@ -1,7 +1,8 @@
-//! The shutdown signal, and the work in flight on one core that it must reach.
+//! The registry of one core: its connections, streams and tasks, and the signal that ends them.
 //!
-//! Requests check a flag whenever they are polled, which costs nothing. Their tasks are registered here and are woken
-//! when the flag changes. A request therefore needs no setup of its own to be cancellable.
+//! In normal operation the registry applies the timeouts of connections and streams. When the drain timeout has expired,
+//! the termination signal is set: requests check it whenever they are polled, which costs nothing, and their tasks are
+//! registered here and are woken when it is set. A request therefore needs no setup of its own to be cancellable.
 
 use crate::connection::{ConnectionSignal, ConnectionState};
 use crate::connection_limiter::ConnectionLimiter;
@@ -24,39 +25,53 @@ pub(crate) struct ConnectionTimeouts {
     pub(crate) max_stalled_checks: u32,
 }
 
-/// The shutdown signal: set when requests in flight have used up the drain timeout. Clones share it.
+/// The connections, streams and tasks of one core, and its termination signal. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct ShutdownSignal(Arc<ShutdownState>);
+pub(crate) struct CoreRegistry(Arc<CoreState>);
 
 #[derive(Default)]
-struct ShutdownState {
-    is_set: AtomicBool,
-    /// Open streams, which have their own timeouts until the signal is set.
+struct CoreState {
+    termination: TerminationSignal,
+    /// Open streams, which have their own timeouts until the termination signal is set.
     streams: OpenStreams,
     connections: Mutex<Vec<Weak<ConnectionState>>>,
     /// Tasks of requests that do not run on the task of their connection (HTTP/2).
     tasks: Mutex<Vec<Weak<RegisteredWaker>>>,
 }
 
-impl ShutdownSignal {
-    /// Whether the signal is set.
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.is_set.load(Ordering::Acquire)
+/// Set when requests in flight have used up the drain timeout: they end now.
+#[derive(Default)]
+struct TerminationSignal(AtomicBool);
+
+impl TerminationSignal {
+    fn set(&self) {
+        self.0.store(true, Ordering::Release);
     }
 
-    /// Completes when the signal is set. Must be polled on a registered task, because it does not register a waker
-    /// itself.
-    pub(crate) fn wait(&self) -> impl Future<Output = ()> {
-        poll_fn(|_| if self.is_set() { Poll::Ready(()) } else { Poll::Pending })
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl CoreRegistry {
+    /// Whether the drain timeout has expired.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.0.termination.is_set()
+    }
+
+    /// Completes when the drain timeout has expired. Must be polled on a registered task, because it does not register
+    /// a waker itself.
+    pub(crate) fn terminated(&self) -> impl Future<Output = ()> {
+        poll_fn(|_| if self.is_terminating() { Poll::Ready(()) } else { Poll::Pending })
     }
 
     pub(crate) fn streams(&self) -> &OpenStreams {
         &self.0.streams
     }
 
-    /// Sets the signal and wakes everything in flight.
-    pub(crate) fn trigger(&self) {
-        self.0.is_set.store(true, Ordering::Release);
+    /// Sets the termination signal and wakes everything in flight.
+    pub(crate) fn terminate(&self) {
+        self.0.termination.set();
         // A stream that always has data to send would not check the flag otherwise.
         self.0.streams.end_for_shutdown();
         self.connections().iter().for_each(|connection| connection.waker_slot.wake());
@@ -75,7 +90,7 @@ impl ShutdownSignal {
         upgrade_all(&self.0.connections)
     }
 
-    /// Runs `work` on a registered task, so that the signal wakes it.
+    /// Runs `work` on a registered task, so that the termination signal wakes it.
     pub(crate) async fn run_registered<T>(self, work: impl Future<Output = T>) -> T {
         let waker_slot = Arc::new(RegisteredWaker::default());
         lock(&self.0.tasks).push(Arc::downgrade(&waker_slot));
@@ -87,7 +102,7 @@ impl ShutdownSignal {
         .await
     }
 
-    /// Applies the timeouts while no shutdown is under way, and drops entries of what has ended. Call it once a second.
+    /// Applies the timeouts, and drops entries of what has ended. Call it once a second.
     pub(crate) fn check(
         &self,
         now: Timestamp,
@@ -151,7 +166,7 @@ impl RegisteredWaker {
 
 #[cfg(test)]
 mod tests {
-    use super::ShutdownSignal;
+    use super::CoreRegistry;
     use std::future::Future;
     use std::pin::pin;
     use std::sync::Arc;
@@ -169,14 +184,14 @@ mod tests {
 
     #[test]
     fn a_registered_task_is_woken_through_its_latest_waker() {
-        let (shutdown, first, second) =
-            (ShutdownSignal::default(), Arc::<Woken>::default(), Arc::<Woken>::default());
-        let mut work = pin!(shutdown.clone().run_registered(shutdown.wait()));
+        let (core, first, second) =
+            (CoreRegistry::default(), Arc::<Woken>::default(), Arc::<Woken>::default());
+        let mut work = pin!(core.clone().run_registered(core.terminated()));
         for task in [&first, &first, &second] {
             let waker = Waker::from(Arc::clone(task));
             assert_eq!(work.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
         }
-        shutdown.trigger();
+        core.terminate();
         let woken = |task: &Woken| task.0.load(Ordering::Relaxed);
         assert_eq!((woken(&first), woken(&second)), (0, 1));
         assert_eq!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));

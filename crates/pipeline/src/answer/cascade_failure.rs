@@ -1,6 +1,6 @@
-//! Why no target answered, and the rejection that results from it.
+//! Why the fallback cascade got no answer, and the rejection that results from it.
 
-use crate::reply::Rejection;
+use crate::reply::{JOURNAL_UNAVAILABLE, Rejection};
 use crate::shortage::BudgetShortage;
 use seawall_core::failure::{FailureKind, Retryability};
 use seawall_core::in_flight::SlotRefusal;
@@ -25,8 +25,8 @@ pub(super) enum SkipReason {
     /// The reservation could not be written to the journal.
     JournalUnavailable,
     BreakerOpen(Option<Duration>),
-    /// Out of rotation for this long, because its calls cost more than was reserved.
-    Ejected(Duration),
+    /// Not called for this long, because its calls cost more than was reserved.
+    SuspendedForOverruns(Duration),
     /// Throttled, with the remaining retry-after.
     Throttled(Duration),
     /// The request cannot be expressed in the target's dialect.
@@ -40,15 +40,15 @@ impl SkipReason {
     const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy(wait) | Self::BreakerOpen(wait) | Self::ShareExhausted(_, wait) => *wait,
-            Self::Throttled(wait) | Self::Ejected(wait) => Some(*wait),
+            Self::Throttled(wait) | Self::SuspendedForOverruns(wait) => Some(*wait),
             Self::Unaffordable(BudgetShortage::Held { settles_in }) => Some(*settles_in),
             Self::Unaffordable(_) | Self::ExceedsDailyBudget(_) | Self::JournalUnavailable => None,
             Self::Untranslatable(_) | Self::Unbounded(_) => None,
         }
     }
 
-    /// Whether the daily budget is completely spent.
-    const fn is_budget_exhausted(&self) -> bool {
+    /// Whether nothing is left of the daily budget.
+    const fn has_nothing_left(&self) -> bool {
         matches!(self, Self::Unaffordable(BudgetShortage::Exhausted { remaining: Money::ZERO, .. }))
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<
 
 /// The reasons why no target answered.
 #[derive(Default)]
-pub(super) struct Unanswered {
+pub(super) struct CascadeFailure {
     /// How the last attempt failed.
     pub(super) failure: Option<CallError>,
     /// Why the last skipped target was skipped. A reason with a known wait takes precedence.
@@ -69,13 +69,13 @@ pub(super) struct Unanswered {
     retry_after: Option<Duration>,
 }
 
-impl Unanswered {
+impl CascadeFailure {
     pub(super) fn skip(&mut self, reason: SkipReason) {
         // With the budget spent, no target can be called, whatever its wait.
-        if self.skipped.as_ref().is_some_and(SkipReason::is_budget_exhausted) {
+        if self.skipped.as_ref().is_some_and(SkipReason::has_nothing_left) {
             return;
         }
-        if reason.is_budget_exhausted() {
+        if reason.has_nothing_left() {
             (self.skipped, self.retry_after) = (Some(reason), None);
             return;
         }
@@ -103,13 +103,13 @@ impl Unanswered {
             (None, Some(SkipReason::Unaffordable(shortage))) => shortage.label(),
             (None, Some(SkipReason::ExceedsDailyBudget(_))) => "exceeds_daily_budget",
             (None, Some(SkipReason::BreakerOpen(_))) => "breaker_open",
-            (None, Some(SkipReason::Ejected(_))) => "ejected",
+            (None, Some(SkipReason::SuspendedForOverruns(_))) => "cost_overruns",
             (None, Some(SkipReason::Busy(_))) => "busy",
             (None, Some(SkipReason::ShareExhausted(..))) => "concurrency_share",
             (None, Some(SkipReason::Throttled(_))) => "throttled",
             (None, Some(SkipReason::Untranslatable(_))) => "unsupported_by_target",
             (None, Some(SkipReason::Unbounded(_))) => "untracked_input",
-            (None, Some(SkipReason::JournalUnavailable)) => "journal_unavailable",
+            (None, Some(SkipReason::JournalUnavailable)) => JOURNAL_UNAVAILABLE,
             (None, None) => "no_target",
         }
     }
@@ -153,7 +153,7 @@ impl Unanswered {
 
 #[cfg(test)]
 mod tests {
-    use super::{SkipReason, Unanswered, soonest};
+    use super::{CascadeFailure, SkipReason, soonest};
     use crate::reply::Rejection;
     use crate::shortage::BudgetShortage;
     use seawall_core::money::Money;
@@ -171,9 +171,9 @@ mod tests {
     }
 
     fn rejection_for(reasons: impl IntoIterator<Item = SkipReason>) -> Rejection {
-        let mut unanswered = Unanswered::default();
-        reasons.into_iter().for_each(|reason| unanswered.skip(reason));
-        unanswered.into_rejection(0, &RetryAfterPolicy::default(), Draw::LOWEST)
+        let mut failure = CascadeFailure::default();
+        reasons.into_iter().for_each(|reason| failure.skip(reason));
+        failure.into_rejection(0, &RetryAfterPolicy::default(), Draw::LOWEST)
     }
 
     #[test]
@@ -190,8 +190,14 @@ mod tests {
                 ],
                 "breaker_open",
             ),
-            (vec![SkipReason::Ejected(LONG), SkipReason::BreakerOpen(Some(SHORT))], "breaker_open"),
-            (vec![SkipReason::BreakerOpen(Some(SHORT)), SkipReason::Ejected(LONG)], "ejected"),
+            (
+                vec![SkipReason::SuspendedForOverruns(LONG), SkipReason::BreakerOpen(Some(SHORT))],
+                "breaker_open",
+            ),
+            (
+                vec![SkipReason::BreakerOpen(Some(SHORT)), SkipReason::SuspendedForOverruns(LONG)],
+                "cost_overruns",
+            ),
             (vec![SkipReason::BreakerOpen(Some(SHORT)), SkipReason::Unaffordable(SPENT)], "breaker_open"),
             (
                 vec![
@@ -222,7 +228,7 @@ mod tests {
     fn with_the_budget_spent_no_target_is_worth_waiting_for() {
         let nothing = || SkipReason::Unaffordable(spent(Money::ZERO));
         let expected = Rejection::BudgetExhausted { remaining: Money::ZERO, resets: UtcTime::from_nanos(0) };
-        assert_eq!(rejection_for([SkipReason::Ejected(LONG), nothing()]), expected);
+        assert_eq!(rejection_for([SkipReason::SuspendedForOverruns(LONG), nothing()]), expected);
         assert_eq!(
             rejection_for([nothing(), SkipReason::Throttled(SHORT), SkipReason::Busy(None)]),
             expected
@@ -233,7 +239,7 @@ mod tests {
     fn held_money_is_worth_waiting_for_and_the_best_offer_of_all_targets_is_reported() {
         let held = |settles_in| SkipReason::Unaffordable(BudgetShortage::Held { settles_in });
         let offer = |max_tokens| {
-            SkipReason::Unaffordable(BudgetShortage::TooLarge {
+            SkipReason::Unaffordable(BudgetShortage::ExceedsRemainingBudget {
                 remaining: Money::from_dollars(1),
                 max_tokens,
             })
@@ -257,9 +263,9 @@ mod tests {
             rejection_for([SkipReason::ExceedsDailyBudget(max_cost)]),
             Rejection::ExceedsDailyBudget { max_cost }
         );
-        let mut unanswered = Unanswered::default();
-        unanswered.skip(SkipReason::ExceedsDailyBudget(max_cost));
-        assert_eq!((unanswered.label(), unanswered.retry_after()), ("exceeds_daily_budget", None));
+        let mut failure = CascadeFailure::default();
+        failure.skip(SkipReason::ExceedsDailyBudget(max_cost));
+        assert_eq!((failure.label(), failure.retry_after()), ("exceeds_daily_budget", None));
     }
 
     #[test]
