@@ -9,6 +9,7 @@ mod edges;
 mod graph;
 mod licences;
 mod names;
+mod reasons;
 mod size;
 
 use anyhow::{Context as _, ensure};
