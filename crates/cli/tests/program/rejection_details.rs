@@ -101,7 +101,7 @@ fn a_vendors_guardrail_intervention_is_passed_on_and_not_retried() -> anyhow::Re
     let answer = gateway.chat(KEY, &json!({ "message": "tell me something bad" }))?;
     assert_eq!((&answer["rung"], &answer["finish"]), (&"apology".into(), &"refused".into()), "{answer}");
     assert_eq!(answer["reasons"], json!(["guardrail:vendor"]), "{answer}");
-    assert!(answer["answer"].as_str().unwrap_or_default().contains("I can look for manga"), "{answer}");
+    assert!(answer["answer"].as_str().unwrap_or_default().contains("questions about manga"), "{answer}");
     assert_eq!((model.calls_of("instant")?, model.calls_of("haiku")?), (1, 0));
     Ok(())
 }
