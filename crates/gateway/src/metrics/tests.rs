@@ -52,7 +52,7 @@ fn the_reference_page_has_every_metric() {
         metric.name(),
         metric.kind().name()
     ))));
-    assert!(page.contains("| `seawall_overhead_seconds` | 0.05, 0.1, 0.2, 0.5, 1, "));
+    assert!(page.contains("| `seawall_overhead_seconds` | 0.00005, 0.0001, 0.0002, 0.0005, 0.001, "));
     assert!(page.contains("`rejected` |") && page.contains("`shutting_down`, `other` |"), "{page}");
 }
 
