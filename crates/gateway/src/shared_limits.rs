@@ -273,20 +273,17 @@ struct StderrObserver;
 
 impl StoreStateObserver for StderrObserver {
     fn changed(&self, _: SharedStoreState, to: SharedStoreState, why: &str) {
-        match to {
-            SharedStoreState::Reachable => {
-                eprintln!("seawall: redis is reachable: limits are enforced across the fleet ({why})");
-            }
-            SharedStoreState::Recovering => eprintln!(
-                "seawall: redis is reachable again, but its counts are incomplete ({why}); until the longest window has \
-                 passed, this node also enforces its own share of every limit"
+        let (state, consequence) = match to {
+            SharedStoreState::Reachable => ("reachable", "limits are enforced across the fleet"),
+            SharedStoreState::Recovering => (
+                "reachable again, but its counts are incomplete",
+                "until the longest window has passed, this node also enforces its own share of every limit",
             ),
             SharedStoreState::Unreachable => {
-                eprintln!(
-                    "seawall: redis is unavailable: this node enforces its own share of every limit ({why})"
-                );
+                ("unavailable", "this node enforces its own share of every limit")
             }
-        }
+        };
+        eprintln!("seawall: redis is {state} ({why}): {consequence}");
     }
 }
 

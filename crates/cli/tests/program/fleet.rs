@@ -213,7 +213,7 @@ fn nodes_share_what_each_of_them_admitted() -> anyhow::Result<()> {
         gateways[0].ask(KEY, &question(1, false))?;
         Ok(gateways[0]
             .errors()?
-            .contains("seawall: redis is unavailable: this node enforces its own share of every limit"))
+            .contains("): this node enforces its own share of every limit"))
     })?;
     assert_eq!(gateways[0].errors()?.matches("redis is unavailable").count(), 1);
     Ok(())
