@@ -156,7 +156,7 @@ fn a_failed_stream_is_written_as_each_vendor_writes_it() {
 }
 
 #[test]
-fn every_refusal_has_its_status_and_body() {
+fn every_error_kind_has_its_status_and_body() {
     let line = |error_kind: &ApiErrorKind| {
         let mut body = BytesMut::new();
         openai::write_error(&mut body, &openai::OpenAiErrorBody::new(*error_kind, "no"));

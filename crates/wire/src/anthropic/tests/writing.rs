@@ -59,7 +59,7 @@ fn a_whole_answer_is_written_as_the_vendor_writes_it_and_read_back() {
 }
 
 #[test]
-fn every_refusal_has_its_status_and_body() {
+fn every_error_kind_has_its_status_and_body() {
     let line = |error_kind: &ApiErrorKind| {
         let body =
             written(|out| write_error(out, &AnthropicErrorBody::new(*error_kind, "no", Some("req_1"))));

@@ -77,7 +77,7 @@ fn hints_are_plain_numbers_and_the_vendors_own_comes_first() {
 }
 
 #[test]
-fn every_refusal_has_its_status_and_name() {
+fn every_error_kind_has_its_status_and_name() {
     let line = |error_kind: &ApiErrorKind| {
         let body = String::from_utf8(written(|out| write_error(out, "no"))).unwrap();
         format!("{} {} {body}\n", error_status(*error_kind), error_name(*error_kind))
