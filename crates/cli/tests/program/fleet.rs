@@ -211,9 +211,7 @@ fn nodes_share_what_each_of_them_admitted() -> anyhow::Result<()> {
     store.kill()?;
     wait_until("it is missed", || {
         gateways[0].ask(KEY, &question(1, false))?;
-        Ok(gateways[0]
-            .errors()?
-            .contains("): this node enforces its own share of every limit"))
+        Ok(gateways[0].errors()?.contains("): this node enforces its own share of every limit"))
     })?;
     assert_eq!(gateways[0].errors()?.matches("redis is unavailable").count(), 1);
     Ok(())
