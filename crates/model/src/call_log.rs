@@ -56,7 +56,7 @@ pub enum CallEnd {
 pub struct CallLog(VecDeque<CallRecord>);
 
 impl CallLog {
-    /// Adds a request that arrived; the other fields are filled in by [`decide`](Self::decide).
+    /// Adds a request that arrived; the other fields are filled in by [`record_script`](Self::record_script).
     pub fn begin(&mut self, number: u64, at: Duration, call: &ModelCall) {
         if self.0.len() == CAPACITY {
             self.0.pop_front();

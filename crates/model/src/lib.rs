@@ -3,8 +3,8 @@
 //! [`engine`] is pure: it maps a request and a point in time to a [`Script`](engine::Script), which defines what is
 //! sent, when, and how it ends. The same seed and the same requests give the same scripts, so a day of outages can be
 //! replayed live or on a virtual clock. [`bill`] counts what was delivered, in whole nano-dollars, to compare with what
-//! a gateway believes it spent, and [`calls`] is the log of requests. [`shared`] is one model for concurrent callers,
-//! [`play`] plays its scripts on any clock, and `server` does so over real sockets.
+//! a gateway believes it spent, and [`call_log`] is the log of requests. [`shared`] is one model for concurrent
+//! callers, [`playback`] plays its scripts on any clock, and `server` does so over real sockets.
 //!
 //! It speaks Anthropic Messages, OpenAI chat completions and the Amazon Bedrock runtime. It does not understand its
 //! input, and its answers say so.

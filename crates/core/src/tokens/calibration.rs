@@ -177,7 +177,7 @@ struct ModelCalibration {
 
 impl Calibration {
     /// Records the billed usage of a request. `uncalibrated` is
-    /// [`Estimate::uncalibrated`](super::Estimate::uncalibrated); `billed` is the vendor's number of input tokens
+    /// [`TokenEstimate::uncalibrated`](super::TokenEstimate::uncalibrated); `billed` is the vendor's number of input tokens
     /// minus the estimated overhead.
     pub fn record(
         &mut self,
