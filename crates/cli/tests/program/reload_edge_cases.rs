@@ -67,7 +67,8 @@ fn an_unreadable_file_is_reported_once_and_changes_nothing() -> anyhow::Result<(
     let mut expect_report = |expected: &str| -> anyhow::Result<()> {
         // The end of the line: its beginning may be there earlier.
         let output = wait_for(&gateway, before, "(checked again every second)\n")?;
-        assert!(output.lines().count() == 1 && output.contains(expected), "{output}");
+        assert_eq!(output.matches("(checked again every second)").count(), 1, "{output}");
+        assert!(output.contains(expected), "{output}");
         assert!(ask(&gateway, false)?.contains(" 200 "));
         before = gateway.errors()?.len();
         Ok(())
