@@ -32,6 +32,10 @@ pub(crate) fn seawall(arguments: &[&str]) -> Command {
 /// Creates a file `name` with the content `text`.
 pub(crate) fn file(name: &str, text: &str) -> anyhow::Result<PathBuf> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // A test that failed half-way may have left a directory of this name.
+    if path.is_dir() {
+        fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
