@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 ///
 /// let sonnet = Profile::named("sonnet").unwrap();
 /// let mut bill = Bill::default();
-/// bill.deliver(sonnet, Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() });
+/// bill.count_delivered(sonnet, Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() });
 /// assert_eq!(bill.nano_dollars(), 18_000_000_000); // $3 and $15
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
