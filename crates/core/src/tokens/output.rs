@@ -21,7 +21,7 @@ const REPEAT_INTERVAL: u32 = 64;
 /// Tokens around one content block (its name, type, begin and end) that are not part of its text.
 const BLOCK_OVERHEAD: u64 = 16;
 /// Plain text that is buffered before it is classified.
-const MAX_PENDING: usize = 4 << 10;
+const MAX_PENDING: usize = 8 << 10;
 
 /// Meters the output of one response as it arrives.
 #[derive(Clone, Debug, Default)]
