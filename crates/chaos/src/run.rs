@@ -36,7 +36,6 @@ const QUIET_TIME: Duration = Duration::from_secs(2);
 const LOW_BUDGET: u64 = 400;
 const NANOS_PER_CENT: u64 = 10_000_000;
 
-/// The options of a run.
 pub(crate) struct RunOptions {
     pub(crate) minutes: u32,
     pub(crate) seed: u64,

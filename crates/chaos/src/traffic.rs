@@ -89,7 +89,6 @@ impl ChaosRequest {
         }
     }
 
-    /// The path and the body.
     pub(crate) fn path_and_body(&self) -> (&'static str, String) {
         let (text, max_tokens, stream) = (&self.question, self.max_tokens, self.is_streamed);
         let turn = json!([{ "role": "user", "content": text }]);

@@ -274,7 +274,6 @@ pub(crate) trait SettingSection: Sized {
     /// The names of its keys.
     const KEYS: &'static [&'static str];
 
-    /// Its shape.
     fn section_shape() -> SectionShape;
 
     /// Parses its keys.

@@ -42,7 +42,6 @@ pub(crate) struct DemoSetup<F> {
     pub(crate) plain_models: ModelServers,
 }
 
-/// Observations of the restart.
 struct RestartObservation {
     stopped_at: Duration,
     billed_at_stop: u64,

@@ -113,7 +113,6 @@ impl Scoreboard {
         RequestIndex(self.requests.len() - 1)
     }
 
-    /// Records its result.
     pub(crate) fn record_result(&mut self, index: RequestIndex, result: CallerResult, ended_at: Duration) {
         if let Some(request) = self.requests.get_mut(index.0) {
             (request.result, request.ended_at) = (Some(result), ended_at);

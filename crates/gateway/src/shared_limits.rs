@@ -97,7 +97,6 @@ impl Drop for BackgroundRuntime {
     }
 }
 
-/// The limits in Redis.
 pub(crate) struct RedisLimits {
     store: Arc<SharedRedisQuotas>,
     /// Every group that ever existed, in order of appearance. A group keeps its index, whatever else changes.

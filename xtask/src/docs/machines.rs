@@ -73,7 +73,6 @@ pub(super) fn protections() -> String {
     page
 }
 
-/// The invariants.
 pub(super) fn invariants() -> String {
     let mut page = String::from(
         "# Invariants\n\nProperties that hold at all times, for any input. Each is a function in `seawall_core::invariant` that \

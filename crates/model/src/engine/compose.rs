@@ -21,7 +21,6 @@ const TOKENS_PER_CHUNK: usize = 4;
 /// Maximum output of a request without an output limit.
 const DEFAULT_MAX_OUTPUT: u32 = 4_096;
 
-/// A parsed request.
 pub(super) struct ParsedRequest<'a> {
     pub(super) profile: &'static Profile,
     pub(super) call: &'a ModelCall,

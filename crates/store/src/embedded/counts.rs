@@ -234,7 +234,6 @@ fn group_of(key: &[u8]) -> Option<u16> {
     key.get(1..3)?.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// A builder of rows.
 struct RowBuilder {
     kind: u8,
     group: u16,

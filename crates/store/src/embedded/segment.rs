@@ -28,7 +28,6 @@ pub(super) const MAX_FRAME_BYTES: usize = 1 << 16;
 /// How much of a segment is read at a time.
 const READ_BYTES: usize = 1 << 17;
 
-/// The path of a segment.
 pub(super) fn segment_path(data_dir: &Path, number: u64) -> PathBuf {
     data_dir.join(format!("journal-{number:020}.log"))
 }

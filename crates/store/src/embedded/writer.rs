@@ -26,7 +26,6 @@ const MAX_TASKS: usize = 4_096;
 /// Sends the outcome to the requester.
 type ReplyCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// The outcome of a task.
 enum TaskOutcome {
     /// To be replied to when the transaction is durable.
     Done(ReplyCallback),

@@ -6,7 +6,6 @@ use crate::request::RequestLimits;
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
 
-/// A parsed message.
 pub(super) enum ParsedMessage {
     /// Text for the system prompt.
     Instructions(Vec<String>),

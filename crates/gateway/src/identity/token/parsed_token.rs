@@ -49,7 +49,6 @@ impl<'a> ParsedToken<'a> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(TokenRefusal::IssuerMissing)
     }
 
-    /// The subject.
     pub(super) fn subject(&self) -> Result<&str, TokenRefusal> {
         let subject = self.claims.get("sub").ok_or(TokenRefusal::SubjectMissing)?;
         match subject.as_str() {

@@ -55,7 +55,6 @@ impl EnvironmentCredentials {
     }
 }
 
-/// The credentials in an environment.
 pub(super) fn environment_credentials(environment: &Environment) -> Provided {
     let need =
         |name: &'static str| environment.get(name).ok_or_else(|| not_loaded(format!("{name} is not set")));

@@ -38,7 +38,6 @@ pub(super) enum RoleSource {
     WebIdentity(String),
 }
 
-/// The active profile.
 pub(super) fn active_profile(environment: &Environment) -> Result<ProfileCredentials, CredentialsError> {
     let named = environment.get("AWS_PROFILE");
     let name = named.as_deref().unwrap_or("default");
