@@ -130,9 +130,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<InvariantResult> {
                         || overlaps_node(&observations.stops, request)
                         || may_lack_budget(observations, request)
                         || was_provoked(observations, request);
-                    // A suspended target, a stopping node or an empty budget explains an error even while models are slow.
-                    let is_degraded =
-                        is_server_error(status) && !is_justified && were_degraded(observations, request);
+                    let is_degraded = were_degraded(observations, request) && is_server_error(status);
                     degraded.1 += u64::from(is_degraded && !request.is_hostile);
                     if is_server_error(status) && !is_justified && !is_degraded {
                         unjustified.push(describe(
