@@ -53,7 +53,7 @@ proptest! {
 }
 
 #[test]
-fn most_single_changes_are_accepted_so_that_the_property_is_not_vacuous() {
+fn the_property_is_not_vacuous_because_most_single_changes_are_valid() {
     let (mut accepted, mut all) = (0, 0);
     for choice in choices() {
         for value in &choice.values {

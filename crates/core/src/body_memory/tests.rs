@@ -180,7 +180,7 @@ proptest! {
         }
         drop(held);
         prop_assert_eq!(memory.held(), 0);
-        prop_assert!(memory.0.owners.iter().all(|shard| shard.lock().unwrap().is_empty()), "nobody is remembered");
+        prop_assert!(memory.0.owners.iter().all(|shard| shard.lock().unwrap().is_empty()), "no owner is remembered");
         prop_assert_eq!(memory.0.exceeded.load(Ordering::Relaxed), 0);
     }
 }

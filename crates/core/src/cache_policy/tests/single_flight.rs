@@ -453,7 +453,7 @@ proptest! {
             now += passed / 4;
             let name = public(key);
             // A recent request; mostly one that is still waiting or leading.
-            let somebody = slow.leader(key).map_or(0, |(leader, _)| leader);
+            let current_leader = slow.leader(key).map_or(0, |(leader, _)| leader);
             let waiter = slow.waiters(key).get(place(back) % 3).map_or(back, |(waiter, _)| *waiter);
             let left = Deadline::after(at(now), Duration::from_millis(passed * 5));
             match step {
@@ -464,17 +464,17 @@ proptest! {
                 }
                 3 => {
                     let how = [LeaderOutcome::Answered, LeaderOutcome::Failed, LeaderOutcome::Disconnected][place(back) % 3];
-                    let who = if back < 35 { somebody } else { back };
+                    let who = if back < 35 { current_leader } else { back };
                     let landing = flights.finish(&name, ParticipantId(who), how, at(now));
                     prop_assert_eq!(landing, slow.end(key, who, how, now));
                 }
                 4 => {
-                    let who = if back < 30 { waiter } else { somebody };
+                    let who = if back < 30 { waiter } else { current_leader };
                     let decision = flights.handle_wait_timeout(&name, ParticipantId(who), at(now));
                     prop_assert_eq!(decision, slow.handle_wait_timeout(key, who, now));
                 }
                 _ => {
-                    let who = if back < 30 { waiter } else { somebody };
+                    let who = if back < 30 { waiter } else { current_leader };
                     let landing = flights.leave(&name, ParticipantId(who), at(now));
                     let expected = slow.end(key, who, LeaderOutcome::Disconnected, now);
                     slow.drop_asker(key, who);
