@@ -121,15 +121,14 @@ impl FailureAttribution {
         };
         match reason {
             TripReason::ConsecutiveFailures => self.streak.dominant_caller(share),
-            TripReason::FailureRate | TripReason::SustainedPressure => {
+            TripReason::FailureRate | TripReason::SustainedPressure | TripReason::ProbeFailed => {
                 both(&self.failed).dominant_caller(share)
             }
-            TripReason::SlowRate | TripReason::StartTimeout => both(&self.slow).dominant_caller(share),
+            TripReason::SlowRate | TripReason::StartTimeout | TripReason::ProbesSlow => {
+                both(&self.slow).dominant_caller(share)
+            }
             // These trips cannot be attributed to a single caller.
-            TripReason::ProbeFailed
-            | TripReason::ProbeExpired
-            | TripReason::ProbesSlow
-            | TripReason::Fleet => None,
+            TripReason::ProbeExpired | TripReason::Fleet => None,
         }
     }
 

@@ -190,8 +190,8 @@ impl Breaker {
         if let BreakerState::HalfOpen(trial) = &mut self.machine.state {
             trial.peer_successes = peer_successes;
         }
-        let transition = self.machine.evaluate_stage(&self.settings, now);
-        self.record_transition(transition);
+        let result = self.machine.stage_result(&self.settings);
+        self.conclude_stage(result, now);
     }
 
     fn merge_counts(&mut self, view: &FleetView, now: Timestamp) {

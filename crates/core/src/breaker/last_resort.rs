@@ -7,10 +7,12 @@
 //! flight.
 //!
 //! A panic call that fails counts like a failed probe: it ends a trial. `failure_threshold` such failures in a row turn
-//! the reason of an open breaker from slow into failing, and then no further panic call passes.
+//! the reason of an open breaker from slow into failing, and then no further panic call passes. If most of these failures
+//! are one caller's, it is quarantined instead. After one caller's single probe has failed, another caller may send one
+//! at once.
 
 use super::attribution::CallerKey;
-use super::machine::{BreakerState, Probe, SINGLE_PROBE_INTERVAL, TripReason};
+use super::machine::{BreakerState, Probe, SINGLE_PROBE_INTERVAL, StageResult, TripReason};
 use super::types::PermitKind;
 use super::{Breaker, BreakerDecision, BreakerMode, BreakerPermit, PROBE_GRACE, RejectReason};
 use crate::deadline::Deadline;
@@ -85,7 +87,10 @@ impl Breaker {
         let BreakerState::Open { opening, .. } = &mut self.machine_mut(permit.is_quarantined).state else {
             return None;
         };
-        if opening.probe.is_some() || now < opening.next_probe {
+        let is_not_to_blame =
+            opening.sole_failed.is_some_and(|failed| caller.is_some_and(|caller| caller != failed));
+        let is_due = now >= opening.next_probe || is_not_to_blame;
+        if opening.probe.is_some() || !is_due {
             return None;
         }
         opening.probe = Some(Probe { serial: permit.serial, expires });
@@ -93,53 +98,59 @@ impl Breaker {
     }
 
     pub(super) fn record_single_probe(&mut self, permit: &BreakerPermit, health: Health, now: Timestamp) {
-        let settings = self.settings.clone();
         let machine = self.machine_mut(permit.is_quarantined);
         let BreakerState::Open { opening, .. } = &mut machine.state else { return };
-        if opening.probe.is_none_or(|probe| probe.serial != permit.serial) {
-            return;
-        }
-        let probe = opening.probe.take();
-        opening.next_probe = now + SINGLE_PROBE_INTERVAL;
+        let Some(probe) = opening.probe.take_if(|probe| probe.serial == permit.serial) else { return };
         if !matches!(health, Health::Good | Health::Slow) {
+            let is_second = opening.sole_failed.is_some_and(|failed| Some(failed) != permit.caller);
+            opening.sole_failed = permit.caller.filter(|_| !is_second);
+            opening.next_probe = now + SINGLE_PROBE_INTERVAL;
             return;
         }
         // The single probe counts as the first probe of the trial.
-        let began = machine.enter_stage(0, now);
-        if let BreakerState::HalfOpen(trial) = &mut machine.state {
-            trial.probes.extend(probe);
+        if !permit.is_quarantined {
+            return self.begin_stage_with(0, probe, health, now);
         }
-        let transition = machine.record_probe(&settings, permit.serial, health, now);
-        if permit.is_quarantined {
-            self.release(transition.as_ref(), now);
-        } else {
-            self.record_transition(Some(began));
-            self.record_transition(transition);
-        }
+        let _ = machine.enter_stage(0, now);
+        let result = match &mut self.quarantine {
+            Some(quarantine) => quarantine.machine.record_earlier_probe(&self.settings, probe, health),
+            None => None,
+        };
+        self.conclude_quarantine_stage(result, now);
     }
 
     pub(super) fn record_panic_call(&mut self, permit: &BreakerPermit, health: Health, now: Timestamp) {
-        let settings = self.settings.clone();
-        let machine = self.machine_mut(permit.is_quarantined);
-        let fails = health == Health::Bad;
-        let reason = match &mut machine.state {
+        let threshold = self.settings.failure_threshold;
+        let failed = match &mut self.machine_mut(permit.is_quarantined).state {
             BreakerState::Open { opening, .. } => {
                 match health {
                     Health::Good | Health::Slow => opening.panic_failures = 0,
                     Health::Bad => opening.panic_failures = opening.panic_failures.saturating_add(1),
                     Health::TimedOut | Health::Unknown => {}
                 }
-                (opening.panic_failures >= settings.failure_threshold)
-                    .then_some(TripReason::ConsecutiveFailures)
+                (opening.panic_failures >= threshold).then_some(TripReason::ConsecutiveFailures)
             }
-            BreakerState::HalfOpen(_) => fails.then_some(TripReason::ProbeFailed),
+            BreakerState::HalfOpen(_) => (health == Health::Bad).then_some(TripReason::ProbeFailed),
             BreakerState::Suspect { .. } | BreakerState::Closed { .. } => None,
         };
-        if let Some(reason) = reason {
-            let transition = machine.open(&settings, reason, now);
-            if !permit.is_quarantined {
-                self.record_transition(Some(transition));
+        if permit.is_quarantined {
+            return self.conclude_quarantine_stage(failed.map(StageResult::Failed), now);
+        }
+        match health {
+            Health::Bad => self.blame.record_failure(permit.caller, now),
+            Health::Good | Health::Slow => self.blame.end_streak(),
+            Health::TimedOut | Health::Unknown => {}
+        }
+        let Some(reason) = failed else { return };
+        let dominant_caller = self.dominant_caller(reason);
+        match (&mut self.machine.state, dominant_caller) {
+            // For the other callers the target is still only slow.
+            (BreakerState::Open { opening, .. }, Some(caller)) => {
+                opening.panic_failures = 0;
+                self.blame.end_streak();
+                self.quarantine(caller, reason, now);
             }
+            _ => self.open(reason, now),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The state transitions of a breaker. Measurement is elsewhere (`window`).
 
+use super::attribution::CallerKey;
 use super::settings::{BreakerSettings, MAX_PROBES};
 use crate::failure::Health;
 use crate::time::Timestamp;
@@ -90,6 +91,13 @@ pub(super) struct Probe {
     pub(super) expires: Timestamp,
 }
 
+/// What the results of a stage amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StageResult {
+    Passed,
+    Failed(TripReason),
+}
+
 /// A half-open trial: its current stage and the results of that stage so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trial {
@@ -107,13 +115,15 @@ pub(super) struct Trial {
 pub(super) struct Opening {
     pub(super) next_probe: Timestamp,
     pub(super) probe: Option<Probe>,
+    /// The only caller whose probes have failed since another caller's did. Others need not wait for `next_probe`.
+    pub(super) sole_failed: Option<CallerKey>,
     /// Consecutive failures of panic calls.
     pub(super) panic_failures: u32,
 }
 
 impl Opening {
     fn starting_at(at: Timestamp) -> Self {
-        Self { next_probe: at + SINGLE_PROBE_INTERVAL, probe: None, panic_failures: 0 }
+        Self { next_probe: at + SINGLE_PROBE_INTERVAL, ..Self::default() }
     }
 }
 
@@ -132,6 +142,8 @@ pub(super) enum BreakerState {
     /// Open for one caller, whose failures these were. The first call of any other caller is a probe that decides
     /// whether the others are affected too.
     Suspect {
+        /// The stage of the trial that these failures interrupted; `None` if the breaker was closed.
+        stage: Option<usize>,
         probe: Option<Probe>,
     },
 }
@@ -174,7 +186,7 @@ impl BreakerMachine {
                 let until = *until;
                 Some(self.enter_stage(0, until))
             }
-            BreakerState::Suspect { probe: Some(probe) } if probe.expires <= now => {
+            BreakerState::Suspect { probe: Some(probe), .. } if probe.expires <= now => {
                 let expired = probe.expires;
                 Some(self.open(settings, TripReason::ProbeExpired, expired))
             }
@@ -226,7 +238,11 @@ impl BreakerMachine {
 
     /// Waits for the first call of any caller other than the quarantined one.
     pub(super) fn suspect(&mut self, reason: TripReason, at: Timestamp) -> Transition {
-        self.enter(BreakerState::Suspect { probe: None }, at, Some(reason))
+        let stage = match &self.state {
+            BreakerState::HalfOpen(trial) => Some(trial.stage),
+            BreakerState::Closed { .. } | BreakerState::Open { .. } | BreakerState::Suspect { .. } => None,
+        };
+        self.enter(BreakerState::Suspect { stage, probe: None }, at, Some(reason))
     }
 
     pub(super) fn enter_stage(&mut self, stage: usize, at: Timestamp) -> Transition {
@@ -251,14 +267,13 @@ impl BreakerMachine {
         settings: &BreakerSettings,
         serial: u64,
         health: Health,
-        now: Timestamp,
-    ) -> Option<Transition> {
+    ) -> Option<StageResult> {
         let BreakerState::HalfOpen(trial) = &mut self.state else { return None };
         let position = trial.probes.iter().position(|probe| probe.serial == serial)?;
         trial.probes.swap_remove(position);
         match health {
             Health::Unknown => return None,
-            Health::Bad => return Some(self.open(settings, TripReason::ProbeFailed, now)),
+            Health::Bad => return Some(StageResult::Failed(TripReason::ProbeFailed)),
             Health::Good => trial.successes += 1,
             Health::Slow => {
                 trial.successes += 1;
@@ -270,15 +285,24 @@ impl BreakerMachine {
             }
         }
         trial.results += 1;
-        self.evaluate_stage(settings, now)
+        self.stage_result(settings)
     }
 
-    /// Advances a trial whose stage has been passed, or reopens if too many of its probes were slow.
-    pub(super) fn evaluate_stage(
+    /// Records the result of a probe that was sent before the stage began.
+    pub(super) fn record_earlier_probe(
         &mut self,
         settings: &BreakerSettings,
-        now: Timestamp,
-    ) -> Option<Transition> {
+        probe: Probe,
+        health: Health,
+    ) -> Option<StageResult> {
+        if let BreakerState::HalfOpen(trial) = &mut self.state {
+            trial.probes.push(probe);
+        }
+        self.record_probe(settings, probe.serial, health)
+    }
+
+    /// Whether the current stage has been passed, or has failed because too many of its probes were slow.
+    pub(super) fn stage_result(&self, settings: &BreakerSettings) -> Option<StageResult> {
         let BreakerState::HalfOpen(trial) = &self.state else { return None };
         let size = settings.stage_size(trial.stage)?;
         let enough = trial.results >= size;
@@ -286,16 +310,21 @@ impl BreakerMachine {
             let answered = trial.slow - trial.timed_out;
             let by_answers = settings.slow_rate.is_reached_by(answered.into(), trial.results.into());
             let reason = if by_answers { TripReason::ProbesSlow } else { TripReason::StartTimeout };
-            return Some(self.open(settings, reason, now));
+            return Some(StageResult::Failed(reason));
         }
-        if trial.successes.saturating_add(trial.peer_successes) < size {
-            return None;
-        }
-        let next = trial.stage + 1;
-        let transition = match settings.stage_size(next) {
-            Some(_) => self.enter_stage(next, now),
-            None => self.close(now),
+        let is_passed = trial.successes.saturating_add(trial.peer_successes) >= size;
+        is_passed.then_some(StageResult::Passed)
+    }
+
+    /// Enters the stage after the one that was passed, or closes after the last.
+    pub(super) fn pass_stage(&mut self, settings: &BreakerSettings, at: Timestamp) -> Transition {
+        let next = match &self.state {
+            BreakerState::HalfOpen(trial) => trial.stage + 1,
+            BreakerState::Closed { .. } | BreakerState::Open { .. } | BreakerState::Suspect { .. } => 0,
         };
-        Some(transition)
+        match settings.stage_size(next) {
+            Some(_) => self.enter_stage(next, at),
+            None => self.close(at),
+        }
     }
 }

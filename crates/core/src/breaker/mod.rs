@@ -5,8 +5,8 @@
 //! own mistake never counts. An attempt that we cut short counts as slow, not as failed.
 //!
 //! **How it closes.** After `open_for` the breaker is half-open and runs a trial in stages: by default one probe, then
-//! three, then ten. A stage is passed when it has as many successes as its size. Any failure opens the breaker again
-//! with a fresh timer. A probe without a result counts as failed when its permit expires; a probe whose caller
+//! three, then ten. A stage is passed when it has as many successes as its size. A failure opens the breaker again with
+//! a fresh timer, first for the caller whose probe it was, then, if another caller's next call fails too, for all. A probe without a result counts as failed when its permit expires; a probe whose caller
 //! disconnected frees its slot and does not count.
 //!
 //! **What it does not do.** It does not retry, wait or make calls. Reading it ([`Breaker::peek`]) changes nothing. A
@@ -191,13 +191,17 @@ impl Breaker {
                 self.evaluate_window(now);
             }
             BreakerState::HalfOpen(_) => {
-                let settings = &self.settings;
-                let transition = self.machine.record_probe(settings, permit.serial, health, now);
+                match health {
+                    Health::Bad => self.blame.record_failure(permit.caller, now),
+                    Health::Slow | Health::TimedOut => self.blame.record_slow(permit.caller, now),
+                    Health::Good | Health::Unknown => {}
+                }
+                let result = self.machine.record_probe(&self.settings, permit.serial, health);
                 // The stage still needs a success in place of this probe.
                 if matches!(health, Health::Unknown | Health::TimedOut) {
                     self.return_lease();
                 }
-                self.record_transition(transition);
+                self.conclude_stage(result, now);
             }
             BreakerState::Suspect { .. } => self.record_suspect_probe(permit.serial, health, now),
             BreakerState::Open { .. } => {}
@@ -221,7 +225,7 @@ impl Breaker {
                 }
             }
             BreakerState::Open { opening, .. } => opening.probe = opening.probe.filter(is_other),
-            BreakerState::Suspect { probe } => *probe = probe.filter(is_other),
+            BreakerState::Suspect { probe, .. } => *probe = probe.filter(is_other),
             BreakerState::Closed { .. } => {}
         }
     }
@@ -339,8 +343,10 @@ impl Breaker {
             return;
         }
         while let Some(transition) = self.machine.advance(&self.settings, now) {
-            // The whole breaker has changed state, which supersedes the quarantine of one caller.
-            self.quarantine = None;
+            // Once it is open for all, no caller needs to be kept out.
+            if transition.to == BreakerPhase::Open {
+                self.quarantine = None;
+            }
             self.record_transition(Some(transition));
         }
         if let Some(quarantine) = &mut self.quarantine {
@@ -356,7 +362,7 @@ impl Breaker {
         let (machine, is_quarantined) = self.machine_for(caller);
         match &machine.state {
             BreakerState::Closed { .. } => None,
-            BreakerState::Suspect { probe } => Self::suspect_rejection(probe.as_ref()),
+            BreakerState::Suspect { probe, .. } => Self::suspect_rejection(probe.as_ref()),
             BreakerState::Open { reason, .. } => Some(RejectReason::Open(*reason)),
             BreakerState::HalfOpen(trial) => {
                 // The probes of a quarantined caller's own trial do not come out of the fleet's lease.
@@ -389,7 +395,7 @@ impl Breaker {
                     lease.probes = lease.probes.saturating_sub(1);
                 }
             }
-            BreakerState::Suspect { probe } => *probe = Some(new),
+            BreakerState::Suspect { probe, .. } => *probe = Some(new),
             BreakerState::Closed { .. } | BreakerState::Open { .. } => {}
         }
         permit

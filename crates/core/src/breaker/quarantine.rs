@@ -1,11 +1,12 @@
 //! Opens a breaker for one caller only.
 //!
 //! When one caller accounts for most of the failures behind a trip, the breaker opens for that caller, which later gets
-//! a trial of its own. The first call of any other caller is a probe: its success closes the breaker for the others,
-//! its failure opens it for all. If there is only one caller, its own trial closes the breaker.
+//! a trial of its own. The first call of any other caller is a probe: its success closes the breaker for the others, or
+//! resumes the trial that the failures interrupted; its failure opens the breaker for all. If there is only one caller,
+//! its own trial closes the breaker.
 
 use super::attribution::CallerKey;
-use super::machine::{BreakerMachine, BreakerPhase, BreakerState, Probe, Transition, TripReason};
+use super::machine::{BreakerMachine, BreakerPhase, BreakerState, Probe, StageResult, TripReason};
 use super::{Breaker, RejectReason};
 use crate::failure::Health;
 use crate::setting::Ratio;
@@ -24,21 +25,42 @@ pub(super) struct Quarantine {
 impl Breaker {
     /// Opens for the dominant caller only, or for all callers if there is none.
     pub(super) fn open(&mut self, reason: TripReason, now: Timestamp) {
-        // A second trip while one caller is already quarantined is not the doing of a single caller.
-        let dominant_caller = match self.quarantine.take() {
-            None => self.blame.dominant_caller(reason, QUARANTINE_SHARE),
-            Some(_) => None,
-        };
-        let transition = match dominant_caller {
+        let transition = match self.dominant_caller(reason) {
             Some(caller) => {
-                let mut machine = BreakerMachine::new();
-                let _ = machine.open(&self.settings, reason, now);
-                self.quarantine = Some(Box::new(Quarantine { caller, machine }));
+                self.quarantine(caller, reason, now);
                 self.machine.suspect(reason, now)
             }
-            None => self.machine.open(&self.settings, reason, now),
+            None => {
+                self.quarantine = None;
+                self.machine.open(&self.settings, reason, now)
+            }
         };
         self.record_transition(Some(transition));
+    }
+
+    /// Acts on the result of a stage of the breaker's own trial.
+    pub(super) fn conclude_stage(&mut self, result: Option<StageResult>, now: Timestamp) {
+        match result {
+            None => {}
+            Some(StageResult::Failed(reason)) => self.open(reason, now),
+            Some(StageResult::Passed) => {
+                let transition = self.machine.pass_stage(&self.settings, now);
+                self.record_transition(Some(transition));
+            }
+        }
+    }
+
+    /// Opens for this caller only, for as long as the breaker would have opened for all.
+    pub(super) fn quarantine(&mut self, caller: CallerKey, reason: TripReason, now: Timestamp) {
+        let mut machine = self.machine.clone();
+        let _ = machine.open(&self.settings, reason, now);
+        self.quarantine = Some(Box::new(Quarantine { caller, machine }));
+    }
+
+    /// The caller to quarantine for a trip for this reason.
+    pub(super) fn dominant_caller(&self, reason: TripReason) -> Option<CallerKey> {
+        // A second trip while one caller is already quarantined is not the doing of a single caller.
+        if self.quarantine.is_some() { None } else { self.blame.dominant_caller(reason, QUARANTINE_SHARE) }
     }
 
     /// The state machine that decides on this caller's calls, and whether it is the quarantine's own.
@@ -59,18 +81,27 @@ impl Breaker {
     /// Records the result of a probe by the quarantined caller.
     pub(super) fn record_quarantine_probe(&mut self, serial: u64, health: Health, now: Timestamp) {
         let Some(quarantine) = &mut self.quarantine else { return };
-        let transition = quarantine.machine.record_probe(&self.settings, serial, health, now);
-        self.release(transition.as_ref(), now);
+        let result = quarantine.machine.record_probe(&self.settings, serial, health);
+        self.conclude_quarantine_stage(result, now);
     }
 
-    /// Ends the quarantine of a caller that has passed its trial. Closes the breaker too if no other caller has probed
-    /// it meanwhile.
-    pub(super) fn release(&mut self, transition: Option<&Transition>, now: Timestamp) {
-        if transition.is_none_or(|transition| transition.to != BreakerPhase::Closed) {
-            return;
+    /// Acts on the result of a stage of the quarantined caller's trial.
+    pub(super) fn conclude_quarantine_stage(&mut self, result: Option<StageResult>, now: Timestamp) {
+        let (Some(quarantine), Some(result)) = (&mut self.quarantine, result) else { return };
+        let transition = match result {
+            StageResult::Failed(reason) => quarantine.machine.open(&self.settings, reason, now),
+            StageResult::Passed => quarantine.machine.pass_stage(&self.settings, now),
+        };
+        if transition.to == BreakerPhase::Closed {
+            self.release(now);
         }
+    }
+
+    /// Ends the quarantine of a caller that has passed its trial. Such a trial shows that the target works, so it closes
+    /// the breaker for the others too.
+    fn release(&mut self, now: Timestamp) {
         self.quarantine = None;
-        if matches!(self.machine.state, BreakerState::Suspect { .. }) {
+        if !matches!(self.machine.state, BreakerState::Closed { .. }) {
             let transition = self.machine.close(now);
             self.record_transition(Some(transition));
         }
@@ -78,20 +109,25 @@ impl Breaker {
 
     /// Records the result of the first probe by another caller.
     pub(super) fn record_suspect_probe(&mut self, serial: u64, health: Health, now: Timestamp) {
-        let BreakerState::Suspect { probe } = &mut self.machine.state else { return };
-        if probe.is_none_or(|probe| probe.serial != serial) {
-            return;
-        }
-        *probe = None;
-        let transition = match health {
-            Health::Unknown | Health::TimedOut => return,
-            Health::Good | Health::Slow => self.machine.close(now),
-            Health::Bad => {
-                self.quarantine = None;
-                self.machine.open(&self.settings, TripReason::ProbeFailed, now)
+        let BreakerState::Suspect { stage, probe } = &mut self.machine.state else { return };
+        let Some(own) = probe.take_if(|probe| probe.serial == serial) else { return };
+        match (health, *stage) {
+            (Health::Unknown | Health::TimedOut, _) => {}
+            (Health::Bad, _) => self.open(TripReason::ProbeFailed, now),
+            (Health::Good | Health::Slow, None) => {
+                let transition = self.machine.close(now);
+                self.record_transition(Some(transition));
             }
-        };
+            (Health::Good | Health::Slow, Some(stage)) => self.begin_stage_with(stage, own, health, now),
+        }
+    }
+
+    /// Enters a stage of the breaker's own trial with the result of a probe that was sent before.
+    pub(super) fn begin_stage_with(&mut self, stage: usize, probe: Probe, health: Health, now: Timestamp) {
+        let transition = self.machine.enter_stage(stage, now);
         self.record_transition(Some(transition));
+        let result = self.machine.record_earlier_probe(&self.settings, probe, health);
+        self.conclude_stage(result, now);
     }
 
     /// The phase to display during a quarantine: the quarantined caller's own trial until another caller has probed.

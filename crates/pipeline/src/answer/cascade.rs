@@ -70,7 +70,24 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         {
             return Ok(answer);
         }
+        if cascade_failure.conceals_shortage() && !targets.iter().any(|target| self.is_affordable(target)) {
+            cascade_failure.report_shortage();
+        }
         Err(cascade_failure)
+    }
+
+    /// Whether the daily budget would cover a call of this target, now or once the calls in progress have settled.
+    fn is_affordable(&self, target: &GuardedTarget) -> bool {
+        let Ok((_, bound)) = self.call_for(target) else { return false };
+        let Err(refusal) =
+            self.pipeline.ledger.check(&self.budget_request(&bound), self.pipeline.runtime.now())
+        else {
+            return true;
+        };
+        matches!(
+            self.skip_reason(&ReserveError::Refused(refusal), &bound),
+            SkipReason::Unaffordable(BudgetShortage::Held { .. })
+        )
     }
 
     /// Tries each target until one answers, and records why the others did not.

@@ -46,11 +46,6 @@ impl SkipReason {
             Self::Untranslatable(_) | Self::Unbounded(_) => None,
         }
     }
-
-    /// Whether nothing is left of the daily budget.
-    const fn has_nothing_left(&self) -> bool {
-        matches!(self, Self::Unaffordable(BudgetShortage::Exhausted { remaining: Money::ZERO, .. }))
-    }
 }
 
 /// The shorter of two waits, as far as known.
@@ -67,27 +62,37 @@ pub(super) struct CascadeFailure {
     skipped: Option<SkipReason>,
     /// The shortest wait until a skipped target may be tried.
     retry_after: Option<Duration>,
+    /// The most actionable of the shortages for which targets were skipped.
+    shortage: Option<BudgetShortage>,
 }
 
 impl CascadeFailure {
     pub(super) fn skip(&mut self, reason: SkipReason) {
-        // With the budget spent, no target can be called, whatever its wait.
-        if self.skipped.as_ref().is_some_and(SkipReason::has_nothing_left) {
-            return;
-        }
-        if reason.has_nothing_left() {
-            (self.skipped, self.retry_after) = (Some(reason), None);
-            return;
+        if let SkipReason::Unaffordable(other) = reason {
+            self.shortage = Some(self.shortage.map_or(other, |one| one.more_actionable(other)));
         }
         // While one target is known to become available, the request can be retried, whatever the state of the others.
         if reason.retry_after().is_some() || self.retry_after.is_none() {
             self.retry_after = soonest(self.retry_after, reason.retry_after());
-            self.skipped = Some(match (self.skipped.take(), reason) {
-                (Some(SkipReason::Unaffordable(one)), SkipReason::Unaffordable(other)) => {
-                    SkipReason::Unaffordable(one.more_actionable(other))
-                }
-                (_, reason) => reason,
+            self.skipped = Some(match (reason, self.shortage) {
+                (SkipReason::Unaffordable(_), Some(shortage)) => SkipReason::Unaffordable(shortage),
+                (reason, _) => reason,
             });
+        }
+    }
+
+    /// Whether a target was skipped because its call will not fit into the daily budget, while the reported reason is
+    /// another target's.
+    pub(super) fn conceals_shortage(&self) -> bool {
+        let will_not_fit = |shortage: &BudgetShortage| !matches!(shortage, BudgetShortage::Held { .. });
+        self.shortage.as_ref().is_some_and(will_not_fit)
+            && !matches!(self.skipped, Some(SkipReason::Unaffordable(_)))
+    }
+
+    /// Reports the shortage, because no target is worth waiting for.
+    pub(super) fn report_shortage(&mut self) {
+        if let Some(shortage) = self.shortage {
+            (self.skipped, self.retry_after) = (Some(SkipReason::Unaffordable(shortage)), None);
         }
     }
 
@@ -226,13 +231,26 @@ mod tests {
 
     #[test]
     fn with_the_budget_spent_no_target_is_worth_waiting_for() {
-        let nothing = || SkipReason::Unaffordable(spent(Money::ZERO));
-        let expected = Rejection::BudgetExhausted { remaining: Money::ZERO, resets: UtcTime::from_nanos(0) };
-        assert_eq!(rejection_for([SkipReason::SuspendedForOverruns(LONG), nothing()]), expected);
-        assert_eq!(
-            rejection_for([nothing(), SkipReason::Throttled(SHORT), SkipReason::Busy(None)]),
-            expected
-        );
+        let held = || SkipReason::Unaffordable(BudgetShortage::Held { settles_in: SHORT });
+        for (reasons, is_concealed) in [
+            (vec![SkipReason::SuspendedForOverruns(LONG), SkipReason::Unaffordable(SPENT)], true),
+            (vec![SkipReason::Unaffordable(SPENT), SkipReason::Throttled(SHORT)], true),
+            (vec![SkipReason::Unaffordable(SPENT), SkipReason::Busy(None)], true),
+            (vec![SkipReason::Busy(None), SkipReason::Unaffordable(SPENT)], false),
+            (vec![SkipReason::Throttled(SHORT), held()], false),
+            (vec![SkipReason::Throttled(SHORT)], false),
+        ] {
+            let names = format!("{reasons:?}");
+            let mut failure = CascadeFailure::default();
+            reasons.into_iter().for_each(|reason| failure.skip(reason));
+            assert_eq!(failure.conceals_shortage(), is_concealed, "{names}");
+            if is_concealed {
+                failure.report_shortage();
+                let rejection = failure.into_rejection(0, &RetryAfterPolicy::default(), Draw::LOWEST);
+                let (remaining, resets) = (Money::from_nanos(1), UtcTime::from_nanos(0));
+                assert_eq!(rejection, Rejection::BudgetExhausted { remaining, resets }, "{names}");
+            }
+        }
     }
 
     #[test]

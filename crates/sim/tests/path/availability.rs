@@ -248,8 +248,27 @@ fn answers_that_take_long_are_not_paced_down_after_a_throttle() {
     assert!(slowest < Duration::from_millis(21_500), "{slowest:?}");
 }
 
-/// A target that fails on one caller's content and on nothing else.
-struct Touchy(World);
+#[test]
+fn a_spent_budget_is_reported_although_an_ejected_target_returns_later() {
+    let faults = r#"[{"model": "sonnet", "fault": {"kind": "overlong", "tokens": 400, "at_once": true}}]"#;
+    let eject = |caller_cap| {
+        let shop = shop_with(&Numbers { caller_cap: Some(caller_cap), ..Numbers::default() }, faults);
+        (0..3).for_each(|_| drop(shop.ask_and_wait(PRIME, &body(false))));
+        assert!(shop.pipeline.targets()[1].overruns.1.is_some());
+        shop
+    };
+    // What is left pays for no call of any target, so there is nothing to wait for.
+    let left = Money::from_nanos(1_000);
+    let posted = eject(Money::from_dollars(1)).day().posted;
+    let refused = eject(posted.saturating_add(left)).ask_and_wait(PRIME, &body(false));
+    assert!(
+        matches!(refused, Seen::Rejected(Rejection::BudgetExhausted { remaining, .. }) if remaining == left),
+        "{refused:?}"
+    );
+}
+
+/// A target that fails for everybody until this time, and then on one caller's content only.
+struct Touchy(World, Timestamp);
 
 impl Target for Touchy {
     fn dialect(&self) -> TargetDialect {
@@ -259,7 +278,7 @@ impl Target for Touchy {
     fn call(&self, call: Call) -> CallFuture<'_> {
         Box::pin(async move {
             self.0.sleep(Duration::from_millis(50)).await;
-            if call.body.windows(5).any(|bytes| bytes == b"crash") {
+            if self.0.now() < self.1 || call.body.windows(5).any(|bytes| bytes == b"crash") {
                 return Err(ANTHROPIC.classify(500, None).into());
             }
             Ok(UpstreamResponse::Unstreamed { body: whole(), report: None })
@@ -267,15 +286,43 @@ impl Target for Touchy {
     }
 }
 
-#[test]
-fn one_callers_failures_close_a_route_to_that_caller_alone() {
-    const HOSTILE: &str = "sk-hostile-00000002";
+const HOSTILE: &str = "sk-hostile-00000002";
+
+fn touchy_shop(down_until: Timestamp) -> Shop {
     let world = World::new(3);
-    let target = || Arc::new(Touchy(world.clone())) as Arc<dyn Target>;
+    let target = || Arc::new(Touchy(world.clone(), down_until)) as Arc<dyn Target>;
     let models = [("sonnet", 3_000_000_000, target()), ("haiku", 250_000_000, target())];
     let known = callers(&[(PRIME, Tier::Prime), (HOSTILE, Tier::Prime)]);
     let numbers = Numbers { targets: 1, ..Numbers::default() };
-    let shop = Shop::with_options(&world, known, models, &numbers);
+    Shop::with_options(&world, known, models, &numbers)
+}
+
+#[test]
+fn one_callers_failures_do_not_keep_a_breaker_open_that_everybodys_opened() {
+    let recovered = Timestamp::ZERO + Duration::from_secs(3);
+    let shop = touchy_shop(recovered);
+    let crash = body(false).replace("おすすめは？", "crash");
+    for number in 0..200 {
+        shop.world.run_until(Timestamp::ZERO + Duration::from_millis(100 * number));
+        shop.ask(HOSTILE, &crash, None);
+        if number % 4 == 1 {
+            shop.ask(PRIME, &body(false), None);
+        }
+        if number == 30 {
+            let open = shop.pipeline.targets()[0].breaker;
+            assert!(open.rejects.is_some() && !open.is_open_for_one_caller, "{open:?}");
+        }
+    }
+    assert_eq!(shop.world.run(), 0);
+    let prime = shop.arrivals().into_iter().filter(|(at, record)| {
+        *at > recovered + Duration::from_secs(6) && record.outcome == RequestOutcome::Answered
+    });
+    assert_eq!(prime.count(), 27);
+}
+
+#[test]
+fn one_callers_failures_close_a_route_to_that_caller_alone() {
+    let shop = touchy_shop(Timestamp::ZERO);
     let crash = body(false).replace("おすすめは？", "crash");
     for _ in 0..12 {
         assert!(matches!(shop.ask_and_wait(HOSTILE, &crash), Seen::Rejected(_)));

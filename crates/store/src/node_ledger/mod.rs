@@ -177,6 +177,11 @@ impl NodeLedger {
         })))
     }
 
+    /// Whether every limit has room for a call. Changes nothing.
+    pub fn check(&self, request: &ReservationRequest, now: Now) -> Result<(), BudgetRefusal> {
+        lock(&self.0).ledger.decide(request, now).map(drop)
+    }
+
     /// Holds the maximum cost of a call, if every limit has room for it and it can be journaled.
     pub fn reserve(
         &self,

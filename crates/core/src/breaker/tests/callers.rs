@@ -1,7 +1,7 @@
 //! Which caller's failures open a breaker, and for which callers.
 
 use super::super::{
-    Breaker, BreakerDecision, BreakerPermit, BreakerPhase, CallerKey, RejectReason, TripReason,
+    Breaker, BreakerDecision, BreakerPermit, BreakerPhase, CallerKey, LastResort, RejectReason, TripReason,
 };
 use super::{answered_after, at, bad, failed, good, phase, sonnet};
 use crate::deadline::Deadline;
@@ -134,6 +134,125 @@ fn failures_of_others_besides_the_quarantined_caller_open_it_for_all() {
     assert_eq!((peek.phase, peek.is_open_for_one_caller), (BreakerPhase::Open, false));
 }
 
+/// A breaker that is open for slow answers of everybody.
+fn opened_for_slow_answers() -> Breaker {
+    let mut breaker = sonnet();
+    for number in 0..10 {
+        let caller = [HOSTILE, HOLDER, THIRD][number % 3];
+        call(&mut breaker, caller, &answered_after(9_000), at(0));
+    }
+    let peek = breaker.peek(at(0));
+    assert_eq!(peek.rejects, Some(RejectReason::Open(TripReason::SlowRate)));
+    assert!(!peek.is_open_for_one_caller);
+    breaker
+}
+
+fn last(
+    breaker: &mut Breaker,
+    caller: Option<CallerKey>,
+    now: Timestamp,
+) -> Result<BreakerPermit, RejectReason> {
+    let deadline = Deadline::after(now, Duration::from_secs(25));
+    let allowed = LastResort { single_probe: true, panic: true };
+    match breaker.acquire_last_resort(caller, now, deadline, allowed) {
+        BreakerDecision::Permitted(permit) => Ok(permit),
+        BreakerDecision::Rejected { reason, .. } => Err(reason),
+    }
+}
+
+#[test]
+fn failed_panic_calls_of_one_caller_do_not_end_those_of_others() {
+    let mut breaker = opened_for_slow_answers();
+    for _ in 0..5 {
+        let permit = last(&mut breaker, HOSTILE, at(1)).unwrap();
+        breaker.report(permit, &bad(), at(2));
+    }
+    let failing = RejectReason::Open(TripReason::ConsecutiveFailures);
+    assert_eq!(last(&mut breaker, HOSTILE, at(3)), Err(failing));
+    for caller in [HOLDER, THIRD] {
+        let permit = last(&mut breaker, caller, at(3)).unwrap();
+        breaker.report(permit, &answered_after(9_000), at(3));
+    }
+    // The trial is not the quarantined caller's either, whose own timer began later.
+    assert_eq!(ask(&mut breaker, HOSTILE, at(60_001)), Err(failing));
+    (0..14).for_each(|_| call(&mut breaker, HOLDER, &good(), at(60_001)));
+    assert_eq!(breaker.peek_for(THIRD, at(60_001)).phase, BreakerPhase::Closed);
+    // Failures of two callers open it for all.
+    let mut breaker = opened_for_slow_answers();
+    for caller in [HOSTILE, HOLDER, HOSTILE, HOLDER, HOSTILE] {
+        let permit = last(&mut breaker, caller, at(1)).unwrap();
+        breaker.report(permit, &bad(), at(2));
+    }
+    assert_eq!(last(&mut breaker, THIRD, at(3)), Err(failing));
+}
+
+#[test]
+fn a_failed_probe_of_one_caller_interrupts_the_trial_for_that_caller_only() {
+    for (outcome, reason) in [
+        (bad(), TripReason::ProbeFailed),
+        (answered_after(9_000), TripReason::ProbesSlow),
+        (failed(FailureKind::StartTimeout), TripReason::StartTimeout),
+    ] {
+        let mut breaker = super::opened(at(0));
+        call(&mut breaker, HOSTILE, &outcome, at(60_000));
+        assert_eq!(ask(&mut breaker, HOSTILE, at(60_001)), Err(RejectReason::Open(reason)));
+        // The trial goes on with the others where it was: one probe, then three, then ten.
+        let probe = ask(&mut breaker, HOLDER, at(60_001)).unwrap();
+        assert_eq!(ask(&mut breaker, THIRD, at(60_001)), Err(RejectReason::ProbesInFlight));
+        breaker.report(probe, &good(), at(60_002));
+        assert_eq!(breaker.peek_for(THIRD, at(60_002)).phase, BreakerPhase::HalfOpen { stage: 1 });
+        (0..3).for_each(|_| call(&mut breaker, THIRD, &good(), at(60_003)));
+        assert_eq!(breaker.peek_for(THIRD, at(60_003)).phase, BreakerPhase::HalfOpen { stage: 2 });
+        (0..10).for_each(|_| call(&mut breaker, HOLDER, &good(), at(60_004)));
+        assert_eq!(breaker.peek(at(60_004)).phase, BreakerPhase::Closed);
+        assert_eq!(ask(&mut breaker, HOSTILE, at(60_004)), Err(RejectReason::Open(reason)));
+        assert!(ask(&mut breaker, HOSTILE, at(120_000)).is_ok());
+    }
+}
+
+#[test]
+fn failed_probes_of_two_callers_open_it_for_all() {
+    let mut breaker = super::opened(at(0));
+    call(&mut breaker, HOSTILE, &bad(), at(60_000));
+    call(&mut breaker, HOLDER, &bad(), at(60_001));
+    for caller in [HOSTILE, HOLDER, THIRD] {
+        assert_eq!(ask(&mut breaker, caller, at(120_000)), Err(RejectReason::Open(TripReason::ProbeFailed)));
+    }
+}
+
+#[test]
+fn a_failed_panic_call_during_a_trial_does_not_end_it_for_others() {
+    let mut breaker = opened_for_slow_answers();
+    let probe = ask(&mut breaker, HOLDER, at(60_000)).unwrap();
+    let beside = last(&mut breaker, HOSTILE, at(60_000)).unwrap();
+    breaker.report(beside, &bad(), at(60_001));
+    breaker.report(probe, &good(), at(60_002));
+    (0..14).for_each(|_| call(&mut breaker, THIRD, &good(), at(60_003)));
+    assert_eq!(breaker.peek(at(60_003)).phase, BreakerPhase::Closed);
+}
+
+#[test]
+fn after_one_callers_single_probe_failed_another_caller_need_not_wait() {
+    let mut breaker = super::opened(at(0));
+    let probe = last(&mut breaker, HOSTILE, at(5_000)).unwrap();
+    breaker.report(probe, &bad(), at(5_001));
+    assert!(last(&mut breaker, HOSTILE, at(5_002)).is_err());
+    // A caller that cannot be told apart waits.
+    assert!(last(&mut breaker, None, at(5_002)).is_err());
+    let probe = last(&mut breaker, HOLDER, at(5_002)).unwrap();
+    assert!(last(&mut breaker, THIRD, at(5_003)).is_err());
+    breaker.report(probe, &bad(), at(5_003));
+    // Two callers have failed: it is the target.
+    for caller in [HOSTILE, HOLDER, THIRD] {
+        assert!(last(&mut breaker, caller, at(10_002)).is_err());
+    }
+    let probe = last(&mut breaker, HOSTILE, at(10_003)).unwrap();
+    breaker.report(probe, &bad(), at(10_003));
+    let probe = last(&mut breaker, THIRD, at(10_004)).unwrap();
+    breaker.report(probe, &good(), at(10_005));
+    assert_eq!(breaker.peek(at(10_005)).phase, BreakerPhase::HalfOpen { stage: 1 });
+}
+
 proptest! {
     /// Attribution makes no difference while all calls come from one caller.
     #[test]
@@ -184,5 +303,33 @@ proptest! {
             let free = breaker.peek_for(HOLDER, at(now));
             prop_assert!(free.rejects.is_none(), "{:?}", free);
         }
+    }
+
+    /// Nor, once the breaker has opened for all, does another's failing keep it open.
+    #[test]
+    fn a_caller_that_always_succeeds_closes_an_open_breaker_whatever_another_does(
+        is_slow in proptest::bool::ANY, steps in vec((0_usize..3, 0_u64..1_000), 0..100),
+    ) {
+        let mut breaker = if is_slow { opened_for_slow_answers() } else { super::opened(at(0)) };
+        let mut now = 0;
+        for (step, wait) in steps {
+            now += wait;
+            let caller = if step == 0 { HOLDER } else { HOSTILE };
+            if let Ok(permit) = last(&mut breaker, caller, at(now)) {
+                breaker.report(permit, &if step == 0 { good() } else { bad() }, at(now));
+            }
+        }
+        // One call of each caller every second, the failing one first.
+        for _ in 0..30 {
+            now += 1_000;
+            if let Ok(permit) = last(&mut breaker, HOSTILE, at(now)) {
+                breaker.report(permit, &bad(), at(now));
+            }
+            if let Ok(permit) = last(&mut breaker, HOLDER, at(now)) {
+                breaker.report(permit, &good(), at(now));
+            }
+        }
+        let phase = breaker.peek_for(HOLDER, at(now)).phase;
+        prop_assert_eq!(phase, BreakerPhase::Closed);
     }
 }
