@@ -8,6 +8,8 @@
 //! accepts no new ones. Requests in flight have the drain timeout to finish. What remains after that is ended with an
 //! error to the caller, and settled.
 
+mod backlog;
+
 use crate::admin::{AdminListener, AdminState};
 use crate::assemble::{ReloadableState, ServeError};
 use crate::connection::{ConnectionAcceptor, ConnectionSignal};
@@ -27,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 /// The listen backlog: connections that may wait to be accepted.
@@ -225,15 +227,7 @@ async fn accept(
         };
         acceptor.accept(stream, peer);
     }
-    // Clients in the backlog regard themselves as connected; closing the listener would reset them. Ask the system
-    // directly, because the runtime's readiness state may be slightly out of date.
-    if let Ok(listener) = listener.into_std() {
-        let waiting = std::iter::from_fn(|| listener.accept().ok()).take(LISTEN_BACKLOG.into());
-        for (stream, peer) in waiting {
-            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-            stream.into_iter().for_each(|stream| acceptor.accept(stream, peer));
-        }
-    }
+    backlog::drain_backlog(listener, state.runtime, |stream, peer| acceptor.accept(stream, peer)).await;
     drop(acceptor);
     let drain_timeout = shutdown_receiver.borrow().unwrap_or_default();
     let end: Timestamp = state.runtime.monotonic() + drain_timeout;

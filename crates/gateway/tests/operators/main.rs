@@ -9,4 +9,6 @@ mod corrections;
 #[cfg(test)]
 mod running;
 #[cfg(test)]
+mod shutdown;
+#[cfg(test)]
 mod stalled_stream;

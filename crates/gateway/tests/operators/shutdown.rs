@@ -1,0 +1,51 @@
+//! Clients that connect while a gateway shuts down.
+
+use crate::running::start;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// What became of a connection.
+enum Connection {
+    Answered,
+    /// The gateway accepts no connections any more.
+    NotEstablished,
+}
+
+fn connect_and_ask(address: SocketAddr) -> Connection {
+    // The system would begin the handshake again after a second.
+    let Ok(mut connection) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) else {
+        return Connection::NotEstablished;
+    };
+    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    connection
+        .write_all(b"GET /livez HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")
+        .expect("an established connection is not reset");
+    let mut text = String::new();
+    let read = connection.read_to_string(&mut text).map_err(|error| error.kind());
+    assert_ne!(read, Err(ErrorKind::ConnectionReset), "an established connection is not reset");
+    assert!(text.starts_with("HTTP/1.1 200"), "{read:?} {text:?}");
+    Connection::Answered
+}
+
+#[test]
+fn a_client_that_is_connected_is_answered_however_late_it_came() {
+    for _ in 0..30 {
+        let mut gateway = start("");
+        let address = gateway.data;
+        let answered: usize = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..6)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let answered = |_: &()| matches!(connect_and_ask(address), Connection::Answered);
+                        std::iter::repeat(()).take_while(answered).count()
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(30));
+            gateway.listening.take().unwrap().shut_down();
+            clients.into_iter().map(|client| client.join().unwrap()).sum()
+        });
+        assert!(answered > 0);
+    }
+}
