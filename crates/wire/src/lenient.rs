@@ -5,6 +5,7 @@
 //! may stand for something billed, so it is charged at its upper bound.
 
 use serde::de::Deserializer;
+use serde::de::value::U64Deserializer;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -58,6 +59,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
         let raw = <&'de RawValue>::deserialize(json)?.get();
         if raw == "null" {
             return Ok(Self::Absent);
+        }
+        // Most parts are counts, which need no second parser.
+        if let Ok(count) = raw.parse::<u64>() {
+            let value = T::deserialize(U64Deserializer::<serde::de::value::Error>::new(count));
+            return Ok(value.map_or(Self::Invalid, Self::Present));
         }
         Ok(serde_json::from_str(raw).map_or(Self::Invalid, Self::Present))
     }

@@ -10,16 +10,26 @@
 
 use super::hash::{hmac_key, hmac_sha256};
 use super::master::MasterSecret;
+use crate::core_registry::lock;
 use crate::secret::{SecretError, fetch_text};
 use aws_lc_rs::hmac;
 use seawall_config::Settings;
+use std::sync::Mutex;
 
 /// A Feistel network is indistinguishable from a random permutation after four rounds (Luby and Rackoff).
 const ROUNDS: u8 = 4;
 
+/// The number of remembered pseudonyms. The log writes one for each request, and callers return.
+const REMEMBERED: usize = 1024;
+
+type CallerWithPseudonym = (u64, u64);
+
 /// The keyed permutation between callers and pseudonyms.
-#[derive(Clone)]
-pub struct Pseudonyms(hmac::Key);
+pub struct Pseudonyms {
+    key: hmac::Key,
+    /// Callers with their pseudonyms, each at its number modulo the length.
+    remembered: Mutex<Box<[Option<CallerWithPseudonym>]>>,
+}
 
 impl std::fmt::Debug for Pseudonyms {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,12 +47,25 @@ impl Pseudonyms {
     }
 
     pub(super) fn new(secret: &[u8]) -> Self {
-        Self(hmac_key(secret))
+        Self { key: hmac_key(secret), remembered: Mutex::new(Box::new([None; REMEMBERED])) }
     }
 
     /// The pseudonym of this caller.
     #[must_use]
     pub fn encode(&self, caller: u64) -> u64 {
+        let mut remembered = lock(&self.remembered);
+        let slot = &mut remembered[usize::try_from(caller % REMEMBERED as u64).unwrap_or_default()];
+        match *slot {
+            Some((known, pseudonym)) if known == caller => pseudonym,
+            _ => {
+                let pseudonym = self.compute(caller);
+                *slot = Some((caller, pseudonym));
+                pseudonym
+            }
+        }
+    }
+
+    fn compute(&self, caller: u64) -> u64 {
         let (mut left, mut right) = halves(caller);
         for round in 0..ROUNDS {
             (left, right) = (right, left ^ self.round(round, right));
@@ -62,7 +85,7 @@ impl Pseudonyms {
 
     fn round(&self, round: u8, half: u32) -> u32 {
         let [a, b, c, d] = half.to_be_bytes();
-        let [first, second, third, fourth, ..] = hmac_sha256(&self.0, &[round, a, b, c, d]);
+        let [first, second, third, fourth, ..] = hmac_sha256(&self.key, &[round, a, b, c, d]);
         u32::from_be_bytes([first, second, third, fourth])
     }
 }
@@ -85,6 +108,10 @@ mod tests {
             prop_assert_eq!(one.encode(one.decode(caller)), caller);
             prop_assert_ne!(one.encode(caller), caller);
             prop_assert_ne!(one.encode(caller), two.encode(caller));
+            // Remembered or not.
+            let neighbour = caller.wrapping_add(super::REMEMBERED as u64);
+            prop_assert_eq!([one.encode(neighbour), one.encode(neighbour)], [one.compute(neighbour); 2]);
+            prop_assert_eq!(one.encode(caller), one.compute(caller));
         }
     }
 }
