@@ -29,9 +29,10 @@ use seawall_pipeline::{
     LimitRules, Pipeline, PipelineOptions, QuotaStore, ReceiveLimits, ReplyContent, Route, RouteOptions,
     RuleOptions, TargetOptions, Tier,
 };
-use seawall_provider::{Call, CallFuture, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, CallFuture, Target, UpstreamResponse};
 use seawall_store::{NoJournal, NodeLedger};
 use seawall_wire::RequestLimits;
+use seawall_wire::dialect::DialectId;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -45,8 +46,8 @@ const ANSWER: &[u8] = br#"{"id":"msg_1","type":"message","role":"assistant","mod
 struct ImmediateTarget;
 
 impl Target for ImmediateTarget {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, _: Call) -> CallFuture<'_> {
@@ -144,7 +145,8 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
     let pipeline = Pipeline::new(TokioRuntime::new(), options)?;
     Ok(move |id, identity| {
         let body = Bytes::from_static(REQUEST.as_bytes());
-        let (operation, headers) = (ApiOperation::Messages, DialectHeaders::default());
+        let (operation, headers) =
+            (ApiOperation::of(DialectId::ANTHROPIC_MESSAGES), DialectHeaders::default());
         let mut serving = pin!(pipeline.serve(InboundRequest {
             id,
             operation,

@@ -418,9 +418,9 @@ fn admin_credential(
 fn face_set(names: &[FaceName]) -> Faces {
     Faces::of(names.iter().flat_map(|name| {
         match name {
-            FaceName::Anthropic => &[Face::AnthropicMessages][..],
-            FaceName::OpenAi => &[Face::OpenAiChat],
-            FaceName::Bedrock => &[Face::BedrockInvoke, Face::BedrockConverse],
+            FaceName::Anthropic => &[Face::ANTHROPIC_MESSAGES][..],
+            FaceName::OpenAi => &[Face::OPENAI_CHAT],
+            FaceName::Bedrock => &[Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE],
             FaceName::Chat => &[Face::Chat],
         }
         .iter()

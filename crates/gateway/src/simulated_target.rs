@@ -6,14 +6,15 @@ use seawall_model::engine::ModelCall;
 use seawall_model::playback::Playback;
 use seawall_model::shared::SharedModel;
 use seawall_provider::http1::TokioTimer;
-use seawall_provider::{ChunkStream, LocalResponse, LocalTarget, TargetDialect};
+use seawall_provider::{ChunkStream, LocalResponse, LocalTarget};
+use seawall_wire::dialect::DialectId;
 use std::task::{Context, Poll};
 
 /// The simulated model that a gateway calls. Clones share one model, and its server reports the requests made here.
 pub type SimulatedModel = SharedModel<TokioTimer>;
 
 /// A connector to the model of this name, without a socket.
-pub(crate) fn simulated_target(model: &SimulatedModel, dialect: TargetDialect, name: &str) -> LocalTarget {
+pub(crate) fn simulated_target(model: &SimulatedModel, dialect: DialectId, name: &str) -> LocalTarget {
     let model = model.clone();
     LocalTarget::new(dialect, name, move |path, body| {
         let playback = ModelCall::of_path(path).and_then(Result::ok).map(|call| model.call(&call, &body));

@@ -21,8 +21,9 @@ use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings};
 use seawall_provider::http1::HttpLimits;
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Client, ClientOptions,
-    CredentialOptions, Environment, OpenAiOptions, OpenAiTarget, SecretString, Target, TargetDialect,
+    CredentialOptions, Environment, OpenAiOptions, OpenAiTarget, SecretString, Target,
 };
+use seawall_wire::dialect::DialectId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +175,7 @@ impl ConnectorSettings {
             Provider::Bedrock => Arc::new(self.bedrock(environment)?),
             Provider::Simulated => {
                 let shared = environment.simulated.as_ref().ok_or(TargetError::NoSimulatedModel)?;
-                Arc::new(simulated_target(shared, TargetDialect::AnthropicMessages, model))
+                Arc::new(simulated_target(shared, DialectId::ANTHROPIC_MESSAGES, model))
             }
         })
     }

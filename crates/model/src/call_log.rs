@@ -124,10 +124,11 @@ mod tests {
     use super::{CAPACITY, CallEnd, CallLog};
     use crate::engine::{ModelCall, Script, ScriptEnding};
     use seawall_wire::chat::Usage;
+    use seawall_wire::dialect::DialectId;
     use std::time::Duration;
 
     fn begin(list: &mut CallLog, number: u64) {
-        list.begin(number, Duration::from_millis(number), &ModelCall::Messages);
+        list.begin(number, Duration::from_millis(number), &ModelCall::of(DialectId::ANTHROPIC_MESSAGES));
         let fault = Some("slow".into());
         list.record_script(
             number,

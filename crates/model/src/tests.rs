@@ -8,6 +8,7 @@ use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::runtime::Timer;
 use seawall_core::time::Timestamp;
+use seawall_wire::dialect::DialectId;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -80,7 +81,8 @@ fn calls_of_many_threads_are_all_listed_in_order_and_ended() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..250 {
-                    let mut play = model.call(&ModelCall::Messages, &question(false));
+                    let mut play =
+                        model.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(false));
                     assert_eq!(head(&mut play), Poll::Ready(Some(200)));
                     assert!(matches!(chunk(&mut play), Poll::Ready(Some(Ok(_)))));
                 }
@@ -96,7 +98,7 @@ fn calls_of_many_threads_are_all_listed_in_order_and_ended() {
 #[test]
 fn a_piece_is_there_when_it_is_due_and_is_billed_then() {
     let (model, timer) = model(Pace::Real, vec![]);
-    let mut play = model.call(&ModelCall::Messages, &question(true));
+    let mut play = model.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(true));
     // The haiku model's first token takes 250 ms, followed by 120 tokens per second.
     timer.pass(Duration::from_nanos(249_999_999));
     assert!(head(&mut play).is_ready());
@@ -133,11 +135,11 @@ fn a_piece_is_there_when_it_is_due_and_is_billed_then() {
 #[test]
 fn a_caller_that_disconnects_pays_for_what_was_delivered() {
     let (model, timer) = model(Pace::Real, vec![]);
-    let mut whole = model.call(&ModelCall::Messages, &question(false));
+    let mut whole = model.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(false));
     assert!(head(&mut whole).is_pending());
     drop(whole);
     assert_eq!((model.meter().bill().nano_dollars(), ends(&model)), (0, vec![CallEnd::CallerGone]));
-    let mut stream = model.call(&ModelCall::Messages, &question(true));
+    let mut stream = model.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(true));
     timer.pass(Duration::from_millis(280));
     while chunk(&mut stream).is_ready() {}
     drop(stream);
@@ -149,13 +151,13 @@ fn a_caller_that_disconnects_pays_for_what_was_delivered() {
 #[test]
 fn a_broken_connection_is_an_error_and_a_hanging_model_never_ends() {
     let (broken, _) = model(Pace::Instant, vec![Fault::Reset]);
-    let mut play = broken.call(&ModelCall::Messages, &question(true));
+    let mut play = broken.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(true));
     assert_eq!((head(&mut play), ends(&broken)), (Poll::Ready(None), vec![CallEnd::Broken]));
 
     let after_tokens = Some(3);
     let cut = Fault::Cut { after: None, after_bytes: None, after_tokens, reset: false };
     let (cut, _) = model(Pace::Instant, vec![cut]);
-    let mut play = cut.call(&ModelCall::Messages, &question(true));
+    let mut play = cut.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(true));
     let failure = loop {
         match chunk(&mut play) {
             Poll::Ready(Some(Ok(_))) => {}
@@ -168,14 +170,14 @@ fn a_broken_connection_is_an_error_and_a_hanging_model_never_ends() {
     assert!((3..9).contains(&delivered), "{delivered}");
 
     let (silent, timer) = model(Pace::Instant, vec![Fault::Hang { after: 0 }]);
-    let mut play = silent.call(&ModelCall::Messages, &question(true));
+    let mut play = silent.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(true));
     assert!(head(&mut play).is_pending());
     timer.pass(Duration::from_secs(3_600));
     assert!(head(&mut play).is_pending() && ends(&silent) == [CallEnd::Open]);
 
     let every = Duration::from_millis(5);
     let (endless, timer) = model(Pace::Instant, vec![Fault::Endless { every }]);
-    let mut play = endless.call(&ModelCall::Messages, &question(true));
+    let mut play = endless.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(true));
     while chunk(&mut play).is_ready() {}
     let before = endless.meter().bill().line("haiku").output_tokens;
     timer.pass(every - Duration::from_nanos(1));
@@ -189,7 +191,7 @@ fn a_broken_connection_is_an_error_and_a_hanging_model_never_ends() {
 fn a_refusal_is_no_answer_and_costs_nothing() {
     let status = Fault::Status { status: 503, error: None, retry_after: None };
     let (model, _) = model(Pace::Instant, vec![status]);
-    let mut play = model.call(&ModelCall::Messages, &question(false));
+    let mut play = model.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(false));
     assert_eq!(head(&mut play), Poll::Ready(Some(503)));
     assert!(matches!(chunk(&mut play), Poll::Ready(Some(Ok(_)))));
     assert_eq!(chunk(&mut play), Poll::Ready(None));
@@ -201,12 +203,12 @@ fn a_refusal_is_no_answer_and_costs_nothing() {
 #[test]
 fn other_faults_are_timed_and_counted_from_when_they_are_set() {
     let (model, timer) = model(Pace::Instant, vec![]);
-    drop(model.call(&ModelCall::Messages, &question(false)));
+    drop(model.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(false)));
     timer.pass(Duration::from_secs(100));
     let rules = br#"[{"fault":{"kind":"status","status":500},"to":"10s","every":2}]"#;
     assert_eq!(model.set_faults(rules), Ok(1));
     assert!(model.set_faults(b"[{}]").is_err());
-    let status = || head(&mut model.call(&ModelCall::Messages, &question(false)));
+    let status = || head(&mut model.call(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &question(false)));
     assert_eq!([status(), status()], [Poll::Ready(Some(500)), Poll::Ready(Some(200))]);
     timer.pass(Duration::from_secs(10));
     assert_eq!([status(), status()], [Poll::Ready(Some(200)); 2]);

@@ -8,7 +8,7 @@
 
 use crate::shortage::largest_where;
 use seawall_core::money::Money;
-use seawall_provider::TargetDialect;
+use seawall_wire::dialect::DialectId;
 
 /// A request without a limit may reserve at most one part in this many of the remaining budget.
 const SHARE: u64 = 10;
@@ -53,7 +53,7 @@ impl OutputAllowance {
     pub(crate) fn without_limit(
         max_output: Option<u64>,
         choices: u32,
-        dialect: TargetDialect,
+        dialect: DialectId,
         budget: &OutputBudget,
         input: u64,
         max_cost: impl Fn(u64) -> Money,
@@ -70,7 +70,7 @@ impl OutputAllowance {
                 budget.tokens.map(|tokens| tokens / SHARE),
             )
         };
-        let needs_limit = matches!(dialect, TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke);
+        let needs_limit = dialect.requires_output_limit();
         if let Some(limit) = max_output.filter(is_modest) {
             // Two dialects require a limit in every request.
             let sent_limit = needs_limit.then(|| to_field(limit));
@@ -100,7 +100,10 @@ mod tests {
     use super::{OutputAllowance, OutputBudget};
     use proptest::prelude::{prop_assert, proptest};
     use seawall_core::money::Money;
-    use seawall_provider::TargetDialect::{AnthropicMessages, OpenAiChat};
+    use seawall_wire::dialect::DialectId;
+
+    const ANTHROPIC_MESSAGES: DialectId = DialectId::ANTHROPIC_MESSAGES;
+    const OPENAI_CHAT: DialectId = DialectId::OPENAI_CHAT;
 
     /// 100 for the input, 10 per output token.
     fn max_cost(output: u64) -> Money {
@@ -112,7 +115,7 @@ mod tests {
     }
 
     fn without_limit(max_output: Option<u64>, budget: OutputBudget) -> OutputAllowance {
-        OutputAllowance::without_limit(max_output, 1, OpenAiChat, &budget, 50, max_cost)
+        OutputAllowance::without_limit(max_output, 1, OPENAI_CHAT, &budget, 50, max_cost)
     }
 
     #[test]
@@ -147,7 +150,7 @@ mod tests {
         let allowed = OutputAllowance::without_limit(
             Some(8_192),
             1,
-            AnthropicMessages,
+            ANTHROPIC_MESSAGES,
             &budget(u64::MAX),
             50,
             max_cost,
@@ -168,7 +171,7 @@ mod tests {
         fn what_is_allowed_fits_wherever_anything_does(
             max_output in proptest::option::of(1_u64..200_000), money in 0_u64..3_000_000, choices in 1_u32..5,
         ) {
-            let allowed = OutputAllowance::without_limit(max_output, choices, OpenAiChat, &budget(money), 50, max_cost);
+            let allowed = OutputAllowance::without_limit(max_output, choices, OPENAI_CHAT, &budget(money), 50, max_cost);
             let one_fits = max_cost(choices.into()).as_nanos() <= money;
             prop_assert!(!one_fits || max_cost(allowed.tokens).as_nanos() <= money);
             prop_assert!(allowed.tokens <= max_output.unwrap_or(4_096) * u64::from(choices));

@@ -8,12 +8,12 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::failure::FaultOrigin;
 use seawall_core::money::Usage;
 use seawall_core::runtime::Runtime;
-use seawall_provider::TargetDialect;
 use seawall_wire::anthropic::{
     AnswerStart, TextAnswer, write_answer, write_block_start, write_block_stop, write_message_delta,
     write_message_start, write_message_stop, write_text_delta,
 };
 use seawall_wire::chat::FinishReason;
+use seawall_wire::dialect::DialectId;
 use std::time::Duration;
 
 /// Whether a prepared reply may replace this rejection. Not if the caller has to fix its request or slow down.
@@ -48,7 +48,7 @@ pub(crate) fn prepared_reply<R: Runtime>(planned: &PlannedRequest, text: &str) -
         write_answer(&mut out, &TextAnswer { start, text, finish: FinishReason::EndTurn });
         let answer = UnstreamedAnswer::read(
             &request.parsed,
-            TargetDialect::AnthropicMessages,
+            DialectId::ANTHROPIC_MESSAGES,
             out.freeze(),
             None,
             &defaults,
@@ -61,7 +61,7 @@ pub(crate) fn prepared_reply<R: Runtime>(planned: &PlannedRequest, text: &str) -
     write_block_stop(&mut out, 0);
     write_message_delta(&mut out, FinishReason::EndTurn, Usage::default());
     write_message_stop(&mut out);
-    let mut stream = DialectStream::new(&request.parsed, TargetDialect::AnthropicMessages, &defaults);
+    let mut stream = DialectStream::new(&request.parsed, DialectId::ANTHROPIC_MESSAGES, &defaults);
     let mut events = BytesMut::new();
     let mut into = |bytes: Bytes| events.extend_from_slice(&bytes);
     stream.feed(&out.freeze(), &mut into, &mut |_| {}).ok()?;

@@ -3,7 +3,7 @@
 use crate::answer::ChatQuestion;
 use crate::callers::{Caller, CallerIdentity};
 use crate::chat::{ChatError, ChatFaceRequest, PreparedChat};
-use crate::dialect::{ApiOperationRef, DialectHeaders, DialectRequest, Face};
+use crate::dialect::{DialectHeaders, DialectId, DialectRequest, Face};
 use crate::pipeline::Pipeline;
 use crate::reply::Rejection;
 use crate::rules::PipelineRules;
@@ -14,28 +14,18 @@ use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 use seawall_core::tokens::Calibration;
 use seawall_wire::ApiErrorKind;
+use seawall_wire::dialect::UrlParameters;
 use std::sync::Arc;
 
 /// The API through which a request arrived, with the parameters from its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiOperation {
-    /// Anthropic Messages.
-    Messages,
-    /// OpenAI chat completions.
-    Completions,
-    /// Bedrock's InvokeModel.
-    Invoke {
-        /// The requested model.
-        model: String,
-        /// Whether a streamed answer is requested.
-        stream: bool,
-    },
-    /// Bedrock's Converse.
-    Converse {
-        /// The requested model.
-        model: String,
-        /// Whether a streamed answer is requested.
-        stream: bool,
+    /// A vendor's dialect.
+    Vendor {
+        /// The dialect.
+        dialect: DialectId,
+        /// The parameters in the URL.
+        url: UrlParameters,
     },
     /// The chat face.
     Chat {
@@ -45,21 +35,19 @@ pub enum ApiOperation {
 }
 
 impl ApiOperation {
-    /// The protocol that the caller speaks.
+    /// An operation of a dialect that has all parameters in the body.
     #[must_use]
-    pub fn face(&self) -> Face {
-        self.vendor_operation().map_or(Face::Chat, |operation| operation.face())
+    pub fn of(dialect: DialectId) -> Self {
+        Self::Vendor { dialect, url: UrlParameters::default() }
     }
 
-    /// The operation at a vendor's face; `None` for the chat face.
-    fn vendor_operation(&self) -> Option<ApiOperationRef<'_>> {
-        Some(match self {
-            Self::Messages => ApiOperationRef::Messages,
-            Self::Completions => ApiOperationRef::Completions,
-            Self::Invoke { model, stream } => ApiOperationRef::Invoke { model, stream: *stream },
-            Self::Converse { model, stream } => ApiOperationRef::Converse { model, stream: *stream },
-            Self::Chat { .. } => return None,
-        })
+    /// The protocol that the caller speaks.
+    #[must_use]
+    pub const fn face(&self) -> Face {
+        match self {
+            Self::Vendor { dialect, .. } => Face::Vendor(*dialect),
+            Self::Chat { .. } => Face::Chat,
+        }
     }
 }
 
@@ -136,7 +124,9 @@ pub(crate) fn receive<R: Runtime>(
         ApiOperation::Chat { accepts_stream } => {
             parse_chat_request(&body, *accepts_stream, idempotency_key, &rules)?
         }
-        _ => parse_vendor_request(&operation, body, idempotency_key, headers, &rules)?,
+        ApiOperation::Vendor { dialect, url } => {
+            parse_vendor_request(*dialect, url, body, idempotency_key, headers, &rules)?
+        }
     };
     let ParsedBody { parsed, chat, is_stream, input_bytes, idempotency_key } = body;
     let received = pipeline.runtime.now();
@@ -170,15 +160,15 @@ struct ParsedBody {
 }
 
 fn parse_vendor_request(
-    operation: &ApiOperation,
+    dialect: DialectId,
+    url: &UrlParameters,
     body: Bytes,
     idempotency_key: Option<Box<str>>,
     headers: DialectHeaders,
     rules: &PipelineRules,
 ) -> Result<ParsedBody, Rejection> {
-    let Some(operation) = operation.vendor_operation() else { return Err(Rejection::ChatNotConfigured) };
     let input_bytes = body.len() as u64;
-    let parsed = DialectRequest::read(&operation, body, &rules.request);
+    let parsed = DialectRequest::read(dialect, url, body, &rules.request);
     let parsed = parsed.and_then(|parsed| parsed.with_headers(headers));
     let parsed = parsed.map_err(|error| rejection(&error.into()))?;
     let is_stream = parsed.stream();

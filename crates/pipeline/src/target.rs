@@ -339,22 +339,22 @@ pub struct RouteOptions {
 
 /// A set of faces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Faces(u8);
+pub struct Faces(u32);
 
 impl Faces {
     /// All faces.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self(u32::MAX);
 
     /// The set of these faces.
     #[must_use]
     pub fn of(faces: impl IntoIterator<Item = Face>) -> Self {
-        Self(faces.into_iter().fold(0, |set, face| set | 1 << face as u8))
+        Self(faces.into_iter().fold(0, |set, face| set | 1 << face.index()))
     }
 
     /// Whether the set contains this face.
     #[must_use]
-    pub const fn has(self, face: Face) -> bool {
-        self.0 & 1 << face as u8 != 0
+    pub fn has(self, face: Face) -> bool {
+        self.0 & 1 << face.index() != 0
     }
 }
 
@@ -400,7 +400,7 @@ impl Route {
     }
 
     /// Whether the route is served at this face, for guests or for callers with a credential.
-    pub(crate) const fn is_open_at(&self, face: Face, is_guest: bool) -> bool {
+    pub(crate) fn is_open_at(&self, face: Face, is_guest: bool) -> bool {
         self.faces.has(face) && (!is_guest || self.guest_faces.has(face))
     }
 }

@@ -8,9 +8,10 @@ use crate::client::Client;
 use crate::headers::{FixedHeaders, SecretString};
 use crate::http1::{HttpRequest, is_token_byte};
 use crate::response::read_response;
-use crate::target::{Call, CallError, CallFuture, Target, TargetDialect, UpstreamResponse};
+use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::setting::SettingError;
+use seawall_wire::dialect::DialectId;
 
 /// How the key is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl AnthropicTarget {
         };
         let request = HttpRequest { method: "POST", path: &self.path, headers, body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        let response = read_response(response.into(), stream, TargetDialect::AnthropicMessages).await;
+        let response = read_response(response.into(), stream, DialectId::ANTHROPIC_MESSAGES).await;
         response.map_err(|error| self.headers.redact(error))
     }
 
@@ -125,8 +126,8 @@ fn is_valid_beta(name: &str) -> bool {
 }
 
 impl Target for AnthropicTarget {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

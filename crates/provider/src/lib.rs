@@ -49,6 +49,4 @@ pub use local::{LocalResponse, LocalResponseFuture, LocalTarget};
 #[cfg(feature = "client")]
 pub use openai::{OpenAiOptions, OpenAiTarget};
 pub use redact::redact;
-pub use target::{
-    Call, CallError, CallFuture, ChunkStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
-};
+pub use target::{Call, CallError, CallFuture, ChunkStream, Target, UpstreamResponse};

@@ -5,10 +5,10 @@
 //! no network in between. It has no timeouts: those belong to the pipeline.
 
 use crate::response::{RawResponse, ReadHeader, read_response};
-use crate::target::{Call, CallError, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
+use crate::target::{Call, CallError, CallFuture, ChunkStream, Target, UpstreamResponse};
 use bytes::Bytes;
 use seawall_core::failure::Failure;
-use seawall_wire::bedrock::{BedrockOperation, write_path};
+use seawall_wire::dialect::DialectId;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -29,7 +29,7 @@ type LocalServer = dyn Fn(&str, Bytes) -> LocalResponseFuture + Send + Sync;
 
 /// A model behind a server in this process.
 pub struct LocalTarget {
-    dialect: TargetDialect,
+    dialect: DialectId,
     unstreamed: String,
     stream: String,
     server: Box<LocalServer>,
@@ -39,22 +39,11 @@ impl LocalTarget {
     /// A target for this model and dialect; `server` receives the path and the body.
     #[must_use]
     pub fn new(
-        dialect: TargetDialect,
+        dialect: DialectId,
         model: &str,
         server: impl Fn(&str, Bytes) -> LocalResponseFuture + Send + Sync + 'static,
     ) -> Self {
-        let both = |path: &str| (path.to_owned(), path.to_owned());
-        let operations = |unstreamed, stream| (write_path(unstreamed, model), write_path(stream, model));
-        let (unstreamed, stream) = match dialect {
-            TargetDialect::AnthropicMessages => both("/v1/messages"),
-            TargetDialect::OpenAiChat => both("/v1/chat/completions"),
-            TargetDialect::BedrockInvoke => {
-                operations(BedrockOperation::Invoke, BedrockOperation::InvokeStream)
-            }
-            TargetDialect::BedrockConverse => {
-                operations(BedrockOperation::Converse, BedrockOperation::ConverseStream)
-            }
-        };
+        let (unstreamed, stream) = (dialect.path(model, false), dialect.path(model, true));
         Self { dialect, unstreamed, stream, server: Box::new(server) }
     }
 
@@ -66,7 +55,7 @@ impl LocalTarget {
 }
 
 impl Target for LocalTarget {
-    fn dialect(&self) -> TargetDialect {
+    fn dialect(&self) -> DialectId {
         self.dialect
     }
 

@@ -4,10 +4,11 @@ use crate::client::Client;
 use crate::headers::{FixedHeaders, SecretString};
 use crate::http1::HttpRequest;
 use crate::response::read_response;
-use crate::target::{Call, CallError, CallFuture, Target, TargetDialect, UpstreamResponse};
+use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
 use bytes::Bytes;
 use seawall_core::setting::SettingError;
 use seawall_wire::RequestLimits;
+use seawall_wire::dialect::DialectId;
 use seawall_wire::openai::{for_upstream, read_request};
 
 /// Settings of an OpenAI chat completions endpoint.
@@ -61,7 +62,7 @@ impl OpenAiTarget {
             resend_on_stale: true,
         };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        let response = read_response(response.into(), stream, TargetDialect::OpenAiChat).await;
+        let response = read_response(response.into(), stream, DialectId::OPENAI_CHAT).await;
         response.map_err(|error| self.headers.redact(error))
     }
 }
@@ -76,8 +77,8 @@ fn with_include_usage(body: Bytes) -> Bytes {
 }
 
 impl Target for OpenAiTarget {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::OpenAiChat
+    fn dialect(&self) -> DialectId {
+        DialectId::OPENAI_CHAT
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

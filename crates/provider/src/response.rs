@@ -8,10 +8,10 @@
 //! the gateway and are dropped.
 
 use crate::redact::redact;
-use crate::target::{CallError, ChunkStream, ResponseReport, TargetDialect, UpstreamResponse};
+use crate::target::{CallError, ChunkStream, UpstreamResponse};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind, FaultOrigin};
-use seawall_wire::{Vendor, anthropic, bedrock, openai};
+use seawall_wire::dialect::{DialectId, ResponseReport};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
@@ -35,7 +35,7 @@ pub(crate) struct RawResponse<Headers, RemainingBody> {
 pub(crate) async fn read_response(
     response: RawResponse<impl ReadHeader, impl ChunkStream + 'static>,
     stream: bool,
-    dialect: TargetDialect,
+    dialect: DialectId,
 ) -> Result<UpstreamResponse, CallError> {
     let RawResponse { status, headers, body } = response;
     let unrecognised = || Err(Failure::of(FailureKind::Unrecognised).into());
@@ -87,21 +87,12 @@ async fn collect(mut chunks: impl ChunkStream) -> Result<Bytes, Failure> {
     Ok(body.freeze())
 }
 
-fn read_error_response(
-    status: u16,
-    headers: &impl ReadHeader,
-    body: &[u8],
-    dialect: TargetDialect,
-) -> CallError {
+fn read_error_response(status: u16, headers: &impl ReadHeader, body: &[u8], dialect: DialectId) -> CallError {
     let header = |name: &str| header_text(headers, name);
-    let (failure, read_message): (_, fn(&[u8]) -> String) = match dialect.vendor() {
-        Vendor::Anthropic => (anthropic::read_error(status, header, body), anthropic::read_error_message),
-        Vendor::OpenAi => (openai::read_error(status, header, body), openai::read_error_message),
-        Vendor::Bedrock => (bedrock::read_error(status, header, body), bedrock::read_error_message),
-    };
+    let failure = dialect.read_error(status, &header, body);
     // The message about an invalid request may still contain the gateway's key or account.
     let is_caller_fault = failure.origin == FaultOrigin::Caller;
-    let message = is_caller_fault.then(|| read_message(body));
+    let message = is_caller_fault.then(|| dialect.read_error_message(body));
     let message = message.map(|message| redact(&message).unwrap_or(message));
     CallError { failure, message: message.as_deref().and_then(sanitize) }
 }
@@ -116,19 +107,8 @@ fn sanitize(message: &str) -> Option<Box<str>> {
     (!message.is_empty()).then(|| message.into_boxed_str())
 }
 
-/// The headers of InvokeModel: usage, for models that do not report it in the body, and the service tier.
-fn read_report(headers: &impl ReadHeader, dialect: TargetDialect) -> Option<ResponseReport> {
-    if dialect != TargetDialect::BedrockInvoke {
-        return None;
-    }
-    let header = |name: &str| header_text(headers, name);
-    let passed = bedrock::FORWARDED_RESPONSE_HEADERS.into_iter();
-    let report = ResponseReport {
-        usage: bedrock::read_usage_headers(header),
-        service: bedrock::read_service_headers(header),
-        headers: passed.filter_map(|name| Some((name, header(name)?.to_owned()))).collect(),
-    };
-    (report != ResponseReport::default()).then_some(report)
+fn read_report(headers: &impl ReadHeader, dialect: DialectId) -> Option<ResponseReport> {
+    dialect.read_response_headers(&|name: &str| header_text(headers, name))
 }
 
 /// A stream with the report from its response headers.
@@ -156,27 +136,25 @@ fn is_compressed(headers: &impl ReadHeader) -> bool {
 }
 
 /// Whether a body of this content type can be the requested answer. Without a content type, the parser decides.
-fn has_expected_content_type(headers: &impl ReadHeader, stream: bool, dialect: TargetDialect) -> bool {
-    const EVENTS: &[u8] = b"text/event-stream";
-    const FRAMES: &[u8] = b"application/vnd.amazon.eventstream";
+fn has_expected_content_type(headers: &impl ReadHeader, stream: bool, dialect: DialectId) -> bool {
     let Some(content) = headers.header("content-type") else { return true };
     let content = content.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let is = |name: &[u8]| content.eq_ignore_ascii_case(name);
-    match (stream, dialect.vendor()) {
-        (true, Vendor::Bedrock) => is(FRAMES),
-        (true, Vendor::Anthropic | Vendor::OpenAi) => is(EVENTS),
-        // Some servers label JSON as plain text, but never as HTML or as a stream.
-        (false, _) => !is(b"text/html") && !is(EVENTS) && !is(FRAMES),
+    let is = |name: &str| content.eq_ignore_ascii_case(name.as_bytes());
+    if stream {
+        return is(dialect.content_type(true));
     }
+    // Some servers label JSON as plain text, but never as HTML or as a stream.
+    !is("text/html") && !DialectId::ALL.iter().any(|dialect| is(dialect.content_type(true)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Bytes, RawResponse, ReadHeader, read_response, sanitize};
-    use crate::target::{CallError, ChunkStream, TargetDialect, UpstreamResponse};
+    use crate::target::{CallError, ChunkStream, UpstreamResponse};
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::{PriceDimension, ServiceTier, Surcharge};
     use seawall_wire::chat::Usage;
+    use seawall_wire::dialect::DialectId;
     use std::collections::VecDeque;
     use std::future::Future as _;
     use std::pin::pin;
@@ -202,7 +180,7 @@ mod tests {
         status: u16,
         headers: &'static [(&'static str, &'static str)],
         pieces: &[&str],
-        dialect: TargetDialect,
+        dialect: DialectId,
     ) -> Result<UpstreamResponse, CallError> {
         let body = Pieces(pieces.iter().map(|piece| Bytes::copy_from_slice(piece.as_bytes())).collect());
         let mut reading =
@@ -213,7 +191,7 @@ mod tests {
         }
     }
 
-    fn error(status: u16, body: &str, dialect: TargetDialect) -> (FailureKind, Option<String>) {
+    fn error(status: u16, body: &str, dialect: DialectId) -> (FailureKind, Option<String>) {
         let error = respond(status, &[], &[body], dialect).err().unwrap();
         (error.failure.kind, error.message.map(String::from))
     }
@@ -221,7 +199,7 @@ mod tests {
     #[test]
     fn a_body_in_pieces_is_put_together() {
         for pieces in [&[][..], &["one"], &["one", "two"], &["one", "two", "three", "four"]] {
-            let answer = respond(200, &[], pieces, TargetDialect::AnthropicMessages);
+            let answer = respond(200, &[], pieces, DialectId::ANTHROPIC_MESSAGES);
             let Ok(UpstreamResponse::Unstreamed { body, report: None }) = answer else {
                 panic!("it is whole")
             };
@@ -236,16 +214,16 @@ mod tests {
             ("x-amzn-bedrock-output-token-count", "34"),
             ("x-amzn-bedrock-cache-read-input-token-count", "5"),
         ];
-        for dialect in TargetDialect::ALL {
+        for dialect in DialectId::ALL {
             let Ok(UpstreamResponse::Unstreamed { report, .. }) = respond(200, HEADERS, &["{}"], dialect)
             else {
                 panic!("it is whole")
             };
             let usage = Usage { input: 12, output: 34, cache_read: 5, cache_write: 0, ..Usage::default() };
             let report = report.and_then(|report| report.usage);
-            assert_eq!(report, (dialect == TargetDialect::BedrockInvoke).then_some(usage), "{dialect:?}");
+            assert_eq!(report, (dialect == DialectId::BEDROCK_INVOKE).then_some(usage), "{dialect:?}");
         }
-        let answer = respond(200, &HEADERS[..1], &["{}"], TargetDialect::BedrockInvoke);
+        let answer = respond(200, &HEADERS[..1], &["{}"], DialectId::BEDROCK_INVOKE);
         assert!(matches!(answer, Ok(UpstreamResponse::Unstreamed { report: None, .. })));
     }
 
@@ -256,7 +234,7 @@ mod tests {
             ("x-amzn-bedrock-performanceconfig-latency", "standard"),
             ("x-amzn-bedrock-something-else", "x"),
         ];
-        let answer = respond(200, HEADERS, &["{}"], TargetDialect::BedrockInvoke);
+        let answer = respond(200, HEADERS, &["{}"], DialectId::BEDROCK_INVOKE);
         let Ok(UpstreamResponse::Unstreamed { report: Some(report), .. }) = answer else {
             panic!("it tells something")
         };
@@ -268,7 +246,7 @@ mod tests {
         let mut passed = report.headers;
         passed.sort();
         assert_eq!((passed, report.usage), (headers, None));
-        let answer = respond(200, HEADERS, &["{}"], TargetDialect::BedrockConverse);
+        let answer = respond(200, HEADERS, &["{}"], DialectId::BEDROCK_CONVERSE);
         assert!(matches!(answer, Ok(UpstreamResponse::Unstreamed { report: None, .. })));
     }
 
@@ -276,10 +254,11 @@ mod tests {
     fn only_a_callers_error_carries_the_vendors_message() {
         let inside = r#"{"error":{"type":"invalid_request_error","message":"max_tokens: too many"}}"#;
         let beside = r#"{"message":"max_tokens: too many"}"#;
-        for dialect in TargetDialect::ALL {
-            let body = match dialect {
-                TargetDialect::AnthropicMessages | TargetDialect::OpenAiChat => inside,
-                TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse => beside,
+        for dialect in DialectId::ALL {
+            let body = match dialect.name() {
+                "anthropic" | "openai" => inside,
+                "bedrock_invoke" | "bedrock_converse" => beside,
+                other => panic!("{other:?}"),
             };
             let message = Some("max_tokens: too many".to_owned());
             assert_eq!(error(400, body, dialect), (FailureKind::BadRequest, message), "{dialect:?}");
@@ -302,14 +281,14 @@ mod tests {
         let body = format!(
             r#"{{"error":{{"type":"invalid_request_error","message":"{message}"}},"message":"{message}"}}"#
         );
-        for dialect in TargetDialect::ALL {
+        for dialect in DialectId::ALL {
             let (_, shown) = error(400, &body, dialect);
             assert_eq!(shown.as_deref(), Some("model: [redacted] is not open to [redacted]"), "{dialect:?}");
         }
         // Also where truncation would cut through it.
         let long = format!("{} sk-ant-api03-abcdefghijklmnopqrstuvwxyz", "x".repeat(480));
         let body = format!(r#"{{"error":{{"type":"invalid_request_error","message":"{long}"}}}}"#);
-        let (_, shown) = error(400, &body, TargetDialect::AnthropicMessages);
+        let (_, shown) = error(400, &body, DialectId::ANTHROPIC_MESSAGES);
         assert!(shown.is_some_and(|shown| shown.ends_with(" [redacted]")));
     }
 

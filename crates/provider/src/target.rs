@@ -2,42 +2,10 @@
 
 use bytes::Bytes;
 use seawall_core::failure::Failure;
-use seawall_core::money::ServiceTier;
-use seawall_wire::Vendor;
-use seawall_wire::chat::Usage;
+use seawall_wire::dialect::{DialectId, ResponseReport};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-
-/// The dialects that targets speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetDialect {
-    /// Anthropic Messages.
-    AnthropicMessages,
-    /// OpenAI chat completions.
-    OpenAiChat,
-    /// Amazon Bedrock's InvokeModel with an Anthropic model: Anthropic's body without the model name; a stream wraps
-    /// Anthropic's events into the service's binary frames.
-    BedrockInvoke,
-    /// Amazon Bedrock's Converse; a stream consists of binary frames.
-    BedrockConverse,
-}
-
-impl TargetDialect {
-    /// All dialects, in a fixed order.
-    pub const ALL: [Self; 4] =
-        [Self::AnthropicMessages, Self::OpenAiChat, Self::BedrockInvoke, Self::BedrockConverse];
-
-    /// The vendor whose error format and headers it uses.
-    #[must_use]
-    pub const fn vendor(self) -> Vendor {
-        match self {
-            Self::AnthropicMessages => Vendor::Anthropic,
-            Self::OpenAiChat => Vendor::OpenAi,
-            Self::BedrockInvoke | Self::BedrockConverse => Vendor::Bedrock,
-        }
-    }
-}
 
 /// A call to a target.
 #[derive(Clone, Debug)]
@@ -49,7 +17,7 @@ pub struct Call {
     /// Beta features that the caller requests, for targets that take them in a header.
     pub betas: Vec<String>,
     /// The dialect of the body; the target's default if `None`. See [`Target::accepts`].
-    pub dialect: Option<TargetDialect>,
+    pub dialect: Option<DialectId>,
     /// The version of Anthropic's API that the caller set, if it is not the default.
     pub anthropic_version: Option<Box<str>>,
     /// Headers of the caller that carry request parameters, with lowercase names. Only InvokeModel has such headers;
@@ -76,17 +44,6 @@ pub enum UpstreamResponse {
     },
     /// A streamed answer.
     Stream(Box<dyn ChunkStream>),
-}
-
-/// What the response headers report. Only InvokeModel has such headers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResponseReport {
-    /// The usage.
-    pub usage: Option<Usage>,
-    /// The service tier, which determines the price.
-    pub service: ServiceTier,
-    /// Headers that a caller of the same dialect receives unchanged, with lowercase names.
-    pub headers: Vec<(&'static str, String)>,
 }
 
 /// The chunks of a streamed answer: the bytes of each read, which need not end where an event does. Dropping it cancels
@@ -132,11 +89,11 @@ pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<UpstreamResponse, C
 /// A target. It makes exactly one attempt per call and never retries.
 pub trait Target: Send + Sync {
     /// The default dialect. The pipeline translates to it.
-    fn dialect(&self) -> TargetDialect;
+    fn dialect(&self) -> DialectId;
 
     /// Whether it also accepts calls in this dialect, and answers in it, if [`Call::dialect`] is set. Bedrock accepts
     /// both of its own, so a request in either need not be translated.
-    fn accepts(&self, dialect: TargetDialect) -> bool {
+    fn accepts(&self, dialect: DialectId) -> bool {
         dialect == self.dialect()
     }
 

@@ -7,7 +7,8 @@ use seawall_model::bill::Bill;
 use seawall_model::engine::{Engine, ModelCall};
 use seawall_model::playback::Playback;
 use seawall_model::shared::SharedModel;
-use seawall_provider::{Call, CallFuture, ChunkStream, LocalResponse, LocalTarget, Target, TargetDialect};
+use seawall_provider::{Call, CallFuture, ChunkStream, LocalResponse, LocalTarget, Target};
+use seawall_wire::dialect::DialectId;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -23,13 +24,13 @@ impl ModelTarget {
     #[must_use]
     pub fn new(world: &World, engine: Engine) -> Self {
         let model = SharedModel::new(engine, world.clone());
-        Self::sharing(model, TargetDialect::AnthropicMessages, "")
+        Self::sharing(model, DialectId::ANTHROPIC_MESSAGES, "")
     }
 
     /// A model that other targets share, called in this dialect and, where the dialect puts the model's name outside
     /// the request body, by this name.
     #[must_use]
-    pub fn sharing(model: SharedModel<World>, dialect: TargetDialect, name: &str) -> Self {
+    pub fn sharing(model: SharedModel<World>, dialect: DialectId, name: &str) -> Self {
         let called = model.clone();
         let target = LocalTarget::new(dialect, name, move |path, body| {
             let playback =
@@ -63,7 +64,7 @@ impl ChunkStream for PlaybackChunks {
 }
 
 impl Target for ModelTarget {
-    fn dialect(&self) -> TargetDialect {
+    fn dialect(&self) -> DialectId {
         self.target.dialect()
     }
 

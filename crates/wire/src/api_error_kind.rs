@@ -1,8 +1,6 @@
 //! Errors that callers receive from the gateway. Each dialect maps them to its own status and error codes.
 
-use crate::Vendor;
 use seawall_core::failure::FailureKind;
-use std::borrow::Cow;
 
 /// The kind of an API error, as far as the caller may know why its request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,47 +90,33 @@ impl ApiErrorKind {
     }
 }
 
-/// The message of an error, including the phrase that this vendor's own errors contain. Client frameworks search the
-/// text for that phrase, regardless of status and code.
-#[must_use]
-pub fn client_message(vendor: Vendor, error_kind: ApiErrorKind, message: &str) -> Cow<'_, str> {
-    let phrase = match (vendor, error_kind) {
-        (Vendor::OpenAi, ApiErrorKind::Unauthenticated) => "Incorrect API key provided",
-        (Vendor::OpenAi, ApiErrorKind::ContextLength) => {
-            // The vendor's own message already names the length.
-            if message.to_ascii_lowercase().contains("maximum context length") {
-                return message.into();
-            }
-            "context_length_exceeded: this model's maximum context length is exceeded"
-        }
-        (Vendor::Anthropic, ApiErrorKind::ContextLength) => "prompt is too long",
-        (Vendor::Bedrock, ApiErrorKind::ContextLength) => "Input is too long for requested model",
-        _ => return message.into(),
-    };
-    if message.contains(phrase) { message.into() } else { format!("{phrase}: {message}").into() }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ApiErrorKind, client_message};
-    use crate::Vendor;
+    use super::ApiErrorKind;
+    use crate::dialect::DialectId;
     use seawall_core::failure::{FailureKind, FaultOrigin};
 
     #[test]
     fn the_phrases_that_clients_look_for_are_there_once() {
-        let key = client_message(Vendor::OpenAi, ApiErrorKind::Unauthenticated, "the key is not known");
+        let key =
+            DialectId::OPENAI_CHAT.client_message(ApiErrorKind::Unauthenticated, "the key is not known");
         assert_eq!(key, "Incorrect API key provided: the key is not known");
-        let openai =
-            |message| client_message(Vendor::OpenAi, ApiErrorKind::ContextLength, message).into_owned();
+        let openai = |message| {
+            DialectId::OPENAI_CHAT.client_message(ApiErrorKind::ContextLength, message).into_owned()
+        };
         let own = "This model's maximum context length is 8192 tokens.";
         assert_eq!(openai(own), own);
         assert!(openai("too long").starts_with("context_length_exceeded: ") && openai("a").ends_with(": a"));
         assert_eq!(openai(&openai("a")), openai("a"));
         let vendors = "prompt is too long: 9 tokens > 8 maximum";
-        assert_eq!(client_message(Vendor::Anthropic, ApiErrorKind::ContextLength, vendors), vendors);
-        let others = client_message(Vendor::Anthropic, ApiErrorKind::ContextLength, "9 tokens are too many");
+        assert_eq!(
+            DialectId::ANTHROPIC_MESSAGES.client_message(ApiErrorKind::ContextLength, vendors),
+            vendors
+        );
+        let others = DialectId::ANTHROPIC_MESSAGES
+            .client_message(ApiErrorKind::ContextLength, "9 tokens are too many");
         assert_eq!(others, "prompt is too long: 9 tokens are too many");
-        assert_eq!(client_message(Vendor::Anthropic, ApiErrorKind::Unauthenticated, "no"), "no");
+        assert_eq!(DialectId::ANTHROPIC_MESSAGES.client_message(ApiErrorKind::Unauthenticated, "no"), "no");
     }
 
     #[test]

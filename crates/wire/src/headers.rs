@@ -1,38 +1,15 @@
-//! Headers that client libraries read: retry advice and the request id.
+//! Headers that client libraries read for retries.
 
 use std::time::Duration;
-
-/// The vendors whose APIs the gateway speaks and calls. Their error formats and response headers differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vendor {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI chat completions.
-    OpenAi,
-    /// Amazon Bedrock runtime.
-    Bedrock,
-}
-
-impl Vendor {
-    /// The header in which this vendor's client libraries look for the request id.
-    #[must_use]
-    pub const fn request_id_header(self) -> &'static str {
-        match self {
-            Self::Anthropic => "request-id",
-            Self::OpenAi => "x-request-id",
-            Self::Bedrock => "x-amzn-RequestId",
-        }
-    }
-}
 
 /// Retry advice for a caller whose request was rejected.
 ///
 /// ```
-/// use seawall_wire::{Vendor, RetryAdvice};
+/// use seawall_wire::RetryAdvice;
 /// use std::time::Duration;
 ///
 /// let advice = RetryAdvice { wait: Some(Duration::from_millis(1_500)), should_retry: None };
-/// let headers: Vec<_> = advice.headers(Vendor::OpenAi).collect();
+/// let headers: Vec<_> = advice.headers(None).collect();
 /// assert_eq!(headers, [("retry-after", "2".to_owned()), ("retry-after-ms", "1500".to_owned())]);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,16 +22,14 @@ pub struct RetryAdvice {
 }
 
 impl RetryAdvice {
-    /// The response headers that express the advice for this vendor's client libraries. Waits are rounded up, so that
-    /// no client retries too early.
-    pub fn headers(self, vendor: Vendor) -> impl Iterator<Item = (&'static str, String)> {
+    /// The response headers that express the advice. Waits are rounded up, so that no client retries too early. `own` is
+    /// the header, in milliseconds, of client libraries that read no other.
+    pub fn headers(self, own: Option<&'static str>) -> impl Iterator<Item = (&'static str, String)> {
         let millis = self.wait.map(|wait| wait.as_nanos().div_ceil(1_000_000));
         let pair = |name, millis: u128| (name, millis.to_string());
         let wait = millis.into_iter().flat_map(move |millis| {
             let common = [pair("retry-after", millis.div_ceil(1_000)), pair("retry-after-ms", millis)];
-            // The AWS SDKs read only this header, in milliseconds.
-            let own = (vendor == Vendor::Bedrock).then(|| pair("x-amz-retry-after", millis));
-            common.into_iter().chain(own)
+            common.into_iter().chain(own.map(|name| pair(name, millis)))
         });
         wait.chain(self.should_retry.map(|should| ("x-should-retry", should.to_string())))
     }
@@ -84,33 +59,28 @@ fn plain_number(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RetryAdvice, Vendor, read_retry_after};
+    use super::{RetryAdvice, read_retry_after};
     use std::time::Duration;
 
-    fn pair(advice: RetryAdvice, vendor: Vendor) -> Vec<String> {
-        advice.headers(vendor).map(|(name, value)| format!("{name}: {value}")).collect()
+    const OWN: Option<&str> = Some("x-amz-retry-after");
+
+    fn pair(advice: RetryAdvice, own: Option<&'static str>) -> Vec<String> {
+        advice.headers(own).map(|(name, value)| format!("{name}: {value}")).collect()
     }
 
     #[test]
     fn retry_advice_is_sent_in_the_headers_that_each_library_reads() {
         let advice = RetryAdvice { wait: Some(Duration::from_micros(2_000_001)), should_retry: Some(true) };
         let common = ["retry-after: 3", "retry-after-ms: 2001", "x-should-retry: true"];
-        assert_eq!(pair(advice, Vendor::Anthropic), common);
-        assert_eq!(pair(advice, Vendor::OpenAi), common);
+        assert_eq!(pair(advice, None), common);
         let own =
             ["retry-after: 3", "retry-after-ms: 2001", "x-amz-retry-after: 2001", "x-should-retry: true"];
-        assert_eq!(pair(advice, Vendor::Bedrock), own);
+        assert_eq!(pair(advice, OWN), own);
         let never = RetryAdvice { wait: None, should_retry: Some(false) };
-        assert_eq!(pair(never, Vendor::Bedrock), ["x-should-retry: false"]);
-        assert_eq!(pair(RetryAdvice::default(), Vendor::Bedrock), [""; 0]);
+        assert_eq!(pair(never, OWN), ["x-should-retry: false"]);
+        assert_eq!(pair(RetryAdvice::default(), OWN), [""; 0]);
         let at_once = RetryAdvice { wait: Some(Duration::ZERO), should_retry: None };
-        assert_eq!(pair(at_once, Vendor::OpenAi), ["retry-after: 0", "retry-after-ms: 0"]);
-    }
-
-    #[test]
-    fn every_dialect_has_its_own_name_for_the_request() {
-        let names = [Vendor::Anthropic, Vendor::OpenAi, Vendor::Bedrock].map(Vendor::request_id_header);
-        assert_eq!(names, ["request-id", "x-request-id", "x-amzn-RequestId"]);
+        assert_eq!(pair(at_once, None), ["retry-after: 0", "retry-after-ms: 0"]);
     }
 
     #[test]

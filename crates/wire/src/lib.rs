@@ -6,6 +6,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`dialect`] | what every dialect provides, and the registry of dialects |
 //! | [`chat`] | requests, answers and events that every dialect is read into and written from |
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
@@ -23,6 +24,7 @@ pub mod bedrock;
 pub mod chat;
 mod content;
 mod depth;
+pub mod dialect;
 mod features;
 mod fields;
 mod headers;
@@ -38,11 +40,11 @@ mod surrogate;
 mod thinking;
 
 pub use answer_error::{AnswerError, StreamError};
-pub use api_error_kind::{ApiErrorKind, client_message};
+pub use api_error_kind::ApiErrorKind;
 pub use content::output_token_bound;
 pub use features::{RequestFeatures, may_have_features, read_features};
 pub use fields::JsonFields;
-pub use headers::{RetryAdvice, Vendor, read_retry_after};
+pub use headers::{RetryAdvice, read_retry_after};
 pub use input_estimate::estimate_input;
 pub use request::RequestLimits;
 pub use request_error::RequestError;

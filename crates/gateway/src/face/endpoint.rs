@@ -2,9 +2,10 @@
 
 use hyper::Method;
 use seawall_pipeline::ApiOperation;
-use seawall_pipeline::dialect::{ApiOperationRef, Face};
+use seawall_pipeline::dialect::Face;
 use seawall_wire::ApiErrorKind;
 use seawall_wire::bedrock::{decode_path, read_path};
+use seawall_wire::dialect::route;
 
 /// The endpoint of a request: what its method and path select.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,29 +36,35 @@ pub(crate) enum CallerEndpoint {
 impl CallerEndpoint {
     /// The endpoint of an unknown path.
     pub(super) const fn unknown_path() -> Self {
-        invalid(Face::OpenAiChat, "unknown path", ApiErrorKind::UnknownPath)
+        unknown_path(Face::OPENAI_CHAT)
     }
 
     /// The face whose dialect a rejection uses.
     pub(super) fn face(&self) -> Face {
         match self {
             Self::ModelRequest(operation) => operation.face(),
-            Self::CountTokens => Face::AnthropicMessages,
-            Self::BedrockCountTokens(_) => Face::BedrockInvoke,
+            Self::CountTokens => Face::ANTHROPIC_MESSAGES,
+            Self::BedrockCountTokens(_) => Face::BEDROCK_INVOKE,
             Self::Invalid { face, .. } => *face,
             Self::Models
             | Self::Model(_)
             | Self::Liveness
             | Self::Readiness
             | Self::Metrics
-            | Self::OpenApi => Face::OpenAiChat,
+            | Self::OpenApi => Face::OPENAI_CHAT,
         }
     }
 
     pub(crate) fn route(method: &Method, path: &str) -> Self {
+        if let Some((dialect, url)) = route(path) {
+            let endpoint = match url {
+                Ok(url) => Self::ModelRequest(ApiOperation::Vendor { dialect, url }),
+                Err(ApiErrorKind::UnknownPath) => unknown_path(Face::Vendor(dialect)),
+                Err(error_kind) => invalid(Face::Vendor(dialect), "invalid model id in the path", error_kind),
+            };
+            return endpoint.for_method(method, &Method::POST);
+        }
         let (endpoint, only) = match path {
-            "/v1/messages" => (Self::ModelRequest(ApiOperation::Messages), Method::POST),
-            "/v1/chat/completions" => (Self::ModelRequest(ApiOperation::Completions), Method::POST),
             "/chat" => (Self::ModelRequest(ApiOperation::Chat { accepts_stream: false }), Method::POST),
             "/v1/messages/count_tokens" => (Self::CountTokens, Method::POST),
             "/v1/models" => (Self::Models, Method::GET),
@@ -65,26 +72,34 @@ impl CallerEndpoint {
             "/readyz" => (Self::Readiness, Method::GET),
             "/metrics" => (Self::Metrics, Method::GET),
             "/openapi.json" => (Self::OpenApi, Method::GET),
-            _ if path.starts_with("/model/") => (route_bedrock(path), Method::POST),
             // Other paths of Bedrock's runtime API, rejected in Bedrock's dialect.
             _ if path.starts_with("/guardrail/") || path.starts_with("/async-invoke") => {
-                return invalid(Face::BedrockInvoke, "unknown path", ApiErrorKind::UnknownPath);
+                return unknown_path(Face::BEDROCK_INVOKE);
             }
+            _ if path.starts_with("/model/") => match read_path(path) {
+                // The only operation without a model answer.
+                Ok(call) => (Self::BedrockCountTokens(call.model), Method::POST),
+                Err(_) => return unknown_path(Face::BEDROCK_INVOKE),
+            },
             _ => match path.strip_prefix("/v1/models/").and_then(decode_model_name) {
                 Some(model) => (Self::Model(model), Method::GET),
                 None => return Self::unknown_path(),
             },
         };
-        if *method == only || matches!(endpoint, Self::Invalid { .. }) {
-            return endpoint;
+        endpoint.for_method(method, &only)
+    }
+
+    /// The endpoint, if this is the only method that it has.
+    fn for_method(self, method: &Method, only: &Method) -> Self {
+        if method == only || matches!(self, Self::Invalid { .. }) {
+            return self;
         }
-        let face = endpoint.face();
         let problem = if only == Method::POST {
             "unknown path for this method: use POST"
         } else {
             "unknown path for this method: use GET"
         };
-        invalid(face, problem, ApiErrorKind::UnknownPath)
+        invalid(self.face(), problem, ApiErrorKind::UnknownPath)
     }
 }
 
@@ -98,25 +113,8 @@ const fn invalid(face: Face, problem: &'static str, error_kind: ApiErrorKind) ->
     CallerEndpoint::Invalid { face, problem, error_kind }
 }
 
-fn route_bedrock(path: &str) -> CallerEndpoint {
-    let rejected = |problem, error_kind| invalid(Face::BedrockInvoke, problem, error_kind);
-    let call = match read_path(path) {
-        Ok(call) => call,
-        Err(error) if error.api_error_kind() == ApiErrorKind::UnknownPath => {
-            return rejected("unknown path", ApiErrorKind::UnknownPath);
-        }
-        Err(_) => return rejected("invalid model id in the path", ApiErrorKind::Malformed),
-    };
-    match ApiOperationRef::of_bedrock(&call) {
-        Some(ApiOperationRef::Invoke { stream, .. }) => {
-            CallerEndpoint::ModelRequest(ApiOperation::Invoke { model: call.model, stream })
-        }
-        Some(ApiOperationRef::Converse { stream, .. }) => {
-            CallerEndpoint::ModelRequest(ApiOperation::Converse { model: call.model, stream })
-        }
-        // The only operation without a model answer.
-        _ => CallerEndpoint::BedrockCountTokens(call.model),
-    }
+const fn unknown_path(face: Face) -> CallerEndpoint {
+    invalid(face, "unknown path", ApiErrorKind::UnknownPath)
 }
 
 #[cfg(test)]
@@ -126,19 +124,28 @@ mod tests {
     use seawall_pipeline::ApiOperation;
     use seawall_pipeline::dialect::Face;
     use seawall_wire::ApiErrorKind;
+    use seawall_wire::dialect::{DialectId, UrlParameters};
 
     #[test]
     fn each_path_leads_to_its_dialect() {
         let post = |path: &str| CallerEndpoint::route(&Method::POST, path);
-        assert_eq!(post("/v1/messages"), CallerEndpoint::ModelRequest(ApiOperation::Messages));
-        assert_eq!(post("/v1/chat/completions"), CallerEndpoint::ModelRequest(ApiOperation::Completions));
+        assert_eq!(
+            post("/v1/messages"),
+            CallerEndpoint::ModelRequest(ApiOperation::of(DialectId::ANTHROPIC_MESSAGES))
+        );
+        assert_eq!(
+            post("/v1/chat/completions"),
+            CallerEndpoint::ModelRequest(ApiOperation::of(DialectId::OPENAI_CHAT))
+        );
         let model = || "a:0".to_owned();
         for (name, operation) in [
-            ("invoke", ApiOperation::Invoke { model: model(), stream: false }),
-            ("invoke-with-response-stream", ApiOperation::Invoke { model: model(), stream: true }),
-            ("converse", ApiOperation::Converse { model: model(), stream: false }),
-            ("converse-stream", ApiOperation::Converse { model: model(), stream: true }),
+            ("invoke", (DialectId::BEDROCK_INVOKE, false)),
+            ("invoke-with-response-stream", (DialectId::BEDROCK_INVOKE, true)),
+            ("converse", (DialectId::BEDROCK_CONVERSE, false)),
+            ("converse-stream", (DialectId::BEDROCK_CONVERSE, true)),
         ] {
+            let (dialect, stream) = operation;
+            let operation = ApiOperation::Vendor { dialect, url: UrlParameters { model: model(), stream } };
             assert_eq!(post(&format!("/model/a%3A0/{name}")), CallerEndpoint::ModelRequest(operation));
         }
         assert_eq!(post("/model/a%3A0/count-tokens"), CallerEndpoint::BedrockCountTokens(model()));
@@ -160,25 +167,25 @@ mod tests {
         };
         assert_eq!(
             refused(Method::GET, "/v1/messages"),
-            (Face::AnthropicMessages, ApiErrorKind::UnknownPath)
+            (Face::ANTHROPIC_MESSAGES, ApiErrorKind::UnknownPath)
         );
-        assert_eq!(refused(Method::POST, "/v1/models"), (Face::OpenAiChat, ApiErrorKind::UnknownPath));
+        assert_eq!(refused(Method::POST, "/v1/models"), (Face::OPENAI_CHAT, ApiErrorKind::UnknownPath));
         for path in ["/model/a/nothing", "/guardrail/a/version/1/apply", "/async-invoke"] {
             assert_eq!(
                 refused(Method::POST, path),
-                (Face::BedrockInvoke, ApiErrorKind::UnknownPath),
+                (Face::BEDROCK_INVOKE, ApiErrorKind::UnknownPath),
                 "{path}"
             );
         }
         assert_eq!(
             refused(Method::POST, "/model/%ff/invoke"),
-            (Face::BedrockInvoke, ApiErrorKind::Malformed)
+            (Face::BEDROCK_INVOKE, ApiErrorKind::Malformed)
         );
         for path in ["/v1/models/", "/v1/models/a/b", "/v1/models/%zz", "/v1/models/%ff"] {
-            assert_eq!(refused(Method::GET, path), (Face::OpenAiChat, ApiErrorKind::UnknownPath), "{path}");
+            assert_eq!(refused(Method::GET, path), (Face::OPENAI_CHAT, ApiErrorKind::UnknownPath), "{path}");
         }
         for path in ["/", "//v1/messages", "/v1/messages/", "/admin", "/v1/../admin", "/%2e%2e/admin"] {
-            assert_eq!(refused(Method::POST, path), (Face::OpenAiChat, ApiErrorKind::UnknownPath), "{path}");
+            assert_eq!(refused(Method::POST, path), (Face::OPENAI_CHAT, ApiErrorKind::UnknownPath), "{path}");
         }
     }
 }

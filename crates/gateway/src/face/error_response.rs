@@ -13,8 +13,8 @@ use seawall_pipeline::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
     JOURNAL_UNAVAILABLE, Rejection, format_request_id,
 };
-use seawall_wire::bedrock::NOT_READY;
-use seawall_wire::{ApiErrorKind, RetryAdvice, Vendor};
+use seawall_wire::dialect::DialectId;
+use seawall_wire::{ApiErrorKind, RetryAdvice};
 use std::time::Duration;
 
 /// An error without retry advice. The request is neither logged nor counted, so its id appears in the response only.
@@ -53,10 +53,12 @@ pub(super) fn reject(face: Face, rejection: &Rejection, id: u64, language: Langu
     let id = format_request_id(id);
     if face != Face::Chat {
         let mut response = to_response(dialect::render_error(face, error_kind, &message, &id, advice));
-        if face.vendor() == Some(Vendor::Bedrock) && is_not_ready(rejection) {
-            let (status, name) = NOT_READY;
+        let own_error = |dialect: DialectId| Some((dialect.not_ready_error()?, dialect.error_name_header()?));
+        if let Some(((status, name), header)) =
+            face.dialect().and_then(own_error).filter(|_| is_not_ready(rejection))
+        {
             *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(name));
+            response.headers_mut().insert(header, HeaderValue::from_static(name));
         }
         return response;
     }
@@ -279,7 +281,7 @@ mod tests {
 
     #[test]
     fn unknown_paths_and_unready_models_have_bedrock_error_names() {
-        for (face, named) in [(Face::BedrockInvoke, true), (Face::AnthropicMessages, false)] {
+        for (face, named) in [(Face::BEDROCK_INVOKE, true), (Face::ANTHROPIC_MESSAGES, false)] {
             let name = |response: &Response<ReplyBody>| {
                 let name = response.headers().get("x-amzn-errortype");
                 name.map(|name| name.to_str().unwrap().to_owned())

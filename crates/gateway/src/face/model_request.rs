@@ -190,8 +190,8 @@ pub(crate) fn respond(
             with_headers(success_response(face, false, ReplyBody::whole(answer.body, core)), answer.headers)
         }
         ReplyContent::Stream(stream) => {
-            let headers = match face {
-                dialect::Face::BedrockInvoke => stream.headers().to_vec(),
+            let headers = match face.dialect() {
+                Some(dialect) if dialect.takes_invoke_headers() => stream.headers().to_vec(),
                 _ => Vec::new(),
             };
             let body = ReplyBody::stream(stream, core.unwrap_or(&CoreRegistry::default()));
@@ -259,7 +259,7 @@ fn dialect_headers(face: dialect::Face, headers: &HeaderMap) -> Result<DialectHe
     if face == dialect::Face::Chat {
         return Ok(parameters);
     }
-    if face == dialect::Face::AnthropicMessages {
+    if face == dialect::Face::ANTHROPIC_MESSAGES {
         parameters.betas = beta_features(headers);
         let version = headers.get("anthropic-version").and_then(|version| version.to_str().ok());
         parameters.anthropic_version =

@@ -35,7 +35,7 @@ impl GatewayState {
     ) -> Response<ReplyBody> {
         let (id, (head, _)) = (self.new_request_id(), request.into_parts());
         let is_anthropic = head.headers.contains_key("anthropic-version");
-        let face = if is_anthropic { dialect::Face::AnthropicMessages } else { dialect::Face::OpenAiChat };
+        let face = if is_anthropic { dialect::Face::ANTHROPIC_MESSAGES } else { dialect::Face::OPENAI_CHAT };
         let Some(caller) = self.identify_caller(&head, peer).await else {
             return plain_error(face, ApiErrorKind::Unauthenticated, "the credential is invalid", id);
         };
@@ -66,8 +66,8 @@ impl GatewayState {
     ) -> Response<ReplyBody> {
         let id = self.new_request_id();
         let face = match at_bedrock {
-            Some(_) => dialect::Face::BedrockInvoke,
-            None => dialect::Face::AnthropicMessages,
+            Some(_) => dialect::Face::BEDROCK_INVOKE,
+            None => dialect::Face::ANTHROPIC_MESSAGES,
         };
         let (head, mut body) = request.into_parts();
         let authenticator = self.authenticator.load_full();

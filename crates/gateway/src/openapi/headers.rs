@@ -3,7 +3,6 @@
 
 use super::reference;
 use seawall_pipeline::dialect::{Face, request_id_header};
-use seawall_wire::Vendor;
 use serde_json::{Map, Value, json};
 
 /// The kind of response that has a header.
@@ -80,8 +79,8 @@ impl ResponseHeader {
         match self.scope {
             AllFaces => true,
             RequestId => request_id_header(face).eq_ignore_ascii_case(self.name),
-            Bedrock => face.vendor() == Some(Vendor::Bedrock),
-            Invoke => face == Face::BedrockInvoke,
+            Bedrock => face.dialect().is_some_and(|dialect| dialect.retry_after_header().is_some()),
+            Invoke => face == Face::BEDROCK_INVOKE,
         }
     }
 }

@@ -24,7 +24,8 @@ use headers::ResponseKind;
 use paths::{OpenApiOperation, PATHS, PossibleErrors, ResponseContent};
 use seawall_pipeline::chat::error_code;
 use seawall_pipeline::dialect::Face;
-use seawall_wire::{ApiErrorKind, Vendor, anthropic, bedrock, openai};
+use seawall_wire::ApiErrorKind;
+use seawall_wire::dialect::DialectId;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -114,7 +115,7 @@ fn responses(operation: &OpenApiOperation) -> Value {
             json!({ "description": "Not ready: the gateway accepts no new requests.", "content": text }),
         );
     }
-    let face = operation.face.unwrap_or(Face::OpenAiChat);
+    let face = operation.face.unwrap_or(Face::OPENAI_CHAT);
     for (status, errors) in by_status(face, operation.errors) {
         all.insert(status.to_string(), describe_errors(face, &errors));
     }
@@ -125,15 +126,12 @@ fn responses(operation: &OpenApiOperation) -> Value {
 fn by_status(face: Face, errors: PossibleErrors) -> BTreeMap<u16, Vec<ApiErrorKind>> {
     let mut by_status: BTreeMap<u16, Vec<ApiErrorKind>> = BTreeMap::new();
     for error_kind in ApiErrorKind::ALL.into_iter().filter(|error_kind| errors.has(*error_kind)) {
-        let status = match face.vendor() {
-            Some(Vendor::Anthropic) => anthropic::status_of(error_kind),
-            Some(Vendor::OpenAi) | None => openai::status_of(error_kind),
-            Some(Vendor::Bedrock) => bedrock::error_status(error_kind),
-        };
+        let dialect = face.dialect().unwrap_or(DialectId::OPENAI_CHAT);
+        let status = dialect.error_status(error_kind);
         by_status.entry(status).or_default().push(error_kind);
-        // Bedrock has no header against retries: a final error has another status instead.
-        let last = bedrock::final_error(error_kind).0;
-        if face.vendor() == Some(Vendor::Bedrock) && last != status {
+        // Where no header can advise against retries, a final error has another status instead.
+        let last = dialect.final_error(error_kind).0;
+        if last != status {
             by_status.entry(last).or_default().push(error_kind);
         }
     }
@@ -142,41 +140,36 @@ fn by_status(face: Face, errors: PossibleErrors) -> BTreeMap<u16, Vec<ApiErrorKi
 
 fn describe_errors(face: Face, errors: &[ApiErrorKind]) -> Value {
     let meanings: Vec<&str> = errors.iter().map(|error_kind| meaning(*error_kind)).collect();
-    let names = |name: fn(ApiErrorKind) -> &'static str| {
+    let names = |name: &dyn Fn(ApiErrorKind) -> &'static str| {
         let mut names: Vec<&str> = errors.iter().map(|error_kind| name(*error_kind)).collect();
         names.dedup();
         names
     };
-    let (schema, narrower) = match face.vendor() {
-        Some(Vendor::Anthropic) => {
-            let types = names(anthropic::error_type_of);
-            (
-                "AnthropicError",
-                json!({ "properties": { "error": { "properties": { "type": { "enum": types } } } } }),
-            )
-        }
-        Some(Vendor::OpenAi) => {
-            let types = names(openai::error_type_of);
-            (
-                "OpenAiError",
-                json!({ "properties": { "error": { "properties": { "type": { "enum": types } } } } }),
-            )
-        }
-        Some(Vendor::Bedrock) => ("BedrockError", json!({})),
-        None => {
-            let codes = names(error_code);
+    let mut headers = headers::references(ResponseKind::Error, face);
+    let (schema, narrower) = match face {
+        Face::Vendor(dialect) => match dialect.error_name_header() {
+            None => {
+                let types = names(&|error_kind| dialect.error_name(error_kind));
+                let properties = json!({ "error": { "properties": { "type": { "enum": types } } } });
+                (dialect.error_schema(), json!({ "properties": properties }))
+            }
+            Some(header) => {
+                let mut types = names(&|error_kind| dialect.error_name(error_kind));
+                types.extend(names(&|error_kind| dialect.final_error(error_kind).1));
+                types.sort_unstable();
+                types.dedup();
+                headers[header] = json!({
+                    "description": "The exception name.",
+                    "schema": { "type": "string", "enum": types },
+                });
+                (dialect.error_schema(), json!({}))
+            }
+        },
+        Face::Chat => {
+            let codes = names(&error_code);
             ("ChatError", json!({ "properties": { "code": { "enum": codes } } }))
         }
     };
-    let mut headers = headers::references(ResponseKind::Error, face);
-    if face.vendor() == Some(Vendor::Bedrock) {
-        let mut types = names(bedrock::error_name);
-        types.extend(names(|error_kind| bedrock::final_error(error_kind).1));
-        types.sort_unstable();
-        types.dedup();
-        headers["x-amzn-errortype"] =
-            json!({ "description": "The exception name.", "schema": { "type": "string", "enum": types } });
-    }
     let schema = json!({ "allOf": [reference("schemas", schema), narrower] });
     json!({
         "description": meanings.join(" Or: "),

@@ -123,14 +123,19 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
             ResponseContent { content_type: JSON, schema: "AnthropicMessage" },
             ResponseContent { content_type: EVENTS, schema: "Events" },
         ],
-        ..model_operation("/v1/messages", "messages", Face::AnthropicMessages, "AnthropicRequest")
+        ..model_operation("/v1/messages", "messages", Face::ANTHROPIC_MESSAGES, "AnthropicRequest")
     },
     OpenApiOperation {
         summary: "Estimates the tokens of a request. No model is called, and nothing is charged.",
         parameters: &[],
         responses: &[ResponseContent { content_type: JSON, schema: "TokenCount" }],
         errors: PossibleErrors::RequestBody,
-        ..model_operation("/v1/messages/count_tokens", "countTokens", Face::AnthropicMessages, "CountRequest")
+        ..model_operation(
+            "/v1/messages/count_tokens",
+            "countTokens",
+            Face::ANTHROPIC_MESSAGES,
+            "CountRequest",
+        )
     },
     OpenApiOperation {
         summary: "OpenAI chat completions, complete or streamed.",
@@ -138,7 +143,7 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
             ResponseContent { content_type: JSON, schema: "OpenAiCompletion" },
             ResponseContent { content_type: EVENTS, schema: "Events" },
         ],
-        ..model_operation("/v1/chat/completions", "chatCompletions", Face::OpenAiChat, "OpenAiRequest")
+        ..model_operation("/v1/chat/completions", "chatCompletions", Face::OPENAI_CHAT, "OpenAiRequest")
     },
     OpenApiOperation {
         summary: "Seawall's own chat, complete or streamed. Every accepted message is answered, by the best rung available.",
@@ -152,7 +157,7 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         summary: "Bedrock InvokeModel. Bodies of models other than Anthropic's are passed to Bedrock targets only.",
         parameters: MODEL_PARAMETERS,
         responses: &[ResponseContent { content_type: JSON, schema: "AnthropicMessage" }],
-        ..model_operation("/model/{modelId}/invoke", "invoke", Face::BedrockInvoke, "InvokeRequest")
+        ..model_operation("/model/{modelId}/invoke", "invoke", Face::BEDROCK_INVOKE, "InvokeRequest")
     },
     OpenApiOperation {
         summary: "The same, as a stream of binary event frames.",
@@ -161,7 +166,7 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         ..model_operation(
             "/model/{modelId}/invoke-with-response-stream",
             "invokeStream",
-            Face::BedrockInvoke,
+            Face::BEDROCK_INVOKE,
             "InvokeRequest",
         )
     },
@@ -169,7 +174,7 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         summary: "Bedrock Converse.",
         parameters: MODEL_PARAMETERS,
         responses: &[ResponseContent { content_type: JSON, schema: "ConverseAnswer" }],
-        ..model_operation("/model/{modelId}/converse", "converse", Face::BedrockConverse, "ConverseRequest")
+        ..model_operation("/model/{modelId}/converse", "converse", Face::BEDROCK_CONVERSE, "ConverseRequest")
     },
     OpenApiOperation {
         summary: "The same, as a stream of binary event frames.",
@@ -178,7 +183,7 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         ..model_operation(
             "/model/{modelId}/converse-stream",
             "converseStream",
-            Face::BedrockConverse,
+            Face::BEDROCK_CONVERSE,
             "ConverseRequest",
         )
     },
@@ -190,7 +195,7 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         ..model_operation(
             "/model/{modelId}/count-tokens",
             "bedrockCountTokens",
-            Face::BedrockInvoke,
+            Face::BEDROCK_INVOKE,
             "BedrockCountRequest",
         )
     },

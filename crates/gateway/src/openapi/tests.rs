@@ -15,6 +15,7 @@ use seawall_pipeline::{
     ApiOperation, IdempotencyConflict, LimitDescription, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
 use seawall_wire::chat::FinishReason;
+use seawall_wire::dialect::DialectId;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -88,21 +89,12 @@ fn every_reference_leads_somewhere_and_nothing_is_left_over() {
 }
 
 /// The documented path of an operation, or `None`. The match is exhaustive, so a new operation must be added here.
-fn path_of(endpoint: &CallerEndpoint) -> Option<&'static str> {
-    Some(match endpoint {
-        CallerEndpoint::ModelRequest(ApiOperation::Messages) => "/v1/messages",
-        CallerEndpoint::ModelRequest(ApiOperation::Completions) => "/v1/chat/completions",
+fn path_of(endpoint: &CallerEndpoint) -> Option<String> {
+    let path = match endpoint {
+        CallerEndpoint::ModelRequest(ApiOperation::Vendor { dialect, url }) => {
+            return Some(dialect.path("{modelId}", url.stream).replace("%7BmodelId%7D", "{modelId}"));
+        }
         CallerEndpoint::ModelRequest(ApiOperation::Chat { .. }) => "/chat",
-        CallerEndpoint::ModelRequest(ApiOperation::Invoke { stream: false, .. }) => "/model/{modelId}/invoke",
-        CallerEndpoint::ModelRequest(ApiOperation::Invoke { stream: true, .. }) => {
-            "/model/{modelId}/invoke-with-response-stream"
-        }
-        CallerEndpoint::ModelRequest(ApiOperation::Converse { stream: false, .. }) => {
-            "/model/{modelId}/converse"
-        }
-        CallerEndpoint::ModelRequest(ApiOperation::Converse { stream: true, .. }) => {
-            "/model/{modelId}/converse-stream"
-        }
         CallerEndpoint::Models => "/v1/models",
         CallerEndpoint::Model(_) => "/v1/models/{modelId}",
         CallerEndpoint::CountTokens => "/v1/messages/count_tokens",
@@ -112,7 +104,8 @@ fn path_of(endpoint: &CallerEndpoint) -> Option<&'static str> {
         CallerEndpoint::Metrics => "/metrics",
         CallerEndpoint::OpenApi => "/openapi.json",
         CallerEndpoint::Invalid { .. } => return None,
-    })
+    };
+    Some(path.to_owned())
 }
 
 #[test]
@@ -120,10 +113,16 @@ fn every_path_of_the_table_is_served_and_every_path_that_is_served_is_in_the_tab
     for operation in PATHS {
         let method: Method = operation.method.to_uppercase().parse().unwrap();
         let endpoint = CallerEndpoint::route(&method, &operation.path.replace("{modelId}", "manga"));
-        assert_eq!(path_of(&endpoint), Some(operation.path));
+        assert_eq!(path_of(&endpoint).as_deref(), Some(operation.path));
     }
     let paths: BTreeSet<&str> = PATHS.iter().map(|operation| operation.path).collect();
     assert_eq!((paths.len(), PATHS.len()), (15, 15));
+    for (dialect, stream) in
+        DialectId::ALL.into_iter().flat_map(|dialect| [(dialect, false), (dialect, true)])
+    {
+        let path = dialect.path("{modelId}", stream).replace("%7BmodelId%7D", "{modelId}");
+        assert!(paths.contains(path.as_str()), "{path}");
+    }
 }
 
 fn metadata() -> ReplyMetadata {
@@ -183,12 +182,13 @@ fn rejections() -> Vec<Rejection> {
 }
 
 fn path_of_face(face: Face) -> &'static str {
-    match face {
-        Face::AnthropicMessages => "/v1/messages",
-        Face::OpenAiChat => "/v1/chat/completions",
-        Face::BedrockInvoke => "/model/{modelId}/invoke",
-        Face::BedrockConverse => "/model/{modelId}/converse",
-        Face::Chat => "/chat",
+    match face.name() {
+        "anthropic" => "/v1/messages",
+        "openai" => "/v1/chat/completions",
+        "bedrock_invoke" => "/model/{modelId}/invoke",
+        "bedrock_converse" => "/model/{modelId}/converse",
+        "chat" => "/chat",
+        other => panic!("{other:?}"),
     }
 }
 
@@ -210,8 +210,8 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             finish: FinishReason::EndTurn,
             body: bytes::Bytes::from_static(b"{}"),
             text: None,
-            headers: match face {
-                Face::BedrockInvoke => seawall_wire::bedrock::usage_headers(
+            headers: match face.name() {
+                "bedrock_invoke" => seawall_wire::bedrock::usage_headers(
                     seawall_core::money::Usage {
                         input: 1,
                         cache_read: 2,
@@ -278,7 +278,7 @@ fn values_of_headers_are_what_they_are_said_to_be() {
         headers: Vec::new(),
     };
     let reply: Reply<TokioRuntime> = Reply { content: ReplyContent::Unstreamed(whole), metadata: metadata() };
-    let response = respond(Face::OpenAiChat, reply, 1, None);
+    let response = respond(Face::OPENAI_CHAT, reply, 1, None);
     for (name, value) in [
         ("x-request-id", "req_0000000000000001"),
         ("x-seawall-rung", "strong_model"),

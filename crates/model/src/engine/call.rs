@@ -1,90 +1,95 @@
 //! The operations of a model, in all dialects.
 
 use super::vendor_format::VendorFormat;
-use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest, invoke_to_messages};
+use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest};
 use seawall_wire::chat::ChatRequest;
-use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, Vendor, anthropic, bedrock, openai};
+use seawall_wire::dialect::{DialectId, UrlParameters, route};
+use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, bedrock};
 
 /// The dialect and operation of a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ModelCall {
-    /// Anthropic Messages.
-    #[default]
-    Messages,
-    /// OpenAI chat completions.
-    Completions,
-    /// Amazon Bedrock; the path names the model and the operation.
-    Bedrock(BedrockCall),
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelCall {
+    /// The dialect.
+    pub dialect: DialectId,
+    /// The parameters in the URL.
+    pub url: UrlParameters,
+    /// Whether only the input tokens are counted, which Bedrock offers for every model.
+    pub counts_tokens: bool,
 }
 
 impl ModelCall {
+    /// A call in a dialect that has all parameters in the body.
+    #[must_use]
+    pub fn of(dialect: DialectId) -> Self {
+        Self { dialect, url: UrlParameters::default(), counts_tokens: false }
+    }
+
+    /// A call in a dialect that has its parameters in the URL.
+    #[must_use]
+    pub fn with_url(dialect: DialectId, model: &str, stream: bool) -> Self {
+        Self { url: UrlParameters { model: model.to_owned(), stream }, ..Self::of(dialect) }
+    }
+
     /// The operation that a path names; `None` if the path is not a model endpoint.
     ///
     /// ```
     /// use seawall_model::engine::ModelCall;
+    /// use seawall_wire::dialect::DialectId;
     ///
-    /// assert_eq!(ModelCall::of_path("/v1/messages"), Some(Ok(ModelCall::Messages)));
+    /// let messages = ModelCall::of(DialectId::ANTHROPIC_MESSAGES);
+    /// assert_eq!(ModelCall::of_path("/v1/messages"), Some(Ok(messages)));
     /// assert_eq!(ModelCall::of_path("/"), None);
     /// ```
     #[must_use]
-    pub fn of_path(path: &str) -> Option<Result<Self, (ApiErrorKind, String)>> {
-        match path {
-            "/v1/messages" => Some(Ok(Self::Messages)),
-            "/v1/chat/completions" => Some(Ok(Self::Completions)),
-            path if path.starts_with("/model/") => Some(
-                bedrock::read_path(path)
-                    .map(Self::Bedrock)
-                    .map_err(|error| (error.api_error_kind(), error.to_string())),
-            ),
-            _ => None,
+    pub fn of_path(path: &str) -> Option<Result<Self, ApiErrorKind>> {
+        if let Ok(BedrockCall { operation: BedrockOperation::CountTokens, model }) = bedrock::read_path(path)
+        {
+            let call = Self::with_url(DialectId::BEDROCK_INVOKE, &model, false);
+            return Some(Ok(Self { counts_tokens: true, ..call }));
         }
-    }
-
-    /// The vendor whose API the request uses.
-    #[must_use]
-    pub const fn vendor(&self) -> Vendor {
-        match self {
-            Self::Messages => Vendor::Anthropic,
-            Self::Completions => Vendor::OpenAi,
-            Self::Bedrock(_) => Vendor::Bedrock,
-        }
+        let (dialect, url) = route(path)?;
+        Some(url.map(|url| Self { dialect, url, counts_tokens: false }))
     }
 
     /// The name in the call log.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Messages => "messages",
-            Self::Completions => "chat_completions",
-            Self::Bedrock(call) => call.operation.path_name(),
-        }
+    pub fn name(&self) -> &'static str {
+        if self.counts_tokens { "count-tokens" } else { self.dialect.operation(self.url.stream) }
+    }
+
+    /// Whether a stream consists of binary frames rather than server-sent events.
+    #[must_use]
+    pub fn has_binary_frames(&self) -> bool {
+        self.dialect.content_type(true) != "text/event-stream"
+    }
+
+    /// The body format, for models on Bedrock that have their own.
+    pub(super) fn vendor_format(&self) -> Option<VendorFormat> {
+        let is_invoke = self.dialect == DialectId::BEDROCK_INVOKE;
+        VendorFormat::of_model(&self.url.model).filter(|_| is_invoke)
     }
 
     /// Parses the request body.
     pub(super) fn read(&self, body: &[u8]) -> Result<ChatRequest, RequestError> {
         let limits = RequestLimits::default();
-        match self {
-            Self::Messages => anthropic::read_chat_request(body, &limits),
-            Self::Completions => openai::read_chat_request(body, &limits),
-            Self::Bedrock(call) => match call.operation {
-                BedrockOperation::Invoke | BedrockOperation::InvokeStream => read_invoke(call, body, &limits),
-                BedrockOperation::Converse | BedrockOperation::ConverseStream => {
-                    bedrock::read_chat_request(call, body, &limits)
-                }
-                BedrockOperation::CountTokens => match bedrock::read_count_request(call, body, &limits)? {
-                    CountRequest::Converse(request) => Ok(request),
-                    CountRequest::Invoke(body) => read_invoke(call, &body, &limits),
-                },
-            },
+        if !self.counts_tokens {
+            return self.read_body(body, &limits);
+        }
+        let call = BedrockCall { operation: BedrockOperation::CountTokens, model: self.url.model.clone() };
+        match bedrock::read_count_request(&call, body, &limits)? {
+            CountRequest::Converse(request) => Ok(request),
+            CountRequest::Invoke(body) => self.read_body(&body, &limits),
         }
     }
-}
 
-fn read_invoke(call: &BedrockCall, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
-    if let Some(format) = VendorFormat::of_model(&call.model) {
-        return format.read(call, body, limits);
+    fn read_body(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
+        if let Some(format) = self.vendor_format() {
+            return format.read(&self.url, body, limits);
+        }
+        let mut request = self.dialect.read_head(&self.url, body, limits)?.read_chat(body, limits)?;
+        if !self.url.model.is_empty() {
+            request.model.clone_from(&self.url.model);
+        }
+        Ok(request)
     }
-    bedrock::read_invoke_request(body, limits)?;
-    let body = invoke_to_messages(body, limits, &call.model, call.operation.is_stream())?;
-    anthropic::read_chat_request(body.as_bytes(), limits)
 }

@@ -10,10 +10,10 @@ use super::tokens::{count_tokens, tokens};
 use super::{text, tool};
 use bytes::{Bytes, BytesMut};
 use seawall_core::money::UsageExtras;
+use seawall_wire::ApiErrorKind;
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, RequestPart, Role, ToolCall, Usage,
 };
-use seawall_wire::{ApiErrorKind, Vendor};
 use std::time::Duration;
 
 /// Small enough that chunks arrive visibly one by one; as many as vendors send at once.
@@ -58,7 +58,7 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnsw
         usize::try_from(parsed.request.max_output.unwrap_or(DEFAULT_MAX_OUTPUT)).unwrap_or(usize::MAX);
     let begins_at = profile.first_token / 2;
     let opening = Usage { input, extras, ..NO_USAGE };
-    let kind = if parsed.call.vendor() == Vendor::OpenAi { "chatcmpl-" } else { "msg_" };
+    let kind = parsed.call.dialect.answer_id_prefix();
     let id = format!("{kind}{}", parsed.request_id.trim_start_matches("req_"));
     let started = ChatEvent::Started { id, model: parsed.request.model.clone(), usage: opening };
     let mut events = vec![TimedEvent { at: begins_at, charge: opening, event: started }];

@@ -32,7 +32,6 @@ use chance::Dice;
 use reference::ReferencedInput;
 use schedule::FaultSchedule;
 use seawall_core::setting::SettingError;
-use seawall_wire::bedrock::BedrockOperation;
 use seawall_wire::chat::ChatRequest;
 use seawall_wire::{ApiErrorKind, RequestError};
 use std::str::FromStr;
@@ -176,7 +175,7 @@ impl Engine {
 }
 
 fn is_token_count(call: &ModelCall) -> bool {
-    matches!(call, ModelCall::Bedrock(call) if call.operation == BedrockOperation::CountTokens)
+    call.counts_tokens
 }
 
 type RequestParts = (&'static Profile, ChatRequest, ReferencedInput);

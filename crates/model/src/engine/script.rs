@@ -2,8 +2,9 @@
 
 use super::profile::Profile;
 use bytes::Bytes;
+use seawall_wire::RetryAdvice;
 use seawall_wire::chat::Usage;
-use seawall_wire::{RetryAdvice, Vendor};
+use seawall_wire::dialect::DialectId;
 use std::time::Duration;
 
 /// Everything that happens to one request.
@@ -61,23 +62,23 @@ pub struct ScriptHead {
     pub length: Option<usize>,
     /// The `retry-after` delay.
     pub retry_after: Option<Duration>,
-    /// The vendor whose headers the response has.
-    pub vendor: Vendor,
+    /// The dialect whose headers the response has.
+    pub dialect: DialectId,
     /// The request id.
     pub request_id: String,
-    /// Additional headers of this vendor.
+    /// Additional headers of this dialect.
     pub extra_headers: Vec<(&'static str, String)>,
 }
 
 impl ScriptHead {
-    pub(super) fn new(status: u16, content_type: &'static str, vendor: Vendor, request_id: &str) -> Self {
+    pub(super) fn new(status: u16, content_type: &'static str, dialect: DialectId, request_id: &str) -> Self {
         let request_id = request_id.to_owned();
         Self {
             status,
             content_type,
             length: None,
             retry_after: None,
-            vendor,
+            dialect,
             request_id,
             extra_headers: Vec::new(),
         }
@@ -88,9 +89,11 @@ impl ScriptHead {
         let advice = RetryAdvice { wait: self.retry_after, should_retry: None };
         let own = [
             ("content-type", self.content_type.to_owned()),
-            (self.vendor.request_id_header(), self.request_id.clone()),
+            (self.dialect.request_id_header(), self.request_id.clone()),
         ];
-        own.into_iter().chain(advice.headers(self.vendor)).chain(self.extra_headers.iter().cloned())
+        own.into_iter()
+            .chain(advice.headers(self.dialect.retry_after_header()))
+            .chain(self.extra_headers.iter().cloned())
     }
 }
 

@@ -2,10 +2,11 @@
 //! every other simulated model.
 
 use bytes::{Bytes, BytesMut};
-use seawall_wire::bedrock::{BedrockCall, StreamKind, write_chunk, write_failure_frame};
+use seawall_wire::bedrock::{StreamKind, write_chunk, write_failure_frame};
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, RequestPart, Role, Turn, Usage,
 };
+use seawall_wire::dialect::UrlParameters;
 use seawall_wire::{JsonFields, RequestError, RequestLimits};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ impl VendorFormat {
     /// Parses the request body.
     pub(super) fn read(
         self,
-        call: &BedrockCall,
+        url: &UrlParameters,
         body: &[u8],
         limits: &RequestLimits,
     ) -> Result<ChatRequest, RequestError> {
@@ -76,10 +77,10 @@ impl VendorFormat {
         };
         let text = text.ok_or_else(|| RequestError::Missing { field: field.to_owned() })?;
         Ok(ChatRequest {
-            model: call.model.clone(),
+            model: url.model.clone(),
             turns: vec![Turn { role: Role::User, parts: vec![RequestPart::Text(text)] }],
             max_output,
-            stream: call.operation.is_stream(),
+            stream: url.stream,
             stream_usage: true,
             ..ChatRequest::default()
         })

@@ -11,7 +11,8 @@ use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use seawall_core::runtime::Timer;
-use seawall_wire::{ApiErrorKind, RequestLimits, Vendor, anthropic, bedrock, openai};
+use seawall_wire::dialect::{DialectId, route};
+use seawall_wire::{ApiErrorKind, RequestLimits, RetryAdvice, anthropic, openai};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -52,16 +53,15 @@ impl<T: Timer> ModelService<T> {
         if *request.method() == Method::POST
             && let Some(call) = ModelCall::of_path(path)
         {
-            let vendor = vendor_of(path);
             return match call {
                 Ok(call) => self.call_model(call, request).await,
-                Err((error_kind, message)) => Ok(self.refused(vendor, error_kind, &message)),
+                Err(error_kind) => Ok(self.refused(dialect_of(path), error_kind, "the path is not valid")),
             };
         }
         if path.starts_with("/admin/")
             && let Some(reason) = guard::refusal(&request, self.local_address)
         {
-            return Ok(self.refused(Vendor::Anthropic, ApiErrorKind::Forbidden, reason));
+            return Ok(self.refused(DialectId::ANTHROPIC_MESSAGES, ApiErrorKind::Forbidden, reason));
         }
         match (request.method(), path) {
             (&Method::POST, "/v1/messages/count_tokens") => self.count_tokens(request).await,
@@ -70,17 +70,21 @@ impl<T: Timer> ModelService<T> {
             (&Method::GET, "/admin/bill") => Ok(json_response(&admin::bill(self.model.meter()))),
             (&Method::GET, "/admin/calls") => Ok(json_response(&admin::calls(self.model.meter()))),
             (&Method::POST, "/admin/reset") => Ok(json_response(&admin::reset(self.model.meter()))),
-            (&Method::POST, "/admin/faults") => match self.read_body(request, Vendor::Anthropic).await? {
-                Ok(body) => Ok(match admin::set_faults(&self.model, &body) {
-                    Ok(body) => json_response(&body),
-                    Err(error) => {
-                        self.refused(Vendor::Anthropic, ApiErrorKind::Malformed, &error.to_string())
-                    }
-                }),
-                Err(response) => Ok(response),
-            },
+            (&Method::POST, "/admin/faults") => {
+                match self.read_body(request, DialectId::ANTHROPIC_MESSAGES).await? {
+                    Ok(body) => Ok(match admin::set_faults(&self.model, &body) {
+                        Ok(body) => json_response(&body),
+                        Err(error) => self.refused(
+                            DialectId::ANTHROPIC_MESSAGES,
+                            ApiErrorKind::Malformed,
+                            &error.to_string(),
+                        ),
+                    }),
+                    Err(response) => Ok(response),
+                }
+            }
             (method, path) => Ok(self.refused(
-                vendor_of(path),
+                dialect_of(path),
                 ApiErrorKind::UnknownPath,
                 &format!("no such endpoint: {method} {path}"),
             )),
@@ -92,11 +96,11 @@ impl<T: Timer> ModelService<T> {
         call: ModelCall,
         request: Request<Incoming>,
     ) -> Result<Response<ScriptBody<T>>, ConnectionBroken> {
-        let vendor = call.vendor();
+        let dialect = call.dialect;
         if !has_key(request.headers()) {
-            return Ok(self.refused(vendor, ApiErrorKind::Unauthenticated, NO_KEY));
+            return Ok(self.refused(dialect, ApiErrorKind::Unauthenticated, NO_KEY));
         }
-        let body = match self.read_body(request, vendor).await? {
+        let body = match self.read_body(request, dialect).await? {
             Ok(body) => body,
             Err(response) => return Ok(response),
         };
@@ -118,9 +122,9 @@ impl<T: Timer> ModelService<T> {
         request: Request<Incoming>,
     ) -> Result<Response<ScriptBody<T>>, ConnectionBroken> {
         if !has_key(request.headers()) {
-            return Ok(self.refused(Vendor::Anthropic, ApiErrorKind::Unauthenticated, NO_KEY));
+            return Ok(self.refused(DialectId::ANTHROPIC_MESSAGES, ApiErrorKind::Unauthenticated, NO_KEY));
         }
-        let body = match self.read_body(request, Vendor::Anthropic).await? {
+        let body = match self.read_body(request, DialectId::ANTHROPIC_MESSAGES).await? {
             Ok(body) => body,
             Err(response) => return Ok(response),
         };
@@ -141,7 +145,7 @@ impl<T: Timer> ModelService<T> {
                 anthropic::write_count_answer(&mut out, tokens);
                 buffered(StatusCode::OK, out.freeze())
             }
-            Err((error_kind, message)) => self.refused(Vendor::Anthropic, error_kind, &message),
+            Err((error_kind, message)) => self.refused(DialectId::ANTHROPIC_MESSAGES, error_kind, &message),
         })
     }
 
@@ -149,13 +153,13 @@ impl<T: Timer> ModelService<T> {
     async fn read_body(
         &self,
         request: Request<Incoming>,
-        vendor: Vendor,
+        dialect: DialectId,
     ) -> Result<Result<Bytes, Response<ScriptBody<T>>>, ConnectionBroken> {
         let max = RequestLimits::default().max_body_size;
         match Limited::new(request.into_body(), max).collect().await {
             Ok(body) => Ok(Ok(body.to_bytes())),
             Err(error) if error.is::<LengthLimitError>() => Ok(Err(self.refused(
-                vendor,
+                dialect,
                 ApiErrorKind::TooLarge,
                 &format!("request body too large: the limit is {max} bytes"),
             ))),
@@ -163,43 +167,27 @@ impl<T: Timer> ModelService<T> {
         }
     }
 
-    fn refused(&self, vendor: Vendor, error_kind: ApiErrorKind, message: &str) -> Response<ScriptBody<T>> {
+    fn refused(
+        &self,
+        dialect: DialectId,
+        error_kind: ApiErrorKind,
+        message: &str,
+    ) -> Response<ScriptBody<T>> {
         // The request did not reach the model, so the id can only be derived from a counter.
         let number = self.refused_requests.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("req_refused_{number}");
-        let mut body = BytesMut::new();
-        let (status, more) = match vendor {
-            Vendor::Anthropic => {
-                anthropic::write_error(
-                    &mut body,
-                    &anthropic::AnthropicErrorBody::new(error_kind, message, Some(&request_id)),
-                );
-                (anthropic::status_of(error_kind), Vec::new())
-            }
-            Vendor::OpenAi => {
-                openai::write_error(&mut body, &openai::OpenAiErrorBody::new(error_kind, message));
-                (openai::status_of(error_kind), Vec::new())
-            }
-            Vendor::Bedrock => {
-                bedrock::write_error(&mut body, message);
-                (bedrock::error_status(error_kind), bedrock::error_headers(error_kind, &request_id, None))
-            }
-        };
-        let mut response = buffered(StatusCode::from_u16(status).unwrap_or_default(), body.freeze());
-        put_headers(response.headers_mut(), more);
-        put_headers(response.headers_mut(), [(vendor.request_id_header(), request_id)]);
+        let error = dialect.write_error(error_kind, message, &request_id, RetryAdvice::default());
+        let mut response = buffered(StatusCode::from_u16(error.status).unwrap_or_default(), error.body);
+        put_headers(response.headers_mut(), error.headers);
         response
     }
 }
 
-fn vendor_of(path: &str) -> Vendor {
-    if path.starts_with("/model/") {
-        Vendor::Bedrock
-    } else if path.starts_with("/v1/chat") {
-        Vendor::OpenAi
-    } else {
-        Vendor::Anthropic
-    }
+/// The dialect of clients that use such a path.
+fn dialect_of(path: &str) -> DialectId {
+    let is_openai = path.starts_with("/v1/chat");
+    let unknown = if is_openai { DialectId::OPENAI_CHAT } else { DialectId::ANTHROPIC_MESSAGES };
+    route(path).map_or(unknown, |(dialect, _)| dialect)
 }
 
 /// Clients send a key in plain form, as a bearer token, or as a signature made with it.

@@ -6,7 +6,7 @@ use super::json::JsonObject;
 use crate::dialect::ErrorResponse;
 use bytes::Bytes;
 use seawall_core::strategy::Language;
-use seawall_wire::{ApiErrorKind, RetryAdvice, Vendor, openai};
+use seawall_wire::{ApiErrorKind, RetryAdvice, openai};
 
 /// The response header with the request ID.
 pub(crate) const REQUEST_ID_HEADER: &str = "x-request-id";
@@ -50,7 +50,7 @@ impl ChatErrorResponse<'_> {
         let mut headers =
             vec![("content-type", "application/json".to_owned()), (REQUEST_ID_HEADER, request_id.to_owned())];
         // The dialect is irrelevant here: all client libraries read these headers.
-        headers.extend(advice.headers(Vendor::OpenAi));
+        headers.extend(advice.headers(None));
         ErrorResponse { status: openai::status_of(error_kind), headers, body: Bytes::from(body.finish()) }
     }
 }

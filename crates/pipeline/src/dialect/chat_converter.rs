@@ -1,21 +1,20 @@
 //! Translates a target's stream into events of the chat face.
 
 use super::AnswerDefaults;
-use super::monitor::Unreadable;
-use super::reader::DialectReader;
 use crate::chat::{ChatReply, InterruptReason, interrupted_event, text_event};
 use crate::guardrail::{AnswerInspector, GuardedText, Guardrail as _, Guardrails};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::FailureKind;
-use seawall_provider::TargetDialect;
 use seawall_wire::chat::ChatEvent;
+use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{ChatStreamReader, UnreadableStream};
 use std::time::Duration;
 
 /// Extracts the text of a stream and forwards what the guardrail releases. Usage, end and failures are detected by
 /// `StreamMonitor`.
 #[derive(Debug)]
 pub(super) struct ChatConverter {
-    reader: DialectReader,
+    reader: Box<dyn ChatStreamReader>,
     text: GuardedText,
     /// Released text that was not sent yet.
     ready: String,
@@ -28,9 +27,9 @@ pub(super) struct ChatConverter {
 }
 
 impl ChatConverter {
-    pub(super) fn new(target: TargetDialect, model: &str, defaults: &AnswerDefaults<'_>) -> Self {
+    pub(super) fn new(target: DialectId, model: &str, defaults: &AnswerDefaults<'_>) -> Self {
         Self {
-            reader: DialectReader::new(target, defaults.id, model),
+            reader: target.read_stream(defaults.id, model),
             text: GuardedText::new(Guardrails::default().inspect_answer()),
             ready: String::new(),
             sent_text: String::new(),
@@ -48,10 +47,10 @@ impl ChatConverter {
     }
 
     /// Parses a chunk and passes its text to the guardrail.
-    pub(super) fn feed(&mut self, chunk: &[u8]) -> Result<(), Unreadable> {
+    pub(super) fn feed(&mut self, chunk: &[u8]) -> Result<(), UnreadableStream> {
         // The reader emits nothing after the end of a stream.
         let mut text = String::new();
-        self.reader.feed(chunk, |event| {
+        self.reader.feed(chunk, &mut |event| {
             if let ChatEvent::Text(piece) = event {
                 text.push_str(&piece);
             }

@@ -1,32 +1,21 @@
 //! Converts a target's bytes to a face's.
 
 use super::chat_converter::ChatConverter;
-use super::monitor::{StreamMonitor, Unreadable, frame_end};
 use super::partial_event::PartialEvent;
 use super::translation::Translation;
 use super::{AnswerDefaults, DialectRequest};
 use bytes::{Bytes, BytesMut};
-use seawall_provider::TargetDialect;
-use seawall_wire::bedrock::{FrameLimits, InvokeToSse, SseToInvoke};
-use seawall_wire::chat::Usage;
-use seawall_wire::openai::UsageFilter;
-use seawall_wire::sse::SseLimits;
+use seawall_wire::dialect::{DialectId, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream};
+use seawall_wire::sse::MAX_PARTIAL_EVENT;
 use std::time::Duration;
-
-/// Maximum size of an incomplete event. The largest event or frame has 4 MiB; its name and line prefixes come on top.
-const MAX_PARTIAL_EVENT: usize = 5 << 20;
 
 /// The conversion from a target's bytes to a face's.
 #[derive(Debug)]
 pub(super) enum StreamConverter {
     /// Same dialect: bytes are forwarded unchanged.
     PassThrough(PartialEvent),
-    /// Same dialect, for a caller that did not ask for usage.
-    WithoutUsage(UsageFilter),
-    /// Anthropic's events, wrapped into frames.
-    Framed(Box<SseToInvoke>),
-    /// Anthropic's events, unwrapped from frames.
-    Unframed(InvokeToSse),
+    /// The same events in another framing, or without what the caller did not ask for.
+    Rewritten(Box<dyn StreamRewriter>, Vec<Bytes>),
     /// The chat protocol.
     Chat(Box<ChatConverter>),
     /// Everything else.
@@ -34,44 +23,28 @@ pub(super) enum StreamConverter {
 }
 
 impl StreamConverter {
-    pub(super) fn new(
-        request: &DialectRequest,
-        target: TargetDialect,
-        defaults: &AnswerDefaults<'_>,
-    ) -> Self {
-        let events = SseLimits::default();
+    pub(super) fn new(request: &DialectRequest, target: DialectId, defaults: &AnswerDefaults<'_>) -> Self {
+        let (model, wants_usage) = (request.model(), request.wants_usage());
         let Some(face) = request.face().dialect() else {
-            return Self::Chat(Box::new(ChatConverter::new(target, request.model(), defaults)));
+            return Self::Chat(Box::new(ChatConverter::new(target, model, defaults)));
         };
-        match (face, target) {
-            (TargetDialect::OpenAiChat, TargetDialect::OpenAiChat) if !request.wants_usage() => {
-                Self::WithoutUsage(UsageFilter::new(MAX_PARTIAL_EVENT))
-            }
-            _ if face == target => Self::PassThrough(PartialEvent::default()),
-            (TargetDialect::BedrockInvoke, TargetDialect::AnthropicMessages) => {
-                Self::Framed(Box::new(SseToInvoke::new(events)))
-            }
-            (TargetDialect::AnthropicMessages, TargetDialect::BedrockInvoke) => {
-                Self::Unframed(InvokeToSse::new(FrameLimits::default()))
-            }
-            _ => {
-                let (model, wants_usage) = (request.model(), request.wants_usage());
-                Self::Translated(Box::new(Translation::new(face, target, model, wants_usage, defaults)))
-            }
+        match face.rewrite_stream(target, wants_usage) {
+            Some(rewriter) => Self::Rewritten(rewriter, Vec::new()),
+            None if face == target => Self::PassThrough(PartialEvent::default()),
+            None => Self::Translated(Box::new(Translation::new(face, target, model, wants_usage, defaults))),
         }
     }
 
-    /// Appends the translation of a chunk. Unchanged bytes are forwarded by [`forward`](Self::forward).
+    /// Converts a chunk: appends its translation, or keeps what [`forward`](Self::forward) sends.
     pub(super) fn translate(
         &mut self,
         chunk: &Bytes,
         elapsed: Duration,
         out: &mut BytesMut,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableStream> {
         match self {
-            Self::PassThrough(_) | Self::WithoutUsage(_) => Ok(()),
-            Self::Framed(frames) => frames.feed(chunk, elapsed, out).map_err(|_| Unreadable),
-            Self::Unframed(events) => events.feed(chunk, out).map_err(|_| Unreadable),
+            Self::PassThrough(_) => Ok(()),
+            Self::Rewritten(rewriter, ready) => rewriter.feed(chunk, elapsed, &mut |bytes| ready.push(bytes)),
             Self::Chat(chat) => chat.feed(chunk),
             Self::Translated(translation) => translation.feed(chunk, elapsed, out),
         }
@@ -81,20 +54,23 @@ impl StreamConverter {
     pub(super) fn forward(
         &mut self,
         chunk: &Bytes,
-        monitor: &StreamMonitor,
+        monitor: &dyn StreamMonitor,
         into: &mut impl FnMut(Bytes),
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableStream> {
         match self {
             Self::PassThrough(partial) => {
                 let whole = monitor.whole_length(partial.pending(), chunk);
-                partial.forward(chunk, whole, MAX_PARTIAL_EVENT, into).map_err(|_| Unreadable)
+                partial.forward(chunk, whole, MAX_PARTIAL_EVENT, into).map_err(|_| UnreadableStream)
             }
-            Self::WithoutUsage(filter) => filter.feed(chunk, into).map_err(|_| Unreadable),
+            Self::Rewritten(_, ready) => {
+                ready.drain(..).for_each(into);
+                Ok(())
+            }
             Self::Chat(chat) => {
                 chat.flush(into);
                 Ok(())
             }
-            Self::Framed(_) | Self::Unframed(_) | Self::Translated(_) => Ok(()),
+            Self::Translated(_) => Ok(()),
         }
     }
 
@@ -105,7 +81,7 @@ impl StreamConverter {
             Self::Translated(translation) => translation.forwarded_failure(),
             // The pipeline reports it, with the number of characters delivered.
             Self::Chat(_) => false,
-            Self::PassThrough(_) | Self::WithoutUsage(_) | Self::Framed(_) | Self::Unframed(_) => true,
+            Self::PassThrough(_) | Self::Rewritten(..) => true,
         }
     }
 
@@ -116,27 +92,23 @@ impl StreamConverter {
         }
     }
 
-    /// Appends a regular end at the output limit, as the vendor would. `last` is the last chunk. The chat face's final
-    /// event is sent by the pipeline.
+    /// Appends a regular end at the output limit, as the vendor would. The chat face's final event is sent by the
+    /// pipeline.
     pub(super) fn end_at_limit(
         &mut self,
-        monitor: &StreamMonitor,
-        last: &[u8],
-        usage: Usage,
-        elapsed: Duration,
+        monitor: &dyn StreamMonitor,
+        end: &StreamEndMarker<'_>,
         out: &mut BytesMut,
     ) {
         match self {
-            Self::PassThrough(_) => monitor.write_end(out, last, usage, true, elapsed),
-            Self::WithoutUsage(_) => monitor.write_end(out, last, usage, false, elapsed),
-            Self::Framed(frames) => {
-                let mut events = BytesMut::new();
-                monitor.write_events_end(&mut events, usage);
-                frame_end(frames, &events, elapsed, out);
+            Self::PassThrough(_) => monitor.write_end(out, end),
+            Self::Rewritten(rewriter, _) => {
+                let mut written = BytesMut::new();
+                monitor.write_end(&mut written, end);
+                rewriter.write_end(&written, end.elapsed, out);
             }
-            Self::Unframed(_) => monitor.write_events_end(out, usage),
             Self::Chat(_) => {}
-            Self::Translated(translation) => translation.end_at_limit(usage, elapsed, out),
+            Self::Translated(translation) => translation.end_at_limit(end.usage, end.elapsed, out),
         }
     }
 
@@ -147,11 +119,7 @@ impl StreamConverter {
                 chat.end_text();
                 chat.blocked_by().is_some()
             }
-            Self::PassThrough(_)
-            | Self::WithoutUsage(_)
-            | Self::Framed(_)
-            | Self::Unframed(_)
-            | Self::Translated(_) => false,
+            Self::PassThrough(_) | Self::Rewritten(..) | Self::Translated(_) => false,
         }
     }
 

@@ -1,19 +1,14 @@
 //! Requests: parsed in the caller's dialect, written in each target's.
 
-use super::{ApiOperationRef, Face};
-use bytes::{Bytes, BytesMut};
+use super::{DialectId, Face};
+use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
-use seawall_provider::{Call, Target, TargetDialect};
-use seawall_wire::anthropic;
-use seawall_wire::bedrock::{
-    self, BedrockCall, BedrockOperation, ConverseHead, InvokeBody, InvokeHead, InvokeHeader, OpaqueHead,
-};
+use seawall_provider::{Call, Target};
+use seawall_wire::bedrock::InvokeHeader;
 use seawall_wire::chat::{ChatRequest, RequestPart};
-use seawall_wire::{RequestError, RequestFeatures, RequestLimits, may_have_features, openai, read_features};
+use seawall_wire::dialect::{RequestHead, RequestOptions, UrlParameters};
+use seawall_wire::{RequestError, RequestFeatures, RequestLimits, may_have_features, read_features};
 use std::sync::OnceLock;
-
-/// Placeholder while parsing a request whose body does not name the model; each target gets its own name.
-const ANY_MODEL: &str = "any";
 
 /// A request of which only the head was parsed. The rest is parsed when a target needs another dialect, and then
 /// cached.
@@ -42,24 +37,7 @@ pub struct DialectHeaders {
 
 #[derive(Debug)]
 enum Head {
-    Messages(anthropic::MessagesHead),
-    Completions(openai::ChatCompletionHead),
-    Invoke {
-        head: InvokeHead,
-        model: String,
-        stream: bool,
-    },
-    /// The body of a model whose format is not known to the gateway.
-    Opaque {
-        head: OpaqueHead,
-        model: String,
-        stream: bool,
-    },
-    Converse {
-        head: ConverseHead,
-        model: String,
-        stream: bool,
-    },
+    Vendor(DialectId, Box<dyn RequestHead>),
     Chat(ChatRequest),
 }
 
@@ -77,25 +55,12 @@ fn read_features_of(
 impl DialectRequest {
     /// Parses as much of a request as decisions need.
     pub fn read(
-        operation: &ApiOperationRef<'_>,
+        dialect: DialectId,
+        url: &UrlParameters,
         body: Bytes,
         limits: &RequestLimits,
     ) -> Result<Self, RequestError> {
-        let head = match *operation {
-            ApiOperationRef::Messages => Head::Messages(anthropic::read_request(&body, limits)?),
-            ApiOperationRef::Completions => Head::Completions(openai::read_request(&body, limits)?),
-            ApiOperationRef::Invoke { model, stream } => {
-                let model = model.to_owned();
-                match bedrock::read_invoke_body(&body, limits)? {
-                    InvokeBody::Anthropic(head) => Head::Invoke { head, model, stream },
-                    InvokeBody::Opaque(head) => Head::Opaque { head, model, stream },
-                }
-            }
-            ApiOperationRef::Converse { model, stream } => {
-                let head = bedrock::read_converse_request(&body, limits)?;
-                Head::Converse { head, model: model.to_owned(), stream }
-            }
-        };
+        let head = Head::Vendor(dialect, dialect.read_head(url, &body, limits)?);
         let features = read_features_of(&body, limits)?;
         let headers = DialectHeaders::default();
         Ok(Self { body, limits: *limits, head, headers, features, chat: OnceLock::new() })
@@ -124,10 +89,7 @@ impl DialectRequest {
     #[must_use]
     pub const fn face(&self) -> Face {
         match self.head {
-            Head::Messages(_) => Face::AnthropicMessages,
-            Head::Completions(_) => Face::OpenAiChat,
-            Head::Invoke { .. } | Head::Opaque { .. } => Face::BedrockInvoke,
-            Head::Converse { .. } => Face::BedrockConverse,
+            Head::Vendor(dialect, _) => Face::Vendor(dialect),
             Head::Chat(_) => Face::Chat,
         }
     }
@@ -136,74 +98,52 @@ impl DialectRequest {
     #[must_use]
     pub fn model(&self) -> &str {
         match &self.head {
-            Head::Messages(head) => &head.model,
-            Head::Completions(head) => &head.model,
-            Head::Invoke { model, .. } | Head::Opaque { model, .. } | Head::Converse { model, .. } => model,
+            Head::Vendor(_, head) => head.model(),
             Head::Chat(chat) => &chat.model,
         }
     }
 
     /// Whether a streamed answer is requested.
     #[must_use]
-    pub const fn stream(&self) -> bool {
+    pub fn stream(&self) -> bool {
         match &self.head {
-            Head::Messages(head) => head.stream,
-            Head::Completions(head) => head.stream,
-            Head::Invoke { stream, .. } | Head::Opaque { stream, .. } | Head::Converse { stream, .. } => {
-                *stream
-            }
+            Head::Vendor(_, head) => head.stream(),
             Head::Chat(chat) => chat.stream,
         }
     }
 
     /// The number of answers requested.
     #[must_use]
-    pub const fn choices(&self) -> u32 {
-        match &self.head {
-            Head::Completions(head) => head.choices,
-            Head::Opaque { head, .. } => head.answers,
-            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } | Head::Chat(_) => 1,
-        }
+    pub fn choices(&self) -> u32 {
+        self.vendor_head().map_or(1, RequestHead::choices)
     }
 
     /// The maximum output tokens per answer, if the request sets them. Every body written for a target contains this
     /// limit.
     #[must_use]
-    pub const fn max_output(&self) -> Option<u32> {
+    pub fn max_output(&self) -> Option<u32> {
         match &self.head {
-            Head::Messages(head) => Some(head.max_output),
-            Head::Invoke { head, .. } => Some(head.max_output),
-            Head::Completions(head) => head.max_output,
-            Head::Converse { head, .. } => head.max_output,
+            Head::Vendor(_, head) => head.max_output(),
             Head::Chat(chat) => chat.max_output,
-            // Only the target can parse it.
-            Head::Opaque { .. } => None,
         }
     }
 
-    /// Whether the caller wants the usage of a stream. Optional in one dialect only.
+    /// Whether the caller wants the usage of a stream.
     #[must_use]
-    pub const fn wants_usage(&self) -> bool {
-        match &self.head {
-            Head::Completions(head) => head.include_usage,
-            Head::Messages(_)
-            | Head::Invoke { .. }
-            | Head::Opaque { .. }
-            | Head::Converse { .. }
-            | Head::Chat(_) => true,
-        }
+    pub fn wants_usage(&self) -> bool {
+        self.vendor_head().is_none_or(RequestHead::wants_usage)
     }
 
     /// The beta features that the caller requests. A target that speaks Anthropic Messages takes them in a header.
     #[must_use]
     pub fn betas(&self) -> &[String] {
+        self.vendor_head().and_then(RequestHead::betas).unwrap_or(&self.headers.betas)
+    }
+
+    fn vendor_head(&self) -> Option<&dyn RequestHead> {
         match &self.head {
-            Head::Invoke { head, .. } => &head.betas,
-            Head::Messages(_)
-            | Head::Completions(_)
-            | Head::Opaque { .. }
-            | Head::Converse { .. }
-            | Head::Chat(_) => &self.headers.betas,
+            Head::Vendor(_, head) => Some(&**head),
+            Head::Chat(_) => None,
         }
     }
 
@@ -215,41 +155,25 @@ impl DialectRequest {
 
     /// Whether the request enables thinking, which is billed as output but not always sent.
     #[must_use]
-    pub const fn enables_thinking(&self) -> bool {
-        match &self.head {
-            Head::Messages(head) => head.enables_thinking,
-            Head::Completions(head) => head.enables_thinking,
-            Head::Invoke { head, .. } => head.enables_thinking,
-            Head::Converse { head, .. } => head.enables_thinking,
-            // Unknown; some of these models think without being asked.
-            Head::Opaque { .. } => true,
-            Head::Chat(_) => false,
-        }
+    pub fn enables_thinking(&self) -> bool {
+        self.vendor_head().is_some_and(RequestHead::enables_thinking)
     }
 
     /// The number of answers requested from a model of unknown format; `None` if the format is known. Such a body
-    /// passes through to models at Bedrock, and its answer is not parsed.
+    /// passes through unparsed, and so does its answer.
     #[must_use]
-    pub const fn opaque_answers(&self) -> Option<u32> {
-        match &self.head {
-            Head::Opaque { head, .. } => Some(head.answers),
-            _ => None,
-        }
+    pub fn opaque_answers(&self) -> Option<u32> {
+        self.vendor_head().and_then(RequestHead::opaque_answers)
     }
 
-    /// The dialect to call this target in: the caller's own if the target accepts it, so that nothing is translated;
-    /// otherwise the target's default.
+    /// The dialect to call this target in: the caller's own if the request prefers it and the target accepts it, so that
+    /// nothing is translated; otherwise the target's default.
     #[must_use]
-    pub fn dialect_at(&self, target: &dyn Target) -> TargetDialect {
-        let own = match self.head {
-            Head::Converse { .. } => TargetDialect::BedrockConverse,
-            Head::Opaque { .. } => TargetDialect::BedrockInvoke,
-            // InvokeModel with Anthropic's body is for Anthropic's models, whose targets accept it by default.
-            Head::Messages(_) | Head::Completions(_) | Head::Invoke { .. } | Head::Chat(_) => {
-                return target.dialect();
-            }
-        };
-        if target.accepts(own) { own } else { target.dialect() }
+    pub fn dialect_at(&self, target: &dyn Target) -> DialectId {
+        match &self.head {
+            Head::Vendor(own, head) if head.prefers_own_dialect() && target.accepts(*own) => *own,
+            Head::Vendor(..) | Head::Chat(_) => target.dialect(),
+        }
     }
 
     /// The call for a target with this dialect and model name. `limit` is added as output limit if the request sets
@@ -258,10 +182,10 @@ impl DialectRequest {
         &self,
         limit: Option<u32>,
         field: OutputLimitField,
-        dialect: TargetDialect,
+        dialect: DialectId,
         model: &str,
     ) -> Result<Call, RequestError> {
-        let takes_headers = dialect == TargetDialect::BedrockInvoke;
+        let takes_headers = dialect.takes_invoke_headers();
         if let Some(header) = self.headers.invoke.iter().find(|header| header.is_binding() && !takes_headers)
         {
             return Err(header.unsupported());
@@ -280,14 +204,10 @@ impl DialectRequest {
     /// Whether a target of this dialect receives the request's fields unchanged. In another dialect only the common
     /// fields remain, and none of those changes the price.
     #[must_use]
-    pub const fn passes_to(&self, target: TargetDialect) -> bool {
-        match self.head {
-            Head::Messages(_) | Head::Invoke { .. } => {
-                matches!(target, TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke)
-            }
-            Head::Completions(_) => matches!(target, TargetDialect::OpenAiChat),
-            Head::Converse { .. } => matches!(target, TargetDialect::BedrockConverse),
-            Head::Opaque { .. } => matches!(target, TargetDialect::BedrockInvoke),
+    pub fn passes_to(&self, target: DialectId) -> bool {
+        match &self.head {
+            Head::Vendor(own, head) if head.opaque_answers().is_some() => *own == target,
+            Head::Vendor(own, _) => own.body_format() == target.body_format(),
             Head::Chat(_) => false,
         }
     }
@@ -300,7 +220,7 @@ impl DialectRequest {
 
     /// The body for a target with this model name that takes the output limit in OpenAI's current field. The error
     /// names what the target does not support.
-    pub fn body_for(&self, target: TargetDialect, model: &str) -> Result<Bytes, RequestError> {
+    pub fn body_for(&self, target: DialectId, model: &str) -> Result<Bytes, RequestError> {
         self.body_with_limit(None, OutputLimitField::MaxCompletionTokens, target, model)
     }
 
@@ -313,80 +233,26 @@ impl DialectRequest {
         &self,
         limit: Option<u32>,
         field: OutputLimitField,
-        target: TargetDialect,
+        target: DialectId,
         model: &str,
     ) -> Result<Bytes, RequestError> {
-        match (&self.head, target) {
-            (Head::Messages(head), TargetDialect::AnthropicMessages) => {
-                Ok(anthropic::with_model(&self.body, head, model))
-            }
-            (Head::Completions(head), TargetDialect::OpenAiChat) => {
-                openai::for_upstream_with_limit(&self.body, head, model, limit, field)
-            }
-            // These two name the model in the URL.
-            (Head::Invoke { .. } | Head::Opaque { .. }, TargetDialect::BedrockInvoke) => {
-                Ok(self.body.clone())
-            }
-            (Head::Converse { head, .. }, TargetDialect::BedrockConverse) => {
-                bedrock::converse_with_limit(&self.body, head, limit)
-            }
-            (Head::Messages(_), TargetDialect::BedrockInvoke) => self.framed(&self.body),
-            (Head::Invoke { stream, .. }, TargetDialect::AnthropicMessages) => {
-                bedrock::invoke_to_messages(&self.body, &self.limits, model, *stream).map(Bytes::from)
-            }
-            _ => self.translated(limit, target, model, field),
-        }
+        let options =
+            RequestOptions { model, limit, limit_field: field, betas: self.betas(), limits: &self.limits };
+        let passed = self.vendor_head().and_then(|head| head.pass_through(&self.body, target, &options));
+        passed.unwrap_or_else(|| self.translated(target, &options))
     }
 
-    fn framed(&self, messages: &[u8]) -> Result<Bytes, RequestError> {
-        let betas: Vec<&str> = self.headers.betas.iter().map(String::as_str).collect();
-        bedrock::messages_to_invoke(messages, &self.limits, &betas).map(Bytes::from)
-    }
-
-    fn translated(
-        &self,
-        limit: Option<u32>,
-        target: TargetDialect,
-        model: &str,
-        field: OutputLimitField,
-    ) -> Result<Bytes, RequestError> {
+    fn translated(&self, target: DialectId, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
         let chat = self.chat.get_or_init(|| self.read_chat()).as_ref().map_err(Clone::clone)?;
-        let limited;
-        let chat = if chat.max_output.is_none() && limit.is_some() {
-            limited = ChatRequest { max_output: limit, ..chat.clone() };
-            &limited
-        } else {
-            chat
-        };
-        let mut out = BytesMut::new();
-        match target {
-            TargetDialect::AnthropicMessages => anthropic::write_chat_request_for(&mut out, chat, model)?,
-            TargetDialect::OpenAiChat => openai::write_chat_request_for(&mut out, chat, model, field)?,
-            TargetDialect::BedrockConverse => return bedrock::write_chat_request(chat),
-            TargetDialect::BedrockInvoke => {
-                anthropic::write_chat_request_for(&mut out, chat, model)?;
-                return self.framed(&out);
-            }
+        if chat.max_output.is_none() && options.limit.is_some() {
+            return target.write_request(&ChatRequest { max_output: options.limit, ..chat.clone() }, options);
         }
-        Ok(out.freeze())
+        target.write_request(chat, options)
     }
 
     fn read_chat(&self) -> Result<ChatRequest, RequestError> {
-        let limits = &self.limits;
         let chat = match &self.head {
-            Head::Messages(_) => anthropic::read_chat_request(&self.body, limits)?,
-            Head::Completions(_) => openai::read_chat_request(&self.body, limits)?,
-            Head::Invoke { stream, .. } => {
-                let body = bedrock::invoke_to_messages(&self.body, limits, ANY_MODEL, *stream)?;
-                anthropic::read_chat_request(body.as_bytes(), limits)?
-            }
-            Head::Converse { stream, .. } => {
-                let operation =
-                    if *stream { BedrockOperation::ConverseStream } else { BedrockOperation::Converse };
-                let call = BedrockCall { operation, model: ANY_MODEL.to_owned() };
-                bedrock::read_chat_request(&call, &self.body, limits)?
-            }
-            Head::Opaque { .. } => return Err(bedrock::opaque_unsupported()),
+            Head::Vendor(_, head) => head.read_chat(&self.body, &self.limits)?,
             Head::Chat(chat) => chat.clone(),
         };
         // Other dialects drop empty turns, and a request without turns asks nothing.

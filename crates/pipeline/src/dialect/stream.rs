@@ -1,16 +1,16 @@
 //! Converts a streamed answer to the caller's dialect as it arrives.
 
 use super::converter::StreamConverter;
-use super::error_response::interruption_event;
-use super::monitor::StreamMonitor;
 use super::{AnswerDefaults, DialectRequest};
 use crate::chat::ChatReply;
 use crate::guardrail::AnswerInspector;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::tokens::OutputMeter;
-use seawall_provider::{TargetDialect, redact};
+use seawall_provider::redact;
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage, UsageReport};
+use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{StreamEndMarker, StreamMonitor};
 use std::time::Duration;
 
 /// How a target's stream ended.
@@ -30,9 +30,11 @@ pub enum DialectStreamEnd {
 #[derive(Debug)]
 pub struct DialectStream {
     /// The caller's dialect; `None` for the chat face.
-    caller_dialect: Option<TargetDialect>,
-    monitor: StreamMonitor,
+    caller_dialect: Option<DialectId>,
+    monitor: Box<dyn StreamMonitor>,
     converter: StreamConverter,
+    /// Whether the caller wants the usage.
+    wants_usage: bool,
     elapsed: Duration,
     received: u64,
     /// Whether the gateway ended it because it exceeded its output limit.
@@ -56,11 +58,12 @@ enum State {
 impl DialectStream {
     /// Starts a stream.
     #[must_use]
-    pub fn new(request: &DialectRequest, target: TargetDialect, defaults: &AnswerDefaults<'_>) -> Self {
+    pub fn new(request: &DialectRequest, target: DialectId, defaults: &AnswerDefaults<'_>) -> Self {
         Self {
             caller_dialect: request.face().dialect(),
-            monitor: StreamMonitor::new(target, request.opaque_answers().is_some()),
+            monitor: target.monitor_stream(request.opaque_answers().is_some()),
             converter: StreamConverter::new(request, target, defaults),
+            wants_usage: request.wants_usage(),
             elapsed: defaults.elapsed,
             received: 0,
             is_cut_at_limit: false,
@@ -102,7 +105,7 @@ impl DialectStream {
         let mut out = BytesMut::new();
         let is_translated = self.converter.translate(chunk, self.elapsed, &mut out).is_ok();
         let (mut state, mut names_credential) = (State::Running, false);
-        let is_monitored = self.monitor.feed(chunk, |event| {
+        let is_monitored = self.monitor.feed(chunk, &mut |event| {
             match &event {
                 _ if state != State::Running => return,
                 // If the caller did not receive everything, the answer is not complete.
@@ -125,7 +128,7 @@ impl DialectStream {
         let is_broken = state == State::Running && !(is_translated && is_monitored.is_ok());
         if names_credential {
             // The vendor's message contains a credential; the caller gets the gateway's own message.
-        } else if is_broken || self.converter.forward(chunk, &self.monitor, into).is_err() {
+        } else if is_broken || self.converter.forward(chunk, &*self.monitor, into).is_err() {
             // Nothing of the chunk is forwarded: an end marker after unreadable data does not count.
             state = unreadable();
         } else if !out.is_empty() {
@@ -184,7 +187,8 @@ impl DialectStream {
         }
         let mut out = BytesMut::new();
         let usage = Usage { output: tokens, ..self.usage() };
-        self.converter.end_at_limit(&self.monitor, last, usage, self.elapsed, &mut out);
+        let end = StreamEndMarker { last, usage, wants_usage: self.wants_usage, elapsed: self.elapsed };
+        self.converter.end_at_limit(&*self.monitor, &end, &mut out);
         if !out.is_empty() {
             into(out.freeze());
         }
@@ -211,7 +215,7 @@ impl DialectStream {
 
     /// The metered output so far.
     #[must_use]
-    pub const fn meter(&mut self) -> &mut OutputMeter {
+    pub fn meter(&mut self) -> &mut OutputMeter {
         self.monitor.meter()
     }
 
@@ -238,7 +242,7 @@ impl DialectStream {
             Some(chat) => chat.interruption(kind, message, retry_after),
             None => self
                 .caller_dialect
-                .map_or_else(Bytes::new, |dialect| interruption_event(dialect, kind, message)),
+                .map_or_else(Bytes::new, |dialect| dialect.write_interruption(kind, message)),
         }
     }
 
@@ -296,7 +300,7 @@ impl DialectStream {
     /// The usage that the target has reported so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.monitor.usage()
+        self.monitor.report().usage
     }
 
     /// The usage that the attempt can be settled with. `None` before the answer is complete, and if the target reported
@@ -314,11 +318,11 @@ impl DialectStream {
 
     /// The finish reason, once known.
     #[must_use]
-    pub const fn finish(&self) -> Option<FinishReason> {
+    pub fn finish(&self) -> Option<FinishReason> {
         if self.is_cut_at_limit {
             return Some(FinishReason::MaxTokens);
         }
-        self.monitor.finish()
+        self.monitor.finish_reason()
     }
 
     /// Bytes received. An answer has at most as many tokens.

@@ -1,21 +1,17 @@
 //! Translates a stream from one dialect to another, event by event.
 
 use super::AnswerDefaults;
-use super::monitor::Unreadable;
-use super::reader::DialectReader;
 use bytes::BytesMut;
-use seawall_provider::TargetDialect;
-use seawall_wire::bedrock::SseToInvoke;
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
-use seawall_wire::sse::SseLimits;
-use seawall_wire::{anthropic, bedrock, openai};
+use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{ChatStreamReader, ChatStreamWriter, UnreadableStream};
 use std::time::Duration;
 
 /// Parses a stream completely and writes it again.
 #[derive(Debug)]
 pub(super) struct Translation {
-    reader: DialectReader,
-    writer: DialectWriter,
+    reader: Box<dyn ChatStreamReader>,
+    writer: Box<dyn ChatStreamWriter>,
     ids: AnswerIds,
     /// Whether a failure of the target was forwarded to the caller.
     forwarded_failure: bool,
@@ -28,36 +24,16 @@ struct AnswerIds {
     model: String,
 }
 
-#[derive(Debug)]
-enum DialectWriter {
-    Messages(anthropic::AnthropicChatWriter),
-    Completions(openai::OpenAiChatWriter),
-    Invoke(anthropic::AnthropicChatWriter, Box<SseToInvoke>),
-    Converse(bedrock::ConverseChatWriter),
-}
-
 impl Translation {
     pub(super) fn new(
-        face: TargetDialect,
-        target: TargetDialect,
+        face: DialectId,
+        target: DialectId,
         model: &str,
         wants_usage: bool,
         defaults: &AnswerDefaults<'_>,
     ) -> Self {
-        let reader = DialectReader::new(target, defaults.id, model);
-        let writer = match face {
-            TargetDialect::AnthropicMessages => {
-                DialectWriter::Messages(anthropic::AnthropicChatWriter::new())
-            }
-            TargetDialect::OpenAiChat => {
-                DialectWriter::Completions(openai::OpenAiChatWriter::new(defaults.created, wants_usage))
-            }
-            TargetDialect::BedrockInvoke => DialectWriter::Invoke(
-                anthropic::AnthropicChatWriter::new(),
-                Box::new(SseToInvoke::new(SseLimits::default())),
-            ),
-            TargetDialect::BedrockConverse => DialectWriter::Converse(bedrock::ConverseChatWriter::new()),
-        };
+        let reader = target.read_stream(defaults.id, model);
+        let writer = face.write_stream(defaults.created, wants_usage);
         let ids = AnswerIds { id: defaults.id.to_owned(), model: model.to_owned() };
         Self { reader, writer, ids, forwarded_failure: false }
     }
@@ -73,9 +49,9 @@ impl Translation {
         bytes: &[u8],
         elapsed: Duration,
         out: &mut BytesMut,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableStream> {
         let Self { reader, writer, ids, forwarded_failure } = self;
-        reader.feed(bytes, |event| {
+        reader.feed(bytes, &mut |event| {
             *forwarded_failure |= matches!(event, ChatEvent::Failed { .. });
             writer.write(out, &ids.apply(event), elapsed);
         })
@@ -84,7 +60,7 @@ impl Translation {
     /// Appends what was held back until the end of the stream.
     pub(super) fn end(&mut self, elapsed: Duration, out: &mut BytesMut) {
         let Self { reader, writer, ids, .. } = self;
-        reader.end(|event| writer.write(out, &ids.apply(event), elapsed));
+        reader.end(&mut |event| writer.write(out, &ids.apply(event), elapsed));
     }
 
     /// Appends an end at the output limit.
@@ -103,26 +79,6 @@ impl AnswerIds {
                 ChatEvent::Started { id, model: self.model.clone(), usage }
             }
             other => other,
-        }
-    }
-}
-
-impl DialectWriter {
-    fn write(&mut self, out: &mut BytesMut, event: &ChatEvent, elapsed: Duration) {
-        match self {
-            Self::Messages(writer) => writer.write(out, event),
-            Self::Completions(writer) => writer.write(out, event),
-            Self::Converse(writer) => {
-                writer.set_latency(elapsed);
-                writer.write(out, event);
-            }
-            Self::Invoke(writer, frames) => {
-                let mut events = BytesMut::new();
-                writer.write(&mut events, event);
-                let framed = frames.feed(&events, elapsed, out);
-                // The writer's own output is valid.
-                debug_assert!(framed.is_ok(), "{framed:?}");
-            }
         }
     }
 }

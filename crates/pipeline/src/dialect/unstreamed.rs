@@ -1,11 +1,11 @@
 //! Converts an unstreamed answer to the caller's dialect.
 
-use super::{AnswerDefaults, DialectRequest, Face, has_anthropic_bodies};
-use bytes::{Bytes, BytesMut};
+use super::{AnswerDefaults, DialectRequest};
+use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_provider::{ResponseReport, TargetDialect};
+use seawall_wire::AnswerError;
 use seawall_wire::chat::{AnswerPart, ChatAnswer, FinishReason, Usage, UsageReport};
-use seawall_wire::{AnswerError, anthropic, bedrock, openai};
+use seawall_wire::dialect::{DialectId, ResponseReport};
 
 /// An unstreamed answer for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl UnstreamedAnswer {
     /// the target.
     pub fn read(
         request: &DialectRequest,
-        target: TargetDialect,
+        target: DialectId,
         body: Bytes,
         report: Option<ResponseReport>,
         defaults: &AnswerDefaults<'_>,
@@ -56,8 +56,7 @@ impl UnstreamedAnswer {
         if request.opaque_answers().is_some() {
             return Self::opaque(target, body, header_usage, passed_headers, defaults);
         }
-        let is_passed_through =
-            |dialect| dialect == target || has_anthropic_bodies(target) && has_anthropic_bodies(dialect);
+        let is_passed_through = |dialect: DialectId| dialect.body_format() == target.body_format();
         let answer = if face.dialect().is_some_and(is_passed_through) {
             read_usage(target, &body)
                 .map(|(report, finish)| (merge_usage(report, header_usage), finish, body, None))
@@ -67,7 +66,7 @@ impl UnstreamedAnswer {
                 let report = merge_usage(report.unwrap_or_default(), header_usage);
                 answer.usage = report.usage;
                 let (body, text) = match face.dialect() {
-                    Some(dialect) => (write_answer(dialect, &answer, defaults), None),
+                    Some(dialect) => (dialect.write_chat_answer(&answer, defaults), None),
                     None => (Bytes::new(), Some(text_of(&answer))),
                 };
                 (report, answer.finish, body, text)
@@ -75,36 +74,33 @@ impl UnstreamedAnswer {
         };
         let (UsageReport { usage, output_reported }, finish, body, text) =
             answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
-        let headers = match face {
-            Face::BedrockInvoke => {
-                let mut headers = bedrock::usage_headers(usage, defaults.elapsed);
-                headers.extend(passed_headers);
-                headers
-            }
-            Face::AnthropicMessages | Face::OpenAiChat | Face::BedrockConverse | Face::Chat => Vec::new(),
-        };
+        let own_headers = |dialect: DialectId| dialect.answer_headers(usage, defaults.elapsed);
+        let mut headers = face.dialect().map(own_headers).unwrap_or_default();
+        if face.dialect() == Some(target) {
+            headers.extend(passed_headers);
+        }
         Ok(Self { usage, output_reported, finish, body, text, headers })
     }
 
     /// An answer of a model of unknown format. The service's own token counts take precedence over counts in the body.
     fn opaque(
-        target: TargetDialect,
+        target: DialectId,
         body: Bytes,
         header_usage: Option<Usage>,
         mut headers: Vec<(&'static str, String)>,
         defaults: &AnswerDefaults<'_>,
     ) -> Result<Self, Failure> {
-        if target != TargetDialect::BedrockInvoke {
-            // Unreachable: such a body is only sent to InvokeModel.
+        let Some(body_usage) = target.read_opaque_usage(&body) else {
+            // Unreachable: such a body is only sent to a dialect that can carry it.
             return Err(Failure::of(FailureKind::Unrecognised));
-        }
+        };
         let header_usage = header_usage.filter(|header_usage| header_usage.total_input() > 0);
         let UsageReport { usage, output_reported } = match header_usage {
             Some(usage) => UsageReport { usage, output_reported: true },
-            None => bedrock::read_opaque_usage(&body),
+            None => body_usage,
         };
         if output_reported {
-            headers.extend(bedrock::usage_headers(usage, defaults.elapsed));
+            headers.extend(target.answer_headers(usage, defaults.elapsed));
         }
         Ok(Self { usage, output_reported, finish: FinishReason::EndTurn, body, text: None, headers })
     }
@@ -122,29 +118,21 @@ fn merge_usage(report: UsageReport, header_usage: Option<Usage>) -> UsageReport 
     UsageReport { usage: Usage { output, ..report.usage }, output_reported: true }
 }
 
-fn read_usage(target: TargetDialect, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
+fn read_usage(target: DialectId, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
     // A JSON array is not an answer, although the deserializer would accept one.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(AnswerError::Unreadable { problem: "it must be a JSON object".to_owned() });
     }
-    match target {
-        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => anthropic::read_answer(body),
-        TargetDialect::OpenAiChat => openai::read_answer(body),
-        TargetDialect::BedrockConverse => bedrock::read_converse_usage(body),
-    }
+    target.read_answer(body)
 }
 
 fn read_chat(
-    target: TargetDialect,
+    target: DialectId,
     body: &[u8],
     defaults: &AnswerDefaults<'_>,
     model: &str,
 ) -> Result<ChatAnswer, AnswerError> {
-    let mut answer = match target {
-        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => anthropic::read_chat_answer(body)?,
-        TargetDialect::OpenAiChat => openai::read_chat_answer(body)?,
-        TargetDialect::BedrockConverse => bedrock::read_chat_answer(body, defaults.id, model)?,
-    };
+    let mut answer = target.read_chat_answer(body, defaults.id, model)?;
     model.clone_into(&mut answer.model);
     Ok(answer)
 }
@@ -156,16 +144,4 @@ fn text_of(answer: &ChatAnswer) -> String {
         AnswerPart::ToolCall(_) => None,
     });
     texts.collect()
-}
-
-fn write_answer(dialect: TargetDialect, answer: &ChatAnswer, defaults: &AnswerDefaults<'_>) -> Bytes {
-    let mut out = BytesMut::new();
-    match dialect {
-        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => {
-            anthropic::write_chat_answer(&mut out, answer);
-        }
-        TargetDialect::OpenAiChat => openai::write_chat_answer(&mut out, answer, defaults.created),
-        TargetDialect::BedrockConverse => return bedrock::write_chat_answer(answer, defaults.elapsed),
-    }
-    out.freeze()
 }

@@ -10,7 +10,8 @@ use seawall_core::runtime::Timer as _;
 use seawall_core::time::Timestamp;
 use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, OutputLimitField, Priority};
-use seawall_provider::{Call, CallFuture, Target, TargetDialect};
+use seawall_provider::{Call, CallFuture, Target};
+use seawall_wire::dialect::DialectId;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use std::time::Duration;
 struct Nowhere;
 
 impl Target for Nowhere {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, _: Call) -> CallFuture<'_> {

@@ -23,7 +23,7 @@ use crate::client::Client;
 use crate::headers::FixedHeaders;
 use crate::http1::{HttpRequest, TokioTimer};
 use crate::response::read_response;
-use crate::target::{Call, CallError, CallFuture, Target, TargetDialect, UpstreamResponse};
+use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use credentials::CredentialCache;
 use seawall_core::deadline::Deadline;
@@ -31,6 +31,7 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
+use seawall_wire::dialect::DialectId;
 use sign::{AUTHORIZATION, DATE, SECURITY_TOKEN, Signature, Signer, SigningEndpoint};
 use std::time::Duration;
 
@@ -92,7 +93,7 @@ fn check_region(region: &str) -> Result<(), SettingError> {
 pub struct BedrockTarget {
     client: Client,
     credentials: CredentialCache<TokioTimer>,
-    dialect: TargetDialect,
+    dialect: DialectId,
     invoke: Operations,
     converse: Operations,
 }
@@ -118,7 +119,7 @@ impl BedrockTarget {
         if model.is_empty() {
             return Err(SettingError::new("model", "must not be empty"));
         }
-        let dialect = if *converse { TargetDialect::BedrockConverse } else { TargetDialect::BedrockInvoke };
+        let dialect = if *converse { DialectId::BEDROCK_CONVERSE } else { DialectId::BEDROCK_INVOKE };
         let operation = |operation: BedrockOperation| {
             let accept = if operation.is_stream() { STREAM_TYPE } else { "application/json" };
             let own = vec![("content-type", "application/json".to_owned()), ("accept", accept.to_owned())];
@@ -149,10 +150,8 @@ impl BedrockTarget {
         // Without credentials nothing can be sent, and a retry does not help.
         let no_key = || Failure::of(FailureKind::Unauthorized);
         let dialect = call.dialect.filter(|dialect| self.accepts(*dialect)).unwrap_or(self.dialect);
-        let operations = match dialect {
-            TargetDialect::BedrockConverse => &self.converse,
-            _ => &self.invoke,
-        };
+        let is_converse = dialect == DialectId::BEDROCK_CONVERSE;
+        let operations = if is_converse { &self.converse } else { &self.invoke };
         let operation = if call.stream { &operations.stream } else { &operations.unstreamed };
         let Operation { path, headers, signer } = operation;
         if let Some(overridden) = call.headers.iter().find(|(name, _)| headers.contains(name)) {
@@ -185,12 +184,12 @@ impl BedrockTarget {
 const STREAM_TYPE: &str = "application/vnd.amazon.eventstream";
 
 impl Target for BedrockTarget {
-    fn dialect(&self) -> TargetDialect {
+    fn dialect(&self) -> DialectId {
         self.dialect
     }
 
-    fn accepts(&self, dialect: TargetDialect) -> bool {
-        matches!(dialect, TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse)
+    fn accepts(&self, dialect: DialectId) -> bool {
+        [DialectId::BEDROCK_INVOKE, DialectId::BEDROCK_CONVERSE].contains(&dialect)
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

@@ -4,7 +4,8 @@ use crate::support::{LIMITS, around, ask, beside, options, refusal, run, target,
 use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_model::engine::Pace;
 use seawall_provider::connect::{Resolve, ResolveFuture};
-use seawall_provider::{ClientOptions, ClientRuntime, Target, TargetDialect};
+use seawall_provider::{ClientOptions, ClientRuntime, Target};
+use seawall_wire::dialect::DialectId;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
+const MESSAGES: DialectId = DialectId::ANTHROPIC_MESSAGES;
 
 /// Resolves every name to these addresses; without any, the name does not exist.
 struct Book {

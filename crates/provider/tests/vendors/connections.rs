@@ -5,13 +5,14 @@ use crate::support::{
 };
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::{Fault, Pace};
-use seawall_provider::{ClientOptions, TargetDialect, UpstreamResponse};
+use seawall_provider::{ClientOptions, UpstreamResponse};
+use seawall_wire::dialect::DialectId;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
+const MESSAGES: DialectId = DialectId::ANTHROPIC_MESSAGES;
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
 /// Waits until the simulated model's list of calls shows this end.

@@ -9,7 +9,8 @@ use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_core::time::UtcTime;
 use seawall_model::engine::Pace;
 use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings, WallClock};
-use seawall_provider::{ClientOptions, Http2Policy, Target, TargetDialect};
+use seawall_provider::{ClientOptions, Http2Policy, Target};
+use seawall_wire::dialect::DialectId;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
+const MESSAGES: DialectId = DialectId::ANTHROPIC_MESSAGES;
 
 /// A test CA, and a certificate that it signed for a name.
 struct Identity {
@@ -90,7 +91,7 @@ async fn front(listener: &TcpListener, acceptor: &TlsAcceptor, model: SocketAddr
 }
 
 fn encrypted(
-    dialect: TargetDialect,
+    dialect: DialectId,
     address: SocketAddr,
     tls: ClientTlsSettings,
     http2: Http2Policy,
@@ -150,7 +151,7 @@ fn every_dialect_is_spoken_encrypted() {
             let tls = identity.trusted(today());
             let count = Cell::new(0);
             let client = async {
-                for dialect in TargetDialect::ALL {
+                for dialect in DialectId::ALL {
                     let target = encrypted(dialect, address, tls.clone(), http2);
                     for stream in [false, true, false] {
                         let (bytes, end) = ask(target.as_ref(), stream).await.unwrap();

@@ -3,17 +3,17 @@
 use crate::support::{ask, beside, options, over_http2, refusal, target};
 use seawall_core::failure::{FailureKind, FaultOrigin};
 use seawall_model::engine::{Fault, Pace};
-use seawall_provider::{ClientOptions, TargetDialect};
-use seawall_wire::Vendor;
+use seawall_provider::ClientOptions;
+use seawall_wire::dialect::DialectId;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 type Ways = [fn(SocketAddr) -> ClientOptions; 2];
 const WAYS: Ways = [options, over_http2];
 
-fn every_way(faults: &[Fault], check: impl AsyncFn(TargetDialect, ClientOptions)) {
+fn every_way(faults: &[Fault], check: impl AsyncFn(DialectId, ClientOptions)) {
     beside(Pace::Instant, faults.to_vec(), async |address, _| {
-        for dialect in TargetDialect::ALL {
+        for dialect in DialectId::ALL {
             for way in WAYS {
                 check(dialect, way(address)).await;
             }
@@ -33,12 +33,13 @@ fn answers_arrive_whole_and_in_pieces() {
         let (pieces, end) = ask(target.as_ref(), true).await.unwrap();
         assert!(end.is_ok());
         let text = String::from_utf8_lossy(&pieces);
-        let last = match dialect {
-            TargetDialect::AnthropicMessages => "event: message_stop",
+        let last = match dialect.name() {
+            "anthropic" => "event: message_stop",
             // The usage was requested, although the caller did not ask for it.
-            TargetDialect::OpenAiChat => "\"total_tokens\"",
-            TargetDialect::BedrockInvoke => "chunk",
-            TargetDialect::BedrockConverse => "metadata",
+            "openai" => "\"total_tokens\"",
+            "bedrock_invoke" => "chunk",
+            "bedrock_converse" => "metadata",
+            other => panic!("{other:?}"),
         };
         assert!(text.contains(last), "{dialect:?}: {text}");
     });
@@ -58,7 +59,7 @@ fn a_refusal_is_read_as_the_vendor_means_it() {
         every_way(&[Fault::Status { status, retry_after, error: None }], async |dialect, options| {
             for stream in [false, true] {
                 // The error code that comes with it attributes the fault to the vendor.
-                let is_named = status == 503 && dialect.vendor() != Vendor::Bedrock;
+                let is_named = status == 503 && dialect.error_name_header().is_none();
                 let kind = if is_named { FailureKind::ServerFault } else { kind };
                 let failure = refusal(target(dialect, options.clone()).as_ref(), stream).await;
                 assert_eq!(
@@ -76,14 +77,10 @@ fn the_name_of_an_error_decides_before_its_status() {
     let fault =
         |status, name: &str| Fault::Status { status, retry_after: None, error: Some(name.to_owned()) };
     for (dialect, fault, kind) in [
-        (TargetDialect::AnthropicMessages, fault(400, "overloaded_error"), FailureKind::Overloaded),
-        (TargetDialect::OpenAiChat, fault(400, "server_overloaded"), FailureKind::Overloaded),
-        (
-            TargetDialect::BedrockInvoke,
-            fault(400, "ServiceQuotaExceededException"),
-            FailureKind::QuotaExhausted,
-        ),
-        (TargetDialect::BedrockConverse, fault(400, "ThrottlingException"), FailureKind::Throttled),
+        (DialectId::ANTHROPIC_MESSAGES, fault(400, "overloaded_error"), FailureKind::Overloaded),
+        (DialectId::OPENAI_CHAT, fault(400, "server_overloaded"), FailureKind::Overloaded),
+        (DialectId::BEDROCK_INVOKE, fault(400, "ServiceQuotaExceededException"), FailureKind::QuotaExhausted),
+        (DialectId::BEDROCK_CONVERSE, fault(400, "ThrottlingException"), FailureKind::Throttled),
     ] {
         beside(Pace::Instant, vec![fault], async |address, _| {
             for way in WAYS {

@@ -2,11 +2,12 @@
 
 use crate::support::{ask, chunk, listen, options, question, read, refusal, run, say, target};
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_provider::{TargetDialect, UpstreamResponse};
+use seawall_provider::UpstreamResponse;
+use seawall_wire::dialect::DialectId;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 
-const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
+const MESSAGES: DialectId = DialectId::ANTHROPIC_MESSAGES;
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
 
 /// The result of a call that is answered with these bytes.

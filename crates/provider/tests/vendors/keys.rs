@@ -4,9 +4,8 @@ use crate::support::{around, listen, read_request, run};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::ProvideCredentials as _;
 use seawall_core::failure::{FailureKind, Health};
-use seawall_provider::{
-    BedrockOptions, BedrockTarget, Client, CredentialOptions, Environment, Target as _, TargetDialect,
-};
+use seawall_provider::{BedrockOptions, BedrockTarget, Client, CredentialOptions, Environment, Target as _};
+use seawall_wire::dialect::DialectId;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -151,7 +150,7 @@ fn a_refused_role_is_no_key() {
         };
         let client = Client::new(&crate::support::options(address), &around()).unwrap();
         let target = BedrockTarget::new(client, &bedrock).unwrap();
-        let call = || target.call(crate::support::question(TargetDialect::BedrockInvoke, false));
+        let call = || target.call(crate::support::question(DialectId::BEDROCK_INVOKE, false));
         let asking = async { (call().await.err().unwrap(), call().await.err().unwrap()) };
         let (heard, (first, second)) = beside(&listener, &[], asking).await;
         assert_eq!(first.failure.kind, FailureKind::Unauthorized);

@@ -6,9 +6,10 @@ use seawall_core::failure::FailureKind;
 use seawall_model::engine::Pace;
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
-    ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, SecretString, Target, TargetDialect,
+    ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, SecretString, Target,
     UpstreamResponse,
 };
+use seawall_wire::dialect::DialectId;
 use std::net::SocketAddr;
 
 /// The head of a target's request, line by line, and the body.
@@ -50,7 +51,7 @@ fn anthropic_is_asked_with_its_own_header_or_with_a_token() {
             "content-length: LENGTH",
         ];
         assert_eq!(head, expected);
-        assert_eq!(body, question(TargetDialect::AnthropicMessages, false).body);
+        assert_eq!(body, question(DialectId::ANTHROPIC_MESSAGES, false).body);
 
         let make = |client| -> Box<dyn Target> {
             let mut options = AnthropicOptions::new(AnthropicKey::Bearer(key()));
@@ -83,7 +84,7 @@ fn features_in_trial_are_named_behind_those_of_settings() {
             let (listener, address) = listen().await;
             let client = Client::new(&crate::support::options(address), &around()).unwrap();
             let target = AnthropicTarget::new(client, &options).unwrap();
-            let call = Call { betas, ..question(TargetDialect::AnthropicMessages, false) };
+            let call = Call { betas, ..question(DialectId::ANTHROPIC_MESSAGES, false) };
             let words = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
             tokio::select! {
                 biased;
@@ -121,9 +122,7 @@ fn features_in_trial_are_named_behind_those_of_settings() {
 #[test]
 fn beta_features_are_not_sent_to_other_vendors() {
     run(async {
-        for dialect in
-            [TargetDialect::OpenAiChat, TargetDialect::BedrockInvoke, TargetDialect::BedrockConverse]
-        {
+        for dialect in [DialectId::OPENAI_CHAT, DialectId::BEDROCK_INVOKE, DialectId::BEDROCK_CONVERSE] {
             let (listener, address) = listen().await;
             let target = target(dialect, crate::support::options(address));
             let call = Call { betas: vec!["a b".to_owned()], ..question(dialect, false) };
@@ -137,7 +136,7 @@ fn beta_features_are_not_sent_to_other_vendors() {
 #[test]
 fn a_callers_error_carries_the_models_own_message() {
     beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
-        for dialect in TargetDialect::ALL {
+        for dialect in DialectId::ALL {
             let target = target(dialect, crate::support::options(address));
             let error = target.call(Call::new("{}".into(), false)).await.err().unwrap();
             assert_eq!(error.failure.kind, FailureKind::BadRequest, "{dialect:?}");
@@ -152,7 +151,7 @@ fn a_callers_error_carries_the_models_own_message() {
 #[test]
 fn the_usage_of_an_invocation_is_reported_in_headers() {
     beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
-        for dialect in TargetDialect::ALL {
+        for dialect in DialectId::ALL {
             let target = target(dialect, crate::support::options(address));
             let answer = target.call(question(dialect, false)).await;
             let Ok(UpstreamResponse::Unstreamed { body, report: told }) = answer else {
@@ -160,7 +159,7 @@ fn the_usage_of_an_invocation_is_reported_in_headers() {
             };
             let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
             let count = |name: &str| body["usage"][name].as_u64();
-            let expected = (dialect == TargetDialect::BedrockInvoke)
+            let expected = (dialect == DialectId::BEDROCK_INVOKE)
                 .then(|| (count("input_tokens").unwrap(), count("output_tokens").unwrap()));
             let told = told.and_then(|told| told.usage);
             assert_eq!(told.map(|usage| (usage.input, usage.output)), expected, "{dialect:?}");
@@ -195,13 +194,13 @@ fn openai_is_asked_below_its_base_and_for_usage() {
         };
         let (head, body) = sent(make, "/v1", true).await;
         assert!(!head.iter().any(|line| line.starts_with("authorization")), "{head:?}");
-        assert_eq!(body, question(TargetDialect::OpenAiChat, true).body);
+        assert_eq!(body, question(DialectId::OPENAI_CHAT, true).body);
         // Without a stream the option is not needed.
         let make = |client| -> Box<dyn Target> {
             Box::new(OpenAiTarget::new(client, &OpenAiOptions::new(None)).unwrap())
         };
         let (_, body) = sent(make, "/v1", false).await;
-        assert_eq!(body, question(TargetDialect::OpenAiChat, false).body);
+        assert_eq!(body, question(DialectId::OPENAI_CHAT, false).body);
     });
 }
 
@@ -249,22 +248,21 @@ fn bedrock_is_asked_by_path_with_a_signature() {
 #[test]
 fn bedrock_is_asked_in_either_dialect_and_signs_the_headers_of_one_call() {
     run(async {
-        for (usually_converse, dialect, operation) in [
-            (false, TargetDialect::BedrockConverse, "converse"),
-            (true, TargetDialect::BedrockInvoke, "invoke"),
-        ] {
+        for (usually_converse, dialect, operation) in
+            [(false, DialectId::BEDROCK_CONVERSE, "converse"), (true, DialectId::BEDROCK_INVOKE, "invoke")]
+        {
             let (listener, address) = listen().await;
             let client = Client::new(&crate::support::options(address), &around()).unwrap();
             let mut options = bedrock_options(credentials(), usually_converse);
             options.headers = vec![("x-amzn-bedrock-trace".to_owned(), "ENABLED".to_owned())];
             let target = BedrockTarget::new(client, &options).unwrap();
             assert!(target.accepts(dialect) && target.dialect() != dialect);
-            assert!(!target.accepts(TargetDialect::AnthropicMessages));
+            assert!(!target.accepts(DialectId::ANTHROPIC_MESSAGES));
             let guardrail = ("x-amzn-bedrock-guardrailidentifier", "gr-1".into());
             let call = Call {
                 dialect: Some(dialect),
                 headers: vec![guardrail],
-                ..question(TargetDialect::BedrockInvoke, false)
+                ..question(DialectId::BEDROCK_INVOKE, false)
             };
             let words = "HTTP/1.1 200 OK\r\nx-amzn-bedrock-service-tier: flex\r\ncontent-length: 2\r\n\r\n{}";
             let ((_held, request), answer) = tokio::join!(say(&listener, words), target.call(call.clone()));
@@ -276,7 +274,7 @@ fn bedrock_is_asked_in_either_dialect_and_signs_the_headers_of_one_call() {
             let Ok(UpstreamResponse::Unstreamed { report: told, .. }) = answer else { panic!("it is whole") };
             let tier = told.map(|told| told.headers);
             let expected = vec![("x-amzn-bedrock-service-tier", "flex".to_owned())];
-            assert_eq!(tier, (dialect == TargetDialect::BedrockInvoke).then_some(expected));
+            assert_eq!(tier, (dialect == DialectId::BEDROCK_INVOKE).then_some(expected));
             // A call cannot override what the settings define for all calls.
             let twice = Call { headers: vec![("x-amzn-bedrock-trace", "DISABLED".into())], ..call };
             let error = target.call(twice).await.err().unwrap();
@@ -293,10 +291,10 @@ fn bedrock_is_asked_in_either_dialect_and_signs_the_headers_of_one_call() {
 fn the_version_that_a_caller_names_takes_the_place_of_ours() {
     run(async {
         let (listener, address) = listen().await;
-        let target = target(TargetDialect::AnthropicMessages, crate::support::options(address));
+        let target = target(DialectId::ANTHROPIC_MESSAGES, crate::support::options(address));
         let call = Call {
             anthropic_version: Some("2099-01-01".into()),
-            ..question(TargetDialect::AnthropicMessages, false)
+            ..question(DialectId::ANTHROPIC_MESSAGES, false)
         };
         let words = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
         let ((_held, request), answer) = tokio::join!(say(&listener, words), target.call(call.clone()));
@@ -353,8 +351,8 @@ fn what_makes_no_sense_is_refused_before_anything_is_asked() {
 #[test]
 fn the_simulated_model_understands_a_base_path_of_openais() {
     beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
-        let target = target(TargetDialect::OpenAiChat, crate::support::options(address));
-        let Call { body, .. } = question(TargetDialect::OpenAiChat, false);
+        let target = target(DialectId::OPENAI_CHAT, crate::support::options(address));
+        let Call { body, .. } = question(DialectId::OPENAI_CHAT, false);
         let answer = target.call(Call::new(body, false)).await.unwrap_or_else(|_| panic!("refused"));
         let (whole, _) = read(answer).await;
         assert!(String::from_utf8_lossy(&whole).contains("chat.completion"));

@@ -10,8 +10,9 @@ use seawall_provider::http1::{HttpLimits, HttpRequest, TokioTimer};
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, ChunkStream,
     Client, ClientOptions, ClientRuntime, Http2Policy, OpenAiOptions, OpenAiTarget, SecretString,
-    StaticCredentials, Target, TargetDialect, UpstreamResponse,
+    StaticCredentials, Target, UpstreamResponse,
 };
+use seawall_wire::dialect::DialectId;
 use std::future::{Future, pending, poll_fn};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -43,8 +44,8 @@ pub(crate) fn over_http2(address: SocketAddr) -> ClientOptions {
 }
 
 /// The URL with the vendor's base path.
-pub(crate) fn below(mut options: ClientOptions, dialect: TargetDialect) -> ClientOptions {
-    if dialect == TargetDialect::OpenAiChat {
+pub(crate) fn below(mut options: ClientOptions, dialect: DialectId) -> ClientOptions {
+    if dialect == DialectId::OPENAI_CHAT {
         options.url.push_str("/v1");
     }
     options
@@ -55,55 +56,55 @@ pub(crate) fn credentials() -> SharedCredentialsProvider {
     SharedCredentialsProvider::new(StaticCredentials::new("AKIDEXAMPLE", SecretString::new("hush"), token))
 }
 
-pub(crate) fn target(dialect: TargetDialect, options: ClientOptions) -> Box<dyn Target> {
+pub(crate) fn target(dialect: DialectId, options: ClientOptions) -> Box<dyn Target> {
     target_around(dialect, options, &around())
 }
 
 pub(crate) fn target_around(
-    dialect: TargetDialect,
+    dialect: DialectId,
     options: ClientOptions,
     around: &ClientRuntime,
 ) -> Box<dyn Target> {
     let client = Client::new(&below(options, dialect), around).unwrap();
     let key = SecretString::new("hush");
-    match dialect {
-        TargetDialect::AnthropicMessages => {
+    match dialect.name() {
+        "anthropic" => {
             let options = AnthropicOptions::new(AnthropicKey::ApiKey(key));
             Box::new(AnthropicTarget::new(client, &options).unwrap())
         }
-        TargetDialect::OpenAiChat => {
-            Box::new(OpenAiTarget::new(client, &OpenAiOptions::new(Some(key))).unwrap())
-        }
-        TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse => {
+        "openai" => Box::new(OpenAiTarget::new(client, &OpenAiOptions::new(Some(key))).unwrap()),
+        "bedrock_invoke" | "bedrock_converse" => {
             let options = BedrockOptions {
                 region: "us-east-1".to_owned(),
                 model: "anthropic.claude-3-haiku-20240307-v1:0".to_owned(),
-                converse: dialect == TargetDialect::BedrockConverse,
+                converse: dialect == DialectId::BEDROCK_CONVERSE,
                 credentials: credentials(),
                 headers: vec![],
             };
             Box::new(BedrockTarget::new(client, &options).unwrap())
         }
+        other => panic!("{other:?}"),
     }
 }
 
 /// A small request in a dialect.
-pub(crate) fn question(dialect: TargetDialect, stream: bool) -> Call {
-    let body = match dialect {
-        TargetDialect::AnthropicMessages => format!(
+pub(crate) fn question(dialect: DialectId, stream: bool) -> Call {
+    let body = match dialect.name() {
+        "anthropic" => format!(
             r#"{{"model":"haiku","max_tokens":60,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}]}}"#
         ),
-        TargetDialect::OpenAiChat => format!(
+        "openai" => format!(
             r#"{{"model":"haiku","max_tokens":60,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}]}}"#
         ),
-        TargetDialect::BedrockInvoke => {
+        "bedrock_invoke" => {
             r#"{"anthropic_version":"bedrock-2023-05-31","max_tokens":60,"messages":[{"role":"user","content":"hi"}]}"#
                 .to_owned()
         }
-        TargetDialect::BedrockConverse => {
+        "bedrock_converse" => {
             r#"{"inferenceConfig":{"maxTokens":60},"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
                 .to_owned()
         }
+        other => panic!("{other:?}"),
     };
     Call::new(Bytes::from(body), stream)
 }

@@ -7,8 +7,9 @@ use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
 use seawall_pipeline::{AttemptOutcomeKind, Rejection, RequestOutcome, RequestRecord, Tier};
-use seawall_provider::{Call, CallFuture, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, CallFuture, Target, UpstreamResponse};
 use seawall_sim::{ModelTarget, World};
+use seawall_wire::dialect::DialectId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -271,8 +272,8 @@ fn a_spent_budget_is_reported_although_an_ejected_target_returns_later() {
 struct Touchy(World, Timestamp);
 
 impl Target for Touchy {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

@@ -11,9 +11,10 @@ use seawall_model::engine::Fault;
 use seawall_pipeline::chat::ChatText;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{AttemptOutcomeKind, RequestInterruption, RequestOutcome, Tier};
-use seawall_provider::{ChunkStream, LocalResponse, LocalTarget, TargetDialect};
+use seawall_provider::{ChunkStream, LocalResponse, LocalTarget};
 use seawall_sim::World;
 use seawall_wire::bedrock::write_event_frame;
+use seawall_wire::dialect::DialectId;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ fn is_broken_off(events: &[(String, Value)]) {
 
 #[test]
 fn on_the_chat_face_it_is_redirected_without_failover_and_without_blaming_the_target() {
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         for (after, stream) in [(1, false), (3, false), (1, true), (3, true)] {
             let stand = stand(dialect, Some(Fault::Declined { after }), Money::from_dollars(1_000));
             let what = format!("{dialect:?} {after} {stream}");
@@ -109,17 +110,17 @@ fn on_the_chat_face_it_is_redirected_without_failover_and_without_blaming_the_ta
 #[test]
 fn on_a_vendors_face_it_is_forwarded_unchanged() {
     for (face, word) in [
-        (Face::AnthropicMessages, r#""stop_reason":"refusal""#),
-        (Face::OpenAiChat, r#""finish_reason":"content_filter""#),
-        (Face::BedrockInvoke, r#""stop_reason":"refusal""#),
-        (Face::BedrockConverse, r#""stopReason":"content_filtered""#),
+        (Face::ANTHROPIC_MESSAGES, r#""stop_reason":"refusal""#),
+        (Face::OPENAI_CHAT, r#""finish_reason":"content_filter""#),
+        (Face::BEDROCK_INVOKE, r#""stop_reason":"refusal""#),
+        (Face::BEDROCK_CONVERSE, r#""stopReason":"content_filtered""#),
     ] {
         for stream in [false, true] {
             let stand =
                 stand(face.dialect().unwrap(), Some(Fault::Declined { after: 3 }), Money::from_dollars(1));
             let answer = bytes(&stand.ask(face, stream));
             // Frames of this face wrap their content in base64.
-            let is_wrapped = stream && face == Face::BedrockInvoke;
+            let is_wrapped = stream && face == Face::BEDROCK_INVOKE;
             assert!(is_wrapped || holds(&answer, word), "{face:?}: {}", String::from_utf8_lossy(&answer));
             assert!(!holds(&answer, redirect()), "{face:?}");
             let record = &stand.shop.records()[0];
@@ -140,7 +141,7 @@ impl ChunkStream for Ready {
 
 /// A deployment whose models always send these events, and the number of calls.
 pub(crate) fn with_reply(
-    dialect: TargetDialect,
+    dialect: DialectId,
     pieces: &[Bytes],
     numbers: &Numbers,
 ) -> (Shop, Arc<AtomicUsize>) {
@@ -152,8 +153,8 @@ pub(crate) fn with_reply(
         let target = LocalTarget::new(dialect, NAME, move |path, _| {
             calls.fetch_add(1, Ordering::Relaxed);
             let chunks = Box::new(Ready(pieces.clone().into()));
-            let content_type = match dialect {
-                TargetDialect::AnthropicMessages | TargetDialect::OpenAiChat => "text/event-stream",
+            let content_type = match dialect.name() {
+                "anthropic" | "openai" => "text/event-stream",
                 _ if path.ends_with("stream") => "application/vnd.amazon.eventstream",
                 _ => "application/json",
             };
@@ -191,7 +192,7 @@ fn the_models_reason_for_declining_is_not_forwarded_whatever_its_finish_reason()
             USAGE,
             "[DONE]",
         ]);
-        let (shop, calls) = with_reply(TargetDialect::OpenAiChat, &pieces, &Numbers::default());
+        let (shop, calls) = with_reply(DialectId::OPENAI_CHAT, &pieces, &Numbers::default());
         is_redirected(&events(&ask(&shop, true)));
         let answer = whole(&ask(&shop, false));
         assert_eq!(
@@ -224,7 +225,7 @@ fn a_guardrail_of_bedrock_is_not_quoted_where_nothing_was_sent() {
     ];
     // If all arrives at once, nothing was sent before the end was known; event by event, something was.
     for (pieces, is_at_once) in [(vec![Bytes::from(pieces.concat())], true), (pieces.to_vec(), false)] {
-        let (shop, calls) = with_reply(TargetDialect::BedrockConverse, &pieces, &Numbers::default());
+        let (shop, calls) = with_reply(DialectId::BEDROCK_CONVERSE, &pieces, &Numbers::default());
         let seen = events(&ask(&shop, true));
         if is_at_once {
             is_redirected(&seen);
@@ -249,7 +250,7 @@ fn an_end_that_is_cut_after_its_finish_reason_is_still_a_refusal() {
     ];
     let pieces: Vec<_> =
         events.iter().map(|(name, data)| Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).collect();
-    let (shop, calls) = with_reply(TargetDialect::AnthropicMessages, &pieces, &Numbers::default());
+    let (shop, calls) = with_reply(DialectId::ANTHROPIC_MESSAGES, &pieces, &Numbers::default());
     let answer = whole(&ask(&shop, false));
     assert_eq!((&answer["answer"], &answer["finish"]), (&redirect().into(), &"refused".into()));
     assert_eq!(calls.load(Ordering::Relaxed), 1);

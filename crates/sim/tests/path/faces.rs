@@ -48,7 +48,7 @@ fn each_face_is_answered_in_its_dialect_and_charged_as_the_vendor_reports() {
             let (shop, target) = shop(ScriptedReply::Answer, &Numbers::default());
             let answer = bytes(ask(&shop, face, stream));
             // One dialect wraps its content in base64.
-            let is_wrapped = face == Face::BedrockInvoke && stream;
+            let is_wrapped = face == Face::BEDROCK_INVOKE && stream;
             assert!(is_wrapped || holds(&answer, "こんにちは"), "{face:?} {stream}");
             assert_eq!(
                 (target.calls(), shop.day().posted.as_nanos(), shop.ledger.open_reservations()),
@@ -67,11 +67,12 @@ fn a_stream_that_breaks_off_is_never_reported_as_complete() {
         for reply in [ScriptedReply::CutAfter(2), ScriptedReply::CutAfter(3), ScriptedReply::StallAfter(2)] {
             let (shop, target) = shop(reply, &Numbers::default());
             let answer = bytes(ask(&shop, face, true));
-            let (end, broken) = match face {
-                Face::AnthropicMessages => ("message_stop", "event: error"),
-                Face::OpenAiChat => ("[DONE]", "\"error\""),
-                Face::BedrockInvoke | Face::BedrockConverse => ("messageStop", "xception"),
-                Face::Chat => ("event: done", "event: interrupted"),
+            let (end, broken) = match face.name() {
+                "anthropic" => ("message_stop", "event: error"),
+                "openai" => ("[DONE]", "\"error\""),
+                "bedrock_invoke" | "bedrock_converse" => ("messageStop", "xception"),
+                "chat" => ("event: done", "event: interrupted"),
+                other => panic!("{other:?}"),
             };
             assert!(!holds(&answer, end) && holds(&answer, broken), "{face:?} {reply:?}");
             assert!(matches!(

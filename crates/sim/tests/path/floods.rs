@@ -9,8 +9,9 @@ use seawall_core::time::Timestamp;
 use seawall_pipeline::{
     AttemptOutcomeKind, ReplyContent, ReplyStream, RequestInterruption, RequestOutcome, Tier,
 };
-use seawall_provider::{Call, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, CallFuture, ChunkStream, Target, UpstreamResponse};
 use seawall_sim::World;
+use seawall_wire::dialect::DialectId;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,8 +40,8 @@ impl Flood {
 }
 
 impl Target for Flood {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, _: Call) -> CallFuture<'_> {

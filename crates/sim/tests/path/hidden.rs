@@ -7,7 +7,7 @@ use seawall_core::tokens::OutputLimit;
 use seawall_model::engine::Fault;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{ApiOperation, RequestOutcome};
-use seawall_provider::TargetDialect;
+use seawall_wire::dialect::DialectId;
 use std::time::Duration;
 
 /// Invalid values in place of usage figures.
@@ -37,39 +37,39 @@ fn left(stand: &Stand, face: Face, field: &str) -> (Usage, Money) {
     (usage, cost)
 }
 
-fn with_window(dialect: TargetDialect) -> Stand {
+fn with_window(dialect: DialectId) -> Stand {
     stand_with(dialect, None, &Numbers { window: Some(200_000), ..Numbers::default() })
 }
 
 /// Request fields at each face, and whether they cause output that is billed and not shown.
 const FIELDS: [(Face, &str, bool); 19] = [
-    (Face::AnthropicMessages, "", false),
-    (Face::AnthropicMessages, r#""thinking":{"type":"enabled","budget_tokens":1024},"#, true),
-    (Face::AnthropicMessages, r#""thinking":{"type":"adaptive"},"#, true),
-    (Face::AnthropicMessages, r#""thinking":{"type":"disabled"},"#, false),
-    (Face::AnthropicMessages, r#""metadata":{"thinking":{"type":"enabled"}},"#, false),
-    (Face::AnthropicMessages, r#""tools":[{"type":"web_search_20250305","name":"w","max_uses":1}],"#, true),
-    (Face::OpenAiChat, "", false),
-    (Face::OpenAiChat, r#""reasoning_effort":"high","#, true),
-    (Face::OpenAiChat, r#""reasoning_effort":"none","#, false),
-    (Face::OpenAiChat, r#""reasoning":{"effort":"low"},"#, true),
-    (Face::OpenAiChat, r#""web_search_options":{},"#, true),
-    (Face::BedrockInvoke, "", false),
-    (Face::BedrockInvoke, r#""thinking":{"type":"adaptive"},"#, true),
-    (Face::BedrockInvoke, r#""thinking":{"type":"disabled"},"#, false),
-    (Face::BedrockConverse, "", false),
-    (Face::BedrockConverse, r#""additionalModelRequestFields":{"thinking":{"type":"enabled"}},"#, true),
+    (Face::ANTHROPIC_MESSAGES, "", false),
+    (Face::ANTHROPIC_MESSAGES, r#""thinking":{"type":"enabled","budget_tokens":1024},"#, true),
+    (Face::ANTHROPIC_MESSAGES, r#""thinking":{"type":"adaptive"},"#, true),
+    (Face::ANTHROPIC_MESSAGES, r#""thinking":{"type":"disabled"},"#, false),
+    (Face::ANTHROPIC_MESSAGES, r#""metadata":{"thinking":{"type":"enabled"}},"#, false),
+    (Face::ANTHROPIC_MESSAGES, r#""tools":[{"type":"web_search_20250305","name":"w","max_uses":1}],"#, true),
+    (Face::OPENAI_CHAT, "", false),
+    (Face::OPENAI_CHAT, r#""reasoning_effort":"high","#, true),
+    (Face::OPENAI_CHAT, r#""reasoning_effort":"none","#, false),
+    (Face::OPENAI_CHAT, r#""reasoning":{"effort":"low"},"#, true),
+    (Face::OPENAI_CHAT, r#""web_search_options":{},"#, true),
+    (Face::BEDROCK_INVOKE, "", false),
+    (Face::BEDROCK_INVOKE, r#""thinking":{"type":"adaptive"},"#, true),
+    (Face::BEDROCK_INVOKE, r#""thinking":{"type":"disabled"},"#, false),
+    (Face::BEDROCK_CONVERSE, "", false),
+    (Face::BEDROCK_CONVERSE, r#""additionalModelRequestFields":{"thinking":{"type":"enabled"}},"#, true),
     (
-        Face::BedrockConverse,
+        Face::BEDROCK_CONVERSE,
         r#""additionalModelRequestFields":{"reasoning_config":{"type":"enabled"}},"#,
         true,
     ),
     (
-        Face::BedrockConverse,
+        Face::BEDROCK_CONVERSE,
         r#""additionalModelRequestFields":{"reasoning_config":{"type":"disabled"}},"#,
         false,
     ),
-    (Face::BedrockConverse, r#""additionalModelRequestFields":{"top_k":5},"#, false),
+    (Face::BEDROCK_CONVERSE, r#""additionalModelRequestFields":{"top_k":5},"#, false),
 ];
 
 #[test]
@@ -88,14 +88,14 @@ fn disconnecting_from_hidden_output_costs_the_whole_reservation_and_from_visible
 #[test]
 fn thinking_that_does_not_reach_the_target_hides_nothing() {
     let field = r#""thinking":{"type":"enabled","budget_tokens":1024},"#;
-    let (usage, _) = left(&with_window(TargetDialect::OpenAiChat), Face::AnthropicMessages, field);
+    let (usage, _) = left(&with_window(DialectId::OPENAI_CHAT), Face::ANTHROPIC_MESSAGES, field);
     assert!(usage.output < 800, "{usage:?}");
 }
 
 #[test]
 fn reported_input_is_charged_unless_the_vendor_may_read_it_again() {
-    let face = Face::AnthropicMessages;
-    let input = |field: &str| left(&with_window(TargetDialect::AnthropicMessages), face, field).0.input;
+    let face = Face::ANTHROPIC_MESSAGES;
+    let input = |field: &str| left(&with_window(DialectId::ANTHROPIC_MESSAGES), face, field).0.input;
     let default_input = input("");
     assert_eq!(input(r#""thinking":{"type":"adaptive"},"#), default_input);
     assert!(input(r#""tools":[{"type":"web_search_20250305","name":"w","max_uses":1}],"#) > 100_000);
@@ -106,8 +106,8 @@ fn a_target_that_was_asked_to_think_is_not_known_to_do_so_unasked() {
     // It reports thirty times the usage of what it shows.
     let fault = Fault::Usage { percent: 3_000 };
     for (field, hides) in [(r#""thinking":{"type":"adaptive"},"#, false), ("", true)] {
-        let stand = stand(TargetDialect::AnthropicMessages, Some(fault.clone()), Money::from_dollars(1_000));
-        let (shop, face) = (&stand.shop, Face::AnthropicMessages);
+        let stand = stand(DialectId::ANTHROPIC_MESSAGES, Some(fault.clone()), Money::from_dollars(1_000));
+        let (shop, face) = (&stand.shop, Face::ANTHROPIC_MESSAGES);
         let seen = shop.ask_face_at(shop.world.now(), PRIME, question(face, field), None);
         shop.world.run();
         assert!(matches!(seen.lock().unwrap().take(), Some(Seen::Stream(_))));
@@ -121,8 +121,8 @@ fn a_target_that_was_asked_to_think_is_not_known_to_do_so_unasked() {
 
 #[test]
 fn an_answer_with_invalid_usage_is_forwarded_unchanged_and_charged_at_its_bound() {
-    for dialect in TargetDialect::ALL {
-        for (face, stream) in Face::ALL.iter().flat_map(|face| [(*face, false), (*face, true)]) {
+    for dialect in DialectId::ALL {
+        for (face, stream) in Face::ALL.into_iter().flat_map(|face| [(face, false), (face, true)]) {
             for figure in GARBAGE {
                 let fault = Fault::GarbledUsage { figure: figure.to_owned() };
                 let stand = stand(dialect, Some(fault), Money::from_dollars(1_000));
@@ -135,7 +135,7 @@ fn an_answer_with_invalid_usage_is_forwarded_unchanged_and_charged_at_its_bound(
                 assert_eq!(record.overrun, Money::ZERO, "{what}");
                 // If face and target use the same dialect, the response is passed through unchanged. OpenAI callers get
                 // the usage of a stream only on request, and one dialect wraps its content in base64.
-                let tells_usage = !(stream && matches!(face, Face::OpenAiChat | Face::BedrockInvoke));
+                let tells_usage = !(stream && [Face::OPENAI_CHAT, Face::BEDROCK_INVOKE].contains(&face));
                 if face.dialect() == Some(dialect) && tells_usage {
                     let answer = String::from_utf8_lossy(&bytes(&seen)).into_owned();
                     assert!(answer.contains(&format!("okens\":{figure}")), "{what}: {answer}");

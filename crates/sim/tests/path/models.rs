@@ -4,8 +4,9 @@ use seawall_core::failure::FailureKind;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
-use seawall_provider::{Call, Target as _, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, Target as _, UpstreamResponse};
 use seawall_sim::{ModelTarget, World};
+use seawall_wire::dialect::DialectId;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,19 +19,20 @@ fn model(world: &World, faults: Vec<Fault>) -> SharedModel<World> {
     SharedModel::new(engine, world.clone())
 }
 
-fn question(dialect: TargetDialect, stream: bool) -> Call {
+fn question(dialect: DialectId, stream: bool) -> Call {
     let messages = r#""messages":[{"role":"user","content":"hi"}]"#;
-    let body = match dialect {
-        TargetDialect::AnthropicMessages | TargetDialect::OpenAiChat => {
+    let body = match dialect.name() {
+        "anthropic" | "openai" => {
             format!(r#"{{"model":"{NAME}","max_tokens":9,"stream":{stream},{messages}}}"#)
         }
-        TargetDialect::BedrockInvoke => {
+        "bedrock_invoke" => {
             format!(r#"{{"anthropic_version":"bedrock-2023-05-31","max_tokens":9,{messages}}}"#)
         }
-        TargetDialect::BedrockConverse => {
+        "bedrock_converse" => {
             r#"{"inferenceConfig":{"maxTokens":9},"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
                 .to_owned()
         }
+        other => panic!("{other:?}"),
     };
     Call::new(body.into(), stream)
 }
@@ -65,7 +67,7 @@ fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, Failur
 fn every_dialect_calls_the_same_model_and_shares_one_bill() {
     let world = World::new(1);
     let model = model(&world, vec![]);
-    for (expected, dialect) in (1..).zip(TargetDialect::ALL) {
+    for (expected, dialect) in (1..).zip(DialectId::ALL) {
         let target = ModelTarget::sharing(model.clone(), dialect, NAME);
         assert_eq!(target.dialect(), dialect);
         let before = world.now();
@@ -85,7 +87,7 @@ fn every_dialect_calls_the_same_model_and_shares_one_bill() {
 
 #[test]
 fn every_dialect_reports_failures() {
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         let failed = |fault: Fault| {
             let world = World::new(1);
             let target = ModelTarget::sharing(model(&world, vec![fault]), dialect, NAME);
@@ -107,7 +109,7 @@ fn every_dialect_reports_failures() {
 #[test]
 fn an_unknown_model_is_not_found() {
     let world = World::new(1);
-    let target = ModelTarget::sharing(model(&world, vec![]), TargetDialect::BedrockInvoke, "nobody.knows");
-    let (came, words) = ask(&world, &target, question(TargetDialect::BedrockInvoke, false));
+    let target = ModelTarget::sharing(model(&world, vec![]), DialectId::BEDROCK_INVOKE, "nobody.knows");
+    let (came, words) = ask(&world, &target, question(DialectId::BEDROCK_INVOKE, false));
     assert_eq!((came, words, world.now()), (Err(FailureKind::NotFound), None, Timestamp::ZERO));
 }

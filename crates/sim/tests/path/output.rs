@@ -15,8 +15,8 @@ use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{AttemptOutcomeKind, RequestOutcome, Tier};
-use seawall_provider::TargetDialect;
 use seawall_sim::{ModelTarget, World};
+use seawall_wire::dialect::DialectId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ pub(crate) struct Stand {
 }
 
 /// A deployment whose two rungs use one model in this dialect, with this fault.
-pub(crate) fn stand(dialect: TargetDialect, fault: Option<Fault>, cap: Money) -> Stand {
+pub(crate) fn stand(dialect: DialectId, fault: Option<Fault>, cap: Money) -> Stand {
     stand_with(dialect, fault, &Numbers { cap, ..Numbers::default() })
 }
 
 /// The same with other settings.
-pub(crate) fn stand_with(dialect: TargetDialect, fault: Option<Fault>, numbers: &Numbers) -> Stand {
+pub(crate) fn stand_with(dialect: DialectId, fault: Option<Fault>, numbers: &Numbers) -> Stand {
     let world = World::new(41);
     // Noon in Tokyo.
     world.run_until(Timestamp::ZERO + Duration::from_secs(3 * 3_600));
@@ -91,14 +91,15 @@ pub(crate) fn holds(haystack: &[u8], needle: &str) -> bool {
 }
 
 /// The end of an answer that was truncated at its limit, as each face writes it.
-const fn end_of(face: Face) -> Option<&'static str> {
-    match face {
-        Face::AnthropicMessages => Some("\"stop_reason\":\"max_tokens\""),
-        Face::OpenAiChat => Some("\"finish_reason\":\"length\""),
-        Face::BedrockConverse => Some("\"stopReason\":\"max_tokens\""),
-        Face::Chat => Some("\"finish\":\"budget\""),
+fn end_of(face: Face) -> Option<&'static str> {
+    match face.name() {
+        "anthropic" => Some("\"stop_reason\":\"max_tokens\""),
+        "openai" => Some("\"finish_reason\":\"length\""),
+        "bedrock_converse" => Some("\"stopReason\":\"max_tokens\""),
+        "chat" => Some("\"finish\":\"budget\""),
         // This face wraps its content in base64.
-        Face::BedrockInvoke => None,
+        "bedrock_invoke" => None,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -110,7 +111,7 @@ fn a_stream_that_exceeds_its_limit_is_stopped_and_ends_regularly() {
         Fault::Endless { every: Duration::from_millis(10) },
     ];
     for (fault, dialect) in
-        endless.iter().flat_map(|fault| TargetDialect::ALL.map(|dialect| (fault.clone(), dialect)))
+        endless.iter().flat_map(|fault| DialectId::ALL.map(|dialect| (fault.clone(), dialect)))
     {
         for face in Face::ALL {
             let what = format!("{fault:?} {dialect:?} {face:?}");
@@ -139,11 +140,11 @@ fn a_stream_that_exceeds_its_limit_is_stopped_and_ends_regularly() {
 
 #[test]
 fn a_whole_answer_is_delivered_however_long_it_is() {
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         // The longest output within the time that a target has before the next one is tried.
         let fault = Fault::Overlong { tokens: 300, at_once: true };
         let stand = stand(dialect, Some(fault), Money::from_dollars(1_000));
-        let answer = bytes(&stand.ask(Face::AnthropicMessages, false));
+        let answer = bytes(&stand.ask(Face::ANTHROPIC_MESSAGES, false));
         assert!(answer.len() > 300 * 3, "{dialect:?}");
         assert_eq!(stand.bill(), stand.shop.day().posted, "{dialect:?}");
         assert!(stand.overrun() > Money::ZERO, "{dialect:?}");
@@ -152,7 +153,7 @@ fn a_whole_answer_is_delivered_however_long_it_is() {
 
 #[test]
 fn an_answer_that_stops_at_its_limit_is_left_alone() {
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         for face in Face::VENDORS {
             for tokens in [1, 7, 99, 100] {
                 for at_once in [false, true] {
@@ -169,13 +170,13 @@ fn an_answer_that_stops_at_its_limit_is_left_alone() {
 
 #[test]
 fn implausible_usage_is_capped_and_ejects_the_target_after_three_times() {
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         for stream in [false, true] {
             let fault = Fault::Claim { input: Some(u64::MAX), output: Some(u64::MAX) };
             let stand = stand(dialect, Some(fault), Money::from_dollars(1_000_000));
             let possible = price().cost(&Usage { input: 2_000_000, output: 2_000_000, ..Usage::default() });
             for number in 1..=8_u64 {
-                let seen = stand.ask(Face::AnthropicMessages, stream);
+                let seen = stand.ask(Face::ANTHROPIC_MESSAGES, stream);
                 // Both targets of the route are excluded after three such answers each.
                 let is_answered = !matches!(seen, Seen::Rejected(_));
                 assert_eq!(is_answered, number <= 6, "{dialect:?} {stream} {number}");
@@ -187,7 +188,7 @@ fn implausible_usage_is_capped_and_ejects_the_target_after_three_times() {
             assert!(targets.iter().all(|target| target.overruns.0 == 3 && target.overruns.1.is_some()));
             // Ten minutes after the first of them, the target is tried again.
             stand.shop.world.run_until(stand.shop.world.now() + Duration::from_secs(601));
-            assert!(!matches!(stand.ask(Face::AnthropicMessages, stream), Seen::Rejected(_)));
+            assert!(!matches!(stand.ask(Face::ANTHROPIC_MESSAGES, stream), Seen::Rejected(_)));
         }
     }
 }
@@ -195,8 +196,8 @@ fn implausible_usage_is_capped_and_ejects_the_target_after_three_times() {
 #[test]
 fn a_posting_can_be_corrected() {
     let fault = Fault::Claim { input: None, output: Some(u64::MAX) };
-    let stand = stand(TargetDialect::OpenAiChat, Some(fault), Money::from_dollars(1_000));
-    stand.ask(Face::OpenAiChat, true);
+    let stand = stand(DialectId::OPENAI_CHAT, Some(fault), Money::from_dollars(1_000));
+    stand.ask(Face::OPENAI_CHAT, true);
     let (record, day) = (&stand.shop.records()[0], today(&stand));
     let (caller, tier, _) = record.caller.unwrap();
     let truth = Money::from_nanos(5_000);
@@ -210,12 +211,12 @@ fn a_posting_can_be_corrected() {
 
 #[test]
 fn disconnecting_early_costs_the_received_text_and_not_its_framing() {
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         let stand = stand(dialect, None, Money::from_dollars(1_000));
         stand.shop.ask_face_at(
             stand.shop.world.now(),
             PRIME,
-            at_face(Face::AnthropicMessages, true),
+            at_face(Face::ANTHROPIC_MESSAGES, true),
             Some(4),
         );
         stand.shop.world.run();
@@ -224,13 +225,13 @@ fn disconnecting_early_costs_the_received_text_and_not_its_framing() {
         assert!(usage.output <= reserved && stand.bill() <= cost, "{dialect:?}: {usage:?}");
         // As long as its speed is unknown, this bound is all there is; once it has been measured, the charge is less.
         for _ in 0..30 {
-            stand.ask(Face::AnthropicMessages, true);
+            stand.ask(Face::ANTHROPIC_MESSAGES, true);
         }
         let before = stand.bill();
         stand.shop.ask_face_at(
             stand.shop.world.now(),
             PRIME,
-            at_face(Face::AnthropicMessages, true),
+            at_face(Face::ANTHROPIC_MESSAGES, true),
             Some(4),
         );
         stand.shop.world.run();
@@ -246,10 +247,10 @@ fn a_response_that_proves_no_output_costs_no_output() {
     for (fault, most_output) in
         [(Fault::Html, 0), (Fault::Status { status: 408, retry_after: None, error: None }, 0)]
     {
-        for dialect in TargetDialect::ALL {
+        for dialect in DialectId::ALL {
             for stream in [false, true] {
                 let stand = stand(dialect, Some(fault.clone()), Money::from_dollars(1_000));
-                stand.ask(Face::AnthropicMessages, stream);
+                stand.ask(Face::ANTHROPIC_MESSAGES, stream);
                 for (.., usage, _) in stand.shop.attempts() {
                     assert!(usage.output <= most_output, "{fault:?} {dialect:?} {stream}: {usage:?}");
                 }
@@ -261,7 +262,7 @@ fn a_response_that_proves_no_output_costs_no_output() {
 #[test]
 fn an_answer_without_usage_is_an_answer_and_charged_by_its_text() {
     for fault in [Fault::Usage { percent: 0 }, Fault::PartialUsage] {
-        for dialect in TargetDialect::ALL {
+        for dialect in DialectId::ALL {
             for (face, stream) in Face::VENDORS.iter().flat_map(|face| [(*face, false), (*face, true)]) {
                 let stand = stand(dialect, Some(fault.clone()), Money::from_dollars(1_000));
                 let what = format!("{fault:?} {dialect:?} {face:?} {stream}");
@@ -269,8 +270,8 @@ fn an_answer_without_usage_is_an_answer_and_charged_by_its_text() {
                 assert!(!matches!(seen, Seen::Rejected(_)), "{what}: {seen:?}");
                 assert_eq!(stand.shop.records()[0].outcome, RequestOutcome::Answered, "{what}");
                 // Bedrock's stream frames report a usage of zero, and that is what is posted.
-                let lies = stream
-                    && matches!(dialect, TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse);
+                let lies =
+                    stream && [DialectId::BEDROCK_INVOKE, DialectId::BEDROCK_CONVERSE].contains(&dialect);
                 assert!(lies || stand.bill() <= stand.shop.day().posted, "{what}");
             }
         }
@@ -314,7 +315,7 @@ proptest! {
     #[test]
     fn the_cap_holds_at_every_moment_and_no_honest_bill_is_more_than_was_posted(
         (fault, is_honest) in faults(),
-        dialect in select(TargetDialect::ALL.to_vec()),
+        dialect in select(DialectId::ALL.to_vec()),
         asks in vec((select(Face::ALL.to_vec()), any::<bool>(), proptest::option::of(0..12_usize), 0..3_000_u64), 1..8),
         dollars in 1..40_u64,
     ) {

@@ -9,9 +9,10 @@ use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{Rejection, Tier};
-use seawall_provider::{Target, TargetDialect};
+use seawall_provider::Target;
 use seawall_sim::{ModelTarget, World};
 use seawall_wire::bedrock::write_event_frame;
+use seawall_wire::dialect::DialectId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn shop(cap: Money) -> (Shop, ModelTarget) {
     let world = World::new(1);
     let engine = Engine::new(ModelOptions { seed: 1, faults: Vec::new(), pace: Pace::Real }).unwrap();
     let model = SharedModel::new(engine, world.clone());
-    let target = ModelTarget::sharing(model, TargetDialect::AnthropicMessages, "");
+    let target = ModelTarget::sharing(model, DialectId::ANTHROPIC_MESSAGES, "");
     let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
     let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
     let numbers = Numbers { cap, window: Some(200_000), ..Numbers::default() };
@@ -144,8 +145,8 @@ fn an_answer_of_converse_is_posted_as_it_says_it_was_served_and_cached() {
     ] {
         let numbers = Numbers { surcharges, ..Numbers::default() };
         let ask = |stream: bool, pieces: Vec<Bytes>| {
-            let (shop, _) = with_reply(TargetDialect::BedrockConverse, &pieces, &numbers);
-            shop.ask_face_at(shop.world.now(), PRIME, at_face(Face::BedrockConverse, stream), None);
+            let (shop, _) = with_reply(DialectId::BEDROCK_CONVERSE, &pieces, &numbers);
+            shop.ask_face_at(shop.world.now(), PRIME, at_face(Face::BEDROCK_CONVERSE, stream), None);
             shop.world.run();
             assert_eq!(
                 shop.records()[0].outcome,
@@ -180,7 +181,7 @@ fn a_surcharge_that_a_request_asks_for_is_billed_and_posted() {
         let world = World::new(1);
         let engine = Engine::new(ModelOptions { seed: 1, faults: Vec::new(), pace: Pace::Real }).unwrap();
         let model = SharedModel::new(engine, world.clone());
-        let target = ModelTarget::sharing(model, TargetDialect::AnthropicMessages, "");
+        let target = ModelTarget::sharing(model, DialectId::ANTHROPIC_MESSAGES, "");
         let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
         let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
         let numbers = Numbers { surcharges, ..Numbers::default() };

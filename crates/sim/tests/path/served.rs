@@ -8,11 +8,10 @@ use seawall_core::money::{PriceDimension, PriceMultiplier, PriceTable, ServiceTi
 use seawall_core::time::Timestamp;
 use seawall_pipeline::dialect::{DialectHeaders, Face};
 use seawall_pipeline::{InboundRequest, ReplyContent, Tier};
-use seawall_provider::{
-    Call, CallFuture, ChunkStream, ResponseReport, Target, TargetDialect, UpstreamResponse,
-};
+use seawall_provider::{Call, CallFuture, ChunkStream, Target, UpstreamResponse};
 use seawall_sim::World;
 use seawall_wire::bedrock::{InvokeHeader, SseToInvoke};
+use seawall_wire::dialect::{DialectId, ResponseReport};
 use seawall_wire::sse::SseLimits;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -24,8 +23,8 @@ const TIER: &str = "x-amzn-bedrock-service-tier";
 struct Serving(Option<ResponseReport>);
 
 impl Target for Serving {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::BedrockInvoke
+    fn dialect(&self) -> DialectId {
+        DialectId::BEDROCK_INVOKE
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {
@@ -71,7 +70,7 @@ fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static st
     let models = [("strong-model", 3_000_000_000, upstream()), ("fast-model", 1_000_000_000, upstream())];
     let numbers = Numbers { surcharges, ..Numbers::default() };
     let shop = Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
-    let (operation, body) = at_face(Face::BedrockInvoke, true);
+    let (operation, body) = at_face(Face::BEDROCK_INVOKE, true);
     let invoke = vec![InvokeHeader::read(TIER, "priority").unwrap().unwrap()];
     let headers = DialectHeaders { invoke, ..DialectHeaders::default() };
     let request = InboundRequest { operation, headers, ..inbound(1, PRIME, &body) };

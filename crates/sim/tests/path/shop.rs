@@ -35,7 +35,8 @@ use seawall_provider::Target;
 use seawall_sim::World;
 use seawall_store::MemoryAnswers;
 use seawall_store::{NoJournal, NodeLedger};
-use seawall_wire::RequestLimits;
+use seawall_wire::dialect::{DialectId, RequestOptions, route};
+use seawall_wire::{RequestLimits, anthropic};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -259,7 +260,12 @@ impl Shop {
         body: &str,
         give_up_after: Option<usize>,
     ) -> Arc<Mutex<Option<Seen>>> {
-        self.ask_face_at(arrived, key, (ApiOperation::Messages, body.to_owned()), give_up_after)
+        self.ask_face_at(
+            arrived,
+            key,
+            (ApiOperation::of(DialectId::ANTHROPIC_MESSAGES), body.to_owned()),
+            give_up_after,
+        )
     }
 
     /// The same at any face.
@@ -423,7 +429,7 @@ pub(crate) fn callers(keys: &[(&str, Tier)]) -> CallerResolver {
 pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
     InboundRequest {
         id,
-        operation: ApiOperation::Messages,
+        operation: ApiOperation::of(DialectId::ANTHROPIC_MESSAGES),
         identity: CallerIdentity::Credential { hash: hash(key), kind: CredentialKind::Key, tier: None },
         caller: None,
         body: Bytes::copy_from_slice(body.as_bytes()),
@@ -432,35 +438,24 @@ pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
     }
 }
 
-/// The same question at one of the five faces.
+/// The same question at any face.
 pub(crate) fn at_face(face: Face, stream: bool) -> (ApiOperation, String) {
-    let model = || "manga".to_owned();
-    let text = "おすすめは？";
-    match face {
-        Face::AnthropicMessages => (ApiOperation::Messages, body(stream)),
-        Face::OpenAiChat => {
-            let messages = format!(r#"[{{"role":"user","content":"{text}"}}]"#);
-            let body =
-                format!(r#"{{"model":"manga","max_tokens":100,"stream":{stream},"messages":{messages}}}"#);
-            (ApiOperation::Completions, body)
-        }
-        Face::BedrockInvoke => {
-            let messages = format!(r#"[{{"role":"user","content":"{text}"}}]"#);
-            let body = format!(
-                r#"{{"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"messages":{messages}}}"#
-            );
-            (ApiOperation::Invoke { model: model(), stream }, body)
-        }
-        Face::BedrockConverse => {
-            let messages = format!(r#"[{{"role":"user","content":[{{"text":"{text}"}}]}}]"#);
-            let body = format!(r#"{{"messages":{messages},"inferenceConfig":{{"maxTokens":100}}}}"#);
-            (ApiOperation::Converse { model: model(), stream }, body)
-        }
-        Face::Chat => {
-            let body = format!(r#"{{"message":"{text}","stream":{stream}}}"#);
-            (ApiOperation::Chat { accepts_stream: false }, body)
-        }
-    }
+    let Some(dialect) = face.dialect() else {
+        let body = format!(r#"{{"message":"おすすめは？","stream":{stream}}}"#);
+        return (ApiOperation::Chat { accepts_stream: false }, body);
+    };
+    let limits = RequestLimits::default();
+    let chat = anthropic::read_chat_request(body(stream).as_bytes(), &limits).unwrap();
+    let options = RequestOptions {
+        model: "manga",
+        limit: None,
+        limit_field: OutputLimitField::MaxTokens,
+        betas: &[],
+        limits: &limits,
+    };
+    let body = dialect.write_request(&chat, &options).unwrap();
+    let (_, url) = route(&dialect.path("manga", stream)).unwrap();
+    (ApiOperation::Vendor { dialect, url: url.unwrap() }, String::from_utf8(body.to_vec()).unwrap())
 }
 
 pub(crate) fn body(stream: bool) -> String {

@@ -4,13 +4,14 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
 use seawall_core::money::UsageExtras;
 use seawall_core::time::Timestamp;
-use seawall_provider::{Call, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, CallFuture, ChunkStream, Target, UpstreamResponse};
 use seawall_sim::{Sleep, World};
 use seawall_wire::anthropic::{
     AnswerStart, TextAnswer as WireAnswer, write_answer, write_block_start, write_block_stop,
     write_message_delta, write_message_start, write_message_stop, write_text_delta,
 };
 use seawall_wire::chat::{FinishReason, Usage};
+use seawall_wire::dialect::DialectId;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -101,8 +102,8 @@ pub(crate) fn whole() -> Bytes {
 }
 
 impl Target for ScriptedTarget {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

@@ -7,8 +7,9 @@ use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
 use seawall_model::shared::SharedModel;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{ApiOperation, InboundRequest, ReplyMetadata, Tier};
-use seawall_provider::{Target, TargetDialect};
+use seawall_provider::Target;
 use seawall_sim::{ModelTarget, World};
+use seawall_wire::dialect::DialectId;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const THINKS: &str = r#"{"kind": "thinking", "takes": "60s", "every": "1700ms"}"
 
 #[test]
 fn thinking_counts_as_first_content_at_every_api_face_and_is_relayed() {
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         for face in Face::VENDORS {
             let shop = deployment(dialect, &format!(r#"[{{"fault": {THINKS}}}]"#), &Numbers::default());
             let (operation, body) = at_face(face, true);
@@ -37,7 +38,7 @@ fn thinking_counts_as_first_content_at_every_api_face_and_is_relayed() {
                 chunk.windows(words.len()).any(|window| window == words)
             });
             // Frames of InvokeModel contain their content in base64.
-            assert!(face == Face::BedrockInvoke || thoughts.count() > 30, "{face:?} of {dialect:?}");
+            assert!(face == Face::BEDROCK_INVOKE || thoughts.count() > 30, "{face:?} of {dialect:?}");
         }
     }
 }
@@ -93,7 +94,7 @@ fn a_known_target_that_hangs_over_whole_answers_fails_and_opens_its_breaker() {
     assert!(shop.pipeline.targets()[0].breaker.rejects.is_some(), "its breaker is open");
 }
 
-fn deployment(dialect: TargetDialect, faults: &str, numbers: &Numbers) -> Shop {
+fn deployment(dialect: DialectId, faults: &str, numbers: &Numbers) -> Shop {
     let world = World::new(3);
     let faults = read_faults(faults.as_bytes()).unwrap();
     let engine = Engine::new(ModelOptions { seed: 1, faults, pace: Pace::Real }).unwrap();
@@ -105,10 +106,11 @@ fn deployment(dialect: TargetDialect, faults: &str, numbers: &Numbers) -> Shop {
 }
 
 /// The notes that the caller of a request without a limit receives, and the amount held for it.
-fn without_limit(dialect: TargetDialect, numbers: &Numbers) -> (ReplyMetadata, Money) {
+fn without_limit(dialect: DialectId, numbers: &Numbers) -> (ReplyMetadata, Money) {
     let shop = deployment(dialect, "[]", numbers);
     let body = r#"{"model":"manga","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
-    let inbound = InboundRequest { operation: ApiOperation::Completions, ..question(1, PRIME, body) };
+    let inbound =
+        InboundRequest { operation: ApiOperation::of(DialectId::OPENAI_CHAT), ..question(1, PRIME, body) };
     let (pipeline, metadata_slot) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(None)));
     let sent_metadata = Arc::clone(&metadata_slot);
     shop.world.spawn(async move {
@@ -126,7 +128,7 @@ fn without_limit(dialect: TargetDialect, numbers: &Numbers) -> (ReplyMetadata, M
 #[test]
 fn a_request_without_a_limit_reserves_the_model_s_own_and_gets_none() {
     let numbers = || Numbers { max_output: Some(64_000), ..Numbers::default() };
-    for dialect in TargetDialect::ALL {
+    for dialect in DialectId::ALL {
         let (metadata, held) = without_limit(dialect, &numbers());
         assert_eq!(metadata.max_tokens, None, "{dialect:?}");
         // 1.1 times the maximum and sixteen more, at $15 a million.
@@ -141,6 +143,6 @@ fn a_request_without_a_limit_reserves_the_model_s_own_and_gets_none() {
         assert!(metadata.max_tokens.is_some_and(|limit| (100..700).contains(&limit)), "{metadata:?}");
         assert!(held <= Money::from_nanos(10_000_000), "{held}");
     }
-    let (metadata, _) = without_limit(TargetDialect::OpenAiChat, &Numbers::default());
+    let (metadata, _) = without_limit(DialectId::OPENAI_CHAT, &Numbers::default());
     assert_eq!(metadata.max_tokens, Some(4_096), "whose maximum is not known");
 }

@@ -8,8 +8,9 @@ use seawall_core::money::{Money, Price};
 use seawall_core::retry::HedgeOptions;
 use seawall_core::tokens::OutputLimit;
 use seawall_pipeline::{Rejection, ReplyContent, RequestOutcome, Tier};
-use seawall_provider::{Call, CallFuture, ChunkStream, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, CallFuture, ChunkStream, Target, UpstreamResponse};
 use seawall_sim::World;
+use seawall_wire::dialect::DialectId;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -165,8 +166,8 @@ fn a_request_cut_by_shutdown_is_recorded_once_and_settled() {
 struct Empty;
 
 impl Target for Empty {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {
@@ -216,8 +217,8 @@ impl ChunkStream for MistakenChunks {
 }
 
 impl Target for Mistaken {
-    fn dialect(&self) -> TargetDialect {
-        TargetDialect::AnthropicMessages
+    fn dialect(&self) -> DialectId {
+        DialectId::ANTHROPIC_MESSAGES
     }
 
     fn call(&self, _: Call) -> CallFuture<'_> {

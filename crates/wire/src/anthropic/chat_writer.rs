@@ -1,14 +1,15 @@
 //! Writes a stream from dialect-neutral events.
 
+use super::MessagesDialect;
 use super::error_response::AnthropicErrorBody;
 use super::write::{
     AnswerStart, write_block_start, write_block_stop, write_error_event, write_input_delta,
     write_message_delta, write_message_start, write_message_stop, write_text_delta, write_thinking_delta,
     write_thinking_start, write_tool_start,
 };
-use crate::Vendor;
-use crate::api_error_kind::{ApiErrorKind, client_message};
+use crate::api_error_kind::ApiErrorKind;
 use crate::chat::{ChatEvent, Usage};
+use crate::dialect::Dialect as _;
 use bytes::BytesMut;
 
 /// Writes a stream in this dialect, event by event.
@@ -80,7 +81,7 @@ impl AnthropicChatWriter {
             }
             ChatEvent::Failed { failure, message } => {
                 let error_kind = ApiErrorKind::of_failure(failure.kind);
-                let message = client_message(Vendor::Anthropic, error_kind, message);
+                let message = MessagesDialect.client_message(error_kind, message);
                 write_error_event(out, &AnthropicErrorBody::new(error_kind, &message, None));
             }
         }

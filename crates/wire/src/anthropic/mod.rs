@@ -18,6 +18,7 @@ mod chat_reader;
 mod chat_request;
 mod chat_request_out;
 mod chat_writer;
+mod dialect;
 mod error;
 mod error_response;
 mod models;
@@ -37,6 +38,7 @@ pub use chat_reader::AnthropicChatReader;
 pub use chat_request::read_chat_request;
 pub use chat_request_out::{DEFAULT_MAX_OUTPUT, write_chat_request, write_chat_request_for};
 pub use chat_writer::AnthropicChatWriter;
+pub use dialect::MessagesDialect;
 pub use error::{read_error, read_error_message};
 pub use error_response::{AnthropicErrorBody, error_code_of, error_type_of, status_of};
 pub use models::{

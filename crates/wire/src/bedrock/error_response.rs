@@ -11,12 +11,21 @@
 //! retries: see [`final_error`].
 
 use super::frame::write_exception_frame;
-use crate::ApiErrorKind;
+use crate::dialect::{ErrorResponse, JSON, VendorError, with_phrase};
 use crate::json_out::INITIAL_CAPACITY;
+use crate::{ApiErrorKind, RetryAdvice};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use seawall_core::failure::FailureKind;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::time::Duration;
+
+/// The header in which the service's client libraries look for the request id.
+pub(crate) const REQUEST_ID_HEADER: &str = "x-amzn-RequestId";
+/// The header with the exception name.
+pub(super) const ERROR_NAME_HEADER: &str = "x-amzn-errortype";
+/// The only header in which its client libraries look for a delay, in milliseconds.
+pub(crate) const RETRY_AFTER_HEADER: &str = "x-amz-retry-after";
 
 /// The HTTP status of an error.
 #[must_use]
@@ -96,6 +105,64 @@ pub fn error_headers(
         headers.push(("retry-after", wait.as_millis().div_ceil(1_000).to_string()));
     }
     headers
+}
+
+/// An error response. `advice` determines the retry headers, and whether a client may retry at all.
+pub(super) fn write_error_response(
+    error_kind: ApiErrorKind,
+    message: &str,
+    id: &str,
+    advice: RetryAdvice,
+) -> ErrorResponse {
+    let (status, name) = match advice.should_retry {
+        Some(false) => final_error(error_kind),
+        _ => (error_status(error_kind), error_name(error_kind)),
+    };
+    let mut headers = vec![
+        ("content-type", JSON.to_owned()),
+        (REQUEST_ID_HEADER, id.to_owned()),
+        (ERROR_NAME_HEADER, name.to_owned()),
+    ];
+    headers.extend(advice.headers(Some(RETRY_AFTER_HEADER)));
+    ErrorResponse { status, headers, body: payload(&client_message(error_kind, message)) }
+}
+
+/// An error as the service sends it.
+pub(super) fn write_vendor_error(error: &VendorError<'_>) -> ErrorResponse {
+    let VendorError { status, name, message, request_id } = *error;
+    let usual = match status {
+        401 => "UnrecognizedClientException",
+        403 => "AccessDeniedException",
+        404 => "ResourceNotFoundException",
+        408 => "ModelTimeoutException",
+        424 => "ModelErrorException",
+        429 => "ThrottlingException",
+        503 => "ServiceUnavailableException",
+        400..=499 => "ValidationException",
+        _ => "InternalServerException",
+    };
+    let headers = vec![
+        ("content-type", JSON.to_owned()),
+        (REQUEST_ID_HEADER, request_id.to_owned()),
+        (ERROR_NAME_HEADER, name.unwrap_or(usual).to_owned()),
+    ];
+    ErrorResponse { status, headers, body: payload(message) }
+}
+
+/// The frame that ends an incomplete stream.
+pub(super) fn write_interruption(stream: StreamKind, kind: FailureKind, message: &str) -> Bytes {
+    let message = client_message(ApiErrorKind::of_failure(kind), message);
+    let mut out = BytesMut::new();
+    write_failure_frame(&mut out, stream, kind, &message);
+    out.freeze()
+}
+
+/// The message of an error, with the phrase that the service's own errors contain.
+pub(crate) fn client_message(error_kind: ApiErrorKind, message: &str) -> Cow<'_, str> {
+    match error_kind {
+        ApiErrorKind::ContextLength => with_phrase("Input is too long for requested model", message),
+        _ => message.into(),
+    }
 }
 
 /// Appends the body of an error response.

@@ -26,9 +26,9 @@ mod stream;
 mod tests;
 
 pub use converse::{
-    ConverseChatReader, ConverseChatWriter, ConverseHead, ConverseStream, converse_with_limit,
-    read_chat_answer, read_chat_request, read_converse_request, read_converse_usage, write_chat_answer,
-    write_chat_request,
+    ConverseChatReader, ConverseChatWriter, ConverseDialect, ConverseHead, ConverseStream,
+    converse_with_limit, read_chat_answer, read_chat_request, read_converse_request, read_converse_usage,
+    write_chat_answer, write_chat_request,
 };
 pub use count::{CountInput, CountRequest, read_count_input, read_count_request, write_count};
 pub use error::{read_error, read_error_message};
@@ -36,16 +36,19 @@ pub use error_response::{
     NOT_READY, StreamKind, error_headers, error_name, error_status, final_error, write_error,
     write_failure_frame,
 };
+pub(crate) use error_response::{REQUEST_ID_HEADER, RETRY_AFTER_HEADER, client_message};
 pub use frame::{
     Frame, FrameEnding, FrameError, FrameKind, FrameLimits, FrameReader, write_event_frame,
     write_exception_frame,
 };
+pub(crate) use invoke::frame_messages;
 pub use invoke::{
     FORWARDED_RESPONSE_HEADERS, HEADER_PREFIX, INVOKE_CONTENT_TYPE, InvocationMetrics, InvokeBody,
-    InvokeEvent, InvokeHead, InvokeHeader, InvokeReader, InvokeStream, InvokeToSse, OpaqueHead, OpaqueStream,
-    STREAM_CONTENT_TYPE, SseToInvoke, invoke_to_messages, messages_to_invoke, opaque_unsupported,
-    read_invoke_body, read_invoke_request, read_opaque_usage, read_service_headers, read_usage_headers,
-    usage_headers, write_chunk,
+    InvokeDialect, InvokeEvent, InvokeHead, InvokeHeader, InvokeReader, InvokeStream, InvokeToSse,
+    OpaqueHead, OpaqueStream, STREAM_CONTENT_TYPE, SseToInvoke, invoke_to_messages, messages_to_invoke,
+    opaque_unsupported, read_invoke_body, read_invoke_request, read_opaque_usage, read_service_headers,
+    read_usage_headers, usage_headers, write_chunk,
 };
+pub(crate) use path::route_call;
 pub use path::{BedrockCall, BedrockOperation, PathError, decode as decode_path, read_path, write_path};
 pub use stream::{BedrockStreamError, StreamEnding};

@@ -1,6 +1,8 @@
 //! The service's URL paths, which contain the model name.
 
+use super::StreamKind;
 use crate::ApiErrorKind;
+use crate::dialect::UrlParameters;
 
 /// The service's maximum length of a model name.
 const MAX_MODEL_LENGTH: usize = 2048;
@@ -96,6 +98,25 @@ pub fn read_path(path: &str) -> Result<BedrockCall, PathError> {
     let operation = BedrockOperation::ALL.into_iter().find(|operation| operation.path_name() == name);
     let operation = operation.ok_or(PathError::Unknown)?;
     Ok(BedrockCall { operation, model: read_model(model)? })
+}
+
+/// The parameters in a path of this kind of operation; `None` for other paths. An unreadable path under `/model/`
+/// belongs to InvokeModel.
+pub(crate) fn route_call(path: &str, kind: StreamKind) -> Option<Result<UrlParameters, ApiErrorKind>> {
+    if !path.starts_with("/model/") {
+        return None;
+    }
+    let call = match read_path(path) {
+        Ok(call) => call,
+        Err(error) => return (kind == StreamKind::Invoke).then(|| Err(error.api_error_kind())),
+    };
+    let own = match call.operation {
+        BedrockOperation::Invoke | BedrockOperation::InvokeStream => StreamKind::Invoke,
+        BedrockOperation::Converse | BedrockOperation::ConverseStream => StreamKind::Converse,
+        BedrockOperation::CountTokens => return None,
+    };
+    let stream = call.operation.is_stream();
+    (own == kind).then(|| Ok(UrlParameters { model: call.model, stream }))
 }
 
 /// Writes the path of a call.

@@ -1,11 +1,12 @@
 //! Writes a stream from dialect-neutral events.
 
+use super::ChatCompletionsDialect;
 use super::answer::{OpenAiUsageFields, name_of};
 use super::error_response::{OpenAiErrorBody, put_chunk, write_done, write_error_event};
 use super::stream::ChunkIdentity;
-use crate::Vendor;
-use crate::api_error_kind::{ApiErrorKind, client_message};
+use crate::api_error_kind::ApiErrorKind;
 use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::dialect::Dialect as _;
 use bytes::BytesMut;
 use serde::Serialize;
 
@@ -98,7 +99,7 @@ impl OpenAiChatWriter {
             }
             ChatEvent::Failed { failure, message } => {
                 let error_kind = ApiErrorKind::of_failure(failure.kind);
-                let message = client_message(Vendor::OpenAi, error_kind, message);
+                let message = ChatCompletionsDialect.client_message(error_kind, message);
                 write_error_event(out, &OpenAiErrorBody::new(error_kind, &message));
             }
         }

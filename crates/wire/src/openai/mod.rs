@@ -19,6 +19,7 @@ mod chat_reader;
 mod chat_request;
 mod chat_request_out;
 mod chat_writer;
+mod dialect;
 mod error;
 mod error_response;
 mod filter;
@@ -36,6 +37,7 @@ pub use chat_reader::OpenAiChatReader;
 pub use chat_request::read_chat_request;
 pub use chat_request_out::{write_chat_request, write_chat_request_for};
 pub use chat_writer::OpenAiChatWriter;
+pub use dialect::ChatCompletionsDialect;
 pub use error::{read_error, read_error_message};
 pub use error_response::{
     OpenAiErrorBody, error_code_of, error_type_of, status_of, write_done, write_error, write_error_event,

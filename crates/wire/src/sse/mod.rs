@@ -7,6 +7,9 @@
 //!
 //! It does not decode text, ignores the `id` and `retry` fields, and does not reconnect.
 
+/// Maximum size of an incomplete event. The largest event or frame has 4 MiB; its name and line prefixes come on top.
+pub const MAX_PARTIAL_EVENT: usize = 5 << 20;
+
 mod boundary;
 mod reader;
 #[cfg(test)]

@@ -7,9 +7,10 @@ use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
+use seawall_wire::dialect::DialectId;
 use seawall_wire::openai::OpenAiStream;
 use seawall_wire::sse::SseLimits;
-use seawall_wire::{ApiErrorKind, StreamError, Vendor, anthropic, client_message, openai};
+use seawall_wire::{ApiErrorKind, StreamError, anthropic, openai};
 
 pub(crate) fn write_anthropic(events: &[ChatEvent]) -> BytesMut {
     let (mut out, mut writer) = (BytesMut::new(), anthropic::AnthropicChatWriter::new());
@@ -59,7 +60,7 @@ fn failure_told(failure: &Failure) -> Failure {
 /// What both dialects make of a stream: usage only at the end, and no empty deltas.
 fn told(
     events: &[ChatEvent],
-    vendor: Vendor,
+    dialect: DialectId,
     finish: fn(FinishReason) -> FinishReason,
     tells_usage: bool,
 ) -> Vec<ChatEvent> {
@@ -75,8 +76,8 @@ fn told(
                 told.push(ChatEvent::Finished(finish(*reason)));
             }
             ChatEvent::Failed { failure, message } => {
-                let message =
-                    client_message(vendor, ApiErrorKind::of_failure(failure.kind), message).into_owned();
+                let error_kind = ApiErrorKind::of_failure(failure.kind);
+                let message = dialect.client_message(error_kind, message).into_owned();
                 told.push(ChatEvent::Failed { failure: failure_told(failure), message });
             }
             ChatEvent::Started { usage, .. } => {
@@ -91,13 +92,13 @@ fn told(
 
 fn in_anthropic(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let finish = |finish| if finish == FinishReason::Other { FinishReason::EndTurn } else { finish };
-    told(events, Vendor::Anthropic, finish, true)
+    told(events, DialectId::ANTHROPIC_MESSAGES, finish, true)
 }
 
 fn in_openai(events: &[ChatEvent], include_usage: bool) -> Vec<ChatEvent> {
     let mut filled = Vec::new();
     let mut is_open = false;
-    for event in told(events, Vendor::OpenAi, finish_in_openai, include_usage) {
+    for event in told(events, DialectId::OPENAI_CHAT, finish_in_openai, include_usage) {
         let ends_call =
             !matches!(event, ChatEvent::ToolInput(_) | ChatEvent::Usage(_) | ChatEvent::Failed { .. });
         let before = filled.len() - usize::from(matches!(filled.last(), Some(ChatEvent::Usage(_))));

@@ -7,7 +7,8 @@ use seawall_config::{Settings, SettingsInput, load};
 use seawall_core::time::UtcTime;
 use seawall_model::call_log::CallEnd;
 use seawall_model::engine::{Engine, ModelOptions, Pace};
-use seawall_provider::{Call, Target, TargetDialect, UpstreamResponse};
+use seawall_provider::{Call, Target, UpstreamResponse};
+use seawall_wire::dialect::DialectId;
 use std::future::poll_fn;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -39,7 +40,7 @@ fn opened(settings: &Settings, environment: &TargetEnvironment) -> Result<Arc<dy
     }
 }
 
-fn dialect(target: &str) -> Result<TargetDialect, String> {
+fn dialect(target: &str) -> Result<DialectId, String> {
     let opened = opened(&settings(target), &environment(Some(model())));
     opened.map(|target| target.dialect()).map_err(|error| error.to_string())
 }
@@ -50,18 +51,18 @@ fn every_provider_is_asked_in_its_dialect() {
     for (target, expected) in [
         (
             "provider = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\nmodel = \"haiku\"".to_owned(),
-            TargetDialect::AnthropicMessages,
+            DialectId::ANTHROPIC_MESSAGES,
         ),
         (
             "provider = \"openai\"\nbase_url = \"http://localhost:11434/v1\"\nmodel = \"haiku\"".to_owned(),
-            TargetDialect::OpenAiChat,
+            DialectId::OPENAI_CHAT,
         ),
         (
             format!("{bedrock}role_arn = \"arn:aws:iam::1:role/r\"\nexternal_id = \"x\""),
-            TargetDialect::BedrockInvoke,
+            DialectId::BEDROCK_INVOKE,
         ),
-        (format!("{bedrock}model = \"amazon.nova-pro-v1:0\""), TargetDialect::BedrockConverse),
-        ("provider = \"simulated\"\nmodel = \"haiku\"".to_owned(), TargetDialect::AnthropicMessages),
+        (format!("{bedrock}model = \"amazon.nova-pro-v1:0\""), DialectId::BEDROCK_CONVERSE),
+        ("provider = \"simulated\"\nmodel = \"haiku\"".to_owned(), DialectId::ANTHROPIC_MESSAGES),
     ] {
         assert_eq!(dialect(&target), Ok(expected), "{target}");
     }
@@ -135,7 +136,7 @@ async fn a_simulated_model_is_asked_without_a_socket_and_keeps_one_bill() {
     };
     let answer = whole.unwrap().call(body(false)).await;
     assert!(matches!(answer, Ok(UpstreamResponse::Unstreamed { .. })));
-    for dialect in [TargetDialect::AnthropicMessages, TargetDialect::OpenAiChat] {
+    for dialect in [DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT] {
         let target = simulated_target(&model, dialect, "haiku");
         let Ok(UpstreamResponse::Stream(mut chunks)) = target.call(body(true)).await else {
             panic!("a stream")

@@ -8,8 +8,8 @@ use super::super::tokens::count_tokens;
 use super::Fault;
 use super::figures::{OUTPUT_KEYS, USAGE_KEYS, garble_frames, with_figures};
 use bytes::{Bytes, BytesMut};
-use seawall_wire::Vendor;
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
+use seawall_wire::{ApiErrorKind, RetryAdvice};
 use std::time::Duration;
 
 const HTML_PAGE: &str = "<!doctype html><title>502</title><h1>Bad gateway (simulated proxy)</h1>\n";
@@ -73,7 +73,8 @@ impl Fault {
             Self::Html => html_page(parsed),
             Self::Reset => no_response(parsed, ScriptEnding::Reset),
             Self::Error { after } if *after == 0 || !parsed.request.stream => {
-                let status = if parsed.call.vendor() == Vendor::Anthropic { 529 } else { 503 };
+                let (kind, advice) = (ApiErrorKind::Overloaded, RetryAdvice::default());
+                let status = parsed.call.dialect.write_error(kind, "", "", advice).status;
                 error_response(parsed, status, None, None)
             }
             Self::Error { after } => error_event(parsed, answer, *after),
@@ -172,7 +173,7 @@ fn scaled_usage(parsed: &ParsedRequest<'_>, mut answer: ComposedAnswer, percent:
     }
     let mut script = without_fault(parsed, &answer);
     // A frame cannot be edited without its checksum; in frames, usage is reported as zero instead.
-    let is_frames = parsed.request.stream && parsed.call.vendor() == Vendor::Bedrock;
+    let is_frames = parsed.request.stream && parsed.call.has_binary_frames();
     if percent == 0 && !is_frames {
         omit_usage(&mut script);
     }
@@ -207,7 +208,7 @@ fn overlong(parsed: &ParsedRequest<'_>, mut answer: ComposedAnswer, tokens: u32,
 
 /// An answer that omits its output tokens.
 fn partial_usage(parsed: &ParsedRequest<'_>, mut answer: ComposedAnswer) -> Script {
-    let is_frames = parsed.request.stream && parsed.call.vendor() == Vendor::Bedrock;
+    let is_frames = parsed.request.stream && parsed.call.has_binary_frames();
     if is_frames {
         answer.reported_usage.output = 0;
         return without_fault(parsed, &answer);
@@ -219,7 +220,7 @@ fn partial_usage(parsed: &ParsedRequest<'_>, mut answer: ComposedAnswer) -> Scri
 
 fn garbled_usage(parsed: &ParsedRequest<'_>, answer: &ComposedAnswer, figure: &str) -> Script {
     let mut script = without_fault(parsed, answer);
-    let is_frames = parsed.request.stream && parsed.call.vendor() == Vendor::Bedrock;
+    let is_frames = parsed.request.stream && parsed.call.has_binary_frames();
     change_bodies(&mut script, |body| match is_frames {
         true => garble_frames(body, parsed.call, figure),
         false => with_figures(body, &USAGE_KEYS, figure).into(),
@@ -296,7 +297,7 @@ fn without_usage(json: &Bytes) -> Bytes {
 }
 
 fn html_page(parsed: &ParsedRequest<'_>) -> Script {
-    let head = ScriptHead::new(200, "text/html; charset=utf-8", parsed.call.vendor(), parsed.request_id);
+    let head = ScriptHead::new(200, "text/html; charset=utf-8", parsed.call.dialect, parsed.request_id);
     compose::single_body(head, Bytes::from_static(HTML_PAGE.as_bytes()), Some(parsed.profile))
 }
 

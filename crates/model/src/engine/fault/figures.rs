@@ -3,9 +3,9 @@
 use super::super::call::ModelCall;
 use bytes::{Bytes, BytesMut};
 use seawall_wire::bedrock::{
-    BedrockCall, BedrockOperation, FrameKind, FrameLimits, FrameReader, InvokeEvent, InvokeReader,
-    write_chunk, write_event_frame,
+    FrameKind, FrameLimits, FrameReader, InvokeEvent, InvokeReader, write_chunk, write_event_frame,
 };
+use seawall_wire::dialect::DialectId;
 
 /// The output token count, and the total that includes it, in every dialect.
 pub(super) const OUTPUT_KEYS: [&str; 5] =
@@ -44,8 +44,7 @@ pub(super) fn with_figures(json: &[u8], keys: &[&str], figure: &str) -> String {
 /// Replaces all token counts in complete Bedrock frames.
 pub(super) fn garble_frames(frames: &Bytes, call: &ModelCall, figure: &str) -> Bytes {
     let mut out = BytesMut::new();
-    let is_invoke =
-        matches!(call, ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::InvokeStream, .. }));
+    let is_invoke = call.dialect == DialectId::BEDROCK_INVOKE;
     // The frames were just written, so they can be parsed.
     let read = if is_invoke {
         let mut reader = InvokeReader::new(FrameLimits::default());

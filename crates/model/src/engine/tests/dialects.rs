@@ -2,19 +2,18 @@
 
 use super::{body, engine, head, sent};
 use crate::engine::{ModelCall, ModelRequest, Script, count_tokens};
-use seawall_wire::bedrock::{
-    self, BedrockCall, BedrockOperation, FrameLimits, InvokeStream, messages_to_invoke,
-};
+use seawall_core::vocabulary::OutputLimitField;
+use seawall_wire::bedrock::{self, BedrockOperation, FrameLimits, InvokeStream};
 use seawall_wire::chat::{AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Usage};
-use seawall_wire::sse::SseLimits;
-use seawall_wire::{RequestLimits, anthropic, openai};
+use seawall_wire::dialect::{DialectId, RequestOptions};
+use seawall_wire::{RequestLimits, anthropic};
 use serde_json::{Value, json};
 
 const QUESTION: &str = "次に何を読めばいい？";
 
 fn bedrock_call(operation: BedrockOperation) -> ModelCall {
-    let model = "anthropic.claude-3-haiku-20240307-v1:0".to_owned();
-    ModelCall::Bedrock(BedrockCall { operation, model })
+    let path = bedrock::write_path(operation, "anthropic.claude-3-haiku-20240307-v1:0");
+    ModelCall::of_path(&path).unwrap().unwrap()
 }
 
 fn request(stream: bool) -> ChatRequest {
@@ -24,26 +23,15 @@ fn request(stream: bool) -> ChatRequest {
 
 /// The same request in the format of each operation.
 fn script_for(call: &ModelCall, request: &ChatRequest) -> Script {
-    let mut out = bytes::BytesMut::new();
-    let body = match call {
-        ModelCall::Messages => {
-            anthropic::write_chat_request(&mut out, request).unwrap();
-            out.freeze()
-        }
-        ModelCall::Completions => {
-            let request = ChatRequest { stream_usage: true, ..request.clone() };
-            openai::write_chat_request(&mut out, &request).unwrap();
-            out.freeze()
-        }
-        ModelCall::Bedrock(BedrockCall {
-            operation: BedrockOperation::Invoke | BedrockOperation::InvokeStream,
-            ..
-        }) => {
-            anthropic::write_chat_request(&mut out, request).unwrap();
-            messages_to_invoke(&out, &RequestLimits::default(), &[]).unwrap().into()
-        }
-        ModelCall::Bedrock(_) => bedrock::write_chat_request(request).unwrap(),
+    let request = ChatRequest { stream_usage: true, ..request.clone() };
+    let options = RequestOptions {
+        model: &request.model,
+        limit: None,
+        limit_field: OutputLimitField::MaxTokens,
+        betas: &[],
+        limits: &RequestLimits::default(),
     };
+    let body = call.dialect.write_request(&request, &options).unwrap();
     engine(vec![]).script(&ModelRequest::first(call, &body))
 }
 
@@ -58,23 +46,13 @@ fn text_of(answer: &ChatAnswer) -> String {
 fn whole(call: &ModelCall, request: &ChatRequest) -> (String, Usage, FinishReason) {
     let script = script_for(call, request);
     let body = sent(&script);
-    let answer = match call {
-        ModelCall::Messages => anthropic::read_chat_answer(&body).unwrap(),
-        ModelCall::Completions => openai::read_chat_answer(&body).unwrap(),
-        ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::Invoke, .. }) => {
-            let usage = bedrock::read_usage_headers(|name| {
-                head(&script)
-                    .extra_headers
-                    .iter()
-                    .find(|(known, _)| *known == name)
-                    .map(|(_, value)| value.as_str())
-            });
-            let answer = anthropic::read_chat_answer(&body).unwrap();
-            assert_eq!(usage, Some(answer.usage));
-            answer
-        }
-        ModelCall::Bedrock(_) => bedrock::read_chat_answer(&body, "id", "model").unwrap(),
-    };
+    let answer = call.dialect.read_chat_answer(&body, "id", "model").unwrap();
+    let headers = &head(&script).extra_headers;
+    let header =
+        |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+    if let Some(usage) = call.dialect.read_response_headers(&header).and_then(|report| report.usage) {
+        assert_eq!(usage, answer.usage);
+    }
     (text_of(&answer), answer.usage, answer.finish)
 }
 
@@ -90,36 +68,29 @@ fn streamed(call: &ModelCall, request: &ChatRequest) -> (String, Usage, Option<F
         ChatEvent::ToolCallStarted { .. } => {}
         ChatEvent::Failed { message, .. } => panic!("{message}"),
     };
-    match call {
-        ModelCall::Messages => {
-            anthropic::AnthropicChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
-        }
-        ModelCall::Completions => {
-            openai::OpenAiChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
-        }
-        ModelCall::Bedrock(_) => {
-            let mut reader = bedrock::ConverseChatReader::new(FrameLimits::default(), "id", "model");
-            reader.feed(&bytes, &mut on_event).unwrap();
-            reader.finish(on_event);
-        }
-    }
+    let mut reader = call.dialect.read_stream("id", "model");
+    reader.feed(&bytes, &mut on_event).unwrap();
+    reader.end(&mut on_event);
     (text, usage, finish)
 }
 
 #[test]
 fn the_same_question_gets_the_same_answer_in_every_dialect() {
-    let (text, usage, finish) = whole(&ModelCall::Messages, &request(false));
+    let (text, usage, finish) = whole(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &request(false));
     assert!(text.starts_with("これはシミュレーター") && finish == FinishReason::EndTurn, "{text}");
     assert_eq!((usage.input, usage.output), (count_tokens(QUESTION), count_tokens(&text)));
     for call in [
-        ModelCall::Completions,
+        ModelCall::of(DialectId::OPENAI_CHAT),
         bedrock_call(BedrockOperation::Invoke),
         bedrock_call(BedrockOperation::Converse),
     ] {
         assert_eq!(whole(&call, &request(false)), (text.clone(), usage, finish), "{call:?}");
     }
-    for call in [ModelCall::Messages, ModelCall::Completions, bedrock_call(BedrockOperation::ConverseStream)]
-    {
+    for call in [
+        ModelCall::of(DialectId::ANTHROPIC_MESSAGES),
+        ModelCall::of(DialectId::OPENAI_CHAT),
+        bedrock_call(BedrockOperation::ConverseStream),
+    ] {
         assert_eq!(streamed(&call, &request(true)), (text.clone(), usage, Some(finish)), "{call:?}");
     }
     let mut watch = InvokeStream::new(FrameLimits::default());
@@ -145,8 +116,8 @@ fn a_tool_that_must_be_called_is_called_with_what_its_schema_requires() {
     for choice in [json!({"type": "any"}), json!({"type": "tool", "name": "find"})] {
         let request = with_tool(&choice);
         for call in [
-            ModelCall::Messages,
-            ModelCall::Completions,
+            ModelCall::of(DialectId::ANTHROPIC_MESSAGES),
+            ModelCall::of(DialectId::OPENAI_CHAT),
             bedrock_call(BedrockOperation::Invoke),
             bedrock_call(BedrockOperation::Converse),
         ] {
@@ -154,14 +125,17 @@ fn a_tool_that_must_be_called_is_called_with_what_its_schema_requires() {
             assert_eq!((value(&input), finish), (value(expected), FinishReason::ToolUse), "{call:?}");
         }
         let request = ChatRequest { stream: true, ..request };
-        for call in
-            [ModelCall::Messages, ModelCall::Completions, bedrock_call(BedrockOperation::ConverseStream)]
-        {
+        for call in [
+            ModelCall::of(DialectId::ANTHROPIC_MESSAGES),
+            ModelCall::of(DialectId::OPENAI_CHAT),
+            bedrock_call(BedrockOperation::ConverseStream),
+        ] {
             let (input, _, finish) = streamed(&call, &request);
             assert_eq!((value(&input), finish), (value(expected), Some(FinishReason::ToolUse)), "{call:?}");
         }
     }
-    let (text, _, finish) = whole(&ModelCall::Messages, &with_tool(&json!({"type": "auto"})));
+    let (text, _, finish) =
+        whole(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &with_tool(&json!({"type": "auto"})));
     assert!(text.starts_with("This is a simulator") && finish == FinishReason::EndTurn);
 }
 
@@ -170,10 +144,10 @@ fn errors_are_named_as_each_vendor_names_them() {
     let engine = engine(vec![]);
     let body = b"{\"messages\":[]";
     let refused = |call: &ModelCall| engine.script(&ModelRequest::first(call, body));
-    let messages = refused(&ModelCall::Messages);
+    let messages = refused(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES));
     assert_eq!(head(&messages).status, 400);
     assert_eq!(super::error_type(&messages), "invalid_request_error");
-    let completions = refused(&ModelCall::Completions);
+    let completions = refused(&ModelCall::of(DialectId::OPENAI_CHAT));
     assert_eq!(super::error_type(&completions), "invalid_request_error");
     let converse = refused(&bedrock_call(BedrockOperation::Converse));
     let name = ("x-amzn-errortype", "ValidationException".to_owned());

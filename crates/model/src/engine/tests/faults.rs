@@ -5,7 +5,8 @@ use crate::engine::{
     Fault, FaultRule, Frequency, ModelCall, ModelRequest, Script, ScriptAction, ScriptEnding, read_faults,
 };
 use seawall_wire::anthropic::{AnthropicStream, read_answer};
-use seawall_wire::bedrock::{self, BedrockCall, BedrockOperation, FrameLimits};
+use seawall_wire::bedrock::{self, FrameLimits};
+use seawall_wire::dialect::DialectId;
 use seawall_wire::sse::SseLimits;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ fn a_piece_is_cut_in_half_and_the_body_ends_in_good_order() {
     assert!(!stream.is_complete() && !stream.is_between_events());
     // The same in a Bedrock frame.
     let model = "haiku".to_owned();
-    let call = ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::ConverseStream, model });
+    let call = ModelCall::with_url(DialectId::BEDROCK_CONVERSE, &model, true);
     let request = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
     let script =
         engine(vec![rule(Fault::Truncate { after: 3 })]).script(&ModelRequest::first(&call, request));
@@ -66,7 +67,7 @@ fn a_piece_that_makes_no_sense_is_followed_by_the_rest() {
     assert!(String::from_utf8(sent(&script)).unwrap().contains("data: <"));
     assert!(read_answer(&sent(&faulty(Fault::Malformed { after: 0 }, false))).is_err());
     let model = "haiku".to_owned();
-    let call = ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::ConverseStream, model });
+    let call = ModelCall::with_url(DialectId::BEDROCK_CONVERSE, &model, true);
     let request = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
     let script =
         engine(vec![rule(Fault::Malformed { after: 2 })]).script(&ModelRequest::first(&call, request));
@@ -114,7 +115,8 @@ fn usage_can_be_left_out_of_what_is_json() {
     }
     let request = br#"{"model":"haiku","stream":true,"stream_options":{"include_usage":true},
         "messages":[{"role":"user","content":"hi"}]}"#;
-    let script = engine(vec![rule(quiet)]).script(&ModelRequest::first(&ModelCall::Completions, request));
+    let script = engine(vec![rule(quiet)])
+        .script(&ModelRequest::first(&ModelCall::of(DialectId::OPENAI_CHAT), request));
     let text = String::from_utf8(sent(&script)).unwrap();
     assert!(!text.contains("\"usage\":{") && text.ends_with("data: [DONE]\n\n"), "{text}");
 }
@@ -143,7 +145,7 @@ fn a_drip_is_even_and_a_latency_is_drawn_for_each() {
             engine
                 .script(&ModelRequest {
                     schedule_number: number,
-                    ..ModelRequest::first(&ModelCall::Messages, &body)
+                    ..ModelRequest::first(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &body)
                 })
                 .steps[0]
                 .at
@@ -175,7 +177,8 @@ fn more_than_the_capacity_or_the_quota_is_throttled_with_a_hint() {
         rule(Fault::Quota { per_minute: 5 }),
     ]);
     let body = body("instant", 1, false, "hi");
-    let first = ModelRequest::first(&ModelCall::Messages, &body);
+    let call = ModelCall::of(DialectId::ANTHROPIC_MESSAGES);
+    let first = ModelRequest::first(&call, &body);
     let seen = |ask: ModelRequest<'_>| {
         let script = engine.script(&ask);
         (head(&script).status, head(&script).retry_after, script.fault)
@@ -198,7 +201,11 @@ fn a_rule_may_meet_only_what_contains_a_text() {
     let engine = engine(vec![FaultRule { contains: Some("crash".to_owned()), ..rule(Fault::status(500)) }]);
     for (text, status) in [("please crash now", 500), ("hi", 200)] {
         let body = body("instant", 1, false, text);
-        assert_eq!(head(&engine.script(&ModelRequest::first(&ModelCall::Messages, &body))).status, status);
+        assert_eq!(
+            head(&engine.script(&ModelRequest::first(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &body)))
+                .status,
+            status
+        );
     }
 }
 
@@ -214,7 +221,8 @@ fn rules_come_in_bursts_and_shares_change_over_time() {
         },
     ]);
     let body = body("instant", 1, false, "hi");
-    let first = ModelRequest::first(&ModelCall::Messages, &body);
+    let call = ModelCall::of(DialectId::ANTHROPIC_MESSAGES);
+    let first = ModelRequest::first(&call, &body);
     let status = |at, number| {
         head(&engine.script(&ModelRequest { at: seconds(at), schedule_number: number, ..first })).status
     };

@@ -13,6 +13,7 @@ use proptest::strategy::{Just, Strategy, Union};
 use seawall_core::setting::SettingError;
 use seawall_wire::anthropic::{AnthropicStream, read_answer};
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage};
+use seawall_wire::dialect::DialectId;
 use seawall_wire::sse::SseLimits;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -35,7 +36,7 @@ fn checked(faults: Vec<FaultRule>) -> Result<Engine, SettingError> {
 }
 
 fn script(engine: &Engine, body: &[u8]) -> Script {
-    engine.script(&ModelRequest::first(&ModelCall::Messages, body))
+    engine.script(&ModelRequest::first(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), body))
 }
 
 fn faulty(fault: Fault, stream: bool) -> Script {
@@ -216,7 +217,7 @@ fn the_first_rule_that_applies_counts() {
             number,
             schedule_number: number,
             at,
-            ..ModelRequest::first(&ModelCall::Messages, &body)
+            ..ModelRequest::first(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &body)
         }))
         .status
     };
@@ -237,7 +238,7 @@ fn a_share_by_lot_is_about_that_share() {
         engine
             .script(&ModelRequest {
                 schedule_number: *number,
-                ..ModelRequest::first(&ModelCall::Messages, &body)
+                ..ModelRequest::first(&ModelCall::of(DialectId::ANTHROPIC_MESSAGES), &body)
             })
             .ending
             == ScriptEnding::Reset

@@ -2,10 +2,8 @@
 
 use super::judge::listen;
 use super::requests::limit;
-use super::{
-    DEFAULTS, PLAIN, Question, STREAM, answered, body, dialect, every_pair, operation, play, request_for,
-};
-use crate::dialect::{DialectRequest, Face, UnstreamedAnswer, has_anthropic_bodies};
+use super::{DEFAULTS, PLAIN, Question, STREAM, answered, body, dialect, every_pair, play, request_for};
+use crate::dialect::{Face, UnstreamedAnswer};
 use bytes::Bytes;
 use proptest::arbitrary::any;
 use proptest::collection::{btree_map, vec};
@@ -13,8 +11,8 @@ use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use proptest::sample::{Index, select};
 use proptest::strategy::{Just, Strategy};
 use seawall_core::vocabulary::OutputLimitField;
-use seawall_provider::TargetDialect;
-use seawall_wire::{ApiErrorKind, RequestLimits};
+use seawall_wire::ApiErrorKind;
+use seawall_wire::dialect::DialectId;
 use serde_json::Value;
 
 const MESSAGE: [&str; 12] =
@@ -75,7 +73,7 @@ proptest! {
         let max_output = if limited { Some(7) } else { None };
         let question = Question { stream, needs_tool, max_output, ..PLAIN };
         let text = changed(body(face, &question), &changes).to_string();
-        let read = DialectRequest::read(&operation(face, stream), Bytes::from(text), &RequestLimits::default());
+        let read = super::read(face, stream, Bytes::from(text));
         let request = match read {
             Ok(request) => request,
             Err(error) => {
@@ -86,11 +84,11 @@ proptest! {
         };
         if request.opaque_answers().is_some() {
             // Its limits are unknown to the gateway.
-            prop_assert_eq!(&request.body_for(TargetDialect::BedrockInvoke, "m").unwrap(), request.body());
-            prop_assert!(request.body_for(TargetDialect::OpenAiChat, "m").is_err());
+            prop_assert_eq!(&request.body_for(DialectId::BEDROCK_INVOKE, "m").unwrap(), request.body());
+            prop_assert!(request.body_for(DialectId::OPENAI_CHAT, "m").is_err());
             return Ok(());
         }
-        for target in TargetDialect::ALL {
+        for target in DialectId::ALL {
             match request.body_with_limit(Some(9), OutputLimitField::MaxCompletionTokens, target, "m") {
                 Ok(sent) => {
                     let sent: Value = serde_json::from_slice(&sent).unwrap();
@@ -110,8 +108,8 @@ proptest! {
     #[test]
     fn any_bytes_are_no_request_or_one(face in 0_usize..4, bytes: Vec<u8>) {
         let face = Face::VENDORS[face];
-        if let Ok(request) = DialectRequest::read(&operation(face, true), bytes.into(), &RequestLimits::default()) {
-            for target in TargetDialect::ALL {
+        if let Ok(request) = super::read(face, true, bytes.into()) {
+            for target in DialectId::ALL {
                 let _ = request.body_for(target, "m");
             }
         }
@@ -146,7 +144,7 @@ proptest! {
         }
         let played = play(&request, target, bytes.chunks(size));
         let moves_bytes = dialect(face) == target
-            || (has_anthropic_bodies(dialect(face)) && has_anthropic_bodies(target));
+            || (super::has_anthropic_bodies(dialect(face)) && super::has_anthropic_bodies(target));
         if !moves_bytes {
             let parsed = listen(face, &played.sent);
             prop_assert!(parsed.is_ok(), "{:?} {:?} {:?}", face, target, parsed);

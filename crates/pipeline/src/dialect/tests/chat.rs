@@ -11,8 +11,8 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::history::Role;
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Rung;
-use seawall_provider::TargetDialect;
 use seawall_wire::chat::{ChatRequest, FinishReason, RequestPart, StreamEvent, Turn, Usage};
+use seawall_wire::dialect::DialectId;
 use seawall_wire::sse::{SseEnding, SseLimits, SseReader};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -89,7 +89,7 @@ pub(super) struct Played {
 
 /// Plays a stream as the pipeline does.
 pub(super) fn play<'a>(
-    target: TargetDialect,
+    target: DialectId,
     inspector: Box<dyn AnswerInspector>,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Played {
@@ -140,7 +140,7 @@ pub(super) fn uninspected() -> Box<dyn AnswerInspector> {
     Guardrails::default().inspect_answer()
 }
 
-fn whole(target: TargetDialect, max_output: Option<u32>) -> UnstreamedAnswer {
+fn whole(target: DialectId, max_output: Option<u32>) -> UnstreamedAnswer {
     let request = request_for(false, max_output);
     let body = Bytes::from(answered(&request, target).concat());
     UnstreamedAnswer::read(&request, target, body, None, &DEFAULTS).unwrap()
@@ -153,7 +153,7 @@ fn a_question_is_written_completely_for_every_target() {
         assert_eq!((request.face(), request.model(), request.stream()), (Face::Chat, ALIAS, stream));
         assert_eq!((request.max_output(), request.wants_usage()), (Some(77), true));
         assert!(request.body().is_empty() && request.betas().is_empty());
-        for target in TargetDialect::ALL {
+        for target in DialectId::ALL {
             let body = request.body_for(target, model_of(target)).unwrap();
             let text = String::from_utf8(body.to_vec()).unwrap();
             for words in ["Be kind.", "やあ", "こんにちは。", "次に何を読めばいい？", "77"]
@@ -161,7 +161,7 @@ fn a_question_is_written_completely_for_every_target() {
                 assert!(text.contains(words), "{target:?} {text}");
             }
             let body: Value = serde_json::from_slice(&body).unwrap();
-            if target == TargetDialect::OpenAiChat {
+            if target == DialectId::OPENAI_CHAT {
                 let usage = if stream { json!({"include_usage": true}) } else { Value::Null };
                 assert_eq!((&body["stream_options"], &body["model"]), (&usage, &json!("gpt-4o-mini")));
             }
@@ -169,17 +169,17 @@ fn a_question_is_written_completely_for_every_target() {
     }
     assert_eq!(request_for(true, None).max_output(), None);
     let empty = DialectRequest::of_chat(ChatRequest::default(), true);
-    assert!(TargetDialect::ALL.into_iter().all(|target| empty.body_for(target, "m").is_err()));
+    assert!(DialectId::ALL.into_iter().all(|target| empty.body_for(target, "m").is_err()));
 }
 
 #[test]
 fn a_whole_answer_is_its_text_its_end_and_its_usage() {
     for (max_output, finish) in [(None, FinishReason::EndTurn), (Some(9), FinishReason::MaxTokens)] {
-        let first = whole(TargetDialect::AnthropicMessages, max_output);
+        let first = whole(DialectId::ANTHROPIC_MESSAGES, max_output);
         assert!(first.text.as_ref().is_some_and(|text| !text.is_empty()));
         assert_eq!(first.finish, finish);
         assert!(first.usage.input > 0 && first.usage.output > 0);
-        for target in TargetDialect::ALL {
+        for target in DialectId::ALL {
             let answer = whole(target, max_output);
             assert!(answer.body.is_empty() && answer.headers.is_empty());
             assert_eq!((answer.text, answer.usage), (first.text.clone(), first.usage), "{target:?}");
@@ -189,7 +189,7 @@ fn a_whole_answer_is_its_text_its_end_and_its_usage() {
 
 #[test]
 fn a_stream_becomes_text_events_and_one_end_whatever_the_target_and_the_split() {
-    for target in TargetDialect::ALL {
+    for target in DialectId::ALL {
         let expected = whole(target, None);
         let joined = answered(&request_for(true, None), target).concat();
         for size in [1, 2, 7, 50, joined.len()] {
@@ -211,7 +211,7 @@ fn a_stream_becomes_text_events_and_one_end_whatever_the_target_and_the_split() 
 
 #[test]
 fn nothing_is_completed_before_its_end() {
-    let target = TargetDialect::AnthropicMessages;
+    let target = DialectId::ANTHROPIC_MESSAGES;
     let mut stream = DialectStream::new(&request_for(true, None), target, &DEFAULTS);
     let done = reply(Usage::default(), ChatFinish::Finished);
     assert!(stream.complete(&done).is_empty());
@@ -224,8 +224,8 @@ fn nothing_is_completed_before_its_end() {
 
 #[test]
 fn a_pass_through_stream_cannot_be_guarded_and_fails() {
-    let request = super::request_for(Face::OpenAiChat, &super::STREAM);
-    for target in TargetDialect::ALL {
+    let request = super::request_for(Face::OPENAI_CHAT, &super::STREAM);
+    for target in DialectId::ALL {
         let mut stream = DialectStream::new(&request, target, &DEFAULTS).with_inspector(uninspected());
         let frame = &answered(&request, target)[0];
         let failure = stream.feed(frame, &mut |_| panic!("told"), &mut |_| panic!("told")).unwrap_err();
@@ -250,7 +250,7 @@ proptest! {
     fn what_is_denied_is_never_sent_however_the_stream_is_split(
         target in 0_usize..4, from: Index, length in 1_usize..12, places: Vec<Index>,
     ) {
-        let target = TargetDialect::ALL[target];
+        let target = DialectId::ALL[target];
         let text = whole(target, None).text.unwrap();
         let count = text.chars().count();
         let from = from.index(count);
@@ -277,7 +277,7 @@ proptest! {
 
 #[test]
 fn text_that_is_blocked_at_the_end_is_not_sent() {
-    for target in TargetDialect::ALL {
+    for target in DialectId::ALL {
         let text = whole(target, None).text.unwrap();
         let count = text.chars().count();
         // The last words, which nothing follows; and a longer pattern, whose partial match must be released at the end.

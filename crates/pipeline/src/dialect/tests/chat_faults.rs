@@ -10,14 +10,14 @@ use proptest::prelude::{any, prop_assert, proptest};
 use proptest::sample::Index;
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::Fault;
-use seawall_provider::TargetDialect;
 use seawall_wire::chat::StreamEvent;
+use seawall_wire::dialect::DialectId;
 use serde_json::json;
 use std::time::Duration;
 
 #[test]
 fn a_stream_that_is_cut_at_any_byte_is_never_reported_as_done() {
-    for target in TargetDialect::ALL {
+    for target in DialectId::ALL {
         let joined = answered(&request_for(true, Some(3)), target).concat();
         let whole = play(target, uninspected(), [&joined[..]]).parsed.text;
         let mut complete = 0;
@@ -27,7 +27,7 @@ fn a_stream_that_is_cut_at_any_byte_is_never_reported_as_done() {
                 assert!(whole.starts_with(&played.parsed.text), "{target:?} {length}");
                 if played.outcome == Ok(DialectStreamEnd::Complete) {
                     // Converse reports usage after the end of the answer.
-                    assert_eq!((target, &played.parsed.text), (TargetDialect::BedrockConverse, &whole));
+                    assert_eq!((target, &played.parsed.text), (DialectId::BEDROCK_CONVERSE, &whole));
                     assert_eq!(played.stream.final_usage(), None);
                     complete += 1;
                 } else {
@@ -41,13 +41,13 @@ fn a_stream_that_is_cut_at_any_byte_is_never_reported_as_done() {
                 }
             }
         }
-        assert_eq!(complete, if target == TargetDialect::BedrockConverse { 2 } else { 0 });
+        assert_eq!(complete, if target == DialectId::BEDROCK_CONVERSE { 2 } else { 0 });
     }
 }
 
 #[test]
 fn a_targets_failure_is_reported_by_the_pipeline_with_its_own_message() {
-    for target in TargetDialect::ALL {
+    for target in DialectId::ALL {
         for (fault, kind, reason) in [
             (Fault::Error { after: 2 }, FailureKind::Overloaded, "overloaded"),
             (Fault::Malformed { after: 2 }, FailureKind::Unrecognised, "stream_interrupted"),
@@ -67,7 +67,7 @@ fn a_targets_failure_is_reported_by_the_pipeline_with_its_own_message() {
 
 #[test]
 fn data_after_a_complete_answer_is_ignored() {
-    for target in TargetDialect::ALL {
+    for target in DialectId::ALL {
         let joined = answered(&request_for(true, None), target).concat();
         let alone = play(target, uninspected(), [&joined[..]]);
         let played = play(target, uninspected(), [&joined[..], b"data: garbage\n\n", &joined[..]]);
@@ -83,7 +83,7 @@ fn data_after_a_complete_answer_is_ignored() {
 
 #[test]
 fn an_interruption_is_sent_once_and_nothing_follows() {
-    for target in TargetDialect::ALL {
+    for target in DialectId::ALL {
         let request = request_for(true, None);
         let joined = answered(&request, target).concat();
         let (half, rest) = joined.split_at(joined.len() / 2);
@@ -127,7 +127,7 @@ impl AnswerInspector for Failing {
 
 #[test]
 fn a_watch_that_fails_ends_the_stream() {
-    for target in TargetDialect::ALL {
+    for target in DialectId::ALL {
         let frames = answered(&request_for(true, None), target);
         for pieces in [0, 1, 3, u32::MAX] {
             let inspector = Box::new(Failing(pieces, 0));
@@ -144,7 +144,7 @@ fn a_watch_that_fails_ends_the_stream() {
 
 /// An answer's stream without the usage that one dialect reports after the end.
 fn without_usage() -> Vec<u8> {
-    let target = TargetDialect::BedrockConverse;
+    let target = DialectId::BEDROCK_CONVERSE;
     let joined = answered(&request_for(true, None), target).concat();
     let is_complete = |length: &usize| {
         play(target, uninspected(), [&joined[..*length]]).outcome == Ok(DialectStreamEnd::Complete)
@@ -155,7 +155,7 @@ fn without_usage() -> Vec<u8> {
 
 #[test]
 fn a_match_at_the_end_of_the_text_is_decided_at_the_end() {
-    let (target, bytes) = (TargetDialect::BedrockConverse, without_usage());
+    let (target, bytes) = (DialectId::BEDROCK_CONVERSE, without_usage());
     let text = play(target, uninspected(), [&bytes[..]]).parsed.text;
     let last: String = text.chars().skip(text.chars().count() - 3).collect();
     let longer = DenyList::new(&[format!("{last}!!")]).unwrap();
@@ -178,7 +178,7 @@ proptest! {
         flips in vec((any::<Index>(), any::<u8>()), 0..3),
         cut in proptest::option::of((any::<Index>(), 0_usize..300)),
     ) {
-        let target = TargetDialect::ALL[target];
+        let target = DialectId::ALL[target];
         let mut bytes = answered(&request_for(true, Some(12)), target).concat();
         for (at, byte) in &flips {
             let at = at.index(bytes.len());
@@ -197,7 +197,7 @@ proptest! {
     fn any_bytes_of_a_target_are_no_complete_answer(
         target in 0_usize..4, pieces in vec(vec(any::<u8>(), 0..40), 0..6),
     ) {
-        let target = TargetDialect::ALL[target];
+        let target = DialectId::ALL[target];
         let played = play(target, uninspected(), pieces.iter().map(|piece| &piece[..]));
         prop_assert!(played.parsed.done.is_none());
         let whole = Bytes::from(pieces.concat());

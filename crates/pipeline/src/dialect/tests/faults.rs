@@ -6,8 +6,8 @@ use crate::dialect::{DialectStream, DialectStreamEnd, Face};
 use bytes::Bytes;
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::Fault;
-use seawall_provider::TargetDialect;
 use seawall_wire::chat::StreamEvent;
+use seawall_wire::dialect::DialectId;
 
 const SHORT: Question = Question { max_output: Some(9), ..STREAM };
 
@@ -22,7 +22,7 @@ fn failure_message(face: Face, played: &Played, context: &str) -> String {
 }
 
 /// Plays a fault with pieces as sent and byte by byte.
-fn spoiled(face: Face, target: TargetDialect, fault: &Fault) -> [Played; 2] {
+fn spoiled(face: Face, target: DialectId, fault: &Fault) -> [Played; 2] {
     let request = request_for(face, &SHORT);
     let frames = frames(&script(&request, target, Some(fault.clone())));
     let joined = frames.concat();
@@ -30,8 +30,8 @@ fn spoiled(face: Face, target: TargetDialect, fault: &Fault) -> [Played; 2] {
 }
 
 /// The number of pieces of the short answer.
-fn pieces(target: TargetDialect) -> usize {
-    answered(&request_for(Face::AnthropicMessages, &SHORT), target).len()
+fn pieces(target: DialectId) -> usize {
+    answered(&request_for(Face::ANTHROPIC_MESSAGES, &SHORT), target).len()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_failure_that_contains_a_credential_is_reported_with_the_gateways_message() 
     let written = "the simulated model is overloaded";
     let quoted = "the key sk-0123456789abcdef is bad";
     for (face, target) in every_pair() {
-        if !matches!(target, TargetDialect::AnthropicMessages | TargetDialect::OpenAiChat) {
+        if ![DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT].contains(&target) {
             continue;
         }
         let request = request_for(face, &SHORT);
@@ -93,10 +93,11 @@ fn a_failure_that_contains_a_credential_is_reported_with_the_gateways_message() 
 #[test]
 fn half_a_surrogate_pair_passes_where_nobody_needs_the_text_and_never_breaks_anything_else() {
     for (face, target) in every_pair() {
-        let start = match target {
-            TargetDialect::AnthropicMessages => r#""text_delta","text":""#,
-            TargetDialect::OpenAiChat => r#""content":""#,
-            TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse => continue,
+        let start = match target.name() {
+            "anthropic" => r#""text_delta","text":""#,
+            "openai" => r#""content":""#,
+            "bedrock_invoke" | "bedrock_converse" => continue,
+            other => panic!("{other:?}"),
         };
         let request = request_for(face, &SHORT);
         let whole = String::from_utf8(answered(&request, target).concat()).unwrap();
@@ -110,10 +111,10 @@ fn half_a_surrogate_pair_passes_where_nobody_needs_the_text_and_never_breaks_any
             let context = format!("{face:?} {target:?}");
             assert!(played.is_complete(), "{context}: {:?}", played.outcome);
             let sent = String::from_utf8_lossy(&played.sent);
-            match (face, target) {
+            match (face.name(), target.name()) {
                 _ if face.dialect() == Some(target) => assert!(sent.contains(r"\ud83d"), "{context}"),
                 // The same events in frames, whose content is not inspected.
-                (Face::BedrockInvoke, TargetDialect::AnthropicMessages) => {}
+                ("bedrock_invoke", "anthropic") => {}
                 _ => assert!(listen(face, &played.sent).is_ok_and(|parsed| parsed.is_complete), "{context}"),
             }
         }
@@ -145,7 +146,7 @@ fn a_stream_is_complete_only_with_its_last_byte() {
             let context = format!("{face:?} {target:?} {length}");
             if played.is_complete() {
                 // Converse reports usage after the end of the answer.
-                assert_eq!(target, TargetDialect::BedrockConverse, "{context}");
+                assert_eq!(target, DialectId::BEDROCK_CONVERSE, "{context}");
                 assert_eq!(played.stream.final_usage(), None, "{context}");
                 assert!(listen(face, &played.sent).unwrap().is_complete, "{context}");
                 assert_eq!(played.events.last(), Some(&StreamEvent::Finished));
@@ -158,8 +159,8 @@ fn a_stream_is_complete_only_with_its_last_byte() {
 
 #[test]
 fn converse_is_complete_without_its_usage_only_between_two_frames() {
-    let request = request_for(Face::OpenAiChat, &SHORT);
-    let target = TargetDialect::BedrockConverse;
+    let request = request_for(Face::OPENAI_CHAT, &SHORT);
+    let target = DialectId::BEDROCK_CONVERSE;
     let joined = answered(&request, target).concat();
     let complete =
         (0..joined.len()).filter(|length| play(&request, target, [&joined[..*length]]).is_complete());
@@ -200,16 +201,16 @@ fn an_interruption_is_in_the_callers_dialect_and_nothing_follows() {
 #[test]
 fn a_stream_is_typed_by_why_it_broke_off() {
     for (face, kind, name) in [
-        (Face::AnthropicMessages, FailureKind::TimedOut, "timeout_error"),
-        (Face::AnthropicMessages, FailureKind::StreamInterrupted, "overloaded_error"),
-        (Face::OpenAiChat, FailureKind::TimedOut, "\"code\":\"timeout\""),
-        (Face::OpenAiChat, FailureKind::StreamInterrupted, "server_overloaded"),
-        (Face::BedrockInvoke, FailureKind::TimedOut, "modelTimeoutException"),
-        (Face::BedrockConverse, FailureKind::TimedOut, "modelStreamErrorException"),
-        (Face::BedrockConverse, FailureKind::Throttled, "throttlingException"),
+        (Face::ANTHROPIC_MESSAGES, FailureKind::TimedOut, "timeout_error"),
+        (Face::ANTHROPIC_MESSAGES, FailureKind::StreamInterrupted, "overloaded_error"),
+        (Face::OPENAI_CHAT, FailureKind::TimedOut, "\"code\":\"timeout\""),
+        (Face::OPENAI_CHAT, FailureKind::StreamInterrupted, "server_overloaded"),
+        (Face::BEDROCK_INVOKE, FailureKind::TimedOut, "modelTimeoutException"),
+        (Face::BEDROCK_CONVERSE, FailureKind::TimedOut, "modelStreamErrorException"),
+        (Face::BEDROCK_CONVERSE, FailureKind::Throttled, "throttlingException"),
     ] {
         let mut stream =
-            DialectStream::new(&request_for(face, &SHORT), TargetDialect::OpenAiChat, &super::DEFAULTS);
+            DialectStream::new(&request_for(face, &SHORT), DialectId::OPENAI_CHAT, &super::DEFAULTS);
         let last = stream.interrupt(kind, MESSAGE);
         assert!(String::from_utf8_lossy(&last).contains(name), "{face:?} {last:?}");
     }
@@ -222,7 +223,7 @@ fn a_failure_after_unreadable_data_is_reported_with_the_gateways_message() {
         "event: content_block_delta\ndata: {x}\n\n",
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n",
     );
-    let (face, target) = (Face::BedrockInvoke, TargetDialect::AnthropicMessages);
+    let (face, target) = (Face::BEDROCK_INVOKE, DialectId::ANTHROPIC_MESSAGES);
     let played = play(&request_for(face, &SHORT), target, [bytes.as_bytes()]);
     assert_eq!(played.outcome.map_err(|failure| failure.kind), Err(FailureKind::Overloaded));
     assert_eq!(failure_message(face, &played, ""), MESSAGE);
@@ -234,12 +235,12 @@ fn of_an_end_and_a_failure_the_first_counts() {
         ("data: [DONE]\n\n", "data: {\"error\":{\"message\":\"no\",\"type\":\"server_error\"}}\n\n");
     for face in Face::VENDORS {
         let request = request_for(face, &SHORT);
-        let mut bytes = answered(&request, TargetDialect::OpenAiChat).concat();
+        let mut bytes = answered(&request, DialectId::OPENAI_CHAT).concat();
         bytes.extend_from_slice(error.as_bytes());
-        let finished = play(&request, TargetDialect::OpenAiChat, [&bytes[..]]);
+        let finished = play(&request, DialectId::OPENAI_CHAT, [&bytes[..]]);
         assert!(finished.is_complete(), "{face:?}");
         assert_eq!(finished.events.last(), Some(&StreamEvent::Finished));
-        let failed = play(&request, TargetDialect::OpenAiChat, [[error, done].concat().as_bytes()]);
+        let failed = play(&request, DialectId::OPENAI_CHAT, [[error, done].concat().as_bytes()]);
         assert!(failed.outcome.is_err() && failed.events.len() == 1, "{face:?} {:?}", failed.events);
     }
 }

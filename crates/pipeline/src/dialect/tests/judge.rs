@@ -22,12 +22,13 @@ pub(super) struct ParsedStream {
 
 /// Parses a complete stream. The error is what a client would fail on.
 pub(super) fn listen(face: Face, bytes: &[u8]) -> Result<ParsedStream, String> {
-    match face {
-        Face::AnthropicMessages => listen_to_messages(bytes),
-        Face::OpenAiChat => listen_to_completions(bytes),
-        Face::BedrockInvoke => listen_to_invoke(bytes),
-        Face::BedrockConverse => listen_to_converse(bytes),
-        Face::Chat => Err("our own face has a judge of its own".to_owned()),
+    match face.name() {
+        "anthropic" => listen_to_messages(bytes),
+        "openai" => listen_to_completions(bytes),
+        "bedrock_invoke" => listen_to_invoke(bytes),
+        "bedrock_converse" => listen_to_converse(bytes),
+        "chat" => Err("our own face has a judge of its own".to_owned()),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -354,7 +355,7 @@ fn the_clients_are_strict() {
     let start = event("message_start", &format!(",\"message\":{message}"));
     let (stop, stray) = (event("message_stop", ""), event("content_block_stop", ",\"index\":0"));
     let read_event =
-        |events: &[&str]| listen(Face::AnthropicMessages, events.concat().as_bytes()).map(|_| ());
+        |events: &[&str]| listen(Face::ANTHROPIC_MESSAGES, events.concat().as_bytes()).map(|_| ());
     assert_eq!(read_event(&[&start]), Ok(()));
     for events in
         [&[&*stop][..], &[&start, &start], &[&start, &stop], &[&start, &stray], &[&start, "event: x"]]
@@ -364,7 +365,7 @@ fn the_clients_are_strict() {
     let first = chunk(r#"[{"index":0,"delta":{"role":"assistant"}}]"#);
     let call = chunk(r#"[{"index":0,"delta":{"tool_calls":[{"index":1}]}}]"#);
     let done = "data: [DONE]\n\n";
-    let read_event = |events: &[&str]| listen(Face::OpenAiChat, events.concat().as_bytes()).map(|_| ());
+    let read_event = |events: &[&str]| listen(Face::OPENAI_CHAT, events.concat().as_bytes()).map(|_| ());
     assert_eq!(read_event(&[&first]), Ok(()));
     for events in [&[done][..], &[&first, done], &[&first, &call], &[&call]] {
         assert!(read_event(events).is_err(), "{events:?}");
@@ -376,12 +377,12 @@ fn the_clients_are_strict() {
     };
     let start = frame("messageStart", r#"{"role":"assistant"}"#);
     let stop = frame("contentBlockStop", r#"{"contentBlockIndex":0}"#);
-    let read_event = |frames: &[&[u8]]| listen(Face::BedrockConverse, &frames.concat()).map(|_| ());
+    let read_event = |frames: &[&[u8]]| listen(Face::BEDROCK_CONVERSE, &frames.concat()).map(|_| ());
     assert_eq!(read_event(&[&start]), Ok(()));
     for frames in
         [&[&stop[..]][..], &[&start, &start], &[&start, &stop], &[&start[1..]], &[&start, &stop[..9]]]
     {
         assert!(read_event(frames).is_err());
     }
-    assert!(listen(Face::BedrockInvoke, &frame("chunk", r#"{"bytes":"e30="}"#)).is_err());
+    assert!(listen(Face::BEDROCK_INVOKE, &frame("chunk", r#"{"bytes":"e30="}"#)).is_err());
 }

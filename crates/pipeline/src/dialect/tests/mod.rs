@@ -13,17 +13,17 @@ mod richer;
 mod streams;
 mod unstreamed;
 
-use super::{AnswerDefaults, ApiOperationRef, DialectRequest, DialectStream, DialectStreamEnd, Face};
+use super::{AnswerDefaults, DialectRequest, DialectStream, DialectStreamEnd, Face};
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_model::engine::{
     Engine, Fault, FaultRule, ModelCall, ModelOptions, ModelRequest, Script, ScriptAction,
 };
-use seawall_provider::TargetDialect;
-use seawall_wire::RequestLimits;
-use seawall_wire::bedrock::{BedrockCall, BedrockOperation, FrameEnding, FrameLimits, FrameReader};
+use seawall_wire::bedrock::{FrameEnding, FrameLimits, FrameReader};
 use seawall_wire::chat::StreamEvent;
+use seawall_wire::dialect::{DialectId, UrlParameters};
 use seawall_wire::sse::whole_length;
+use seawall_wire::{RequestError, RequestLimits};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -46,14 +46,12 @@ const PLAIN: Question =
     Question { stream: false, max_output: Some(500), needs_tool: false, wants_usage: true };
 const STREAM: Question = Question { stream: true, ..PLAIN };
 
-fn every_pair() -> impl Iterator<Item = (Face, TargetDialect)> {
-    Face::VENDORS
-        .into_iter()
-        .flat_map(|face| TargetDialect::ALL.into_iter().map(move |target| (face, target)))
+fn every_pair() -> impl Iterator<Item = (Face, DialectId)> {
+    Face::VENDORS.into_iter().flat_map(|face| DialectId::ALL.into_iter().map(move |target| (face, target)))
 }
 
 /// The dialect of a vendor's face.
-fn dialect(face: Face) -> TargetDialect {
+fn dialect(face: Face) -> DialectId {
     face.dialect().unwrap()
 }
 
@@ -65,98 +63,93 @@ fn schema() -> Value {
 /// The request body in a face's dialect.
 fn body(face: Face, question: &Question) -> Value {
     let words = "次に何を読めばいい？ Something with \"trains\", please.";
-    let mut body = match face {
-        Face::AnthropicMessages | Face::BedrockInvoke => json!({
+    let mut body = match face.name() {
+        "anthropic" | "bedrock_invoke" => json!({
             "system": "Be kind.", "messages": [{"role": "user", "content": words}],
             "max_tokens": question.max_output,
         }),
-        Face::OpenAiChat => json!({
+        "openai" => json!({
             "model": ALIAS, "stream": question.stream, "stream_options": {"include_usage": question.wants_usage},
             "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": words}],
         }),
-        Face::BedrockConverse => json!({
+        "bedrock_converse" => json!({
             "system": [{"text": "Be kind."}], "messages": [{"role": "user", "content": [{"text": words}]}],
         }),
-        Face::Chat => panic!("our own face has no dialect"),
+        "chat" => panic!("our own face has no dialect"),
+        other => panic!("{other:?}"),
     };
-    match face {
-        Face::AnthropicMessages => {
+    match face.name() {
+        "anthropic" => {
             body["model"] = json!(ALIAS);
             body["stream"] = json!(question.stream);
         }
-        Face::BedrockInvoke => body["anthropic_version"] = json!("bedrock-2023-05-31"),
-        Face::OpenAiChat => {
+        "bedrock_invoke" => body["anthropic_version"] = json!("bedrock-2023-05-31"),
+        "openai" => {
             if let Some(limit) = question.max_output {
                 body["max_completion_tokens"] = json!(limit);
             }
         }
-        Face::BedrockConverse => {
+        "bedrock_converse" => {
             if let Some(limit) = question.max_output {
                 body["inferenceConfig"] = json!({"maxTokens": limit});
             }
         }
-        Face::Chat => {}
+        "chat" => {}
+        other => panic!("{other:?}"),
     }
     if question.needs_tool {
-        match face {
-            Face::AnthropicMessages | Face::BedrockInvoke => {
+        match face.name() {
+            "anthropic" | "bedrock_invoke" => {
                 body["tools"] = json!([{"name": "find", "input_schema": schema()}]);
                 body["tool_choice"] = json!({"type": "any"});
             }
-            Face::OpenAiChat => {
+            "openai" => {
                 let function = json!({"name": "find", "parameters": schema()});
                 body["tools"] = json!([{"type": "function", "function": function}]);
                 body["tool_choice"] = json!("required");
             }
-            Face::BedrockConverse => {
+            "bedrock_converse" => {
                 let tool = json!({"toolSpec": {"name": "find", "inputSchema": {"json": schema()}}});
                 body["toolConfig"] = json!({"tools": [tool], "toolChoice": {"any": {}}});
             }
-            Face::Chat => {}
+            "chat" => {}
+            other => panic!("{other:?}"),
         }
     }
     body
 }
 
-fn operation(face: Face, stream: bool) -> ApiOperationRef<'static> {
-    match face {
-        Face::AnthropicMessages => ApiOperationRef::Messages,
-        Face::OpenAiChat => ApiOperationRef::Completions,
-        Face::BedrockInvoke => ApiOperationRef::Invoke { model: ALIAS, stream },
-        Face::BedrockConverse => ApiOperationRef::Converse { model: ALIAS, stream },
-        Face::Chat => panic!("our own face has no dialect"),
-    }
+fn has_anthropic_bodies(dialect: DialectId) -> bool {
+    dialect.body_format() == DialectId::ANTHROPIC_MESSAGES.body_format()
+}
+
+/// Parses a body at a face.
+fn read(face: Face, stream: bool, body: Bytes) -> Result<DialectRequest, RequestError> {
+    let dialect = face.dialect().expect("our own face has no dialect");
+    let url = UrlParameters { model: ALIAS.to_owned(), stream };
+    DialectRequest::read(dialect, &url, body, &RequestLimits::default())
 }
 
 fn request_for(face: Face, question: &Question) -> DialectRequest {
     let body = Bytes::from(body(face, question).to_string());
-    DialectRequest::read(&operation(face, question.stream), body, &RequestLimits::default()).unwrap()
+    read(face, question.stream, body).unwrap()
 }
 
-const fn model_of(target: TargetDialect) -> &'static str {
-    match target {
-        TargetDialect::AnthropicMessages => "claude-3-haiku-20240307",
-        TargetDialect::OpenAiChat => "gpt-4o-mini",
-        TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse => {
-            "anthropic.claude-3-haiku-20240307-v1:0"
-        }
+fn model_of(target: DialectId) -> &'static str {
+    match target.name() {
+        "anthropic" => "claude-3-haiku-20240307",
+        "openai" => "gpt-4o-mini",
+        "bedrock_invoke" | "bedrock_converse" => "anthropic.claude-3-haiku-20240307-v1:0",
+        other => panic!("{other:?}"),
     }
 }
 
 /// The simulated model's response to a request.
-fn script(request: &DialectRequest, target: TargetDialect, fault: Option<Fault>) -> Script {
+fn script(request: &DialectRequest, target: DialectId, fault: Option<Fault>) -> Script {
     let faults = fault.into_iter().map(FaultRule::always).collect();
     let engine = Engine::new(ModelOptions { seed: 7, faults, ..ModelOptions::default() }).unwrap();
-    let bedrock =
-        |operation| ModelCall::Bedrock(BedrockCall { operation, model: model_of(target).to_owned() });
-    let call = match (target, request.stream()) {
-        (TargetDialect::AnthropicMessages, _) => ModelCall::Messages,
-        (TargetDialect::OpenAiChat, _) => ModelCall::Completions,
-        (TargetDialect::BedrockInvoke, false) => bedrock(BedrockOperation::Invoke),
-        (TargetDialect::BedrockInvoke, true) => bedrock(BedrockOperation::InvokeStream),
-        (TargetDialect::BedrockConverse, false) => bedrock(BedrockOperation::Converse),
-        (TargetDialect::BedrockConverse, true) => bedrock(BedrockOperation::ConverseStream),
-    };
+    let path = target.path(model_of(target), request.stream());
+    let call = ModelCall::of_path(&path).unwrap().unwrap();
     let body = request.body_for(target, model_of(target)).unwrap();
     let script = engine.script(&ModelRequest::first(&call, &body));
     assert_eq!(script.status(), Some(200), "{target:?} {}", String::from_utf8_lossy(&body));
@@ -172,7 +165,7 @@ fn frames(script: &Script) -> Vec<Bytes> {
     script.steps.iter().filter_map(|step| body(&step.action)).collect()
 }
 
-fn answered(request: &DialectRequest, target: TargetDialect) -> Vec<Bytes> {
+fn answered(request: &DialectRequest, target: DialectId) -> Vec<Bytes> {
     frames(&script(request, target, None))
 }
 
@@ -194,7 +187,7 @@ impl Played {
 /// Plays a stream as the pipeline does: to its end, or to the interruption.
 fn play<'a>(
     request: &DialectRequest,
-    target: TargetDialect,
+    target: DialectId,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Played {
     let mut stream = DialectStream::new(request, target, &DEFAULTS);
@@ -222,12 +215,13 @@ fn play<'a>(
 
 /// Whether bytes end between two events of a face.
 fn is_whole(face: Face, sent: &[u8]) -> bool {
-    match face {
-        Face::AnthropicMessages | Face::OpenAiChat | Face::Chat => whole_length(b"", sent) == sent.len(),
-        Face::BedrockInvoke | Face::BedrockConverse => {
+    match face.name() {
+        "anthropic" | "openai" | "chat" => whole_length(b"", sent) == sent.len(),
+        "bedrock_invoke" | "bedrock_converse" => {
             let mut frames = FrameReader::new(FrameLimits::default());
             // Bytes after the target's own end or failure may be anything.
             frames.feed(sent, |_| ()).is_err() || frames.finish() == FrameEnding::Clean
         }
+        other => panic!("{other:?}"),
     }
 }

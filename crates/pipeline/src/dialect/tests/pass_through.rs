@@ -1,12 +1,9 @@
 //! Bytes that are not translated are not modified.
 
-use super::{
-    ALIAS, DEFAULTS, PLAIN, Question, STREAM, answered, body, dialect, model_of, operation, play, request_for,
-};
-use crate::dialect::{DialectRequest, DialectStream, Face};
+use super::{ALIAS, DEFAULTS, PLAIN, Question, STREAM, answered, body, dialect, model_of, play, request_for};
+use crate::dialect::{DialectStream, Face};
 use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
-use seawall_wire::RequestLimits;
 use serde_json::{Value, json};
 
 /// A hand-written request, with extra whitespace and unknown fields.
@@ -22,9 +19,7 @@ fn a_request_in_the_same_dialect_changes_in_its_model_alone() {
         for question in [PLAIN, STREAM] {
             let text = by_hand(face, &question);
             let body = Bytes::from(text.clone());
-            let request =
-                DialectRequest::read(&operation(face, question.stream), body, &RequestLimits::default())
-                    .unwrap();
+            let request = super::read(face, question.stream, body).unwrap();
             let model = model_of(dialect(face));
             let sent = request.body_for(dialect(face), model).unwrap();
             assert_eq!(sent, text.replace(&format!("\"{ALIAS}\""), &format!("\"{model}\"")), "{face:?}");
@@ -37,11 +32,10 @@ fn a_request_in_the_same_dialect_changes_in_its_model_alone() {
 
 #[test]
 fn a_vendor_is_asked_for_usage_and_nothing_else_changes() {
-    let text = by_hand(Face::OpenAiChat, &Question { wants_usage: false, ..STREAM });
+    let text = by_hand(Face::OPENAI_CHAT, &Question { wants_usage: false, ..STREAM });
     let body = Bytes::from(text.clone());
-    let request =
-        DialectRequest::read(&super::ApiOperationRef::Completions, body, &RequestLimits::default()).unwrap();
-    let sent = request.body_for(dialect(Face::OpenAiChat), ALIAS).unwrap();
+    let request = super::read(Face::OPENAI_CHAT, false, body).unwrap();
+    let sent = request.body_for(dialect(Face::OPENAI_CHAT), ALIAS).unwrap();
     assert_eq!(sent, text.replace("\"include_usage\": false", "\"include_usage\": true"));
 }
 
@@ -49,13 +43,13 @@ fn a_vendor_is_asked_for_usage_and_nothing_else_changes() {
 fn the_reserved_output_is_the_limit_that_is_sent() {
     for (face, limits, limit_at, other_at) in [
         (
-            Face::OpenAiChat,
+            Face::OPENAI_CHAT,
             json!({"max_completion_tokens": 1, "max_tokens": 100_000}),
             "/max_tokens",
             "/max_completion_tokens",
         ),
         (
-            Face::BedrockConverse,
+            Face::BEDROCK_CONVERSE,
             json!({
                 "inferenceConfig": {"maxTokens": 1},
                 "additionalModelRequestFields": {"max_tokens": 100_000},
@@ -67,7 +61,7 @@ fn the_reserved_output_is_the_limit_that_is_sent() {
         let mut wanted = body(face, &PLAIN);
         limits.as_object().unwrap().iter().for_each(|(name, value)| wanted[name] = value.clone());
         let text = Bytes::from(wanted.to_string());
-        let request = DialectRequest::read(&operation(face, false), text, &RequestLimits::default()).unwrap();
+        let request = super::read(face, false, text).unwrap();
         assert_eq!(request.max_output(), Some(1), "{face:?}");
         let sent = request.body_with_limit(
             None,
@@ -97,10 +91,10 @@ fn a_frame_in_the_same_dialect_is_forwarded_without_copying() {
 
 #[test]
 fn frames_are_forwarded_without_copying_except_for_the_usage_chunk() {
-    let request = request_for(Face::OpenAiChat, &Question { wants_usage: false, ..STREAM });
-    let mut stream = DialectStream::new(&request, dialect(Face::OpenAiChat), &DEFAULTS);
+    let request = request_for(Face::OPENAI_CHAT, &Question { wants_usage: false, ..STREAM });
+    let mut stream = DialectStream::new(&request, dialect(Face::OPENAI_CHAT), &DEFAULTS);
     let (mut all, mut sent) = (Vec::new(), Vec::new());
-    let frames = answered(&request, dialect(Face::OpenAiChat));
+    let frames = answered(&request, dialect(Face::OPENAI_CHAT));
     for (at, frame) in frames.iter().enumerate() {
         all.extend_from_slice(frame);
         let mut got = Vec::new();
@@ -136,13 +130,13 @@ fn a_stream_in_the_same_dialect_is_byte_for_byte_the_same_however_it_comes() {
 
 #[test]
 fn events_with_other_line_ends_and_comments_are_passed_on_too() {
-    let request = request_for(Face::AnthropicMessages, &STREAM);
-    let joined = String::from_utf8(answered(&request, dialect(Face::AnthropicMessages)).concat()).unwrap();
+    let request = request_for(Face::ANTHROPIC_MESSAGES, &STREAM);
+    let joined = String::from_utf8(answered(&request, dialect(Face::ANTHROPIC_MESSAGES)).concat()).unwrap();
     for (line_end, comment) in [("\r\n", ""), ("\n", ": still there\n\n"), ("\r\n", ":\r\n\r\n"), ("\r", "")]
     {
         let bytes = format!("{comment}{}", joined.replace('\n', line_end));
         for size in [1, 3, 64, bytes.len()] {
-            let played = play(&request, dialect(Face::AnthropicMessages), bytes.as_bytes().chunks(size));
+            let played = play(&request, dialect(Face::ANTHROPIC_MESSAGES), bytes.as_bytes().chunks(size));
             assert!(played.is_complete());
             // The final line feed comes after the end, which is recognized without it.
             let sent = String::from_utf8(played.sent).unwrap();
@@ -153,8 +147,8 @@ fn events_with_other_line_ends_and_comments_are_passed_on_too() {
 
 #[test]
 fn a_stream_of_comments_that_never_ends_an_event_is_given_up() {
-    for face in [Face::AnthropicMessages, Face::OpenAiChat] {
-        let wants_usage = face == Face::AnthropicMessages;
+    for face in [Face::ANTHROPIC_MESSAGES, Face::OPENAI_CHAT] {
+        let wants_usage = face == Face::ANTHROPIC_MESSAGES;
         let request = request_for(face, &Question { wants_usage, ..STREAM });
         let mut stream = DialectStream::new(&request, dialect(face), &DEFAULTS);
         let line = Bytes::from(format!(":{}\n", "x".repeat(65_534)));
@@ -173,7 +167,7 @@ fn the_largest_event_that_is_parsed_is_forwarded() {
     let name = "content_block_delta";
     let messages = format!("event: {name}\n{}", line(r#"{"text":""#, r#""}"#, name.len()));
     let chunk = line(r#"{"choices":[{"delta":{"content":""#, r#""}}]}"#, "data: ".len());
-    for (face, event) in [(Face::AnthropicMessages, messages), (Face::OpenAiChat, chunk)] {
+    for (face, event) in [(Face::ANTHROPIC_MESSAGES, messages), (Face::OPENAI_CHAT, chunk)] {
         for wants_usage in [false, true] {
             let request = request_for(face, &Question { wants_usage, ..STREAM });
             let mut stream = DialectStream::new(&request, dialect(face), &DEFAULTS);

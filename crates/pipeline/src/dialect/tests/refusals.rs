@@ -1,8 +1,7 @@
 //! Error responses and response headers of the faces.
 
-use crate::dialect::{ApiOperationRef, Face, content_type, render_error, request_id_header, stream_headers};
-use seawall_wire::bedrock::{BedrockCall, BedrockOperation};
-use seawall_wire::{ApiErrorKind, RetryAdvice, anthropic, bedrock, client_message, openai};
+use crate::dialect::{Face, content_type, render_error, request_id_header, stream_headers};
+use seawall_wire::{ApiErrorKind, RetryAdvice, anthropic, bedrock, openai};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -16,30 +15,31 @@ fn a_refusal_has_the_status_message_and_headers_that_client_libraries_read() {
             let body: Value = serde_json::from_slice(&reply.body).unwrap();
             let header =
                 |name: &str| reply.headers.iter().find(|(known, _)| *known == name).map(|(_, v)| v.as_str());
-            let (status, words) = match face {
-                Face::AnthropicMessages => {
+            let (status, words) = match face.name() {
+                "anthropic" => {
                     assert_eq!((&body["request_id"], &body["type"]), (&"req_9".into(), &"error".into()));
                     assert_eq!(body["error"]["type"], anthropic::error_type_of(why));
                     (anthropic::status_of(why), &body["error"]["message"])
                 }
-                Face::OpenAiChat => {
+                "openai" => {
                     assert_eq!(body["error"]["type"], openai::error_type_of(why));
                     (openai::status_of(why), &body["error"]["message"])
                 }
-                Face::BedrockInvoke | Face::BedrockConverse => {
+                "bedrock_invoke" | "bedrock_converse" => {
                     let (status, name) = bedrock::final_error(why);
                     assert_eq!(header("x-amzn-errortype"), Some(name));
                     assert_eq!(header("x-amz-retry-after"), Some("1500"));
                     (status, &body["message"])
                 }
-                Face::Chat => {
+                "chat" => {
                     assert_eq!((&body["request_id"], &body["retry_after"]), (&"req_9".into(), &2.into()));
                     assert_eq!(body["code"], crate::chat::error_code(why));
                     (openai::status_of(why), &body["message"])
                 }
+                other => panic!("{other:?}"),
             };
-            let message = match face.vendor() {
-                Some(vendor) => client_message(vendor, why, "no \"room\""),
+            let message = match face.dialect() {
+                Some(dialect) => dialect.client_message(why, "no \"room\"").into_owned(),
                 None => "no \"room\"".into(),
             };
             assert_eq!((reply.status, words), (status, &message.into()), "{face:?} {why:?}");
@@ -54,7 +54,7 @@ fn a_refusal_has_the_status_message_and_headers_that_client_libraries_read() {
 
 #[test]
 fn amazons_clients_get_the_services_names_and_no_retry_for_a_model_that_fails() {
-    for face in [Face::BedrockInvoke, Face::BedrockConverse] {
+    for face in [Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE] {
         for (why, should_retry, status, name) in [
             (ApiErrorKind::Overloaded, None, 503, "ServiceUnavailableException"),
             (ApiErrorKind::Overloaded, Some(true), 503, "ServiceUnavailableException"),
@@ -83,23 +83,6 @@ fn each_face_has_its_content_type() {
     let more = Face::ALL.map(stream_headers);
     let invoke: &[_] = &[("x-amzn-bedrock-content-type", "application/json")];
     assert_eq!(more, [&[], &[], invoke, &[], &[]]);
-    let vendors = Face::ALL.into_iter().filter(|face| face.vendor().is_some());
+    let vendors = Face::ALL.into_iter().filter(|face| face.dialect().is_some());
     assert!(vendors.eq(Face::VENDORS));
-}
-
-#[test]
-fn a_bedrock_path_determines_the_operation() {
-    let operation = |operation| {
-        let call = BedrockCall { operation, model: "m".to_owned() };
-        ApiOperationRef::of_bedrock(&call).map(|operation| match operation {
-            ApiOperationRef::Invoke { model: "m", stream } => (Face::BedrockInvoke, stream),
-            ApiOperationRef::Converse { model: "m", stream } => (Face::BedrockConverse, stream),
-            other => panic!("{other:?}"),
-        })
-    };
-    let arrivals = BedrockOperation::ALL.map(operation);
-    let (invoke, converse) = (Face::BedrockInvoke, Face::BedrockConverse);
-    let expected =
-        [Some((invoke, false)), Some((invoke, true)), Some((converse, false)), Some((converse, true)), None];
-    assert_eq!(arrivals, expected);
 }

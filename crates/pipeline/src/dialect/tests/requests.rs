@@ -1,28 +1,29 @@
 //! Requests in each target's dialect.
 
-use super::{ALIAS, PLAIN, Question, STREAM, body, every_pair, model_of, operation, request_for};
-use crate::dialect::{ApiOperationRef, DialectHeaders, DialectRequest, Face, has_anthropic_bodies};
+use super::{ALIAS, PLAIN, Question, STREAM, body, every_pair, model_of, request_for};
+use crate::dialect::{DialectHeaders, DialectRequest, Face};
 use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
-use seawall_provider::TargetDialect;
+use seawall_wire::dialect::{DialectId, UrlParameters};
 use seawall_wire::{ApiErrorKind, RequestError, RequestLimits};
 use serde_json::{Value, json};
 
 pub(super) fn read(face: Face, body: &Value) -> Result<DialectRequest, RequestError> {
-    DialectRequest::read(&operation(face, false), Bytes::from(body.to_string()), &RequestLimits::default())
+    super::read(face, false, Bytes::from(body.to_string()))
 }
 
-fn sent(request: &DialectRequest, target: TargetDialect) -> Value {
+fn sent(request: &DialectRequest, target: DialectId) -> Value {
     serde_json::from_slice(&request.body_for(target, model_of(target)).unwrap()).unwrap()
 }
 
 /// The output limit in a target's body.
-pub(super) fn limit(target: TargetDialect, body: &Value) -> u64 {
-    let limit = match target {
-        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => &body["max_tokens"],
-        TargetDialect::OpenAiChat if body["max_completion_tokens"].is_null() => &body["max_tokens"],
-        TargetDialect::OpenAiChat => &body["max_completion_tokens"],
-        TargetDialect::BedrockConverse => &body["inferenceConfig"]["maxTokens"],
+pub(super) fn limit(target: DialectId, body: &Value) -> u64 {
+    let limit = match target.name() {
+        "anthropic" | "bedrock_invoke" => &body["max_tokens"],
+        "openai" if body["max_completion_tokens"].is_null() => &body["max_tokens"],
+        "openai" => &body["max_completion_tokens"],
+        "bedrock_converse" => &body["inferenceConfig"]["maxTokens"],
+        other => panic!("{other:?}"),
     };
     limit.as_u64().unwrap_or_else(|| panic!("{target:?} has no limit: {body}"))
 }
@@ -35,7 +36,7 @@ fn the_head_is_what_decisions_need() {
         assert_eq!((request.max_output(), request.wants_usage()), (Some(500), true));
         assert!(!request_for(face, &PLAIN).stream());
         let silent = request_for(face, &Question { wants_usage: false, ..STREAM });
-        assert_eq!(silent.wants_usage(), face != Face::OpenAiChat);
+        assert_eq!(silent.wants_usage(), face != Face::OPENAI_CHAT);
     }
 }
 
@@ -45,19 +46,20 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
         for stream in [false, true] {
             let body = sent(&request_for(face, &Question { wants_usage: false, stream, ..PLAIN }), target);
             assert_eq!(limit(target, &body), 500, "{face:?} {target:?}");
-            match target {
-                TargetDialect::AnthropicMessages => {
+            match target.name() {
+                "anthropic" => {
                     assert_eq!((&body["model"], body["stream"] == true), (&model_of(target).into(), stream));
                 }
-                TargetDialect::OpenAiChat => {
+                "openai" => {
                     assert_eq!((&body["model"], body["stream"] == true), (&model_of(target).into(), stream));
                     assert_eq!(body["stream_options"]["include_usage"] == true, stream, "{face:?}");
                 }
-                TargetDialect::BedrockInvoke => {
+                "bedrock_invoke" => {
                     assert_eq!(body["anthropic_version"], "bedrock-2023-05-31", "{face:?}");
                     assert!(body.get("model").is_none() && body.get("stream").is_none(), "{face:?}");
                 }
-                TargetDialect::BedrockConverse => assert!(body.get("model").is_none()),
+                "bedrock_converse" => assert!(body.get("model").is_none()),
+                other => panic!("{other:?}"),
             }
         }
     }
@@ -65,10 +67,10 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
 
 #[test]
 fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
-    for face in [Face::OpenAiChat, Face::BedrockConverse] {
+    for face in [Face::OPENAI_CHAT, Face::BEDROCK_CONVERSE] {
         let request = request_for(face, &Question { max_output: None, ..PLAIN });
         assert_eq!(request.max_output(), None);
-        for target in TargetDialect::ALL {
+        for target in DialectId::ALL {
             let limited = |limit| {
                 let field = OutputLimitField::MaxCompletionTokens;
                 let body = request.body_with_limit(limit, field, target, model_of(target)).unwrap();
@@ -78,10 +80,10 @@ fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
             let text = limited(None).to_string();
             let has_limit = text.contains("maxTokens") || text.contains("_tokens");
             // Two dialects require a limit.
-            assert_eq!(has_limit, has_anthropic_bodies(target), "{text}");
+            assert_eq!(has_limit, super::has_anthropic_bodies(target), "{text}");
         }
     }
-    for face in [Face::AnthropicMessages, Face::BedrockInvoke] {
+    for face in [Face::ANTHROPIC_MESSAGES, Face::BEDROCK_INVOKE] {
         let mut without = body(face, &PLAIN);
         without.as_object_mut().unwrap().remove("max_tokens");
         assert_eq!(read(face, &without).unwrap_err().to_string(), "max_tokens: Field required");
@@ -90,12 +92,12 @@ fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
 
 #[test]
 fn several_answers_may_each_be_as_long_as_the_limit() {
-    let mut body = body(Face::OpenAiChat, &PLAIN);
+    let mut body = body(Face::OPENAI_CHAT, &PLAIN);
     body["n"] = json!(3);
-    let request = read(Face::OpenAiChat, &body).unwrap();
+    let request = read(Face::OPENAI_CHAT, &body).unwrap();
     assert_eq!((request.max_output(), request.choices()), (Some(500), 3));
-    assert_eq!(limit(TargetDialect::OpenAiChat, &sent(&request, TargetDialect::OpenAiChat)), 500);
-    let error = request.body_for(TargetDialect::AnthropicMessages, "m").unwrap_err();
+    assert_eq!(limit(DialectId::OPENAI_CHAT, &sent(&request, DialectId::OPENAI_CHAT)), 500);
+    let error = request.body_for(DialectId::ANTHROPIC_MESSAGES, "m").unwrap_err();
     assert!(error.to_string().starts_with("n: "), "{error}");
 }
 
@@ -111,21 +113,23 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
             json!([{"type": "document", "source": {"type": "text", "data": "x"}}]);
     };
     for (request, names, takers) in [
-        (with(Face::AnthropicMessages, document), "messages.0.content.0.type", &[true, false, true, false]),
-        (with(Face::BedrockInvoke, document), "messages.0.content.0.type", &[true, false, true, false]),
+        (with(Face::ANTHROPIC_MESSAGES, document), "messages.0.content.0.type", &[true, false, true, false]),
+        (with(Face::BEDROCK_INVOKE, document), "messages.0.content.0.type", &[true, false, true, false]),
         (
-            with(Face::OpenAiChat, |body| body["response_format"] = json!({"type": "json_object"})),
+            with(Face::OPENAI_CHAT, |body| body["response_format"] = json!({"type": "json_object"})),
             "response_format.type",
             &[false, true, false, false],
         ),
         (
-            with(Face::BedrockConverse, |body| body["guardrailConfig"] = json!({"guardrailIdentifier": "g"})),
+            with(Face::BEDROCK_CONVERSE, |body| {
+                body["guardrailConfig"] = json!({"guardrailIdentifier": "g"})
+            }),
             "guardrailConfig",
             &[false, false, false, true],
         ),
         (
             // All targets but one accept image URLs.
-            with(Face::AnthropicMessages, |body| {
+            with(Face::ANTHROPIC_MESSAGES, |body| {
                 let source = json!({"type": "url", "url": "https://example.com/a.png"});
                 body["messages"][0]["content"] = json!([{"type": "image", "source": source}]);
             }),
@@ -133,7 +137,7 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
             &[true, true, true, false],
         ),
     ] {
-        for (target, takes) in TargetDialect::ALL.into_iter().zip(takers) {
+        for (target, takes) in DialectId::ALL.into_iter().zip(takers) {
             // A second call gives the same result from the cached representation.
             for _ in 0..2 {
                 match request.body_for(target, "m") {
@@ -152,8 +156,8 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
 fn anthropics_body_keeps_everything_between_its_two_carriers() {
     let thinking = json!({"type": "enabled", "budget_tokens": 1024});
     for (face, target) in [
-        (Face::AnthropicMessages, TargetDialect::BedrockInvoke),
-        (Face::BedrockInvoke, TargetDialect::AnthropicMessages),
+        (Face::ANTHROPIC_MESSAGES, DialectId::BEDROCK_INVOKE),
+        (Face::BEDROCK_INVOKE, DialectId::ANTHROPIC_MESSAGES),
     ] {
         let mut value = body(face, &PLAIN);
         value["thinking"] = thinking.clone();
@@ -168,30 +172,28 @@ fn anthropics_body_keeps_everything_between_its_two_carriers() {
 fn beta_features_are_forwarded_where_the_dialect_carries_them() {
     let betas = vec!["one-2025".to_owned(), "two-2026".to_owned()];
     let headers = DialectHeaders { betas: betas.clone(), ..DialectHeaders::default() };
-    let request = request_for(Face::AnthropicMessages, &PLAIN).with_headers(headers).unwrap();
+    let request = request_for(Face::ANTHROPIC_MESSAGES, &PLAIN).with_headers(headers).unwrap();
     assert_eq!(request.betas(), betas);
-    assert_eq!(sent(&request, TargetDialect::BedrockInvoke)["anthropic_beta"], json!(betas));
-    assert!(sent(&request, TargetDialect::AnthropicMessages).get("anthropic_beta").is_none());
-    let mut invoke = body(Face::BedrockInvoke, &PLAIN);
+    assert_eq!(sent(&request, DialectId::BEDROCK_INVOKE)["anthropic_beta"], json!(betas));
+    assert!(sent(&request, DialectId::ANTHROPIC_MESSAGES).get("anthropic_beta").is_none());
+    let mut invoke = body(Face::BEDROCK_INVOKE, &PLAIN);
     invoke["anthropic_beta"] = json!(betas);
-    let request = read(Face::BedrockInvoke, &invoke).unwrap();
+    let request = read(Face::BEDROCK_INVOKE, &invoke).unwrap();
     assert_eq!(request.betas(), betas);
-    assert!(sent(&request, TargetDialect::AnthropicMessages).get("anthropic_beta").is_none());
-    assert_eq!(sent(&request, TargetDialect::BedrockInvoke)["anthropic_beta"], json!(betas));
+    assert!(sent(&request, DialectId::ANTHROPIC_MESSAGES).get("anthropic_beta").is_none());
+    assert_eq!(sent(&request, DialectId::BEDROCK_INVOKE)["anthropic_beta"], json!(betas));
 }
 
 #[test]
 fn the_longest_name_of_a_model_in_a_path_can_be_answered_by_all() {
     let model = "a".repeat(2_048);
-    for (face, operation) in [
-        (Face::BedrockInvoke, ApiOperationRef::Invoke { model: &model, stream: true }),
-        (Face::BedrockConverse, ApiOperationRef::Converse { model: &model, stream: true }),
-    ] {
-        assert_eq!(operation.face(), face);
+    for dialect in [DialectId::BEDROCK_INVOKE, DialectId::BEDROCK_CONVERSE] {
+        let face = Face::Vendor(dialect);
         let body = Bytes::from(body(face, &PLAIN).to_string());
-        let request = DialectRequest::read(&operation, body, &RequestLimits::default()).unwrap();
+        let url = UrlParameters { model: model.clone(), stream: true };
+        let request = DialectRequest::read(dialect, &url, body, &RequestLimits::default()).unwrap();
         assert!(request.model() == model && request.stream());
-        for target in TargetDialect::ALL {
+        for target in DialectId::ALL {
             assert!(request.body_for(target, model_of(target)).is_ok(), "{face:?} {target:?}");
         }
     }
@@ -199,35 +201,33 @@ fn the_longest_name_of_a_model_in_a_path_can_be_answered_by_all() {
 
 #[test]
 fn an_empty_conversation_is_rejected_where_the_dialect_drops_empty_turns() {
-    let mut silent = body(Face::BedrockConverse, &PLAIN);
+    let mut silent = body(Face::BEDROCK_CONVERSE, &PLAIN);
     for content in [json!([]), json!([{"text": ""}]), json!([{"cachePoint": {"type": "default"}}])] {
         silent["messages"][0]["content"] = content;
-        let request = read(Face::BedrockConverse, &silent).unwrap();
-        for target in
-            [TargetDialect::AnthropicMessages, TargetDialect::OpenAiChat, TargetDialect::BedrockInvoke]
-        {
+        let request = read(Face::BEDROCK_CONVERSE, &silent).unwrap();
+        for target in [DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT, DialectId::BEDROCK_INVOKE] {
             let error = request.body_for(target, "m").unwrap_err();
             assert_eq!(error.to_string(), "messages: at least one message is required");
         }
-        assert!(request.body_for(TargetDialect::BedrockConverse, "m").is_ok());
+        assert!(request.body_for(DialectId::BEDROCK_CONVERSE, "m").is_ok());
     }
 }
 
 #[test]
 fn a_limit_of_zero_fills_anthropics_cache_and_means_nothing_elsewhere() {
-    for face in [Face::AnthropicMessages, Face::BedrockInvoke] {
+    for face in [Face::ANTHROPIC_MESSAGES, Face::BEDROCK_INVOKE] {
         let mut wanted = body(face, &PLAIN);
         wanted["max_tokens"] = json!(0);
         let request = read(face, &wanted).unwrap();
         assert_eq!(request.max_output(), Some(0));
-        for target in TargetDialect::ALL {
+        for target in DialectId::ALL {
             match request.body_for(target, model_of(target)) {
                 Ok(sent) => {
-                    assert!(has_anthropic_bodies(target), "{target:?}");
+                    assert!(super::has_anthropic_bodies(target), "{target:?}");
                     assert_eq!(limit(target, &serde_json::from_slice(&sent).unwrap()), 0);
                 }
                 Err(error) => {
-                    assert!(!has_anthropic_bodies(target), "{target:?}");
+                    assert!(!super::has_anthropic_bodies(target), "{target:?}");
                     assert!(
                         error
                             .to_string()

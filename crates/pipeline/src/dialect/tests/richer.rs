@@ -4,11 +4,11 @@ use super::judge::listen;
 use super::{DEFAULTS, PLAIN, STREAM, dialect, every_pair, play, request_for};
 use crate::dialect::{Face, UnstreamedAnswer};
 use bytes::{Bytes, BytesMut};
-use seawall_provider::TargetDialect;
 use seawall_wire::bedrock::SseToInvoke;
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatEvent, FinishReason, JsonText, StreamEvent, ToolCall, Usage,
 };
+use seawall_wire::dialect::DialectId;
 use seawall_wire::sse::SseLimits;
 use seawall_wire::{anthropic, bedrock, openai};
 use serde_json::Value;
@@ -32,22 +32,23 @@ fn events() -> Vec<ChatEvent> {
 }
 
 /// The stream in a target's dialect.
-fn written(target: TargetDialect, events: &[ChatEvent]) -> BytesMut {
+fn written(target: DialectId, events: &[ChatEvent]) -> BytesMut {
     let mut out = BytesMut::new();
     let (mut messages, mut chat) =
         (anthropic::AnthropicChatWriter::new(), openai::OpenAiChatWriter::new(1, true));
     let (mut frames, mut converse) =
         (SseToInvoke::new(SseLimits::default()), bedrock::ConverseChatWriter::new());
     for event in events {
-        match target {
-            TargetDialect::AnthropicMessages => messages.write(&mut out, event),
-            TargetDialect::OpenAiChat => chat.write(&mut out, event),
-            TargetDialect::BedrockConverse => converse.write(&mut out, event),
-            TargetDialect::BedrockInvoke => {
+        match target.name() {
+            "anthropic" => messages.write(&mut out, event),
+            "openai" => chat.write(&mut out, event),
+            "bedrock_converse" => converse.write(&mut out, event),
+            "bedrock_invoke" => {
                 let mut events = BytesMut::new();
                 messages.write(&mut events, event);
                 frames.feed(&events, Duration::ZERO, &mut out).unwrap();
             }
+            other => panic!("{other:?}"),
         }
     }
     out
@@ -102,9 +103,8 @@ fn chunks(choices: &[&str]) -> Vec<u8> {
 #[test]
 fn an_answer_without_an_id_gets_one() {
     let bytes = chunks(&[r#"{"delta":{"content":"hi"}}"#, r#"{"finish_reason":"stop"}"#]);
-    let played =
-        play(&request_for(Face::AnthropicMessages, &STREAM), TargetDialect::OpenAiChat, [&bytes[..]]);
-    let parsed = listen(Face::AnthropicMessages, &played.sent).unwrap();
+    let played = play(&request_for(Face::ANTHROPIC_MESSAGES, &STREAM), DialectId::OPENAI_CHAT, [&bytes[..]]);
+    let parsed = listen(Face::ANTHROPIC_MESSAGES, &played.sent).unwrap();
     assert_eq!((parsed.id.as_str(), parsed.text.as_str(), parsed.is_complete), (DEFAULTS.id, "hi", true));
     assert_eq!(played.stream.final_usage(), None);
 }
@@ -114,8 +114,8 @@ fn an_end_after_unreadable_data_does_not_count() {
     // A watcher does not inspect the content; a translation must.
     let bytes =
         chunks(&[r#"{"delta":{"content":"hi"}}"#, r#"{"delta":{"content":7},"finish_reason":"stop"}"#]);
-    for face in [Face::AnthropicMessages, Face::BedrockInvoke, Face::BedrockConverse] {
-        let played = play(&request_for(face, &STREAM), TargetDialect::OpenAiChat, [&bytes[..]]);
+    for face in [Face::ANTHROPIC_MESSAGES, Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE] {
+        let played = play(&request_for(face, &STREAM), DialectId::OPENAI_CHAT, [&bytes[..]]);
         assert!(!played.is_complete() && !played.events.contains(&StreamEvent::Finished));
         let parsed = listen(face, &played.sent).unwrap();
         assert!(!parsed.is_complete && parsed.failure.is_some(), "{face:?}");
@@ -134,14 +134,15 @@ fn whole_answers_keep_text_tool_calls_and_cached_tokens() {
         finish: FinishReason::ToolUse,
         usage: USAGE,
     };
-    let written = |dialect| {
+    let written = |dialect: DialectId| {
         let mut out = BytesMut::new();
-        match dialect {
-            TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => {
+        match dialect.name() {
+            "anthropic" | "bedrock_invoke" => {
                 anthropic::write_chat_answer(&mut out, &answer);
             }
-            TargetDialect::OpenAiChat => openai::write_chat_answer(&mut out, &answer, 1),
-            TargetDialect::BedrockConverse => return bedrock::write_chat_answer(&answer, Duration::ZERO),
+            "openai" => openai::write_chat_answer(&mut out, &answer, 1),
+            "bedrock_converse" => return bedrock::write_chat_answer(&answer, Duration::ZERO),
+            other => panic!("{other:?}"),
         }
         out.freeze()
     };
@@ -150,12 +151,11 @@ fn whole_answers_keep_text_tool_calls_and_cached_tokens() {
         let whole =
             UnstreamedAnswer::read(&request_for(face, &PLAIN), target, body, None, &DEFAULTS).unwrap();
         assert_eq!((whole.usage, whole.finish), (USAGE, FinishReason::ToolUse), "{face:?} {target:?}");
-        let parsed = match dialect(face) {
-            TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => {
-                anthropic::read_chat_answer(&whole.body).unwrap()
-            }
-            TargetDialect::OpenAiChat => openai::read_chat_answer(&whole.body).unwrap(),
-            TargetDialect::BedrockConverse => bedrock::read_chat_answer(&whole.body, "a", "m").unwrap(),
+        let parsed = match dialect(face).name() {
+            "anthropic" | "bedrock_invoke" => anthropic::read_chat_answer(&whole.body).unwrap(),
+            "openai" => openai::read_chat_answer(&whole.body).unwrap(),
+            "bedrock_converse" => bedrock::read_chat_answer(&whole.body, "a", "m").unwrap(),
+            other => panic!("{other:?}"),
         };
         assert_eq!((parsed.parts, parsed.usage), (parts.clone(), USAGE), "{face:?} {target:?}");
         let failure_message: Value = serde_json::from_slice(&whole.body).unwrap();

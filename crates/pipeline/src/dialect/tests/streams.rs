@@ -3,12 +3,12 @@
 use super::judge::{ParsedStream, listen};
 use super::unstreamed::word;
 use super::{ALIAS, DEFAULTS, PLAIN, Question, STREAM, answered, dialect, every_pair, play, request_for};
-use crate::dialect::{DialectStream, DialectStreamEnd, Face, UnstreamedAnswer, has_anthropic_bodies};
+use crate::dialect::{DialectStream, DialectStreamEnd, Face, UnstreamedAnswer};
 use bytes::Bytes;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use proptest::sample::Index;
-use seawall_provider::TargetDialect;
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage};
+use seawall_wire::dialect::DialectId;
 use seawall_wire::{anthropic, chat::AnswerPart};
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const QUESTIONS: [(Question, FinishReason); 3] = [
 
 /// The text, the tool input and the usage of the complete answer to the same question.
 fn expected(question: &Question) -> (String, String, Usage) {
-    let request = request_for(Face::AnthropicMessages, &Question { stream: false, ..*question });
-    let target = TargetDialect::AnthropicMessages;
+    let request = request_for(Face::ANTHROPIC_MESSAGES, &Question { stream: false, ..*question });
+    let target = DialectId::ANTHROPIC_MESSAGES;
     let body = Bytes::from(answered(&request, target).concat());
     let answer = UnstreamedAnswer::read(&request, target, body.clone(), None, &DEFAULTS).unwrap();
     let (mut text, mut input) = (String::new(), String::new());
@@ -92,14 +92,14 @@ fn a_short_stream_may_be_split_in_two_at_any_byte() {
 fn usage_is_sent_only_on_request_but_always_recorded() {
     let question = Question { wants_usage: false, ..STREAM };
     let usage = expected(&question).2;
-    for target in TargetDialect::ALL {
-        let request = request_for(Face::OpenAiChat, &question);
+    for target in DialectId::ALL {
+        let request = request_for(Face::OPENAI_CHAT, &question);
         assert!(!request.wants_usage());
         let joined = answered(&request, target).concat();
         for size in [1, 50, joined.len()] {
             let played = play(&request, target, joined.chunks(size));
-            let parsed = listen(Face::OpenAiChat, &played.sent).unwrap();
-            check(&parsed, Face::OpenAiChat, &question, FinishReason::EndTurn, "");
+            let parsed = listen(Face::OPENAI_CHAT, &played.sent).unwrap();
+            check(&parsed, Face::OPENAI_CHAT, &question, FinishReason::EndTurn, "");
             assert_eq!(played.stream.final_usage(), Some(usage), "{target:?}");
         }
     }
@@ -107,18 +107,18 @@ fn usage_is_sent_only_on_request_but_always_recorded() {
 
 #[test]
 fn a_translated_stream_has_an_id_and_the_callers_model_name() {
-    for face in [Face::AnthropicMessages, Face::OpenAiChat, Face::BedrockInvoke] {
-        for target in TargetDialect::ALL {
+    for face in [Face::ANTHROPIC_MESSAGES, Face::OPENAI_CHAT, Face::BEDROCK_INVOKE] {
+        for target in DialectId::ALL {
             let request = request_for(face, &STREAM);
             let played = play(&request, target, [&answered(&request, target).concat()[..]]);
             let parsed = listen(face, &played.sent).unwrap();
             let is_anew = dialect(face) != target
-                && !(has_anthropic_bodies(dialect(face)) && has_anthropic_bodies(target));
+                && !(super::has_anthropic_bodies(dialect(face)) && super::has_anthropic_bodies(target));
             assert_eq!(parsed.model == ALIAS, is_anew, "{face:?} {target:?}");
             assert!(!parsed.id.is_empty());
             assert_eq!(
                 parsed.id == DEFAULTS.id,
-                target == TargetDialect::BedrockConverse,
+                target == DialectId::BEDROCK_CONVERSE,
                 "{face:?} {target:?}"
             );
         }
@@ -127,16 +127,16 @@ fn a_translated_stream_has_an_id_and_the_callers_model_name() {
 
 #[test]
 fn the_end_reports_the_elapsed_time() {
-    for face in [Face::BedrockConverse, Face::BedrockInvoke] {
+    for face in [Face::BEDROCK_CONVERSE, Face::BEDROCK_INVOKE] {
         let request = request_for(face, &STREAM);
-        for target in [TargetDialect::AnthropicMessages, TargetDialect::OpenAiChat] {
+        for target in [DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT] {
             let mut stream = DialectStream::new(&request, target, &DEFAULTS);
             stream.set_elapsed(Duration::from_millis(123_456));
             let mut sent = Vec::new();
             for frame in answered(&request, target) {
                 stream.feed(&frame, &mut |bytes| sent.extend_from_slice(&bytes), &mut |_| ()).unwrap();
             }
-            if face == Face::BedrockConverse {
+            if face == Face::BEDROCK_CONVERSE {
                 assert!(String::from_utf8_lossy(&sent).contains("\"latencyMs\":123456"));
             } else {
                 listen(face, &sent).unwrap();
@@ -169,8 +169,8 @@ fn a_stream_without_usage_has_no_final_usage() {
         assert!(played.is_complete(), "{face:?} {target:?}");
         assert_eq!(played.stream.final_usage(), None, "{face:?} {target:?}");
         // A passed-through stream lacks what the vendor omitted, and this client requires it.
-        let is_passed_on = matches!(face, Face::AnthropicMessages | Face::BedrockInvoke)
-            && target == TargetDialect::AnthropicMessages;
+        let is_passed_on = [Face::ANTHROPIC_MESSAGES, Face::BEDROCK_INVOKE].contains(&face)
+            && target == DialectId::ANTHROPIC_MESSAGES;
         if !is_passed_on {
             assert!(listen(face, &played.sent).unwrap().is_complete, "{face:?} {target:?}");
         }

@@ -1,11 +1,11 @@
 //! Unstreamed answers.
 
 use super::{ALIAS, DEFAULTS, PLAIN, Question, answered, dialect, every_pair, request_for};
-use crate::dialect::{DialectRequest, Face, UnstreamedAnswer, has_anthropic_bodies};
+use crate::dialect::{DialectRequest, Face, UnstreamedAnswer};
 use bytes::Bytes;
 use seawall_core::failure::FailureKind;
-use seawall_provider::{ResponseReport, TargetDialect};
 use seawall_wire::chat::{FinishReason, Usage};
+use seawall_wire::dialect::{DialectId, ResponseReport};
 use serde_json::{Value, json};
 
 /// What a caller reads from an answer: text, tool calls (name and input), finish reason, input and output tokens.
@@ -15,8 +15,8 @@ fn read(face: Face, body: &Value) -> Read {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let count = |value: &Value| value.as_u64().unwrap();
     let (mut words, mut calls) = (String::new(), Vec::new());
-    let (finish, usage, input, output) = match face {
-        Face::AnthropicMessages | Face::BedrockInvoke => {
+    let (finish, usage, input, output) = match face.name() {
+        "anthropic" | "bedrock_invoke" => {
             for block in body["content"].as_array().unwrap() {
                 match block["type"].as_str().unwrap() {
                     "text" => words += block["text"].as_str().unwrap(),
@@ -25,7 +25,7 @@ fn read(face: Face, body: &Value) -> Read {
             }
             (text(&body["stop_reason"]), &body["usage"], "input_tokens", "output_tokens")
         }
-        Face::OpenAiChat => {
+        "openai" => {
             let message = &body["choices"][0]["message"];
             words += message["content"].as_str().unwrap_or_default();
             for call in message["tool_calls"].as_array().into_iter().flatten() {
@@ -35,7 +35,7 @@ fn read(face: Face, body: &Value) -> Read {
             let finish = text(&body["choices"][0]["finish_reason"]);
             (finish, &body["usage"], "prompt_tokens", "completion_tokens")
         }
-        Face::BedrockConverse => {
+        "bedrock_converse" => {
             for block in body["output"]["message"]["content"].as_array().unwrap() {
                 match block.get("text") {
                     Some(text) => words += text.as_str().unwrap(),
@@ -44,19 +44,20 @@ fn read(face: Face, body: &Value) -> Read {
             }
             (text(&body["stopReason"]), &body["usage"], "inputTokens", "outputTokens")
         }
-        Face::Chat => panic!("our own face has no body"),
+        "chat" => panic!("our own face has no body"),
+        other => panic!("{other:?}"),
     };
     (words, calls, finish, count(&usage[input]), count(&usage[output]))
 }
 
-fn whole(request: &DialectRequest, target: TargetDialect) -> UnstreamedAnswer {
+fn whole(request: &DialectRequest, target: DialectId) -> UnstreamedAnswer {
     let body = Bytes::from(answered(request, target).concat());
     UnstreamedAnswer::read(request, target, body, None, &DEFAULTS).unwrap()
 }
 
 /// The face's label of a finish reason.
 pub(super) fn word(face: Face, finish: FinishReason) -> &'static str {
-    let is_openai = face == Face::OpenAiChat;
+    let is_openai = face == Face::OPENAI_CHAT;
     match finish {
         FinishReason::EndTurn => {
             if is_openai {
@@ -121,7 +122,7 @@ fn a_body_of_a_shared_dialect_is_forwarded_unchanged() {
         let request = request_for(face, &PLAIN);
         let body = Bytes::from(answered(&request, target).concat());
         let answer = UnstreamedAnswer::read(&request, target, body.clone(), None, &DEFAULTS).unwrap();
-        let same = has_anthropic_bodies(dialect(face)) && has_anthropic_bodies(target);
+        let same = super::has_anthropic_bodies(dialect(face)) && super::has_anthropic_bodies(target);
         assert_eq!(
             answer.body.as_ptr() == body.as_ptr(),
             same || dialect(face) == target,
@@ -132,20 +133,20 @@ fn a_body_of_a_shared_dialect_is_forwarded_unchanged() {
 
 #[test]
 fn a_translated_answer_has_an_id_and_the_callers_model_name() {
-    for (face, id) in [(Face::AnthropicMessages, "id"), (Face::OpenAiChat, "id")] {
-        for target in TargetDialect::ALL {
+    for (face, id) in [(Face::ANTHROPIC_MESSAGES, "id"), (Face::OPENAI_CHAT, "id")] {
+        for target in DialectId::ALL {
             let answer = whole(&request_for(face, &PLAIN), target);
             let body: Value = serde_json::from_slice(&answer.body).unwrap();
             let is_anew = dialect(face) != target
-                && !(has_anthropic_bodies(dialect(face)) && has_anthropic_bodies(target));
+                && !(super::has_anthropic_bodies(dialect(face)) && super::has_anthropic_bodies(target));
             assert_eq!(body["model"] == ALIAS, is_anew, "{face:?} {target:?}");
             let has_own_name = body[id].as_str().unwrap() == DEFAULTS.id;
-            assert_eq!(has_own_name, target == TargetDialect::BedrockConverse, "{face:?} {target:?}");
+            assert_eq!(has_own_name, target == DialectId::BEDROCK_CONVERSE, "{face:?} {target:?}");
         }
     }
-    let answer = whole(&request_for(Face::OpenAiChat, &PLAIN), TargetDialect::AnthropicMessages);
+    let answer = whole(&request_for(Face::OPENAI_CHAT, &PLAIN), DialectId::ANTHROPIC_MESSAGES);
     assert_eq!(serde_json::from_slice::<Value>(&answer.body).unwrap()["created"], DEFAULTS.created);
-    let answer = whole(&request_for(Face::BedrockConverse, &PLAIN), TargetDialect::AnthropicMessages);
+    let answer = whole(&request_for(Face::BEDROCK_CONVERSE, &PLAIN), DialectId::ANTHROPIC_MESSAGES);
     assert_eq!(serde_json::from_slice::<Value>(&answer.body).unwrap()["metrics"]["latencyMs"], 70);
 }
 
@@ -158,10 +159,10 @@ fn invoke_reports_usage_in_headers_for_every_target() {
         });
         assert_eq!(
             failure_message,
-            (face == Face::BedrockInvoke).then_some(answer.usage),
+            (face == Face::BEDROCK_INVOKE).then_some(answer.usage),
             "{face:?} {target:?}"
         );
-        assert_eq!(answer.headers.is_empty(), face != Face::BedrockInvoke);
+        assert_eq!(answer.headers.is_empty(), face != Face::BEDROCK_INVOKE);
     }
 }
 
@@ -178,7 +179,7 @@ fn headers_report_the_usage_where_the_body_does_not() {
         let usage = |body, failure_message: Option<Usage>| {
             let failure_message = failure_message
                 .map(|usage| ResponseReport { usage: Some(usage), ..ResponseReport::default() });
-            UnstreamedAnswer::read(&request, TargetDialect::BedrockInvoke, body, failure_message, &DEFAULTS)
+            UnstreamedAnswer::read(&request, DialectId::BEDROCK_INVOKE, body, failure_message, &DEFAULTS)
                 .unwrap()
                 .usage
         };

@@ -23,6 +23,7 @@
 //! of all four. When it is read, any excess over its parts counts as output.
 
 mod answer;
+mod dialect;
 mod head;
 mod request_read;
 mod request_write;
@@ -33,6 +34,7 @@ mod stream_write;
 mod usage;
 
 pub use answer::{read_chat_answer, read_converse_usage, write_chat_answer};
+pub use dialect::ConverseDialect;
 pub use head::{ConverseHead, converse_with_limit, read_converse_request};
 pub use request_read::read_chat_request;
 pub use request_write::write_chat_request;

@@ -1,6 +1,7 @@
 //! The request and response headers of InvokeModel.
 
 use crate::chat::Usage;
+use crate::dialect::ResponseReport;
 use crate::features::{parse_service_option, request_option};
 use crate::{RequestError, RequestFeatures};
 use seawall_core::money::{PriceDimension, ServiceTier};
@@ -115,6 +116,17 @@ pub fn read_service_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Ser
     dimensions.into_iter().fold(ServiceTier::default(), |level, (name, dimension)| {
         header(name).map_or(level, |value| parse_service_option(value).apply_to(level, dimension))
     })
+}
+
+/// What the headers of a response report: usage, for models that do not report it in the body, and the service tier.
+pub(crate) fn read_forwarded_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<ResponseReport> {
+    let passed = FORWARDED_RESPONSE_HEADERS.into_iter();
+    let report = ResponseReport {
+        usage: read_usage_headers(&header),
+        service: read_service_headers(&header),
+        headers: passed.filter_map(|name| Some((name, header(name)?.to_owned()))).collect(),
+    };
+    (report != ResponseReport::default()).then_some(report)
 }
 
 /// The usage headers of a whole answer. Cache counts are omitted if they are zero.

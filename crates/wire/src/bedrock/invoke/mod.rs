@@ -5,12 +5,16 @@
 //! operation and the version in the body; the events of a stream are Anthropic's, each wrapped in a frame. The
 //! conversion between the two therefore does not parse the content.
 
+mod dialect;
 mod headers;
 mod opaque;
 mod request;
 mod stream;
 mod transcode;
 
+pub use dialect::InvokeDialect;
+pub(crate) use dialect::frame_messages;
+pub(crate) use headers::read_forwarded_headers;
 pub use headers::{
     FORWARDED_RESPONSE_HEADERS, HEADER_PREFIX, INVOKE_CONTENT_TYPE, InvokeHeader, STREAM_CONTENT_TYPE,
     read_service_headers, read_usage_headers, usage_headers,

@@ -1,0 +1,90 @@
+//! The dialects that the gateway speaks.
+
+use super::{Dialect, UrlParameters};
+use crate::{ApiErrorKind, anthropic, bedrock, openai};
+use std::fmt;
+use std::ops::Deref;
+
+/// One of the dialects that the gateway speaks.
+#[derive(Clone, Copy)]
+pub struct DialectId(&'static dyn Dialect);
+
+impl DialectId {
+    /// Anthropic Messages.
+    pub const ANTHROPIC_MESSAGES: Self = Self(&anthropic::MessagesDialect);
+    /// OpenAI chat completions.
+    pub const OPENAI_CHAT: Self = Self(&openai::ChatCompletionsDialect);
+    /// Amazon Bedrock's InvokeModel with Anthropic's body; bodies of other vendors pass through without being parsed.
+    pub const BEDROCK_INVOKE: Self = Self(&bedrock::InvokeDialect);
+    /// Amazon Bedrock's Converse.
+    pub const BEDROCK_CONVERSE: Self = Self(&bedrock::ConverseDialect);
+
+    /// Every dialect, in a fixed order.
+    pub const ALL: [Self; 4] =
+        [Self::ANTHROPIC_MESSAGES, Self::OPENAI_CHAT, Self::BEDROCK_INVOKE, Self::BEDROCK_CONVERSE];
+}
+
+/// The dialect of a path, with the parameters that the path names; `None` if it is no dialect's.
+#[must_use]
+pub fn route(path: &str) -> Option<(DialectId, Result<UrlParameters, ApiErrorKind>)> {
+    DialectId::ALL.into_iter().find_map(|dialect| Some((dialect, dialect.route(path)?)))
+}
+
+impl Deref for DialectId {
+    type Target = dyn Dialect;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl PartialEq for DialectId {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for DialectId {}
+
+impl fmt::Debug for DialectId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DialectId, UrlParameters, route};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_each_path_belongs_to_one_dialect() {
+        let names: BTreeSet<_> = DialectId::ALL.iter().map(|dialect| dialect.name()).collect();
+        assert_eq!(names.len(), DialectId::ALL.len());
+        for (path, name) in [
+            ("/v1/messages", Some("anthropic")),
+            ("/v1/chat/completions", Some("openai")),
+            ("/model/a/invoke", Some("bedrock_invoke")),
+            ("/model/a/converse-stream", Some("bedrock_converse")),
+            ("/v1/messages/", None),
+            ("/", None),
+        ] {
+            let owners: Vec<_> = DialectId::ALL
+                .iter()
+                .filter(|dialect| dialect.route(path).is_some())
+                .map(|one| one.name())
+                .collect();
+            assert_eq!(owners, Vec::from_iter(name), "{path}");
+            assert_eq!(route(path).map(|(dialect, _)| dialect.name()), name);
+        }
+        for dialect in DialectId::ALL {
+            for stream in [false, true] {
+                let path = dialect.path("a/b:0", stream);
+                let Some((routed, Ok(url))) = route(&path) else { panic!("{path}") };
+                assert_eq!(routed, dialect);
+                let in_url = UrlParameters { model: "a/b:0".to_owned(), stream };
+                assert!(url == UrlParameters::default() || url == in_url, "{path}: {url:?}");
+            }
+        }
+    }
+}
