@@ -107,6 +107,14 @@ fn is_inline(kind: &[u8]) -> bool {
             | b"output_text"
             | b"input_audio"
             | b"default"
+            | b"message"
+            | b"reasoning"
+            | b"summary_text"
+            | b"reasoning_text"
+            | b"function_call"
+            | b"function_call_output"
+            | b"custom_tool_call"
+            | b"custom_tool_call_output"
     )
 }
 

@@ -48,6 +48,16 @@ fn an_ordinary_request_is_looked_at_once_and_has_nothing() {
             "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
         }),
         json!({"messages": [{"role": "user", "content": [{"text": "hi"}]}], "inferenceConfig": {"maxTokens": 5}}),
+        json!({
+            "model": "m", "store": false, "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "low"},
+            "text": {"format": {"type": "text"}}, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+            "input": [
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}], "encrypted_content": "x"},
+                {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": "r"},
+            ],
+        }),
     ] {
         assert!(!may_have_features(body.to_string().as_bytes()), "{body}");
         assert_eq!(features(&body), RequestFeatures::default(), "{body}");

@@ -93,7 +93,12 @@ impl State {
             }
             _ => None,
         };
-        let delta = event.delta().map(text_of).transpose()?;
+        let delta = match kind {
+            // Input of a tool that the vendor runs.
+            EventKind::Delta(DeltaKind::Other) => None,
+            EventKind::Delta(_) => event.delta().map(text_of).transpose()?,
+            _ => None,
+        };
         let end: Option<ResponseEnd<'_>> = match (kind, event.response) {
             (EventKind::Ended, Some(response)) => Some(parse("response", response.get().as_bytes())?),
             (EventKind::Ended, None) => {
@@ -220,7 +225,6 @@ impl State {
                 self.call = None;
                 on_event(ChatEvent::Thinking(delta));
             }
-            // Input of a tool that the vendor runs.
             DeltaKind::Other => {}
         }
         Ok(())

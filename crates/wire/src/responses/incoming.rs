@@ -55,8 +55,6 @@ impl EventKind {
             "response.function_call_arguments.delta" => Self::Delta(DeltaKind::Arguments),
             "response.completed" | "response.incomplete" => Self::Ended,
             "response.failed" | "error" => Self::Failed,
-            // Audio is not text, and what it costs is only in the usage.
-            "response.audio.delta" => Self::Other,
             name if name.starts_with("response.") && name.ends_with(".delta") => {
                 Self::Delta(DeltaKind::Other)
             }

@@ -142,7 +142,8 @@ impl Account {
         self.sequence.next = number.saturating_add(1);
         if kind == EventKind::Failed {
             if let Some(response) = event.response {
-                self.read_end(response)?;
+                // The failure counts, whatever else the object contains.
+                drop(self.read_end(response));
                 self.finish = None;
             }
             let (failure, message) = event.failure(raw.data);
