@@ -149,6 +149,28 @@ fn events(data: &[Value]) -> (Vec<ChatEvent>, Result<(), StreamError>, bool) {
     read([bytes.as_bytes()])
 }
 
+/// The file was read by OpenAI's Python library 3.51.0, its JavaScript library 6.49.0 and Codex 0.169.0.
+#[test]
+fn a_stream_is_written_byte_for_byte_as_clients_have_read_it() {
+    let text = |text: &str| ChatEvent::Text(text.to_owned());
+    let input = |piece: &str| ChatEvent::ToolInput(piece.to_owned());
+    let call = |id: &str, name: &str| ChatEvent::ToolCallStarted { id: id.into(), name: name.into() };
+    let events = [
+        ChatEvent::Started { id: "resp_abc123".into(), model: "gpt-x".into(), usage: Usage::default() },
+        ChatEvent::Thinking("hm ".into()),
+        ChatEvent::Thinking("よし".into()),
+        text("こん"),
+        text("にちは \"x\"\n"),
+        call("call_1", "get_weather"),
+        input("{\"city\":"),
+        input("\"京都\"}"),
+        call("call_2", "noop"),
+        ChatEvent::Usage(Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::NONE }),
+        ChatEvent::Finished(FinishReason::ToolUse),
+    ];
+    assert_eq!(write(&events), include_str!("written_stream.txt"));
+}
+
 #[test]
 fn items_without_deltas_are_read_when_they_are_complete() {
     // As little as Codex needs, with a refusal, several summary parts and calls of a tool that the vendor runs.
@@ -193,6 +215,7 @@ fn deltas_are_read_by_their_type() {
         delta("reasoning_text", json!({"delta": "b"})),
         delta("refusal", json!({"delta": "no"})),
         delta("code_interpreter_call_code", json!({"delta": "print"})),
+        delta("brand_new", json!({"delta": {"a": 1}})),
         json!({"type": "response.something.new", "delta": 7}),
         json!({"type": "response.completed", "response": {"status": "completed", "usage": {"input_tokens": 1}}}),
     ]);

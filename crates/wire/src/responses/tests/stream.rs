@@ -138,6 +138,11 @@ fn failures_inside_the_stream_are_read_in_all_their_forms() {
         (json!({"error": {"code": 503, "message": "busy"}}), FailureKind::Overloaded, "busy"),
         (json!({"type": "response.failed", "response": {"error": null}}), FailureKind::Unrecognised, ""),
         (json!({"type": "response.failed"}), FailureKind::Unrecognised, ""),
+        (
+            json!({"type": "response.failed", "response": {"status": 7, "error": {"code": "server_error", "message": "x"}}}),
+            FailureKind::ServerFault,
+            "x",
+        ),
     ] {
         let (events, stream) =
             read_events(&[json!({"type": "response.created", "response": {"id": "r"}}), event.clone()]);
