@@ -11,6 +11,7 @@
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
 //! | [`openai`] | OpenAI chat completions: the same |
+//! | [`responses`] | OpenAI Responses: the same |
 //! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 //!
 //! Besides these: [`ApiErrorKind`] enumerates the requests that Seawall itself rejects, [`RetryAdvice`] is the retry advice
@@ -34,6 +35,7 @@ mod lenient;
 pub mod openai;
 mod request;
 mod request_error;
+pub mod responses;
 pub mod sse;
 mod stream;
 mod surrogate;

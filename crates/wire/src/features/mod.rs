@@ -43,6 +43,7 @@ fn may_be_feature(name: &[u8]) -> bool {
             | b"video_url"
             | b"audio_url"
             | b"file_url"
+            | b"file_data"
             | b"file"
             | b"image"
             | b"document"
@@ -106,6 +107,14 @@ fn is_inline(kind: &[u8]) -> bool {
             | b"output_text"
             | b"input_audio"
             | b"default"
+            | b"message"
+            | b"reasoning"
+            | b"summary_text"
+            | b"reasoning_text"
+            | b"function_call"
+            | b"function_call_output"
+            | b"custom_tool_call"
+            | b"custom_tool_call_output"
     )
 }
 
@@ -201,6 +210,8 @@ fn read_top(fields: &JsonFields<'_>, features: &mut RequestFeatures) -> Result<(
                 let Ok(inner) = JsonFields::of_value(raw, &ALREADY_CHECKED) else { continue };
                 read_top(&inner, &mut *features)?;
             }
+            // At the top of a Responses body this is the conversation; elsewhere it is a tool's input.
+            "input" => walk(raw, name, features),
             _ if is_data(name) => {}
             _ => walk(raw, name, features),
         }
@@ -345,6 +356,11 @@ impl<'de> Visitor<'de> for ValueWalker<'_, '_> {
                         object.sources.push((is_image, source));
                     }
                 }
+                // A file beside its name, as in the Responses dialect.
+                "file_data" => {
+                    let source = map.next_value::<MediaSource<'de>>()?;
+                    object.sources.push((false, source));
+                }
                 "video_url" | "audio_url" | "file_url" => {
                     map.next_value::<IgnoredAny>()?;
                     features.untracked.referenced_documents += 1;
@@ -387,6 +403,7 @@ impl FeatureObject<'_, '_> {
         if self.has_file_id && is_file {
             untracked.referenced_documents = untracked.referenced_documents.saturating_add(1);
         }
+        untracked.continues_response |= self.kind == "item_reference";
     }
 
     fn count_tool(&self, untracked: &mut UntrackedInput) {
@@ -394,7 +411,9 @@ impl FeatureObject<'_, '_> {
             .iter()
             .any(|kind| self.kind.starts_with(kind));
         match &*self.kind {
-            "" | "function" | "custom" => {}
+            // The tools of a namespace are counted by themselves.
+            "" | "function" | "custom" | "namespace" => {}
+            "computer" | "local_shell" | "apply_patch" => untracked.vendor_tools += 1,
             _ if is_run_by_caller => untracked.vendor_tools += 1,
             _ => add_uses(untracked, self.max_uses.unwrap_or(USUAL_TOOL_USES)),
         }

@@ -48,6 +48,16 @@ fn an_ordinary_request_is_looked_at_once_and_has_nothing() {
             "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
         }),
         json!({"messages": [{"role": "user", "content": [{"text": "hi"}]}], "inferenceConfig": {"maxTokens": 5}}),
+        json!({
+            "model": "m", "store": false, "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "low"},
+            "text": {"format": {"type": "text"}}, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+            "input": [
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}], "encrypted_content": "x"},
+                {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": "r"},
+            ],
+        }),
     ] {
         assert!(!may_have_features(body.to_string().as_bytes()), "{body}");
         assert_eq!(features(&body), RequestFeatures::default(), "{body}");
@@ -156,6 +166,81 @@ fn tools_of_the_vendor_are_told_from_those_of_the_caller() {
     }
     assert!(untracked(&json!({"messages": [], "previous_response_id": "r"})).continues_response);
     assert!(untracked(&json!({"messages": [], "cached_content": "c"})).cached_context);
+}
+
+#[test]
+fn the_items_of_a_responses_body_are_read() {
+    let item = |part: &Value| json!({"model": "m", "input": [{"role": "user", "content": [part]}]});
+    let image = UntrackedInput { referenced_images: 1, ..UntrackedInput::default() };
+    let document = UntrackedInput { referenced_documents: 1, ..UntrackedInput::default() };
+    for (part, expected) in [
+        (json!({"type": "input_image", "image_url": "https://x/y.png", "detail": "low"}), &image),
+        (json!({"type": "input_image", "file_id": "f"}), &document),
+        (json!({"type": "input_file", "file_id": "f"}), &document),
+        (json!({"type": "input_file", "file_url": "https://x/y.pdf"}), &document),
+        (
+            json!({"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,aGk="}),
+            &UntrackedInput::default(),
+        ),
+    ] {
+        assert_eq!(&untracked(&item(&part)), expected, "{part}");
+    }
+    let file = BASE64.encode_to_string("%PDF-1.4 /Type/Page>>/Type/Page>>");
+    let data = format!("data:application/pdf;base64,{file}");
+    assert_eq!(
+        untracked(&item(&json!({"type": "input_file", "filename": "a.pdf", "file_data": data}))).pages,
+        2
+    );
+    let picture = json!({"type": "input_image", "image_url": format!("data:image/png;base64,{}", png(2, 1))});
+    let result = json!({"model": "m", "input": [{"type": "function_call_output", "call_id": "c", "output": [picture]}]});
+    assert_eq!(untracked(&result).images, [Some(ImageSize { width: 512, height: 256 })]);
+    // What a tool is called with is only data, and a plain text is no feature.
+    let named = json!({"type": "document", "source": {"type": "url", "url": "https://x"}}).to_string();
+    for input in [
+        json!([{"type": "function_call", "call_id": "c", "name": "f", "arguments": named}]),
+        json!([{"type": "custom_tool_call", "call_id": "c", "name": "f", "input": named}]),
+        json!([{"type": "reasoning", "summary": [], "encrypted_content": "x"}, {"role": "user", "content": "\"file_id\""}]),
+        json!(named),
+    ] {
+        assert_eq!(untracked(&json!({"model": "m", "input": input})), UntrackedInput::default(), "{input}");
+    }
+    for body in [
+        json!({"input": [{"type": "item_reference", "id": "msg_1"}]}),
+        json!({"input": "hi", "previous_response_id": "r"}),
+        json!({"input": "hi", "conversation": {"id": "c"}}),
+        json!({"prompt": {"id": "p"}}),
+    ] {
+        assert!(untracked(&body).continues_response, "{body}");
+    }
+    let compacting =
+        json!({"input": "hi", "context_management": [{"type": "compaction", "compact_threshold": 9}]});
+    assert_eq!(untracked(&compacting).tool_uses, Some(1));
+    for kind in [
+        "web_search",
+        "web_search_preview",
+        "file_search",
+        "code_interpreter",
+        "mcp",
+        "image_generation",
+        "shell",
+        "tool_search",
+    ] {
+        for tools in
+            [json!([{"type": kind}]), json!([{"type": "namespace", "name": "n", "tools": [{"type": kind}]}])]
+        {
+            let body = json!({"model": "m", "input": "hi", "tools": tools});
+            assert_eq!((untracked(&body).tool_uses, untracked(&body).vendor_tools), (Some(5), 0), "{body}");
+        }
+        // Tools that are added in the course of the conversation.
+        let body = json!({"model": "m", "input": [{"type": "additional_tools", "tools": [{"type": kind}]}]});
+        assert_eq!(untracked(&body).tool_uses, Some(5), "{body}");
+    }
+    for kind in ["computer", "computer_use_preview", "local_shell", "apply_patch"] {
+        let body = json!({"model": "m", "input": "hi", "tools": [{"type": kind}]});
+        assert_eq!((untracked(&body).tool_uses, untracked(&body).vendor_tools), (None, 1), "{kind}");
+    }
+    let functions = json!([{"type": "function", "name": "f"}, {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}]);
+    assert_eq!(untracked(&json!({"input": "hi", "tools": functions})), UntrackedInput::default());
 }
 
 #[test]
