@@ -86,6 +86,10 @@ impl ModelCall {
         if let Some(format) = self.vendor_format() {
             return format.read(&self.url, body, limits);
         }
+        if self.dialect == DialectId::BEDROCK_INVOKE {
+            // All other models that are simulated at Bedrock are Anthropic's.
+            bedrock::read_invoke_request(body, limits)?;
+        }
         let mut request = self.dialect.read_head(&self.url, body, limits)?.read_chat(body, limits)?;
         if !self.url.model.is_empty() {
             request.model.clone_from(&self.url.model);

@@ -1,7 +1,7 @@
 //! The dialects that the gateway speaks.
 
 use super::{Dialect, UrlParameters};
-use crate::{ApiErrorKind, anthropic, bedrock, openai};
+use crate::{ApiErrorKind, anthropic, bedrock, openai, responses};
 use std::fmt;
 use std::ops::Deref;
 
@@ -14,6 +14,8 @@ impl DialectId {
     pub const ANTHROPIC_MESSAGES: Self = Self(&anthropic::MessagesDialect);
     /// OpenAI chat completions.
     pub const OPENAI_CHAT: Self = Self(&openai::ChatCompletionsDialect);
+    /// OpenAI Responses. Not served yet, so it is not among [`ALL`](Self::ALL).
+    pub const RESPONSES: Self = Self(&responses::ResponsesDialect);
     /// Amazon Bedrock's InvokeModel with Anthropic's body; bodies of other vendors pass through without being parsed.
     pub const BEDROCK_INVOKE: Self = Self(&bedrock::InvokeDialect);
     /// Amazon Bedrock's Converse.

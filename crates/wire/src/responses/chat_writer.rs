@@ -5,9 +5,9 @@ use super::events::{EventSequence, PlacedItem};
 use super::output::{
     AnyItem, ItemContent, ItemStatus, OutputItem, ResponseIdentity, ResponseOut, ResponseStatus,
 };
-use crate::Vendor;
-use crate::api_error_kind::{ApiErrorKind, client_message};
+use crate::api_error_kind::ApiErrorKind;
 use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::dialect::DialectId;
 use crate::openai::OpenAiErrorBody;
 use bytes::BytesMut;
 
@@ -96,7 +96,7 @@ impl ResponsesChatWriter {
             ChatEvent::Failed { failure, message } => {
                 self.begin(out);
                 let error_kind = ApiErrorKind::of_failure(failure.kind);
-                let message = client_message(Vendor::OpenAi, error_kind, message);
+                let message = DialectId::OPENAI_CHAT.client_message(error_kind, message);
                 let reply = OpenAiErrorBody::new(error_kind, &message);
                 let output = self.output(ResponseStatus::Failed);
                 put_error(out, self.sequence, &self.identity, output, &reply);

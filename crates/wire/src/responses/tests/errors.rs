@@ -1,8 +1,9 @@
 use super::strategies::{read, write};
+use crate::ApiErrorKind;
 use crate::chat::{ChatEvent, StreamEvent, Usage};
+use crate::dialect::DialectId;
 use crate::responses::{OpenAiErrorBody, ResponsesStream, write_error_event};
 use crate::sse::SseLimits;
-use crate::{ApiErrorKind, Vendor, client_message};
 use bytes::BytesMut;
 use seawall_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
@@ -71,7 +72,8 @@ fn a_failure_is_classified_again_after_it_was_written() {
             | FailureKind::NotFound => FailureKind::ServerFault,
             _ => FailureKind::Overloaded,
         };
-        let message = client_message(Vendor::OpenAi, ApiErrorKind::of_failure(kind), "why").into_owned();
+        let message =
+            DialectId::OPENAI_CHAT.client_message(ApiErrorKind::of_failure(kind), "why").into_owned();
         let failure = Failure { not_executed: false, ..Failure::of(expected) };
         assert_eq!(events.last(), Some(&ChatEvent::Failed { failure, message }), "{kind:?}");
     }
