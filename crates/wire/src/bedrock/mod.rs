@@ -47,5 +47,8 @@ pub use invoke::{
     read_invoke_body, read_invoke_request, read_opaque_usage, read_service_headers, read_usage_headers,
     usage_headers, write_chunk,
 };
-pub use path::{BedrockCall, BedrockOperation, PathError, decode as decode_path, read_path, write_path};
+pub use path::{
+    BedrockCall, BedrockOperation, PathError, RESERVED, RESERVED_IN_PATH, decode as decode_path, read_path,
+    write_path,
+};
 pub use stream::{BedrockStreamError, StreamEnding};
