@@ -191,7 +191,7 @@ impl BenchPrograms {
             );
         }
         for caller in 0..CALLERS {
-            let hash: String = Sha256::digest(key(caller)).iter().map(|byte| format!("{byte:02x}")).collect();
+            let hash = hex::encode(Sha256::digest(key(caller)));
             // Writing to a string cannot fail.
             let _ =
                 writeln!(text, "callers.keys.c{caller} = {{ hash = \"sha256:{hash}\", tier = \"prime\" }}");

@@ -57,8 +57,7 @@ mod tests {
 
     #[test]
     fn the_code_is_the_one_of_the_standards_second_example() {
-        let code: String =
-            hmac(b"Jefe", b"what do ya want for nothing?").map(|byte| format!("{byte:02x}")).concat();
+        let code = hex::encode(hmac(b"Jefe", b"what do ya want for nothing?"));
         assert_eq!(code, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     }
 

@@ -4,6 +4,7 @@
 //! a running gateway. It does not retry, does not follow redirects, and connects only to the address in the settings.
 
 use anyhow::{Context as _, anyhow, bail};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use seawall_config::Settings;
 use seawall_gateway::fetch_secret;
 use std::io::{Read as _, Write as _};
@@ -101,15 +102,9 @@ fn decode_chunked(mut rest: &[u8]) -> Option<Vec<u8>> {
 
 /// Percent-encodes a path segment.
 pub(crate) fn encode_segment(text: &str) -> String {
-    let mut part = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
-            part.push(char::from(byte));
-        } else {
-            part += &format!("%{byte:02X}");
-        }
-    }
-    part
+    // A dot is encoded too: a segment `..` would name another path.
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 #[cfg(test)]

@@ -274,6 +274,5 @@ fn read_key() -> Result<String, CommandError> {
 
 /// The hash in the notation of the settings.
 fn hash(key: &str) -> String {
-    let digits: String = hash_api_key(key).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
+    format!("sha256:{}", hex::encode(hash_api_key(key)))
 }

@@ -1,8 +1,14 @@
 //! The invariants of the core, as functions.
 //!
 //! Each invariant is one pure function over observations: it knows no implementation details. Property tests call
-//! them, the simulator checks them over a whole simulated day, and a running gateway counts violations. A violation is
-//! a bug in Seawall, whatever the input was.
+//! them, the simulator checks them over a whole simulated day, and the machines themselves call those that take no
+//! longer than a few nanoseconds: a debug build panics, a release build counts the violation. A violation is a bug in
+//! Seawall, whatever the input was.
+
+mod violations;
+
+pub(crate) use violations::enforce;
+pub use violations::{ViolationCounts, violation_count};
 
 use crate::deadline::Deadline;
 use crate::history::Role;

@@ -83,17 +83,14 @@ pub fn format_request_id(id: u64) -> ArrayString<20> {
     text
 }
 
-/// A number as sixteen hex digits. Hand-written, because it is part of every response and appears twice in every log
-/// line; it takes a tenth of the time of the formatting machinery.
+/// A number as sixteen hex digits. It is part of every response and appears twice in every log line, so that it is
+/// written without the formatting machinery, which takes ten times as long.
 #[must_use]
 pub fn hex(number: u64) -> ArrayString<16> {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut digits = ArrayString::new();
-    for byte in number.to_be_bytes() {
-        digits.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        digits.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    digits
+    let mut digits = [0; 16];
+    // Eight bytes fill the buffer, and hex digits are valid UTF-8.
+    let _ = hex::encode_to_slice(number.to_be_bytes(), &mut digits);
+    ArrayString::from_byte_string(&digits).unwrap_or_default()
 }
 
 /// A validated request.

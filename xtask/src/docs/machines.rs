@@ -76,7 +76,8 @@ pub(super) fn protections() -> String {
 pub(super) fn invariants() -> String {
     let mut page = String::from(
         "# Invariants\n\nProperties that hold at all times, for any input. Each is a function in `seawall_core::invariant` that \
-         property tests call.\n\n| invariant | description |\n| --- | --- |\n",
+         property tests call. Those that cost next to nothing are also checked by the running gateway, which counts \
+         violations in `seawall_invariant_violations_total`.\n\n| invariant | description |\n| --- | --- |\n",
     );
     for invariant in Invariant::ALL {
         page.push_str(&format!("| `{}` | {} |\n", invariant.name(), invariant.description()));

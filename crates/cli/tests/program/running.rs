@@ -82,7 +82,7 @@ pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
 
 /// The settings of one more caller.
 pub(crate) fn caller(name: &str, key: &str) -> String {
-    let hash: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex::encode(Sha256::digest(key));
     format!("callers.keys.{name} = {{ hash = \"sha256:{hash}\", tier = \"prime\" }}\n")
 }
 

@@ -98,22 +98,18 @@ fn keyed(secret: &[u8], message: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The headers of a request to the host `test` with an AWS signature (version 4). `at` has the format
 /// `20261116T120000Z`.
 pub(crate) fn signed(id: &str, secret: &str, at: &str, path: &str, body: &[u8]) -> String {
     let (day, region, service) = (&at[..8], "ap-northeast-1", "bedrock");
     let scope = format!("{day}/{region}/{service}/aws4_request");
-    let hash = |bytes: &[u8]| hex(&Sha256::digest(bytes));
+    let hash = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
     let canonical = format!("POST\n{path}\n\nhost:test\nx-amz-date:{at}\n\nhost;x-amz-date\n{}", hash(body));
     let to_sign = format!("AWS4-HMAC-SHA256\n{at}\n{scope}\n{}", hash(canonical.as_bytes()));
     let parts = [day, region, service, "aws4_request"];
     let key =
         parts.iter().fold(format!("AWS4{secret}").into_bytes(), |key, part| keyed(&key, part.as_bytes()));
-    let signature = hex(&keyed(&key, to_sign.as_bytes()));
+    let signature = hex::encode(keyed(&key, to_sign.as_bytes()));
     format!(
         "x-amz-date: {at}\r\nauthorization: AWS4-HMAC-SHA256 Credential={id}/{scope}, \
          SignedHeaders=host;x-amz-date, Signature={signature}\r\n"

@@ -116,23 +116,13 @@ impl ValueKind for KeyHashKind {
             );
             ValueError::new(ProblemCode::ParseError, message, help)
         };
-        if digits.len() != 64 || !digits.is_ascii() {
-            return Err(digits_error());
-        }
         let mut hash = [0; 32];
-        for (byte, pair) in hash.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let pair = str::from_utf8(pair).map_err(|_| digits_error())?;
-            if pair.starts_with('+') {
-                return Err(digits_error());
-            }
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| digits_error())?;
-        }
+        hex::decode_to_slice(digits, &mut hash).map_err(|_| digits_error())?;
         Ok(hash)
     }
 
     fn to_toml(value: &[u8; 32]) -> String {
-        let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-        quoted(&format!("sha256:{digits}"))
+        quoted(&format!("sha256:{}", hex::encode(value)))
     }
 
     fn is_redacted(_value: &TomlValue) -> bool {

@@ -9,6 +9,7 @@
 use super::Breaker;
 use super::machine::{BreakerPhase, BreakerState, TripReason};
 use super::window::CallCounts;
+use crate::invariant::{enforce, phase_never_regresses};
 use crate::random::Draw;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
@@ -159,6 +160,7 @@ impl Breaker {
             BreakerPhase::Closed => self.merge_counts(view, now),
         }
         self.advance(now);
+        enforce(phase_never_regresses(&own, &self.build_report(0, now).rank(stages)));
     }
 
     fn adopt(&mut self, report: BreakerReport, received: Timestamp, now: Timestamp) {

@@ -42,6 +42,7 @@ pub use window::CallCounts;
 
 use crate::deadline::Deadline;
 use crate::failure::{AttemptOutcome, Health};
+use crate::invariant::{Violation, enforce, no_call_while_open, probes_within_stage};
 use crate::time::Timestamp;
 use arrayvec::ArrayVec;
 use attribution::FailureAttribution;
@@ -398,7 +399,23 @@ impl Breaker {
             BreakerState::Suspect { probe, .. } => *probe = Some(new),
             BreakerState::Closed { .. } | BreakerState::Open { .. } => {}
         }
+        enforce(self.check_permit(&permit, now));
         permit
+    }
+
+    /// The invariants of a breaker that has just issued this permit.
+    fn check_permit(&self, permit: &BreakerPermit, now: Timestamp) -> Result<(), Violation> {
+        let machine = self.machine_for(permit.caller).0;
+        match &machine.state {
+            BreakerState::Open { until, .. } => no_call_while_open(now, Some(*until)),
+            // With a lease, the store that leases probes to the nodes keeps their sum within the stage.
+            BreakerState::HalfOpen(trial) if self.lease.is_none() => {
+                let under_way = u32::try_from(trial.probes.len()).unwrap_or(u32::MAX);
+                let size = self.settings.stage_size(trial.stage).unwrap_or(0);
+                probes_within_stage(under_way, trial.successes, size)
+            }
+            BreakerState::HalfOpen(_) | BreakerState::Closed { .. } | BreakerState::Suspect { .. } => Ok(()),
+        }
     }
 
     /// Whether no transition has happened since this permit was issued.

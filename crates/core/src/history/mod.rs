@@ -35,6 +35,7 @@ mod tests;
 
 pub use limits::{TokenLimits, TokenLimitsOptions};
 
+use crate::invariant::{enforce, input_within_limit};
 use std::ops::Range;
 
 /// The author of a turn.
@@ -173,11 +174,13 @@ pub fn trim(conversation: &HistoryInput<'_>, limit: u64) -> HistoryDecision {
             chunk_tokens = chunks[..chunks_left].iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
         }
     }
+    let tokens = fixed.saturating_add(turn_tokens).saturating_add(chunk_tokens);
+    enforce(input_within_limit(tokens, limit));
     let dropped_chunks = chunks[chunks_left..].iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
     HistoryDecision::Send(KeptHistory {
         turns: start..turns.len(),
         chunks: chunks_left,
-        tokens: fixed.saturating_add(turn_tokens).saturating_add(chunk_tokens),
+        tokens,
         dropped: DroppedHistory {
             leading_turns: leading,
             turns: start - leading,

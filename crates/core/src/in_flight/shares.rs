@@ -19,6 +19,7 @@
 mod tests;
 
 use super::{InFlightLimit, InFlightPermit};
+use crate::invariant::{Violation, enforce, in_flight_within_limit};
 use crate::setting::{Ratio, SettingError};
 use crate::sync::{Arc, Mutex, lock};
 use std::collections::BTreeMap;
@@ -170,12 +171,18 @@ impl SlotLimit {
         };
         owners.shares.decide(self.all.limit(), &in_use, owner.guest_network.is_some())?;
         let permit = self.all.try_acquire().ok_or(SlotRefusal::Full)?;
+        enforce(self.check_in_flight());
         *owners.callers.entry(owner.caller).or_insert(0) += 1;
         if let Some(from) = owner.guest_network {
             *owners.networks.entry(from).or_insert(0) += 1;
             owners.guests += 1;
         }
         Ok(SlotPermit { permit: Some(permit), owner, owners: Arc::clone(&self.owners) })
+    }
+
+    /// The invariant of the slots. Under the lock neither number changes.
+    fn check_in_flight(&self) -> Result<(), Violation> {
+        in_flight_within_limit(self.all.in_flight(), self.all.limit())
     }
 
     /// Slots in use.

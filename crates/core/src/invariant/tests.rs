@@ -1,9 +1,10 @@
 use super::{
-    Invariant, Violation, attempt_fits_deadline, attempts_within_limit, backoff_within_bounds,
-    child_shorter_than_parent, consumed_matches_granted, every_entry_accounted_for, frame_fits_transport,
-    frames_are_consecutive, in_flight_within_limit, input_within_limit, level_falls_by_one_step,
-    money_is_conserved, no_call_while_open, phase_never_regresses, probes_within_stage, rate_within_burst,
-    refusal_changes_nothing, retries_within_share, roles_alternate, spend_within_cap, units_within_capacity,
+    Invariant, Violation, ViolationCounts, attempt_fits_deadline, attempts_within_limit,
+    backoff_within_bounds, child_shorter_than_parent, consumed_matches_granted, enforce,
+    every_entry_accounted_for, frame_fits_transport, frames_are_consecutive, in_flight_within_limit,
+    input_within_limit, level_falls_by_one_step, money_is_conserved, no_call_while_open,
+    phase_never_regresses, probes_within_stage, rate_within_burst, refusal_changes_nothing,
+    retries_within_share, roles_alternate, spend_within_cap, units_within_capacity, violation_count,
     window_within_limit,
 };
 use crate::deadline::Deadline;
@@ -171,4 +172,27 @@ proptest! {
         let rate = spans().all(|span| units(span) <= limit + length(span) / 2);
         prop_assert_eq!(rate_within_burst(&admitted, limit, SECOND * 2).is_ok(), rate);
     }
+}
+
+#[test]
+fn a_violation_is_counted_under_its_name() {
+    let counts = ViolationCounts::new();
+    assert!(!counts.record(&Ok(())));
+    for invariant in Invariant::ALL {
+        assert!(counts.record(&Err(Violation { invariant, detail: String::new() })));
+        assert_eq!(counts.count(invariant), 1);
+    }
+    assert_eq!(Invariant::ALL.map(|invariant| counts.count(invariant)), [1; Invariant::ALL.len()]);
+}
+
+#[test]
+fn a_debug_build_panics_at_a_violation_and_counts_it() {
+    let before = violation_count(Invariant::MoneyIsConserved);
+    enforce(Ok(()));
+    assert_eq!(violation_count(Invariant::MoneyIsConserved), before);
+    let violated = std::panic::catch_unwind(|| {
+        enforce(money_is_conserved(Money::MAX, Money::ZERO, Money::ZERO));
+    });
+    assert_eq!(violated.is_err(), cfg!(debug_assertions));
+    assert_eq!(violation_count(Invariant::MoneyIsConserved), before + 1);
 }

@@ -53,6 +53,7 @@ pub use settings::{LadderOptions, LadderSettings};
 pub use signal::{LadderSignal, ReadingError};
 pub use window::{SignalValues, SignalWindow, SignalWindowOptions};
 
+use crate::invariant::{enforce, level_falls_by_one_step};
 use crate::time::Timestamp;
 use crate::vocabulary::Level;
 use signal::Reading;
@@ -114,8 +115,9 @@ impl Ladder {
             // A reading from a clock that runs ahead would otherwise stay fresh for as long as it is ahead.
             reading.at = reading.at.min(now);
         }
-        let before = self.level();
+        let (before, measured) = (self.level(), self.measured);
         let decision = self.step(now);
+        enforce(level_falls_by_one_step(measured, self.measured));
         self.mark(before);
         self.report(decision)
     }

@@ -64,6 +64,7 @@ pub use types::{
     QueueTicket,
 };
 
+use crate::invariant::{Violation, enforce, every_entry_accounted_for, units_within_capacity};
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
 use fair_queue::FairQueue;
@@ -143,6 +144,7 @@ impl WaitQueue {
             self.remove(loser, DepartureReason::Evicted)
         };
         let ticket = self.insert(request, now, expires);
+        enforce(self.check_counts());
         EnterDecision::Queued { ticket, expected_wait, evicted }
     }
 
@@ -168,6 +170,7 @@ impl WaitQueue {
             if accepted == grade { pace.served(now) } else { pace.left() }
         }
         self.counts.served += 1;
+        enforce(self.check_counts());
         Some(departure)
     }
 
@@ -176,6 +179,7 @@ impl WaitQueue {
         self.advance(now);
         let departure = self.remove(ticket, DepartureReason::Cancelled)?;
         self.counts.cancelled += 1;
+        enforce(self.check_counts());
         Some(departure)
     }
 
@@ -286,6 +290,14 @@ impl WaitQueue {
         self.entries.insert(ticket, QueueEntry { request: *request, class, entered: now, expires, promotes });
         self.counts.entered += 1;
         ticket
+    }
+
+    /// The invariants of the queue between two operations.
+    fn check_counts(&self) -> Result<(), Violation> {
+        let (size, counts) = (self.entries.len() as u64, &self.counts);
+        units_within_capacity(size, self.settings.capacity as u64)?;
+        let left = [counts.served, counts.expired, counts.evicted, counts.cancelled];
+        every_entry_accounted_for(counts.entered, &left, size)
     }
 
     /// Removes an entry that was not served.

@@ -8,7 +8,7 @@ use super::{
     AcceptedGrades, Departure, DepartureReason, EnterDecision, QueueOptions, QueueRefusal, QueueRequest,
     QueueTicket, WaitQueue,
 };
-use crate::invariant::{every_entry_accounted_for, units_within_capacity};
+use crate::invariant::{Invariant, every_entry_accounted_for, units_within_capacity};
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
 use std::time::Duration;
@@ -396,4 +396,15 @@ fn a_ticket_is_good_for_one_departure() {
     assert_eq!(queue.cancel(ticket, at(1)), None);
     assert_eq!(expired(&mut queue, 100_000), []);
     check_invariants(&queue, at(100_000));
+}
+
+#[test]
+fn an_entry_that_is_counted_twice_is_a_violation() {
+    let mut queue = small(1);
+    enter(&mut queue, &of(Priority::Normal, 1), 0);
+    assert_eq!(queue.check_counts(), Ok(()));
+    queue.counts.served += 1;
+    assert_eq!(queue.check_counts().unwrap_err().invariant, Invariant::EveryEntryAccountedFor);
+    queue.insert(&of(Priority::Normal, 2), at(0), Timestamp::NEVER);
+    assert_eq!(queue.check_counts().unwrap_err().invariant, Invariant::UnitsWithinCapacity);
 }

@@ -9,6 +9,7 @@ use super::index::RecordSlot;
 use super::rule::{LimitCheck, Quota, QuotaGroup};
 use super::rules::NumberedQuota;
 use super::shard::Shard;
+use crate::invariant::enforce;
 use crate::setting::SettingError;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Now;
@@ -125,6 +126,7 @@ impl RateLimiter {
                     ChargedScope { key: scope.key, version: rules.version, group: scope.group, limits };
                 reservation.scopes.push(charged);
                 shard.take(slot, now, cost, |mark| reservation.marks.push(mark));
+                enforce(shard.check_usage(slot, now, cost));
             }
         }
         Ok(QuotaDecision::Granted { reservation, tightest })

@@ -8,6 +8,7 @@ use super::ring::SliceRing;
 use super::saving::{self, Clocks, SavedQuota};
 use super::slab::Slab;
 use super::sliding::SlidingRule;
+use crate::invariant::{Violation, rate_within_burst, window_within_limit};
 use crate::setting::{SettingError, at_least_one};
 use crate::time::Now;
 use std::sync::Arc;
@@ -187,6 +188,29 @@ impl Quota {
         cost: QuotaUnits,
     ) -> u64 {
         self.charge_units(words, rings, now, cost.units(self.unit))
+    }
+
+    /// Whether a caller that was just charged `cost` is within the limit: its usage counts as one admission at `now`.
+    pub(super) fn check_usage(
+        &self,
+        words: &[u32],
+        rings: &Slab<SliceRing>,
+        now: Now,
+        cost: QuotaUnits,
+    ) -> Result<(), Violation> {
+        // A cost of nothing fits even in debt.
+        if cost.units(self.unit) == 0 {
+            return Ok(());
+        }
+        let used = [(now.monotonic, u64::from(self.used(words, rings, now)))];
+        match &self.rule {
+            QuotaRule::Rate(rule) => {
+                rate_within_burst(&used, rule.burst().into(), Duration::from_nanos(rule.nanos()[0]))
+            }
+            QuotaRule::Sliding(_) | QuotaRule::Calendar(_) => {
+                window_within_limit(&used, self.capacity().into(), Duration::MAX)
+            }
+        }
     }
 
     fn charge_units(&self, words: &mut [u32], rings: &mut Slab<SliceRing>, now: Now, units: u32) -> u64 {

@@ -10,6 +10,7 @@ use super::rule::{CountsCarryOver, LimitCheck, Quota};
 use super::rules::{KEY_WORDS, LimitOrigin, NumberedQuota, QuotaGroupRules};
 use super::saving::Clocks;
 use super::slab::Slab;
+use crate::invariant::Violation;
 use crate::time::Now;
 use std::sync::Arc;
 
@@ -131,6 +132,17 @@ impl Shard {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };
         let record = records.record_mut(slot, rules.words);
         for_each_limit(record, &rules.limits, |quota, words| mark(quota.take(words, rings, now, cost)));
+    }
+
+    /// Whether a caller that was just charged `cost` is within every limit.
+    pub(super) fn check_usage(&self, slot: RecordSlot, now: Now, cost: QuotaUnits) -> Result<(), Violation> {
+        let mut words = &self.records.record(slot, self.words())[KEY_WORDS..];
+        for NumberedQuota { quota, .. } in self.limits() {
+            let (own, rest) = words.split_at(quota.words());
+            quota.check_usage(own, &self.rings, now, cost)?;
+            words = rest;
+        }
+        Ok(())
     }
 
     /// Corrects a reservation that was made under rules of this version and has these marks.

@@ -1,5 +1,6 @@
 //! Exponential backoff with jitter.
 
+use crate::invariant::{backoff_within_bounds, enforce};
 use crate::random::Draw;
 use crate::setting::{Factor, SettingError, ordered, positive};
 use std::time::Duration;
@@ -81,7 +82,7 @@ impl BackoffOptions {
 /// assert_eq!(backoff.next(&mut state, Draw::HIGHEST), Duration::from_millis(900));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff(BackoffOptions);
+pub struct Backoff(pub(super) BackoffOptions);
 
 /// The backoff state of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,9 +109,24 @@ impl Backoff {
                 draw.between(low.times(exponential), high.times(exponential))
             }
         };
+        let (min, max) = self.bounds();
+        enforce(backoff_within_bounds(wait, min, max));
         state.waits = state.waits.saturating_add(1);
         state.previous = Some(wait);
         wait
+    }
+}
+
+impl Backoff {
+    /// The shortest and the longest wait of any request.
+    fn bounds(&self) -> (Duration, Duration) {
+        let BackoffOptions { base_delay, max_delay, jitter } = self.0;
+        match jitter {
+            Jitter::None | Jitter::Decorrelated => (base_delay, max_delay),
+            Jitter::Full => (Duration::ZERO, max_delay),
+            Jitter::Equal => (base_delay / 2, max_delay),
+            Jitter::Multiplicative { low, high } => (low.times(base_delay), high.times(max_delay)),
+        }
     }
 }
 

@@ -31,6 +31,7 @@ pub use retry_after::RetryAfterOptions;
 use crate::credit::{Credit, CreditRefusal, CreditUse, RetryBudget};
 use crate::deadline::Deadline;
 use crate::failure::{Failure, FailureKind, Retryability};
+use crate::invariant::{Violation, attempt_fits_deadline, attempts_within_limit, enforce};
 use crate::pressure::Pressure;
 use crate::random::Draw;
 use crate::time::Timestamp;
@@ -333,7 +334,19 @@ impl Retries {
             None => None,
         };
         self.backoff = backoff;
+        enforce(self.check_retry(failure.kind, situation, after));
         Ok((after, credit))
+    }
+
+    /// The invariants of one more retry after this wait.
+    fn check_retry(
+        &self,
+        kind: FailureKind,
+        situation: &RetrySituation,
+        after: Duration,
+    ) -> Result<(), Violation> {
+        attempts_within_limit(self.retries.saturating_add(1), self.policy.retries(kind))?;
+        attempt_fits_deadline(situation.now, after, self.policy.min_attempt_time, situation.deadline)
     }
 
     fn wait(

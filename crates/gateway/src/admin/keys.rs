@@ -8,6 +8,7 @@ use super::routes::AdminRequest;
 use crate::identity::key_management::{self, IssueError, KeyList, KeyRequest};
 use seawall_pipeline::Runtime as _;
 use seawall_store::embedded::EmbeddedStore;
+use seawall_wire::bedrock::decode_path;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -72,19 +73,7 @@ fn json_response(value: &impl Serialize) -> Result<AdminResponse, AdminError> {
 
 /// Percent-decodes one path segment.
 fn decode_segment(step: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::new(), step.as_bytes());
-    while let Some((first, others)) = rest.split_first() {
-        rest = others;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        // `from_str_radix` would accept a sign.
-        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?);
-        rest = rest.get(2..)?;
-    }
-    String::from_utf8(bytes).ok()
+    decode_path(step).and_then(|bytes| String::from_utf8(bytes).ok())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Response headers that describe how an answer was produced.
 
 use super::error_response::whole_seconds;
-use crate::digits::{decimal, padded};
+use crate::digits::padded;
 use bytes::{BufMut as _, BytesMut};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use seawall_pipeline::dialect::{Face, request_id_header};
@@ -110,7 +110,7 @@ impl HeaderBuffer {
     }
 
     fn number(&mut self, number: u64) {
-        self.0.put_slice(decimal(number).as_bytes());
+        self.0.put_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
     /// A decimal point and `width` digits.

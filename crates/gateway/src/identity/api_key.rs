@@ -98,7 +98,6 @@ fn has_our_format(key: &str) -> bool {
 mod tests {
     use super::{KeyRefusal, create_key, hash_api_key, identify_key, parse_key_hash};
     use crate::identity::IdentityKind;
-    use crate::identity::encoding::hex;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     #[test]
@@ -116,7 +115,7 @@ mod tests {
     #[test]
     fn a_key_from_elsewhere_is_known_by_its_hash() {
         let identity = identify_key("any opaque key, with a sw_ inside").unwrap();
-        let listed = format!("sha256:{}", hex(&identity.hash));
+        let listed = format!("sha256:{}", hex::encode(&identity.hash));
         assert_eq!(parse_key_hash(&listed), Ok(identity.hash));
         assert_eq!((identity.kind, identity.expires), (IdentityKind::Key, None));
         for wrong in

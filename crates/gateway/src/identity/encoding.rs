@@ -4,7 +4,6 @@
 //! text therefore cannot be changed without changing its meaning, and a credential has exactly one digest.
 
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// URL-safe base64 without padding.
 pub(super) fn base64url(bytes: &[u8]) -> String {
@@ -39,29 +38,16 @@ pub(super) fn is_base32(text: &str) -> bool {
     text.bytes().all(|digit| BASE32.contains(&digit))
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(HEX[usize::from(digit)])).collect()
-}
-
-/// The inverse of [`hex`], for 32 bytes.
+/// 32 bytes from lower-case hexadecimal digits: the inverse of [`hex::encode`].
 pub(super) fn decode_hex(text: &str) -> Option<[u8; 32]> {
-    let decode_digit =
-        |digit: u8| HEX.iter().position(|hex| *hex == digit).and_then(|value| u8::try_from(value).ok());
-    let digits = text.as_bytes();
     let mut bytes = [0; 32];
-    if digits.len() != 64 {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = decode_digit(pair[0])? << 4 | decode_digit(pair[1])?;
-    }
-    Some(bytes)
+    let has_upper_case = text.bytes().any(|digit| digit.is_ascii_uppercase());
+    (!has_upper_case && hex::decode_to_slice(text, &mut bytes).is_ok()).then_some(bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{base32, base64url, decode_base64url, decode_hex, hex, is_base32};
+    use super::{base32, base64url, decode_base64url, decode_hex, is_base32};
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     #[test]
@@ -70,7 +56,6 @@ mod tests {
         for (bytes, text) in published.into_iter().chain([("fooba", "mzxw6ytb"), ("foobar", "mzxw6ytboi")]) {
             assert_eq!(base32(bytes.as_bytes()), text);
         }
-        assert_eq!(hex(&[0, 0x9f, 0xa0, 0xff]), "009fa0ff");
         assert_eq!(base64url(&[0xfb, 0xff, 0xfe]), "-__-");
         assert!(
             is_base32("az27") && !is_base32("a1") && !is_base32("A") && !is_base32("a=") && !is_base32("8")
@@ -96,7 +81,7 @@ mod tests {
         #[test]
         fn bytes_survive_the_round_trip(bytes: Vec<u8>, digest: [u8; 32]) {
             prop_assert_eq!(decode_base64url(&base64url(&bytes)), Some(bytes.clone()));
-            prop_assert_eq!(decode_hex(&hex(&digest)), Some(digest));
+            prop_assert_eq!(decode_hex(&hex::encode(digest)), Some(digest));
             prop_assert!(is_base32(&base32(&bytes)));
         }
 
@@ -106,7 +91,7 @@ mod tests {
                 prop_assert_eq!(base64url(&bytes), text.clone());
             }
             if let Some(bytes) = decode_hex(&text) {
-                prop_assert_eq!(hex(&bytes), text);
+                prop_assert_eq!(hex::encode(bytes), text);
             }
         }
     }

@@ -6,7 +6,6 @@
 //! It does not create two active keys of the same name, and does not restore a revoked one.
 
 use super::api_key::{NewKey, create_key};
-use super::encoding::hex;
 use super::master::{MasterSecret, random_bytes};
 use super::pseudonym::Pseudonyms;
 use super::signature::{Signatures, hash_access_key};
@@ -223,7 +222,9 @@ pub async fn revoke(
     // A name may look like an id; an exact name takes precedence.
     let found = if named.is_empty() {
         let is_id = name_or_id.len() >= ID_DIGITS;
-        active().filter(|(credential, _)| is_id && hex(&credential.0).starts_with(name_or_id)).collect()
+        active()
+            .filter(|(credential, _)| is_id && hex::encode(&credential.0).starts_with(name_or_id))
+            .collect()
     } else {
         named
     };
@@ -263,7 +264,7 @@ fn key_entry(credential: &CredentialHash, record: &CallerRecord, pseudonyms: &Ps
 
 /// The id: the beginning of the hash, which is no secret.
 fn key_id(hash: &[u8; 32]) -> String {
-    hex(hash).chars().take(ID_DIGITS).collect()
+    hex::encode(hash).chars().take(ID_DIGITS).collect()
 }
 
 fn format_date(moment: UtcTime) -> String {

@@ -1,6 +1,6 @@
 //! Formats one request as one line of JSON.
 
-use crate::digits::{decimal, padded};
+use crate::digits::padded;
 use seawall_core::money::Money;
 use seawall_core::time::{Now, UtcTime};
 use seawall_pipeline::{RequestOutcome, RequestRecord, format_request_id, hex};
@@ -86,7 +86,7 @@ fn label_field(line: &mut String, key: &str, label: &str) {
 
 fn number_field(line: &mut String, key: &str, number: u64) {
     line.push_str(key);
-    line.push_str(&decimal(number));
+    line.push_str(itoa::Buffer::new().format(number));
 }
 
 const fn outcome_labels(outcome: &RequestOutcome) -> (&'static str, Option<&'static str>) {

@@ -7,6 +7,7 @@ use super::{Metrics, process, request_index, table};
 use crate::connection_limiter::ConnectionEnd;
 use crate::shared_limits::SharedStoreStatus;
 use seawall_core::breaker::BreakerPhase;
+use seawall_core::invariant::{Invariant, violation_count};
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
@@ -65,6 +66,10 @@ impl Metrics {
         page.value(&table::BODY_MEMORY, &[], gauges.body_memory.0);
         page.value(&table::BODY_MEMORY_LIMIT, &[], gauges.body_memory.1);
         page.value(&table::LINES_DROPPED, &[], self.lines_dropped());
+        // With zeros, so that an alert sees the first violation as an increase.
+        for invariant in Invariant::ALL {
+            page.value(&table::INVARIANT_VIOLATIONS, &[invariant.name()], violation_count(invariant));
+        }
         if let Some(bytes) = process::memory() {
             page.value(&table::MEMORY, &[], bytes);
         }

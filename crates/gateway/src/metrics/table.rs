@@ -167,6 +167,8 @@ metrics! {
         "Maximum bytes of request bodies in memory.";
     LINES_DROPPED: Counter "seawall_log_lines_dropped_total" []
         "Access-log lines that were dropped because the sink was too slow.";
+    INVARIANT_VIOLATIONS: Counter "seawall_invariant_violations_total" ["invariant"]
+        "Decisions that violated an invariant of the program. Anything above 0 is a bug in Seawall: please report it.";
     MEMORY: Gauge "process_resident_memory_bytes" []
         "Resident memory of the process. Linux only.";
     OPEN_FILES: Gauge "process_open_fds" []

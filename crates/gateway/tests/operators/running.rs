@@ -19,7 +19,7 @@ pub(crate) fn settings(more: &str) -> Arc<LoadedSettings> {
 
 /// The same with targets at this address.
 pub(crate) fn settings_at(url: &str, more: &str) -> Arc<LoadedSettings> {
-    let hash: String = hash_api_key(KEY).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex::encode(hash_api_key(KEY));
     let target = format!(r#"{{ provider = "anthropic", base_url = "{url}", region = "none", model = "m" }}"#);
     let text = format!(
         r#"

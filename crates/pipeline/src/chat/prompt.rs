@@ -6,7 +6,6 @@ use seawall_core::setting::SettingError;
 use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, estimate};
 use seawall_wire::chat::{ChatRequest, RequestPart, Turn};
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 /// The highest temperature that any dialect allows.
 const MAX_TEMPERATURE: f64 = 2.0;
@@ -187,9 +186,5 @@ fn digest(turns: &[ChatTurn]) -> String {
         hash.update((turn.text.len() as u64).to_be_bytes());
         hash.update(turn.text.as_bytes());
     }
-    hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex::encode(hash.finalize())
 }

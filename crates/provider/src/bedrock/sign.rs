@@ -15,8 +15,10 @@ use crate::headers::FixedHeaders;
 use aws_credential_types::Credentials;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use percent_encoding::utf8_percent_encode;
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
+use seawall_wire::bedrock::RESERVED_IN_PATH;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -221,12 +223,9 @@ fn is_printable(text: &str) -> bool {
 }
 
 fn push_hex(text: &mut String, hash: &[u8]) {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
     let mut digits = [0; 64];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
-        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-    // The hash fills the buffer, and hex digits are valid UTF-8.
+    // A SHA-256 hash fills the buffer, and hex digits are valid UTF-8.
+    let _ = hex::encode_to_slice(hash, &mut digits);
     text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
 
@@ -252,13 +251,7 @@ fn canonical_path(path: &str) -> String {
 
 /// Percent-encodes an already encoded path a second time, as SigV4 requires.
 fn encode_path(path: &str) -> String {
-    let mut out = String::with_capacity(path.len() + 20);
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    let mut encoded = String::with_capacity(path.len() + 20);
+    encoded.extend(utf8_percent_encode(path, RESERVED_IN_PATH));
+    encoded
 }

@@ -4,7 +4,6 @@
 //! braces. Names that come from outside are always hashed, so that no client can choose the name of a Redis key.
 
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// The first part of every key: the version of the data layout.
 pub(super) const VERSION: &str = "sw1";
@@ -12,11 +11,7 @@ pub(super) const VERSION: &str = "sw1";
 /// SHA-256, truncated to 128 bits, in hexadecimal. Each part is prefixed with its length, so that parts cannot be
 /// confused.
 pub(super) fn hash_hex(parts: &[&[u8]]) -> String {
-    let mut text = String::with_capacity(32);
-    for byte in &digest(parts)[..16] {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex::encode(&digest(parts)[..16])
 }
 
 /// The same hash, truncated to the 48 bits that a script can compute with exactly; never zero.

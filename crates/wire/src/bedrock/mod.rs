@@ -50,5 +50,8 @@ pub use invoke::{
     read_usage_headers, usage_headers, write_chunk,
 };
 pub(crate) use path::route_call;
-pub use path::{BedrockCall, BedrockOperation, PathError, decode as decode_path, read_path, write_path};
+pub use path::{
+    BedrockCall, BedrockOperation, PathError, RESERVED, RESERVED_IN_PATH, decode as decode_path, read_path,
+    write_path,
+};
 pub use stream::{BedrockStreamError, StreamEnding};

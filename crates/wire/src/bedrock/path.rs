@@ -3,10 +3,14 @@
 use super::StreamKind;
 use crate::ApiErrorKind;
 use crate::dialect::UrlParameters;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The service's maximum length of a model name.
 const MAX_MODEL_LENGTH: usize = 2048;
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
+/// The characters that AWS encodes in a path or a query: all but letters, digits and `-`, `.`, `_`, `~`.
+pub const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The characters that AWS encodes when it signs a path whose segments are encoded already.
+pub const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
 
 /// The operations of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,15 +135,7 @@ pub(crate) fn route_call(path: &str, kind: StreamKind) -> Option<Result<UrlParam
 pub fn write_path(operation: BedrockOperation, model: &str) -> String {
     let mut path = String::with_capacity(model.len() + 40);
     path.push_str("/model/");
-    for byte in model.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            path.push('%');
-            path.push(char::from(HEX[usize::from(byte >> 4)]));
-            path.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
+    path.extend(utf8_percent_encode(model, RESERVED));
     path.push('/');
     path.push_str(operation.path_name());
     path
@@ -166,7 +162,8 @@ fn read_model(encoded: &str) -> Result<String, PathError> {
     String::from_utf8(model).map_err(|_| invalid("Input should be valid UTF-8"))
 }
 
-/// Percent-decodes a path segment once; `None` if a percent sign is not followed by two hex digits.
+/// Percent-decodes a path segment once; `None` if a percent sign is not followed by two hex digits. Written here because
+/// the crate `percent-encoding` passes such a sign on, and a second reader of the path may then read another model.
 #[must_use]
 pub fn decode(encoded: &str) -> Option<Vec<u8>> {
     let mut bytes = encoded.bytes();

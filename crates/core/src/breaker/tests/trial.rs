@@ -2,9 +2,12 @@
 
 use super::super::{BreakerOptions, BreakerPhase, BreakerProfile, RejectReason, TripReason};
 use super::{answered_after, ask, at, bad, call, failed, good, opened, phase, sonnet};
+use crate::breaker::machine::BreakerState;
+use crate::breaker::types::PermitKind;
 use crate::breaker::{Breaker, BreakerDecision};
 use crate::deadline::Deadline;
 use crate::failure::{AttemptOutcome, FailureKind};
+use crate::invariant::Invariant;
 use std::time::Duration;
 
 fn with_stages(half_open_stages: Vec<u32>) -> Breaker {
@@ -287,4 +290,22 @@ fn only_the_newest_transitions_are_kept() {
         transitions.last().map(|change| (change.at, change.to)),
         Some((at(540_000), BreakerPhase::Open))
     );
+}
+
+#[test]
+fn a_call_through_an_open_breaker_is_a_violation() {
+    let mut breaker = opened(at(0));
+    let permit = breaker.new_permit(None, PermitKind::Call);
+    assert_eq!(breaker.check_permit(&permit, at(1)).unwrap_err().invariant, Invariant::NoCallWhileOpen);
+}
+
+#[test]
+fn more_probes_than_the_stage_has_are_a_violation() {
+    let mut breaker = opened(at(0));
+    let permit = ask(&mut breaker, at(60_000)).unwrap();
+    assert_eq!(breaker.check_permit(&permit, at(60_000)), Ok(()));
+    let BreakerState::HalfOpen(trial) = &mut breaker.machine.state else { panic!("no trial") };
+    trial.successes = 1;
+    let violation = breaker.check_permit(&permit, at(60_000)).unwrap_err();
+    assert_eq!(violation.invariant, Invariant::ProbesWithinStage);
 }

@@ -3,6 +3,7 @@
 use super::{BudgetLedger, BudgetSource};
 use crate::budget::account::BudgetAccount;
 use crate::budget::entry::{BudgetRefusal, ReservationRequest};
+use crate::invariant::{Violation, spend_within_cap};
 use crate::money::Money;
 use crate::time::{Now, UtcTime};
 use crate::vocabulary::Tier;
@@ -46,6 +47,30 @@ impl BudgetLedger {
                 refusal
             }
         })
+    }
+
+    /// Whether the accounts would stay within their caps with this reservation, whatever the checks before have
+    /// decided.
+    pub(in crate::budget) fn check_spend(
+        &self,
+        request: &ReservationRequest,
+        day: u64,
+    ) -> Result<(), Violation> {
+        // A request that costs nothing fits even if the cap was lowered below what is spent.
+        if request.max_cost == Money::ZERO {
+            return Ok(());
+        }
+        let within = |mut account: BudgetAccount, cap: Money| {
+            account.hold(request.max_cost);
+            spend_within_cap(account.posted, account.held, Money::ZERO, cap)
+        };
+        within(self.caller(day, request.caller), self.limits.caller_day)?;
+        // The cap of a tier on leases is what it was leased, which `held_lease` bounds.
+        if self.source == BudgetSource::Caps {
+            within(self.tier(day, request.tier), self.limits.tier_cap(day, request.tier))?;
+            within(self.all(day), self.limits.day_cap(day))?;
+        }
+        Ok(())
     }
 
     /// The largest amount that a request of this caller could reserve now, over all its budgets.

@@ -15,6 +15,7 @@ use super::entry::{
 use super::limits::BudgetLimits;
 use super::sessions::SessionLedger;
 use super::uptime::{SWEEP_INTERVAL, Uptime};
+use crate::invariant::enforce;
 use crate::money::{Money, Usage};
 use crate::time::{Now, Timestamp};
 use crate::vocabulary::Tier;
@@ -111,6 +112,7 @@ impl BudgetLedger {
         self.check_request(request)?;
         self.check_session(request)?;
         self.check_money(request, now)?;
+        enforce(self.check_spend(request, day));
         let ReservationRequest { caller, tier, session, input, output, max_cost, expires, .. } = *request;
         Ok(BudgetEntry::Reserved(BudgetReservation {
             id: ReservationId(self.next),

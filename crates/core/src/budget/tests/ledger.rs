@@ -4,6 +4,7 @@ use crate::budget::{
     DayShortage, ReservationId, ReservationRequest, SessionTokens, SingleSourceAlarm,
 };
 use crate::history::TokenLimitsOptions;
+use crate::invariant::Invariant;
 use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
 use crate::vocabulary::Tier;
@@ -358,4 +359,22 @@ fn an_entry_with_an_impossible_number_is_ignored() {
     assert_eq!(ledger.apply(&highest), ApplyDecision::Applied);
     assert_eq!(ledger.reserve(&ask(1, Tier::Prime, 1), at(0)), Ok(ReservationId((1 << 63) - 1)));
     assert_eq!(ledger.open(), 2);
+}
+
+#[test]
+fn a_reservation_beyond_a_cap_is_a_violation() {
+    let mut ledger = small_ledger();
+    assert_eq!(ledger.check_spend(&ask(1, Tier::Prime, 150), 0), Ok(()));
+    for (caller, max_cost) in [(1, 151), (2, u64::MAX)] {
+        let violation = ledger.check_spend(&ask(caller, Tier::Prime, max_cost), 0).unwrap_err();
+        assert_eq!(violation.invariant, Invariant::SpendWithinCap);
+    }
+    // Four callers within their own caps use the tier's cap up.
+    for caller in 1..=4 {
+        ledger.reserve(&ask(caller, Tier::Prime, 120), at(0)).unwrap();
+    }
+    assert_eq!(ledger.check_spend(&ask(5, Tier::Prime, 20), 0), Ok(()));
+    let violation = ledger.check_spend(&ask(5, Tier::Prime, 21), 0).unwrap_err();
+    assert_eq!(violation.invariant, Invariant::SpendWithinCap);
+    assert_eq!(ledger.check_spend(&ask(5, Tier::Prime, 0), 0), Ok(()));
 }

@@ -1,4 +1,5 @@
 use super::{SlotLimit, SlotOwner, SlotPermit, SlotRefusal, SlotShares};
+use crate::invariant::Invariant;
 use crate::setting::Ratio;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -131,4 +132,14 @@ proptest! {
         let owners = slots.owners.lock().unwrap();
         prop_assert!(owners.callers.is_empty() && owners.networks.is_empty() && owners.guests == 0);
     }
+}
+
+#[test]
+fn more_in_flight_than_the_limit_is_a_violation() {
+    let slots = SlotLimit::new(2, usual()).unwrap();
+    let held = [slots.try_acquire(caller(1)).unwrap(), slots.try_acquire(caller(2)).unwrap()];
+    assert_eq!(slots.check_in_flight(), Ok(()));
+    slots.all.set_limit(1).unwrap();
+    assert_eq!(slots.check_in_flight().unwrap_err().invariant, Invariant::InFlightWithinLimit);
+    drop(held);
 }

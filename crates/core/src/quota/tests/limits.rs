@@ -1,7 +1,9 @@
 //! The limits of a manga shop.
 
-use super::super::QuotaUnits;
-use super::{HOUR, admitted, at, caller, remaining, scope, shop, take};
+use super::super::slab::Slab;
+use super::super::{CalendarPeriod, Quota, QuotaUnit, QuotaUnits};
+use super::{HOUR, MINUTE, admitted, at, caller, rate, remaining, scope, shop, sliding, take};
+use crate::invariant::Invariant;
 use std::time::Duration;
 
 #[test]
@@ -76,4 +78,24 @@ fn callers_who_were_refused_or_have_gone_leave_nothing_behind() {
         assert!(take(&limiter, &guest(key), QuotaUnits::REQUEST, at(3_700_000)).is_ok());
     }
     assert!(limiter.memory().bytes <= before * 11 / 10, "{} after {before}", limiter.memory().bytes);
+}
+
+#[test]
+fn usage_beyond_a_limit_is_a_violation() {
+    let daily = Quota::calendar("day", QuotaUnit::Request, 3, CalendarPeriod::Day).unwrap();
+    for (quota, invariant) in [
+        (sliding("minute", 3, MINUTE, 0), Invariant::WindowWithinLimit),
+        (daily, Invariant::WindowWithinLimit),
+        (rate(1, MINUTE, 3), Invariant::RateWithinBurst),
+    ] {
+        let (mut words, mut rings) = (vec![0; quota.words()], Slab::default());
+        for _ in 0..3 {
+            quota.take(&mut words, &mut rings, at(0), QuotaUnits::REQUEST);
+            assert_eq!(quota.check_usage(&words, &rings, at(0), QuotaUnits::REQUEST), Ok(()));
+        }
+        quota.take(&mut words, &mut rings, at(0), QuotaUnits::REQUEST);
+        let violation = quota.check_usage(&words, &rings, at(0), QuotaUnits::REQUEST).unwrap_err();
+        assert_eq!(violation.invariant, invariant);
+        assert_eq!(quota.check_usage(&words, &rings, at(0), QuotaUnits::NOTHING), Ok(()));
+    }
 }

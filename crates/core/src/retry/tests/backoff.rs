@@ -1,4 +1,4 @@
-use super::super::{BackoffOptions, BackoffState, Jitter, RetryAfterOptions, RetryOptions};
+use super::super::{Backoff, BackoffOptions, BackoffState, Jitter, RetryAfterOptions, RetryOptions};
 use super::{SECOND, millis};
 use crate::failure::FailureKind;
 use crate::random::Draw;
@@ -115,4 +115,11 @@ proptest! {
             prop_assert!(plain / 2 <= wait && wait <= plain * 3 / 2);
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "BackoffWithinBounds")]
+fn a_backoff_outside_its_bounds_is_a_violation() {
+    let unchecked = BackoffOptions { max_delay: millis(1), ..spread(Jitter::None) };
+    let _ = Backoff(unchecked).next(&mut BackoffState::default(), Draw::MIDDLE);
 }

@@ -1,11 +1,11 @@
 //! Which gate stops a retry, and what follows.
 
-use super::super::{RetryOptions, RetrySituation, StopReason};
+use super::super::{Retries, RetryOptions, RetrySituation, StopReason};
 use super::{SECOND, answer, at, free, millis, plain, retries, throttled};
 use crate::credit::{CreditRefusal, RetryBudget, RetryBudgetOptions};
 use crate::deadline::Deadline;
 use crate::failure::{BEDROCK, DRS, Failure, FailureKind, Retryability};
-use crate::invariant::{attempt_fits_deadline, attempts_within_limit, backoff_within_bounds};
+use crate::invariant::{Invariant, attempt_fits_deadline, attempts_within_limit, backoff_within_bounds};
 use crate::pressure::Pressure;
 use crate::random::Draw;
 use proptest::collection::vec;
@@ -325,4 +325,19 @@ proptest! {
         }
         prop_assert!(retries.exhausted(throttled()).waited <= Duration::from_millis(limit));
     }
+}
+
+#[test]
+fn a_retry_beyond_the_policy_or_the_deadline_is_a_violation() {
+    let mut retries = retries(RetryOptions { min_attempt_time: SECOND, ..plain(SECOND, SECOND, 2) });
+    let broken = |retries: &Retries, situation: &RetrySituation| {
+        retries
+            .check_retry(FailureKind::Throttled, situation, SECOND)
+            .map_err(|violation| violation.invariant)
+    };
+    let late = RetrySituation { deadline: Deadline::after(at(0), millis(1_999)), ..free() };
+    assert_eq!(broken(&retries, &free()), Ok(()));
+    assert_eq!(broken(&retries, &late), Err(Invariant::AttemptFitsDeadline));
+    retries.retries = 2;
+    assert_eq!(broken(&retries, &free()), Err(Invariant::AttemptsWithinLimit));
 }

@@ -4,6 +4,9 @@
 
 use super::{DATE, SignatureRefusal, SignedRequest};
 use hyper::header::{HeaderMap, HeaderName};
+use percent_encoding::{percent_decode_str, percent_encode, utf8_percent_encode};
+use seawall_wire::bedrock::{RESERVED, RESERVED_IN_PATH};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Over HTTP/2 the vendor's client for JavaScript signs this instead of `host`.
@@ -91,11 +94,7 @@ fn path(path: &str) -> Result<String, SignatureRefusal> {
             return Err(SignatureRefusal::PathNotCanonical);
         }
     }
-    let mut text = String::with_capacity(path.len() + 16);
-    for byte in path.bytes() {
-        if byte == b'/' { text.push('/') } else { encode(byte, &mut text) }
-    }
-    Ok(text)
+    Ok(utf8_percent_encode(path, RESERVED_IN_PATH).to_string())
 }
 
 /// Pairs sorted by encoded name, then by value. A name without a value has an empty one.
@@ -112,29 +111,8 @@ fn query(query: &str) -> String {
 
 /// The text in the canonical encoding, however the client encoded it.
 fn reencode(text: &str) -> String {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let mut encoded = String::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if let (b'%', [high, low, after @ ..]) = (*first, rest)
-            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
-        {
-            encode(high << 4 | low, &mut encoded);
-            rest = after;
-        } else {
-            encode(*first, &mut encoded);
-        }
-    }
-    encoded
-}
-
-fn encode(byte: u8, text: &mut String) {
-    if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-        text.push(char::from(byte));
-    } else {
-        let _ = write!(text, "%{byte:02X}");
-    }
+    let decoded = Cow::from(percent_decode_str(text));
+    percent_encode(&decoded, RESERVED).to_string()
 }
 
 #[cfg(test)]

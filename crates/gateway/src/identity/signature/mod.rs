@@ -17,7 +17,7 @@ mod canonical;
 #[cfg(test)]
 mod tests;
 
-use super::encoding::{base32, base64url, decode_hex, hex};
+use super::encoding::{base32, base64url, decode_hex};
 use super::hash::{constant_time_eq, hash_credential, hmac_key, hmac_sha256, sha256};
 use super::refusal::{CLOCK_SKEW, INVALID_CREDENTIAL, MALFORMED_CREDENTIAL, refusals};
 use super::{Identity, IdentityKind};
@@ -156,7 +156,7 @@ impl Signatures {
         body_hash: &[u8; 32],
         now: UtcTime,
     ) -> Result<Identity, SignatureRefusal> {
-        let hash = hex(body_hash);
+        let hash = hex::encode(body_hash);
         // A client that states another hash has sent another body, or does not want it covered.
         if stated_hash(request.headers)?.is_some_and(|stated| stated != hash) {
             return Err(SignatureRefusal::PayloadMismatch);
@@ -193,7 +193,7 @@ impl Signatures {
             return Ok(identity);
         }
         let scope = format!("{day}/{region}/{SERVICE}/aws4_request");
-        let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex(&sha256(canonical.as_bytes())));
+        let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex::encode(&sha256(canonical.as_bytes())));
         let right = sign(&self.derive_secret(id), [day, region, SERVICE], &to_sign);
         if !constant_time_eq(&right, &signature) {
             return Err(No::Mismatch);

@@ -88,8 +88,7 @@ fn a_request_contains_the_whole_conversation() {
     let counted: u64 = ["Be kind.", "a", "b", "c"].map(tokens).iter().sum();
     assert_eq!((prepared.kept_turns, prepared.input), (2, counted + 3));
     let hash = Sha256::digest(b"u\0\0\0\0\0\0\0\x01aa\0\0\0\0\0\0\0\x01b");
-    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(prepared.history, hex);
+    assert_eq!(prepared.history, hex::encode(hash));
     let whole =
         prepare(&prompt(), &ChatFaceRequest { stream: false, ..ask(history, "c") }, &TokenLimits::default());
     assert_eq!(whole.unwrap().request, ChatRequest { stream: false, stream_usage: false, ..request });

@@ -13,6 +13,8 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::Result as Provided;
 use aws_credential_types::provider::error::CredentialsError;
 use bytes::Bytes;
+use percent_encoding::utf8_percent_encode;
+use seawall_wire::bedrock::RESERVED;
 
 const SOURCE: &str = "role";
 const VERSION: &str = "2011-06-15";
@@ -113,19 +115,8 @@ fn error_response(response: &CredentialResponse) -> CredentialsError {
 /// Encodes a form body.
 fn encode_form(form: &[(&str, &str)]) -> String {
     let pairs: Vec<String> =
-        form.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
+        form.iter().map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, RESERVED))).collect();
     pairs.join("&")
-}
-
-fn percent_encode(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
