@@ -15,11 +15,10 @@ use crate::rules::LimitGroups;
 use crate::settle::RequestCompletion;
 use crate::shortage::BudgetShortage;
 use crate::target::{CallBound, GuardedTarget, Route};
-use arrayvec::ArrayVec;
 use seawall_core::budget::DayShortage;
 use seawall_core::evaluator::Protection;
 use seawall_core::money::Money;
-use seawall_core::quota::{QuotaKey, QuotaScope, QuotaUnits};
+use seawall_core::quota::{QuotaKey, QuotaScope, QuotaUnits, ScopeList};
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Mode;
 use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest};
@@ -165,9 +164,10 @@ fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, 
     Ok(Arc::clone(route))
 }
 
-/// The limits that this caller's request counts against. `route` is `None` for requests that reach no model.
-pub(crate) fn scopes(groups: &LimitGroups, caller: &Caller, route: Option<&str>) -> ArrayVec<QuotaScope, 4> {
-    let mut scopes = ArrayVec::new();
+/// The limits that this caller's request counts against. `route` is `None` for requests that reach no model. A group that
+/// is added here is also added to [`LimitRules::check`](crate::rules::LimitRules::check).
+pub(crate) fn scopes(groups: &LimitGroups, caller: &Caller, route: Option<&str>) -> ScopeList {
+    let mut scopes = ScopeList::new();
     scopes.push(QuotaScope { group: groups.of_tier(caller.tier), key: QuotaKey(caller.id) });
     scopes.push(QuotaScope { group: groups.global, key: QuotaKey(0) });
     if let (Some(network), Some(group)) = (caller.network, groups.by_address) {

@@ -12,7 +12,7 @@ use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::Posture;
 use seawall_core::money::Money;
-use seawall_core::quota::{GroupId, LimitId, QuotaGroup, RetryAfterPolicy};
+use seawall_core::quota::{GroupId, LimitId, QuotaGroup, RetryAfterPolicy, check_request_groups};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
@@ -72,6 +72,15 @@ impl LimitRules {
         let fixed = self.tiers.iter().chain([&self.global]).chain(&self.by_address);
         fixed.chain(self.routes.iter().map(|(_, group)| group)).cloned().collect()
     }
+
+    /// Rejects limits of which more can apply to one request than a decision supports.
+    pub(crate) fn check(&self) -> Result<(), SettingError> {
+        let route = self.routes.first().map(|(_, group)| group);
+        let check = |tier| {
+            check_request_groups([tier, &self.global].into_iter().chain(&self.by_address).chain(route))
+        };
+        self.tiers.iter().try_for_each(check)
+    }
 }
 
 /// Rules as the settings define them.
@@ -103,11 +112,12 @@ pub struct RuleOptions {
 }
 
 impl RuleOptions {
-    /// Validates everything except the limits, which the quota store validates.
+    /// Validates everything except the numbers of the limits, which the quota store validates.
     pub fn check(&self) -> Result<(), SettingError> {
         if self.routes.is_empty() {
             return Err(SettingError::new("routes", "at least one route is required"));
         }
+        self.limits.check()?;
         for (index, route) in self.routes.iter().enumerate() {
             if self.routes[..index].iter().any(|earlier| earlier.alias == route.alias) {
                 return Err(SettingError::new("routes", format!("duplicate route name {}", route.alias)));

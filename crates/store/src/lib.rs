@@ -62,7 +62,7 @@ pub use node_ledger::{
     UnwrittenHold,
 };
 pub use queue::RequestQueue;
-pub use quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, MAX_LIMITS, Quotas, Settlement};
+pub use quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
 pub use sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};
 pub use usage::{CallId, Certainty, UsageEvent};

@@ -6,7 +6,6 @@
 
 use crate::StoreError;
 use crate::claims::ClaimRequest;
-use arrayvec::ArrayVec;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::quota::{LimitId, LimitView, QuotaGroup, QuotaRefusal, QuotaScope, QuotaUnits};
@@ -14,9 +13,6 @@ use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use std::future::Future;
 use std::time::Duration;
-
-/// The most limits that one decision may look at.
-pub const MAX_LIMITS: usize = 16;
 
 /// The admission request over all limits at once.
 #[derive(Clone, Debug)]
@@ -148,7 +144,7 @@ pub trait Quotas: Send + Sync {
         partition: u64,
         scopes: &[QuotaScope],
         now: Now,
-    ) -> impl Future<Output = Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<LimitView>, StoreError>> + Send;
 
     /// Changes the limits. A limit with the same name and period keeps its counts.
     fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError>;

@@ -5,12 +5,15 @@ use crate::field::KeyOrigins;
 use crate::kind::{RatePeriod, RateValue};
 use crate::problem::{Problem, ProblemCode};
 use crate::raw;
-use crate::settings::LimitSettings;
+use crate::settings::{LimitSettings, RouteSettings};
 use crate::source::Located;
 use seawall_core::in_flight::SlotShares;
-use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, QuotaUnit, RetryAfterPolicy};
+use seawall_core::quota::{
+    CalendarPeriod, Quota, QuotaGroup, QuotaUnit, RetryAfterPolicy, check_request_groups,
+};
 use seawall_core::setting::{Ratio, SettingError};
 use seawall_core::untracked::{InputFeature, UntrackedRules};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -171,6 +174,20 @@ pub(super) fn limits(limits: &raw::LimitsSection, checker: &mut Checker<'_>) -> 
             InputFeature::ServerTool => untracked.server_tool.value,
         })),
     })
+}
+
+/// Reports limits of which more can apply to one request than a decision supports.
+pub(super) fn request_groups(
+    limits: &LimitSettings,
+    routes: &BTreeMap<String, RouteSettings>,
+    section: &raw::LimitsSection,
+    checker: &mut Checker<'_>,
+) {
+    let route = routes.values().find_map(|route| route.quotas.as_ref());
+    for tier in &limits.tiers {
+        let groups = [tier, &limits.global, &limits.guests_by_address].into_iter().chain(route);
+        checker.checked(&[section], check_request_groups(groups));
+    }
 }
 
 /// The shares of a target's concurrency.

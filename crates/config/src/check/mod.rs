@@ -94,6 +94,9 @@ pub(crate) fn all(
     let models = models::models(&raw.models, checker);
     let targets = models::targets(raw, checker);
     let routes = models::routes(raw, checker);
+    if let Some(limits) = &limits {
+        limits::request_groups(limits, &routes, &raw.limits, checker);
+    }
     let retry = resilience::retry(&raw.retry, checker);
     let breakers = resilience::breakers(&raw.breakers, checker);
     let pressure = resilience::pressure(&raw.pressure, checker);

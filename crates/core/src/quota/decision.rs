@@ -1,13 +1,34 @@
 //! The types of a quota request and of the decision on it.
 
-use super::rule::QuotaUnit;
-use arrayvec::ArrayVec;
+use super::rule::{QuotaGroup, QuotaUnit};
+use crate::setting::SettingError;
+use smallvec::SmallVec;
 use std::time::Duration;
 
-/// The maximum number of groups that apply to one request.
-pub(super) const MAX_SCOPES: usize = 4;
-/// The maximum number of limits that apply to one request, over all its groups.
-pub(super) const MAX_LIMITS: usize = 16;
+/// The most groups that may apply to one request: its scopes. Settings that could exceed it are rejected by
+/// [`check_request_groups`], and a decision over more returns [`ScopeError::TooMany`].
+pub const MAX_SCOPES: usize = 16;
+
+/// The scopes of one request. Most requests have up to four, which need no allocation.
+pub type ScopeList = SmallVec<[QuotaScope; 4]>;
+
+/// Rejects groups that can all apply to the same request and are more than [`MAX_SCOPES`].
+pub fn check_request_groups<'a>(
+    groups: impl IntoIterator<Item = &'a QuotaGroup>,
+) -> Result<(), SettingError> {
+    let names: Vec<&str> = groups.into_iter().map(QuotaGroup::name).collect();
+    match names.get(MAX_SCOPES..) {
+        None | Some([]) => Ok(()),
+        Some(excess) => {
+            let problem = format!(
+                "{} groups of limits can apply to one request, more than {MAX_SCOPES}: remove {}",
+                names.len(),
+                excess.join(", ")
+            );
+            Err(SettingError::new("groups", problem))
+        }
+    }
+}
 
 /// The identifier of a group of limits in a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,9 +147,9 @@ pub enum QuotaDecision {
 #[must_use = "a reservation that is not settled stays charged in full"]
 pub struct QuotaReservation {
     pub(super) cost: QuotaUnits,
-    pub(super) scopes: ArrayVec<ChargedScope, MAX_SCOPES>,
+    pub(super) scopes: SmallVec<[ChargedScope; 4]>,
     /// Where the units were charged (slice, period or time), one mark per limit in the order of the scopes.
-    pub(super) marks: ArrayVec<u64, MAX_LIMITS>,
+    pub(super) marks: SmallVec<[u64; 12]>,
 }
 
 impl QuotaReservation {
@@ -161,8 +182,8 @@ pub enum ScopeError {
     /// No scope was given, which would admit everything.
     #[error("a request must name at least one group")]
     None,
-    /// The request has more groups or limits than one decision supports.
-    #[error("a request must not name more than {MAX_SCOPES} groups with {MAX_LIMITS} limits")]
+    /// The request has more groups than one decision supports.
+    #[error("a request must not name more than {MAX_SCOPES} groups")]
     TooMany,
     /// A group was given twice, which would charge its limits twice.
     #[error("a request must not name a group twice")]

@@ -1,7 +1,7 @@
 //! The in-memory store of all quota usage.
 
 use super::decision::{
-    ChargedScope, GroupId, LimitId, LimitView, MAX_LIMITS, MAX_SCOPES, QuotaDecision, QuotaKey, QuotaRefusal,
+    ChargedScope, GroupId, LimitId, LimitView, MAX_SCOPES, QuotaDecision, QuotaKey, QuotaRefusal,
     QuotaReservation, QuotaScope, QuotaUnits, ScopeError,
 };
 use super::groups::{Group, GroupList, SHARDS};
@@ -15,6 +15,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Now;
 use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
@@ -118,7 +119,7 @@ impl RateLimiter {
                 return Err(ScopeError::Full(scope.group));
             }
         }
-        let mut reservation = QuotaReservation { cost, scopes: ArrayVec::new(), marks: ArrayVec::new() };
+        let mut reservation = QuotaReservation { cost, scopes: SmallVec::new(), marks: SmallVec::new() };
         for LockedScope { scope, shard, slot, .. } in &mut opened {
             if let (Some(slot), Some(rules)) = (*slot, shard.rules()) {
                 let limits = u8::try_from(rules.limits.len()).unwrap_or(u8::MAX);
@@ -133,14 +134,10 @@ impl RateLimiter {
     }
 
     /// What remains of every limit of these scopes. Changes nothing.
-    pub fn view(
-        &self,
-        scopes: &[QuotaScope],
-        now: Now,
-    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, ScopeError> {
+    pub fn view(&self, scopes: &[QuotaScope], now: Now) -> Result<Vec<LimitView>, ScopeError> {
         let mut opened = ArrayVec::new();
         self.open(scopes, &mut opened)?;
-        let mut views = ArrayVec::new();
+        let mut views = Vec::new();
         for opened in &opened {
             opened.check(QuotaUnits::NOTHING, now, |limit, capacity, check| {
                 let remaining = match check {
@@ -229,15 +226,13 @@ impl RateLimiter {
                 return Err(ScopeError::Repeated(pair[0].group));
             }
         }
-        let mut limits = 0;
-        for scope in ordered {
+        for &scope in &ordered {
             let unknown = ScopeError::Unknown(scope.group);
             let group = self.groups.get(scope.group).ok_or(unknown)?;
             let hash = self.hash(scope.key);
             let shard = lock(&group.shards[shard_of(hash)]);
-            limits += shard.rules().ok_or(unknown)?.limits.len();
-            if limits > MAX_LIMITS {
-                return Err(ScopeError::TooMany);
+            if shard.rules().is_none() {
+                return Err(unknown);
             }
             let slot = shard.find(hash, scope.key);
             opened.push(LockedScope { scope, shard, hash, slot });

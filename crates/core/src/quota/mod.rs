@@ -42,8 +42,8 @@ mod tests;
 pub use calendar::CalendarPeriod;
 pub use change::{CountsDecision, LimitChange};
 pub use decision::{
-    GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, QuotaRefusal, QuotaReservation, QuotaScope,
-    QuotaUnits, ScopeError,
+    GroupId, LimitId, LimitView, MAX_SCOPES, QuotaDecision, QuotaKey, QuotaRefusal, QuotaReservation,
+    QuotaScope, QuotaUnits, ScopeError, ScopeList, check_request_groups,
 };
 pub use limiter::{RateLimiter, RateLimiterMemory};
 pub use retry_after::{RetryAfter, RetryAfterPolicy};

@@ -1,10 +1,9 @@
 //! What was admitted without the store and still has to be reported to it.
 
-use super::report::{AdmittedUsage, FallbackReport, MAX_SCOPES};
-use arrayvec::ArrayVec;
+use super::report::{AdmittedUsage, FallbackReport};
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
-use seawall_core::quota::{QuotaScope, QuotaUnits};
+use seawall_core::quota::{QuotaScope, QuotaUnits, ScopeList};
 use seawall_core::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +26,7 @@ pub(super) struct PendingId {
 #[derive(Clone, Debug)]
 struct PendingEntry {
     serial: u64,
-    scopes: ArrayVec<QuotaScope, MAX_SCOPES>,
+    scopes: ScopeList,
     cost: QuotaUnits,
     money: Option<(u64, Money)>,
     first: Timestamp,
@@ -82,18 +81,16 @@ impl Pending {
             self.overflowed = true;
             return None;
         }
-        let mut scopes = ArrayVec::new();
-        for scope in charge.scopes {
-            if scopes.try_push(*scope).is_err() {
-                self.overflowed = true;
-                return None;
-            }
-        }
         let serial = self.next;
         self.next += 1;
-        let entry =
-            PendingEntry { serial, scopes, cost: charge.cost, money: charge.money, first: now, last: now };
-        entries.push(entry);
+        entries.push(PendingEntry {
+            serial,
+            scopes: charge.scopes.into(),
+            cost: charge.cost,
+            money: charge.money,
+            first: now,
+            last: now,
+        });
         Some(PendingId { partition, serial })
     }
 

@@ -1,22 +1,18 @@
 //! Reports of what a node has admitted while the store was unreachable.
 
 use crate::{Quotas, StoreError};
-use arrayvec::ArrayVec;
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
-use seawall_core::quota::{QuotaScope, QuotaUnits};
+use seawall_core::quota::{QuotaUnits, ScopeList};
 use seawall_core::time::Now;
 use std::future::Future;
 use std::time::Duration;
-
-/// The most groups that one request may touch.
-pub(super) const MAX_SCOPES: usize = 4;
 
 /// What was admitted for the same scopes at about the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmittedUsage {
     /// Every group that it counts in.
-    pub scopes: ArrayVec<QuotaScope, MAX_SCOPES>,
+    pub scopes: ScopeList,
     /// The units that were taken.
     pub cost: QuotaUnits,
     /// The caller and the amount taken from its daily budget, if any.

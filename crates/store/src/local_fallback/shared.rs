@@ -4,14 +4,13 @@ use super::pending::{AdmissionCharge, Pending, PendingId};
 use super::report::SharedQuotaStore;
 use super::share::NodeShare;
 use crate::memory::MemoryQuotaReservation;
-use crate::quotas::{AdmissionRequest, AdmitDecision, MAX_LIMITS, Quotas, Settlement};
+use crate::quotas::{AdmissionRequest, AdmitDecision, Quotas, Settlement};
 use crate::{StoreError, lock};
-use arrayvec::ArrayVec;
 use seawall_core::breaker::{Breaker, BreakerProfile, NodeId, SharedBreaker, SharedPermit};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
 use seawall_core::money::Money;
-use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope, QuotaUnits};
+use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope, QuotaUnits, ScopeList};
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp};
@@ -97,7 +96,7 @@ pub struct SharedQuotaReservation<T> {
     local: Option<MemoryQuotaReservation>,
     pending: Option<PendingId>,
     partition: u64,
-    scopes: ArrayVec<QuotaScope, MAX_LIMITS>,
+    scopes: ScopeList,
     cost: QuotaUnits,
     money: Option<(u64, Money)>,
     /// Whether the share was charged beyond its room; then only money and key are still to be settled there.
@@ -332,7 +331,7 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
         partition: u64,
         scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
+    ) -> Result<Vec<LimitView>, StoreError> {
         if let Some(permit) = self.permit()
             && let Some(views) = self.call_store(permit, self.store.view(partition, scopes, now)).await
         {
@@ -363,7 +362,7 @@ impl<T> SharedQuotaReservation<T> {
             local,
             pending: None,
             partition: request.partition,
-            scopes: request.scopes.iter().take(MAX_LIMITS).copied().collect(),
+            scopes: request.scopes.into(),
             cost: request.units,
             money: request.money.map(|money| (money.caller, money.max_cost)),
             is_charged: false,

@@ -3,10 +3,9 @@
 use super::claims::{ClaimTable, MemoryClaim, hash_key};
 use super::expiring_map::ExpiringMap;
 use crate::claims::ClaimDecision;
-use crate::node_ledger::{AdmissionRecord, LimitCharge, MAX_CHARGED_GROUPS};
-use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, MAX_LIMITS, Quotas, Settlement};
+use crate::node_ledger::{AdmissionRecord, LimitCharge};
+use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
 use crate::{StoreError, lock};
-use arrayvec::ArrayVec;
 use seawall_core::budget::{BudgetAccount, DayShortage};
 use seawall_core::money::Money;
 use seawall_core::quota::{
@@ -124,7 +123,7 @@ impl MemoryQuotas {
         now: Now,
     ) -> AdmissionRecord {
         let scope = |scope: QuotaScope| Some((self.limiter.tag(scope.group)?, scope.key.0));
-        let scopes = reservation.limits.scopes().filter_map(scope).take(MAX_CHARGED_GROUPS).collect();
+        let scopes = reservation.limits.scopes().filter_map(scope).collect();
         let charge = LimitCharge { at: now.utc, cost: reservation.limits.cost(), scopes };
         let retention = reservation.claim.as_ref().map(MemoryClaim::retention).unwrap_or_default();
         let key_hash =
@@ -253,7 +252,7 @@ impl Quotas for MemoryQuotas {
         _partition: u64,
         scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
+    ) -> Result<Vec<LimitView>, StoreError> {
         self.limiter.view(scopes, now).map_err(broken)
     }
 

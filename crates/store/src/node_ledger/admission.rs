@@ -15,10 +15,8 @@ use crate::quotas::Settlement;
 use arrayvec::ArrayVec;
 use seawall_core::quota::QuotaUnits;
 use seawall_core::time::{Now, UtcTime};
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The most quota groups that one request counts in.
-pub(crate) const MAX_CHARGED_GROUPS: usize = 4;
 
 /// What a request was charged by rate limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +26,7 @@ pub struct LimitCharge {
     /// The units that were charged.
     pub cost: QuotaUnits,
     /// The [tag](seawall_core::quota::group_tag) of each group, and the key in it.
-    pub scopes: ArrayVec<(u64, u64), 4>,
+    pub scopes: SmallVec<[(u64, u64); 4]>,
 }
 
 /// The idempotency key of a request.

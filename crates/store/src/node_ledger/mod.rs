@@ -23,7 +23,6 @@ mod spool;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use admission::MAX_CHARGED_GROUPS;
 pub use admission::{AdmissionRecord, IdempotencyRecord, LimitCharge};
 pub use hold::{Hold, UnwrittenHold};
 pub use journal::{Journal, JournalPosition, NoJournal};

@@ -1,5 +1,6 @@
 use super::super::{
-    CalendarPeriod, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits, RateLimiter, ScopeError,
+    CalendarPeriod, MAX_SCOPES, Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit,
+    QuotaUnits, RateLimiter, ScopeError, check_request_groups,
 };
 use super::{MINUTE, at, group, rate, scope, shop, sliding};
 use std::time::Duration;
@@ -52,7 +53,7 @@ fn a_question_that_cannot_be_decided_is_refused() {
     let guest = scope(&limiter, "guest", 1);
     let ask = |scopes: &[QuotaScope]| limiter.reserve(scopes, QuotaUnits::REQUEST, at(0)).unwrap_err();
     assert_eq!(ask(&[]), ScopeError::None);
-    assert_eq!(ask(&[guest; 5]), ScopeError::TooMany);
+    assert_eq!(ask(&[guest; MAX_SCOPES + 1]), ScopeError::TooMany);
     let other = QuotaScope { key: QuotaKey(2), ..guest };
     assert_eq!(ask(&[guest, scope(&limiter, "global", 0), other]), ScopeError::Repeated(guest.group));
     let bigger =
@@ -60,17 +61,44 @@ fn a_question_that_cannot_be_decided_is_refused() {
     let foreign = scope(&bigger.unwrap(), "8", 1);
     assert_eq!(ask(&[guest, foreign]), ScopeError::Unknown(foreign.group));
     assert_eq!(limiter.view(&[foreign], at(0)), Err(ScopeError::Unknown(foreign.group)));
-    let many = |name: &str, count: u32| {
-        group(name, (0..count).map(|n| sliding(&n.to_string(), 1, MINUTE, 0)).collect())
-    };
-    let wide = RateLimiter::new(vec![many("one", 8), many("two", 8), many("three", 1)], 0).unwrap();
-    let scopes = ["one", "two", "three"].map(|name| scope(&wide, name, 1));
-    assert!(wide.reserve(&scopes[..2], QuotaUnits::REQUEST, at(0)).is_ok());
-    assert_eq!(wide.reserve(&scopes, QuotaUnits::REQUEST, at(0)).unwrap_err(), ScopeError::TooMany);
     assert_eq!(limiter.memory().callers, 0);
     assert_eq!(
         (limiter.group("none"), limiter.quota(super::super::LimitId { group: foreign.group, quota: 0 })),
         (None, None)
+    );
+}
+
+/// So many groups, each with as many limits as a group can have.
+fn groups(count: usize) -> Vec<QuotaGroup> {
+    let quotas =
+        |limit| (0..QuotaGroup::MAX_QUOTAS).map(|n| sliding(&n.to_string(), limit, MINUTE, 0)).collect();
+    (0..count).map(|index| group(&format!("group {index}"), quotas(2))).collect()
+}
+
+#[test]
+fn sixteen_groups_with_all_their_limits_apply_to_one_request_and_a_seventeenth_is_an_error() {
+    let limiter = RateLimiter::new(groups(MAX_SCOPES + 1), 0).unwrap();
+    let scopes: Vec<QuotaScope> =
+        (0..=MAX_SCOPES).map(|index| scope(&limiter, &format!("group {index}"), 7)).collect();
+    for count in [5, MAX_SCOPES] {
+        let decision = limiter.reserve(&scopes[..count], QuotaUnits::REQUEST, at(0)).unwrap();
+        let QuotaDecision::Granted { reservation, .. } = decision else { panic!("{decision:?}") };
+        let views = limiter.view(&scopes[..count], at(0)).unwrap();
+        assert_eq!(views.len(), count * QuotaGroup::MAX_QUOTAS);
+        assert!(views.iter().all(|view| view.remaining == 1));
+        limiter.refund(reservation, at(0));
+        assert!(limiter.view(&scopes[..count], at(0)).unwrap().iter().all(|view| view.remaining == 2));
+    }
+    assert_eq!(limiter.reserve(&scopes, QuotaUnits::REQUEST, at(0)).unwrap_err(), ScopeError::TooMany);
+    assert_eq!(limiter.view(&scopes, at(0)).unwrap_err(), ScopeError::TooMany);
+}
+
+#[test]
+fn settings_with_too_many_groups_for_one_request_are_rejected_by_name() {
+    assert_eq!(check_request_groups(&groups(MAX_SCOPES)), Ok(()));
+    assert_eq!(
+        check_request_groups(&groups(MAX_SCOPES + 2)).unwrap_err().to_string(),
+        "groups: 18 groups of limits can apply to one request, more than 16: remove group 16, group 17"
     );
 }
 

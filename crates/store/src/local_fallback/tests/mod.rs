@@ -6,9 +6,8 @@ use super::{
     FallbackReport, SharedQuotaStore, SharedQuotas, SharedQuotasOptions, SharedStoreState, StoreStateObserver,
 };
 use crate::memory::{MemoryQuotaReservation, MemoryQuotas};
-use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, MAX_LIMITS, Quotas, Settlement};
+use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
 use crate::{StoreError, lock};
-use arrayvec::ArrayVec;
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
 use seawall_core::quota::{
@@ -133,7 +132,7 @@ impl Quotas for Store {
         partition: u64,
         scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
+    ) -> Result<Vec<LimitView>, StoreError> {
         self.reached(|shared| drive(shared.quotas.view(partition, scopes, now)))?
     }
 

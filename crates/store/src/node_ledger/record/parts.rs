@@ -5,12 +5,12 @@ use super::{EVENT, read_model};
 use crate::encoding::{ByteReader, put_text, put_varint};
 use crate::node_ledger::admission::{IdempotencyRecord, LimitCharge};
 use crate::usage::{CallId, Certainty, UsageEvent};
-use arrayvec::ArrayVec;
 use seawall_core::budget::{BudgetReservation, LeaseId, ReservationId};
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::QuotaUnits;
+use seawall_core::quota::{MAX_SCOPES, QuotaUnits};
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub(super) fn put_reservation(bytes: &mut Vec<u8>, reservation: &BudgetReservation) {
@@ -61,11 +61,12 @@ pub(super) fn put_charge(bytes: &mut Vec<u8>, LimitCharge { at, cost, scopes }: 
 
 pub(super) fn read_charge(reader: &mut ByteReader<'_>) -> Option<LimitCharge> {
     let (at, cost) = (UtcTime::from_nanos(reader.varint()?), read_cost(reader)?);
-    let mut scopes = ArrayVec::new();
-    for _ in 0..reader.varint()? {
+    let count = reader.varint().filter(|count| *count <= MAX_SCOPES as u64)?;
+    let mut scopes = SmallVec::new();
+    for _ in 0..count {
         let tag = read_hash(reader)?;
         let key = if reader.flag()? { read_hash(reader).filter(|key| *key != 0)? } else { 0 };
-        scopes.try_push((tag, key)).ok()?;
+        scopes.push((tag, key));
     }
     Some(LimitCharge { at, cost, scopes })
 }

@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptes
 use proptest::sample::select;
 use seawall_core::budget::{BudgetEntry, BudgetReservation, Correction, LeaseId, ReservationId};
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::QuotaUnits;
+use seawall_core::quota::{MAX_SCOPES, QuotaUnits};
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 #[cfg(feature = "embedded")]
@@ -112,7 +112,7 @@ fn costs() -> impl Strategy<Value = QuotaUnits> {
 }
 
 fn charges() -> impl Strategy<Value = LimitCharge> {
-    let scopes = vec((any::<u64>(), prop_oneof![Just(0_u64), any::<u64>()]), 0..=4);
+    let scopes = vec((any::<u64>(), prop_oneof![Just(0_u64), any::<u64>()]), 0..=MAX_SCOPES);
     (numbers(), costs(), scopes).prop_map(|(at, cost, scopes)| LimitCharge {
         at: UtcTime::from_nanos(at),
         cost,

@@ -46,7 +46,7 @@ local function decide()
     records[index] = load(KEYS[index])
     guesses[index] = 7
   end
-  local positions, too_large, never_cap, longest, binding, binding_left, tightest, least = {}, nil, 0, -1, 0, 0, 0, MAX_UNITS + 1
+  local positions, too_large, longest, binding, binding_left, tightest, least = {}, nil, -1, 0, 0, 0, MAX_UNITS + 1
   local limit, marks = 0, {}
   for from = 13, last, 5 do
     limit = limit + 1
@@ -93,7 +93,7 @@ local function decide()
       if units > left then wait = max(begins(shape, period + 1) - utc, 0) end
     end
     if units > capacity then
-      if not too_large then too_large, never_cap = limit, capacity end
+      too_large = too_large or limit
     elseif wait then
       if wait > longest then longest, binding, binding_left = wait, limit, left end
     else

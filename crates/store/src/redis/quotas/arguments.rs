@@ -3,17 +3,17 @@
 use super::rules::{LimitRule, Placement, ScriptRules};
 use crate::StoreError;
 use crate::claims::ClaimRequest;
-use crate::quotas::{CallerBudgetRequest, MAX_LIMITS};
+use crate::quotas::CallerBudgetRequest;
 use crate::redis::connection::STORE;
 use crate::redis::key;
 use crate::redis::packing::{FixedWidthFields, MAX_EXACT, micros};
-use arrayvec::ArrayVec;
-use seawall_core::quota::{GroupId, QuotaScope, QuotaUnit, QuotaUnits, ScopeError};
+use seawall_core::quota::{GroupId, MAX_SCOPES, QuotaScope, QuotaUnit, QuotaUnits, ScopeError, ScopeList};
 use seawall_core::time::Now;
+use smallvec::SmallVec;
 use std::time::Duration;
 
-/// The most groups that one request may touch.
-pub(super) const MAX_SCOPES: usize = 4;
+/// Groups of limits, of one request.
+pub(super) type GroupIds = SmallVec<[GroupId; 4]>;
 
 /// The index of the requested units among the script's arguments.
 const fn unit_index(unit: QuotaUnit) -> u64 {
@@ -30,8 +30,8 @@ pub(super) struct TouchedLimits {
     /// Each limit with the index of its record, counted from 1.
     pub(super) limits: Vec<(u64, LimitRule)>,
     /// The groups of the limits, in the same order.
-    pub(super) groups: ArrayVec<GroupId, MAX_SCOPES>,
-    partition_keys: ArrayVec<u64, { MAX_SCOPES + 1 }>,
+    pub(super) groups: GroupIds,
+    partition_keys: SmallVec<[u64; 4]>,
 }
 
 impl TouchedLimits {
@@ -41,7 +41,7 @@ impl TouchedLimits {
         for scope in scopes {
             let Some(group) = rules.group(scope) else { continue };
             let record = touched.record(partition, scope.key.0);
-            let _ = touched.groups.try_push(scope.group);
+            touched.groups.push(scope.group);
             for limit in &group.limits {
                 touched.limits.push((record, *limit));
             }
@@ -54,7 +54,7 @@ impl TouchedLimits {
         let mut touched = Self::default();
         if let Some(group) = rules.group(scope) {
             touched.keys.push(key::fleet(&group.name, scope.key.0));
-            let _ = touched.groups.try_push(scope.group);
+            touched.groups.push(scope.group);
             for limit in &group.limits {
                 touched.limits.push((1, *limit));
             }
@@ -65,7 +65,7 @@ impl TouchedLimits {
     /// The index of a record among the keys; the key is added if it is missing.
     pub(super) fn record(&mut self, partition: u64, key: u64) -> u64 {
         let index = self.partition_keys.iter().position(|existing| *existing == key).unwrap_or_else(|| {
-            let _ = self.partition_keys.try_push(key);
+            self.partition_keys.push(key);
             self.keys.push(key::record(partition, key));
             self.partition_keys.len() - 1
         });
@@ -74,37 +74,29 @@ impl TouchedLimits {
 }
 
 /// Sorts scopes by group, and rejects sets of scopes that no decision can be taken over.
-pub(super) fn sort_scopes(
-    scopes: &[QuotaScope],
-    rules: &ScriptRules,
-) -> Result<ArrayVec<QuotaScope, MAX_SCOPES>, StoreError> {
+pub(super) fn sort_scopes(scopes: &[QuotaScope], rules: &ScriptRules) -> Result<ScopeList, StoreError> {
     let scope_error = |error: ScopeError| StoreError::failed(STORE, error);
-    let mut ordered: ArrayVec<QuotaScope, MAX_SCOPES> = ArrayVec::new();
-    for scope in scopes {
-        ordered.try_push(*scope).map_err(|_| scope_error(ScopeError::TooMany))?;
+    if scopes.is_empty() {
+        return Err(scope_error(ScopeError::None));
     }
+    if scopes.len() > MAX_SCOPES {
+        return Err(scope_error(ScopeError::TooMany));
+    }
+    let mut ordered = ScopeList::from_slice(scopes);
     ordered.sort_unstable_by_key(|scope| scope.group);
-    let mut limits = 0;
     for (index, scope) in ordered.iter().enumerate() {
         if index > 0 && ordered[index - 1].group == scope.group {
             return Err(scope_error(ScopeError::Repeated(scope.group)));
         }
-        limits +=
-            rules.group(scope).ok_or_else(|| scope_error(ScopeError::Unknown(scope.group)))?.limits.len();
+        if rules.group(scope).is_none() {
+            return Err(scope_error(ScopeError::Unknown(scope.group)));
+        }
     }
-    match limits {
-        0 => Err(scope_error(ScopeError::None)),
-        1..=MAX_LIMITS => Ok(ordered),
-        _ => Err(scope_error(ScopeError::TooMany)),
-    }
+    Ok(ordered)
 }
 
 /// The scopes whose counts have this placement.
-pub(super) fn with_placement(
-    scopes: &[QuotaScope],
-    rules: &ScriptRules,
-    placement: Placement,
-) -> ArrayVec<QuotaScope, MAX_SCOPES> {
+pub(super) fn with_placement(scopes: &[QuotaScope], rules: &ScriptRules, placement: Placement) -> ScopeList {
     let has_placement =
         |scope: &&QuotaScope| rules.group(scope).is_some_and(|group| group.placement == placement);
     scopes.iter().filter(has_placement).copied().collect()

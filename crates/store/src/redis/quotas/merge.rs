@@ -1,6 +1,6 @@
 //! Merges what nodes admitted while the store was unreachable.
 
-use super::arguments::{MAX_SCOPES, TouchedLimits, sort_scopes, with_placement};
+use super::arguments::{TouchedLimits, sort_scopes, with_placement};
 use super::rules::Placement;
 use super::{RedisQuotas, ScriptRules};
 use crate::StoreError;
@@ -8,14 +8,12 @@ use crate::local_fallback::{FallbackReport, SharedQuotaStore};
 use crate::redis::connection::parse_integers;
 use crate::redis::key;
 use crate::redis::packing::ScriptArguments;
-use crate::redis::script::StoreScript;
-use arrayvec::ArrayVec;
 use redis::Value;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 
 /// Returns the store's incarnation, and creates one where it is missing; it is renewed with every read.
-const INCARNATION: &str = "
+pub(super) const INCARNATION: &str = "
 local life = redis.call('GET', KEYS[1])
 if not life or #life ~= 12 then life = ARGV[1] end
 redis.call('SET', KEYS[1], life, 'PX', 86400000)
@@ -25,9 +23,8 @@ impl<R: Runtime> SharedQuotaStore for RedisQuotas<R> {
     async fn incarnation(&self, _now: Now) -> Result<u64, StoreError> {
         self.connection.reconnect_if_lost();
         let proposed = format!("{:012x}", self.connection.runtime().draw().bits() >> 16);
-        let script = StoreScript::new(INCARNATION);
         let keys = [format!("{}:incarnation", key::VERSION)];
-        let response = self.connection.run(&script, &keys, &[proposed.as_bytes()]).await?;
+        let response = self.connection.run(&self.scripts.incarnation, &keys, &[proposed.as_bytes()]).await?;
         let Value::BulkString(incarnation) = response else { return Err(super::unexpected_response()) };
         let incarnation = std::str::from_utf8(&incarnation)
             .ok()
@@ -70,17 +67,17 @@ impl<R: Runtime> SharedQuotaStore for RedisQuotas<R> {
             now,
         )
         .await?;
-        let mut done: ArrayVec<String, { 2 * MAX_SCOPES }> = ArrayVec::new();
+        let mut done: Vec<&String> = Vec::new();
         for (touched, _) in &fleet {
             let Some(record) = touched.keys.first() else { continue };
-            if done.contains(record) {
+            if done.contains(&record) {
                 continue;
             }
             let same = fleet.iter().filter(|(other, _)| other.keys.first() == Some(record));
             let entries: Vec<MergeEntry> = same.flat_map(|(_, entries)| entries.iter().copied()).collect();
             let report_key = format!("{record}:{:x}", report.node.0);
             self.merge_records(report, std::slice::from_ref(record), &report_key, &entries, now).await?;
-            let _ = done.try_push(record.clone());
+            done.push(record);
         }
         Ok(())
     }

@@ -16,11 +16,10 @@ use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
 use super::packing::micros;
 use super::script::StoreScript;
-use crate::quotas::{AdmissionRequest, AdmitDecision, MAX_LIMITS, Quotas, Settlement};
+use crate::quotas::{AdmissionRequest, AdmitDecision, Quotas, Settlement};
 use crate::{StoreError, lock};
 use ::redis::Value;
 use arguments::{ReserveArguments, SettleArguments, TouchedLimits, sort_scopes, with_placement};
-use arrayvec::ArrayVec;
 use fleet::{ChunkPart, FleetDecision, FleetLeases};
 use rules::{LimitRule, ScriptRules};
 use seawall_core::budget::DayShortage;
@@ -42,6 +41,7 @@ struct Scripts {
     settle: StoreScript,
     view: StoreScript,
     merge: StoreScript,
+    incarnation: StoreScript,
 }
 
 impl Scripts {
@@ -52,6 +52,7 @@ impl Scripts {
             settle: general_settle(),
             view: StoreScript::over_records(include_str!("../lua/view.lua"), guard),
             merge: StoreScript::over_records(include_str!("../lua/merge.lua"), guard),
+            incarnation: StoreScript::new(merge::INCARNATION),
         }
     }
 }
@@ -339,19 +340,15 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         partition: u64,
         scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
+    ) -> Result<Vec<LimitView>, StoreError> {
         let rules = self.rules();
         let scopes = sort_scopes(scopes, &rules)?;
-        let mut touched: ArrayVec<TouchedLimits, { arguments::MAX_SCOPES + 1 }> = ArrayVec::new();
-        touched.push(TouchedLimits::in_partition(
-            partition,
-            &with_placement(&scopes, &rules, Placement::Partition),
-            &rules,
-        ));
+        let partitioned = with_placement(&scopes, &rules, Placement::Partition);
+        let mut touched = vec![TouchedLimits::in_partition(partition, &partitioned, &rules)];
         for scope in &with_placement(&scopes, &rules, Placement::Fleet) {
             touched.push(TouchedLimits::of_fleet(scope, &rules));
         }
-        let mut views: ArrayVec<LimitView, MAX_LIMITS> = ArrayVec::new();
+        let mut views = Vec::new();
         for touched in touched.iter().filter(|touched| !touched.keys.is_empty()) {
             let reserve = ReserveArguments {
                 given: self.given(now),
@@ -366,7 +363,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
             let remainders = response.get(1..).filter(|remainders| remainders.len() == touched.limits.len());
             for ((_, rule), left) in touched.limits.iter().zip(remainders.ok_or_else(unexpected_response)?) {
                 let remaining = u32::try_from(*left).unwrap_or(0).min(rule.capacity);
-                let _ = views.try_push(LimitView { limit: rule.limit, capacity: rule.capacity, remaining });
+                views.push(LimitView { limit: rule.limit, capacity: rule.capacity, remaining });
             }
         }
         views.sort_unstable_by_key(|view| view.limit);

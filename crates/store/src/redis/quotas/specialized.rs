@@ -7,12 +7,11 @@
 //! **What it does not do.** It generates no more than [`MAX_SCRIPTS`] scripts for one set of limits, because servers
 //! keep each of them in their script cache.
 
-use super::arguments::{MAX_SCOPES, TouchedLimits};
+use super::arguments::{GroupIds, TouchedLimits};
 use super::rules::{LimitRule, LimitTime};
 use crate::lock;
 use crate::redis::script::StoreScript;
-use arrayvec::ArrayVec;
-use seawall_core::quota::{GroupId, QuotaUnit};
+use seawall_core::quota::QuotaUnit;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -39,8 +38,6 @@ pub(super) struct ScriptVariant {
     pub(super) claim: bool,
     pub(super) manual_clock: bool,
 }
-
-type GroupIds = ArrayVec<GroupId, MAX_SCOPES>;
 
 /// The scripts generated so far for one set of limits, by the groups they handle.
 #[derive(Debug, Default)]

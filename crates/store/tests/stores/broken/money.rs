@@ -2,7 +2,6 @@
 
 use super::{EFFORT, dawdle, notices};
 use crate::conformance::{self, Parked};
-use arrayvec::ArrayVec;
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, ReconcileDecision,
 };
@@ -11,9 +10,8 @@ use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope, QuotaUnits};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
 use seawall_store::{
-    AdmissionRequest, AdmitDecision, CallId, DayTotals, EventPage, LeaseRequest, Ledger, MAX_LIMITS,
-    MemoryLedger, MemoryQuotaReservation, MemoryQuotas, PostSummary, Quotas, Settlement, StoreError, Totals,
-    UsageEvent,
+    AdmissionRequest, AdmitDecision, CallId, DayTotals, EventPage, LeaseRequest, Ledger, MemoryLedger,
+    MemoryQuotaReservation, MemoryQuotas, PostSummary, Quotas, Settlement, StoreError, Totals, UsageEvent,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -126,7 +124,7 @@ impl Quotas for BrokenQuotas {
         partition: u64,
         scopes: &[QuotaScope],
         now: Now,
-    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
+    ) -> Result<Vec<LimitView>, StoreError> {
         self.0.view(partition, scopes, now).await
     }
 

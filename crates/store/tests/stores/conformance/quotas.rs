@@ -8,8 +8,8 @@ use proptest::sample::select;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    CalendarPeriod, GroupId, Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation, QuotaScope,
-    QuotaUnit, QuotaUnits, RateLimiter,
+    CalendarPeriod, GroupId, MAX_SCOPES, Quota, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation,
+    QuotaScope, QuotaUnit, QuotaUnits, RateLimiter,
 };
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, Quotas, Settlement};
@@ -112,7 +112,64 @@ pub(crate) fn quotas<S: Quotas>(
     make: impl Fn(Vec<QuotaGroup>) -> S,
 ) -> TestResult {
     explore(effort, &operations(), |operations| play(&make(groups()), drive, operations))?;
-    for_threads(effort, drive, &make(groups()))
+    for_threads(effort, drive, &make(groups()))?;
+    for_many_scopes(drive, &make(many_groups()))
+}
+
+/// More groups than may apply to one request, each with as many limits as a group can have.
+fn many_groups() -> Vec<QuotaGroup> {
+    let second = Duration::from_secs(1);
+    let quota = |index: usize| {
+        let name = format!("limit {index}");
+        match index % 3 {
+            0 => Quota::sliding(&name, QuotaUnit::Request, 10, second * 60, 0),
+            1 => Quota::rate(&name, QuotaUnit::Token, 1, second, 10),
+            _ => Quota::calendar(&name, QuotaUnit::Request, 10, CalendarPeriod::Day),
+        }
+        .unwrap()
+    };
+    let group =
+        |index| QuotaGroup::new(&format!("group {index}"), (0..QuotaGroup::MAX_QUOTAS).map(quota).collect());
+    (0..=MAX_SCOPES).map(|index| group(index).unwrap()).collect()
+}
+
+/// Requests that count in many groups, of one key and of a key each.
+fn for_many_scopes<S: Quotas>(drive: &impl Drive, store: &S) -> TestResult {
+    let now = start();
+    for (count, key_per_group) in [(5, false), (5, true), (MAX_SCOPES, false), (MAX_SCOPES, true)] {
+        let caller = count as u64;
+        let scope = |index: u16| {
+            let key = if key_per_group { u64::from(index) + 100 * caller } else { caller };
+            QuotaScope { group: GroupId::from_index(index), key: QuotaKey(key) }
+        };
+        let scopes: Vec<QuotaScope> = (0..).map(scope).take(count).collect();
+        let units = QuotaUnits { requests: 3, tokens: 3 };
+        let request =
+            AdmissionRequest { partition: caller, scopes: &scopes, units, money: None, claim: None };
+        let remaining = || -> Vec<u32> {
+            let views = drive.drive(store.view(caller, &scopes, now)).unwrap();
+            views.iter().map(|view| view.remaining).collect()
+        };
+        let decision = drive.drive(store.reserve(&request, now)).unwrap();
+        let AdmitDecision::Granted { reservation, .. } = decision else {
+            return Err(format!("{count} groups are refused"));
+        };
+        let limits = count * QuotaGroup::MAX_QUOTAS;
+        same("what is left of each limit", remaining(), vec![7; limits])?;
+        drive.drive(store.refund(reservation, now)).unwrap();
+        same("what is left after a refund", remaining(), vec![10; limits])?;
+    }
+    let scope = |index| QuotaScope { group: GroupId::from_index(index), key: QuotaKey(1) };
+    let scopes: Vec<QuotaScope> = (0..).map(scope).take(MAX_SCOPES + 1).collect();
+    let units = QuotaUnits::REQUEST;
+    let request = AdmissionRequest { partition: 1, scopes: &scopes, units, money: None, claim: None };
+    let refused =
+        drive.drive(store.reserve(&request, now)).map(drop).map_err(|error| error.reason().to_owned());
+    same(
+        "a request with too many groups",
+        refused,
+        Err("a request must not name more than 16 groups".to_owned()),
+    )
 }
 
 /// The expected state of a key: its fingerprint, the reservation that holds it (none when done), and its expiry.

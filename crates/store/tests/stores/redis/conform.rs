@@ -3,7 +3,6 @@
 use super::server::Server;
 use super::world::World;
 use crate::conformance::{self, Drive, Effort};
-use arrayvec::ArrayVec;
 use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
@@ -11,7 +10,7 @@ use seawall_store::redis::{
     Placement, RedisAnswers, RedisBoard, RedisClaims, RedisProbes, RedisQuotaReservation, RedisQuotas,
     RedisSessions,
 };
-use seawall_store::{AdmissionRequest, AdmitDecision, MAX_LIMITS, Quotas, Settlement, StoreError};
+use seawall_store::{AdmissionRequest, AdmitDecision, Quotas, Settlement, StoreError};
 use tokio::runtime::Runtime;
 
 /// Each case starts with a flushed server and uses the network: at most a quarter of the cases of the memory stores.
@@ -71,12 +70,7 @@ impl Quotas for OneHome {
         self.0.settle(reservation, spent, now).await
     }
 
-    async fn view(
-        &self,
-        _: u64,
-        scopes: &[QuotaScope],
-        now: Now,
-    ) -> Result<ArrayVec<LimitView, MAX_LIMITS>, StoreError> {
+    async fn view(&self, _: u64, scopes: &[QuotaScope], now: Now) -> Result<Vec<LimitView>, StoreError> {
         self.0.view(1, scopes, now).await
     }
 
