@@ -50,13 +50,14 @@ pub fn violation_count(invariant: Invariant) -> u64 {
 /// was decided wrongly must not take the process down with it.
 #[inline]
 pub(crate) fn enforce(checked: Result<(), Violation>) {
-    if checked.is_err() {
-        report(&checked);
+    if let Err(violation) = checked {
+        report(violation);
     }
 }
 
 #[cold]
-fn report(checked: &Result<(), Violation>) {
-    PROCESS.record(checked);
+fn report(violation: Violation) {
+    let checked = Err(violation);
+    PROCESS.record(&checked);
     debug_assert!(checked.is_ok(), "an invariant is violated: {checked:?}");
 }
