@@ -35,10 +35,7 @@ pub(crate) fn median_of(measured: &[Measurement], name: &str) -> f64 {
 }
 
 /// The only clock of the benchmark.
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
+pub(crate) use seawall_testkit::now;
 
 pub(crate) fn since(start: Instant) -> Duration {
     now() - start

@@ -4,9 +4,10 @@
 //! does not make it look slow. Memory is read while all streams are open.
 
 use crate::measure::{now, since};
-use crate::proxy::child::{ChildProcess, LOAD_CORE, TEST_CORE, free_address, pause};
+use crate::proxy::child::{LOAD_CORE, PinnedProcess, TEST_CORE};
 use crate::report::{BenchGate, BenchReport};
 use anyhow::{Context as _, ensure};
+use seawall_testkit::{free_address, pause};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -71,11 +72,11 @@ pub(crate) fn run(arguments: &ModelBenchArguments) -> anyhow::Result<BenchReport
     Ok(BenchReport { measured: Vec::new(), figures, gates })
 }
 
-fn start(seawall: &Path, more: &[&str]) -> anyhow::Result<(ChildProcess, SocketAddr)> {
+fn start(seawall: &Path, more: &[&str]) -> anyhow::Result<(PinnedProcess, SocketAddr)> {
     let address = free_address()?;
     let listen = ["model", "--listen", &address.to_string()].map(str::to_owned);
     let arguments = listen.into_iter().chain(more.iter().map(|argument| (*argument).to_owned()));
-    let mut running = ChildProcess::start(TEST_CORE, seawall, arguments)?;
+    let mut running = PinnedProcess::start(TEST_CORE, seawall, arguments)?;
     running.wait_until_listening(address)?;
     Ok((running, address))
 }

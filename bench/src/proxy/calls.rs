@@ -1,11 +1,12 @@
 //! System calls per request: countable without noise, and most of what a proxy costs.
 
-use super::child::{ChildProcess, TEST_CORE, pause, program};
+use super::child::{PinnedProcess, TEST_CORE, program};
 use super::requests::{BenchRequest, CALLERS};
 use super::target::{BenchPrograms, ProxyTarget};
 use super::{LoadSpec, load};
 use crate::measure::{now, since};
 use anyhow::{Context as _, ensure};
+use seawall_testkit::pause;
 use std::time::Duration;
 
 /// Number of requests to count over; enough that the calls for connecting are negligible.
@@ -22,7 +23,7 @@ pub(crate) fn calls_per_request(
     let id = running.id().to_string();
     let to = summary.display().to_string();
     // Tracing slows the process down drastically, so only the count is used and no times.
-    let tracer = ChildProcess::start(TEST_CORE, &strace, ["-c", "-f", "-qq", "-o", &to, "-p", &id])?;
+    let tracer = PinnedProcess::start(TEST_CORE, &strace, ["-c", "-f", "-qq", "-o", &to, "-p", &id])?;
     let started = now();
     while running.status("TracerPid:")? == "0" {
         ensure!(since(started) < Duration::from_secs(5), "strace does not attach");

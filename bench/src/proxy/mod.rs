@@ -23,10 +23,11 @@ pub(crate) use load::LoadArguments;
 use crate::callers::CallersResult;
 use anyhow::{Context as _, bail, ensure};
 use cases::{ProxyCase, ProxyPart};
-use child::{ChildProcess, LOAD_CORE, TEST_CORE, free_address, pinned, program};
+use child::{LOAD_CORE, PinnedProcess, TEST_CORE, pinned, program};
 use load::LoadResult;
 use report::{MemoryUse, ProxyResults, ResultRow, Round};
 use requests::{BenchCredential, BenchDialect, BenchRequest, BenchRequestKind};
+use seawall_testkit::free_address;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     let responder = free_address()?;
     let programs = BenchPrograms::find(arguments.seawall.clone(), responder)?;
     let listen = ["responder".to_owned(), "--listen".to_owned(), responder.to_string()];
-    let mut running = ChildProcess::start(LOAD_CORE, &programs.bench, listen)?;
+    let mut running = PinnedProcess::start(LOAD_CORE, &programs.bench, listen)?;
     running.wait_until_listening(responder)?;
     warn_if_busy();
     let results = measure(&programs, arguments)?;
@@ -184,7 +185,7 @@ fn measure_once(
     target: &ProxyTarget,
     spec: LoadSpec,
 ) -> anyhow::Result<(Round, u64)> {
-    let cpu = || target.running.as_ref().map_or(Ok(0.0), ChildProcess::cpu_micros);
+    let cpu = || target.running.as_ref().map_or(Ok(0.0), PinnedProcess::cpu_micros);
     let before = cpu()?;
     let loaded = load(programs, target.address, spec)?;
     let requests = loaded.requests as f64;

@@ -1,9 +1,10 @@
 //! The targets between the load and the responder, each started as it would be in production.
 
-use super::child::{ChildProcess, TEST_CORE, free_address, pause, program};
+use super::child::{PinnedProcess, TEST_CORE, program};
 use super::requests::{BenchDialect, CALLERS, key};
 use super::token;
 use anyhow::{Context as _, ensure};
+use seawall_testkit::{free_address, pause};
 use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub(crate) struct ProxyTarget {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
     /// `None` for the responder itself, which runs on the load's core.
-    pub(crate) running: Option<ChildProcess>,
+    pub(crate) running: Option<PinnedProcess>,
     pub(crate) idle_mib: f64,
     /// The access log, with a line per request.
     pub(crate) log: Option<PathBuf>,
@@ -216,7 +217,7 @@ fn start(
     address: SocketAddr,
     arguments: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>,
 ) -> anyhow::Result<ProxyTarget> {
-    let mut running = ChildProcess::start(TEST_CORE, program, arguments)?;
+    let mut running = PinnedProcess::start(TEST_CORE, program, arguments)?;
     running.wait_until_listening(address).with_context(|| name.to_owned())?;
     // The allocator returns the memory freed during startup a second later.
     pause(IDLE_DELAY);

@@ -7,7 +7,6 @@
 use super::StoreCases;
 use crate::measure::{Case, Measurement, median_of};
 use crate::report::BenchGate;
-use anyhow::Context as _;
 use seawall_core::budget::{BudgetLimits, BudgetOptions, ReservationRequest};
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
@@ -15,10 +14,11 @@ use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore};
 use seawall_store::{CallId, Certainty, Journal, Ledger, LedgerCall, NoJournal, NodeLedger, UsageEvent};
-use std::fs::{self, File};
+use seawall_testkit::TestDirectory;
+use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -29,23 +29,6 @@ const POST_16: &str = "ledger, post, 16 waiters";
 const POST_256: &str = "ledger, post, 256 waiters";
 const IN_MEMORY: &str = "ledger, reserve and post, no journal";
 const JOURNALED: &str = "ledger, reserve and post, journal";
-
-/// A temporary directory, removed at the end.
-struct ScratchDirectory(PathBuf);
-
-impl ScratchDirectory {
-    fn new(name: &str) -> anyhow::Result<Arc<Self>> {
-        let path = std::env::temp_dir().join(format!("seawall-bench-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Arc::new(Self(path)))
-    }
-}
-
-impl Drop for ScratchDirectory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn limits() -> anyhow::Result<BudgetLimits> {
     let options = BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() };
@@ -71,8 +54,8 @@ fn event(number: u64) -> UsageEvent {
 }
 
 /// Appends about as much as one call writes, and waits until it is durable.
-fn appending<'a>(directory: &Arc<ScratchDirectory>) -> anyhow::Result<Case<'a>> {
-    let mut file = File::create(directory.0.join("peer"))?;
+fn appending<'a>(directory: &Arc<TestDirectory>) -> anyhow::Result<Case<'a>> {
+    let mut file = File::create(directory.path().join("peer"))?;
     let kept = Arc::clone(directory);
     let run = move |decisions: u32| {
         let _ = &kept;
@@ -92,12 +75,12 @@ async fn join_all<T>(mut works: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) {
 
 /// Posts one call at a time for each of `waiting` tasks.
 fn posting<'a>(
-    directory: &Arc<ScratchDirectory>,
+    directory: &Arc<TestDirectory>,
     name: &'static str,
     waiting: u32,
     decisions: u32,
 ) -> anyhow::Result<Case<'a>> {
-    let path = directory.0.join(format!("ledger-{waiting}"));
+    let path = directory.path().join(format!("ledger-{waiting}"));
     let store = EmbeddedStore::open(&path, EmbeddedOptions::new(limits()?), now())?.store;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let kept = Arc::clone(directory);
@@ -123,7 +106,7 @@ fn posting<'a>(
 fn reserving<'a>(
     name: &'static str,
     ledger: NodeLedger,
-    kept: Option<(Arc<ScratchDirectory>, EmbeddedStore)>,
+    kept: Option<(Arc<TestDirectory>, EmbeddedStore)>,
 ) -> Case<'a> {
     let model: Arc<str> = "strong".into();
     let mut next = 0_u64;
@@ -156,8 +139,8 @@ fn reserving<'a>(
     Case { name, decisions: 20_000, run: Box::new(run) }
 }
 
-fn journaled<'a>(directory: &Arc<ScratchDirectory>) -> anyhow::Result<Case<'a>> {
-    let path: &Path = &directory.0.join("journal");
+fn journaled<'a>(directory: &Arc<TestDirectory>) -> anyhow::Result<Case<'a>> {
+    let path: &Path = &directory.path().join("journal");
     let opened = EmbeddedStore::open(path, EmbeddedOptions::new(limits()?), now())?;
     let ledger = with(opened.budget_ledger, opened.journal);
     Ok(reserving(JOURNALED, ledger, Some((Arc::clone(directory), opened.store))))
@@ -177,7 +160,7 @@ fn ratio(measured: &[Measurement], name: &str, peer: &str) -> f64 {
 }
 
 pub(crate) fn store_cases<'a>() -> anyhow::Result<StoreCases<'a>> {
-    let directory = ScratchDirectory::new("embedded")?;
+    let directory = Arc::new(TestDirectory::new()?);
     Ok(StoreCases {
         cases: vec![
             appending(&directory)?,

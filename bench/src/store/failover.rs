@@ -5,7 +5,7 @@
 //! master.
 
 use crate::measure::{now, progress, since};
-use crate::proxy::child::{ChildProcess, TEST_CORE, free_address, pause};
+use crate::proxy::child::{PinnedProcess, TEST_CORE};
 use anyhow::{Context as _, ensure};
 use seawall_core::breaker::NodeId;
 use seawall_core::quota::{GroupId, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits};
@@ -16,6 +16,7 @@ use seawall_store::{
     AdmissionRequest, AdmitDecision, Quotas, SharedQuotas, SharedQuotasOptions, SharedStoreState,
     StoreStateObserver,
 };
+use seawall_testkit::{free_address, pause};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,8 +53,8 @@ type Node = SharedQuotas<RedisQuotas<TokioRuntime>, TokioRuntime>;
 
 /// Servers in a temporary directory, removed at the end.
 struct Servers {
-    master: Option<ChildProcess>,
-    others: Vec<ChildProcess>,
+    master: Option<PinnedProcess>,
+    others: Vec<PinnedProcess>,
     sentinels: Vec<SocketAddr>,
     directory: PathBuf,
 }
@@ -84,7 +85,7 @@ impl Servers {
             let file = directory.join("sentinel.conf");
             std::fs::write(&file, settings)?;
             let arguments = [file.as_os_str().to_owned(), "--sentinel".into()];
-            let mut sentinel = ChildProcess::start(TEST_CORE, Path::new("redis-server"), arguments)?;
+            let mut sentinel = PinnedProcess::start(TEST_CORE, Path::new("redis-server"), arguments)?;
             sentinel.wait_until_listening(at)?;
             servers.others.push(sentinel);
             servers.sentinels.push(at);
@@ -92,12 +93,12 @@ impl Servers {
         Ok(servers)
     }
 
-    fn server(&self, at: SocketAddr, more: &[&str]) -> anyhow::Result<ChildProcess> {
+    fn server(&self, at: SocketAddr, more: &[&str]) -> anyhow::Result<PinnedProcess> {
         let port = at.port().to_string();
         let directory = self.directory.display().to_string();
         let arguments = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", &directory];
         let mut server =
-            ChildProcess::start(TEST_CORE, Path::new("redis-server"), [&arguments, more].concat())?;
+            PinnedProcess::start(TEST_CORE, Path::new("redis-server"), [&arguments, more].concat())?;
         server.wait_until_listening(at)?;
         Ok(server)
     }

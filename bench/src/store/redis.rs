@@ -3,7 +3,7 @@
 //! The server has a core of its own. Each case sends over one connection, from 64 concurrent tasks.
 
 use crate::measure::{Case, Measurement};
-use crate::proxy::child::{ChildProcess, LOAD_CORE, TEST_CORE, free_address};
+use crate::proxy::child::{LOAD_CORE, PinnedProcess, TEST_CORE};
 use crate::report::BenchGate;
 use anyhow::Context as _;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -15,6 +15,7 @@ use seawall_core::runtime::Runtime as _;
 use seawall_gateway::TokioRuntime;
 use seawall_store::redis::{Placement, RedisConnection, RedisOptions, RedisQuotas};
 use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, Quotas, Settlement};
+use seawall_testkit::free_address;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -91,7 +92,7 @@ pub(crate) fn with_request<T>(
 pub(crate) struct RedisBench {
     runtime: Runtime,
     address: SocketAddr,
-    server: ChildProcess,
+    server: PinnedProcess,
 }
 
 impl RedisBench {
@@ -100,7 +101,7 @@ impl RedisBench {
         let address = free_address()?;
         let arguments =
             ["--port", &address.port().to_string(), "--save", "", "--appendonly", "no"].map(str::to_owned);
-        let mut server = ChildProcess::start(TEST_CORE, Path::new("redis-server"), arguments)?;
+        let mut server = PinnedProcess::start(TEST_CORE, Path::new("redis-server"), arguments)?;
         server.wait_until_listening(address)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { runtime, address, server })

@@ -4,7 +4,7 @@ use crate::caller::ResponseObservation;
 use crate::schedule::{MODELS, NODES};
 use crate::traffic::ChaosCaller;
 use seawall_core::time::Timestamp;
-use seawall_demo::validator::ClientDialect;
+use seawall_testkit::validator::ClientDialect;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A period of time; without an end it is still open.

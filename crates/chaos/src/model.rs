@@ -1,14 +1,15 @@
 //! A model server: a `seawall model` process whose faults are changed while it runs.
 
-use crate::process::Process;
+use crate::process::start_ready;
 use crate::schedule::FALSE_BILLING;
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::HOST;
-use seawall_demo::client::{drive, get, open};
 use seawall_gateway::TokioRuntime;
+use seawall_testkit::ChildProcess;
+use seawall_testkit::client::{drive, get, open};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ const CALL_LOG_CAPACITY: usize = 10_000;
 pub(crate) struct ModelProcess {
     pub(crate) address: SocketAddr,
     pub(crate) errors: PathBuf,
-    _process: Process,
+    _process: ChildProcess,
 }
 
 /// The calls of a model, as billed by it.
@@ -48,7 +49,7 @@ impl ModelProcess {
         let errors = directory.join(format!("model-{number}-errors.txt"));
         let mut command = Command::new(program);
         command.args(["model", "--listen", "127.0.0.1:0", "--json", "--seed", &seed.to_string()]);
-        let (process, ready) = Process::start_ready(&mut command, &errors, runtime).await?;
+        let (process, ready) = start_ready(&mut command, &errors, runtime).await?;
         let url = ready["url"].as_str().and_then(|url| url.strip_prefix("http://"));
         let address = url.context("the model did not print its address")?.parse()?;
         Ok(Self { address, errors, _process: process })

@@ -1,15 +1,15 @@
 //! One of the two gateways: a process, its directory and its ports.
 
 use crate::history::{History, ProcessLifetime, TimeSpan};
-use crate::process::{Process, Signal, descriptors, memory};
+use crate::process::{start_ready, wait};
 use crate::setting::{DRAIN_TIMEOUT, NodeSettings};
 use anyhow::Context as _;
 use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::time::Timestamp;
-use seawall_demo::client::get;
-use seawall_demo::port::ReservedPort;
 use seawall_gateway::TokioRuntime;
+use seawall_testkit::client::get;
+use seawall_testkit::{ChildProcess, ReservedPort, Signal, open_descriptors, resident_bytes};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(crate) struct GatewayNode {
     pub(crate) port: ReservedPort,
     pub(crate) directory: PathBuf,
     program: PathBuf,
-    process: Mutex<Option<Process>>,
+    process: Mutex<Option<ChildProcess>>,
     /// Its admin listener, since its last start.
     admin: AdminAddress,
     runtime: TokioRuntime,
@@ -100,10 +100,10 @@ impl GatewayNode {
         self.start_process(&mut process).await
     }
 
-    async fn start_process(&self, process: &mut MutexGuard<'_, Option<Process>>) -> anyhow::Result<()> {
+    async fn start_process(&self, process: &mut MutexGuard<'_, Option<ChildProcess>>) -> anyhow::Result<()> {
         let mut command = Command::new(&self.program);
         command.args(["serve", "--json", "--config"]).arg(self.settings_file());
-        let (started, ready) = Process::start_ready(&mut command, &self.errors(), self.runtime).await?;
+        let (started, ready) = start_ready(&mut command, &self.errors(), self.runtime).await?;
         let admin = ready["admin"].as_str().and_then(|url| url.strip_prefix("http://")?.parse().ok());
         *self.admin.lock().unwrap_or_else(PoisonError::into_inner) = admin;
         let id = started.id();
@@ -112,7 +112,7 @@ impl GatewayNode {
             node: self.number,
             id,
             span: TimeSpan { from: self.runtime.monotonic(), to: None },
-            descriptors: (descriptors(id, &[]).unwrap_or(0), None),
+            descriptors: (open_descriptors(id, &[]).unwrap_or(0), None),
             memory: (None, 0),
         });
         Ok(())
@@ -124,7 +124,7 @@ impl GatewayNode {
         self.stop_process(&mut process).await
     }
 
-    async fn stop_process(&self, process: &mut MutexGuard<'_, Option<Process>>) -> anyhow::Result<()> {
+    async fn stop_process(&self, process: &mut MutexGuard<'_, Option<ChildProcess>>) -> anyhow::Result<()> {
         let Some(mut running) = process.take() else { return Ok(()) };
         let (number, from) = (self.number, self.runtime.monotonic());
         let index = {
@@ -132,8 +132,8 @@ impl GatewayNode {
             observations.stops.push((number, TimeSpan { from, to: None }));
             observations.stops.len() - 1
         };
-        running.signal(Signal::Terminate)?;
-        let status = running.wait(DRAIN_TIMEOUT + STOP_MARGIN, self.runtime).await;
+        running.signal(Signal::TERM)?;
+        let status = wait(&mut running, DRAIN_TIMEOUT + STOP_MARGIN, self.runtime).await;
         drop(running);
         let now = self.runtime.monotonic();
         let mut observations = self.history.observations();
@@ -188,12 +188,12 @@ impl GatewayNode {
     /// Makes it reload its settings, if it runs.
     pub(crate) async fn reload(&self) -> anyhow::Result<()> {
         let process = self.process.lock().await;
-        process.as_ref().map_or(Ok(()), |running| running.signal(Signal::Reload))
+        process.as_ref().map_or(Ok(()), |running| running.signal(Signal::HUP))
     }
 
     /// Its process id; `None` while it is being started or ended.
     pub(crate) fn process_id(&self) -> Option<u32> {
-        self.process.try_lock().ok()?.as_ref().map(Process::id)
+        self.process.try_lock().ok()?.as_ref().map(ChildProcess::id)
     }
 
     /// Its ledger; `None` while it is being started.
@@ -220,7 +220,7 @@ impl GatewayNode {
             return;
         }
         if let (Some(process_record), Some(memory)) =
-            (observations.process_of(self.number), memory(running.id()))
+            (observations.process_of(self.number), resident_bytes(running.id()))
         {
             if process_record.memory.0.is_none() && now - process_record.span.from >= fifth {
                 process_record.memory.0 = Some(memory);

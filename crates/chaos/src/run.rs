@@ -6,14 +6,13 @@ use crate::invariant::{Evidence, InvariantResult, check_all};
 use crate::ledger::{check_prices, read_ledger};
 use crate::model::ModelProcess;
 use crate::node::GatewayNode;
-use crate::process::descriptors;
 use crate::progress::ChaosProgress;
 use crate::schedule::{
     FALSE_BILLING, InjectedFault, MODELS, NODES, OVERRUN_MODEL, ScheduledFault, excuses_rejection, schedule,
 };
 use crate::setting::NodeSettings;
 use crate::standalone::StandaloneGateway;
-use crate::store::RedisServer;
+use crate::store::ForwardedRedis;
 use crate::traffic::{ChaosRequest, schedule_requests};
 use crate::unauthenticated::attack;
 use anyhow::Context as _;
@@ -21,6 +20,7 @@ use seawall_core::random::SeededRandom;
 use seawall_core::runtime::Timer as _;
 use seawall_core::time::Timestamp;
 use seawall_gateway::TokioRuntime;
+use seawall_testkit::open_descriptors;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct ChaosRun {
     started_at: Timestamp,
     duration: Duration,
     cents: u64,
-    store: RedisServer,
+    store: ForwardedRedis,
     standalone: StandaloneGateway,
     models: Vec<ModelProcess>,
     nodes: Vec<GatewayNode>,
@@ -105,7 +105,7 @@ async fn set_up(
     duration: Duration,
 ) -> anyhow::Result<ChaosRun> {
     let history = History::default();
-    let store = RedisServer::start(directory, runtime).await?;
+    let store = ForwardedRedis::start(directory, runtime).await?;
     let standalone = StandaloneGateway::start(options, directory, runtime).await?;
     let mut models = Vec::new();
     for number in 0..MODELS {
@@ -356,7 +356,7 @@ async fn final_readings(run: &ChaosRun) -> Vec<Option<(u64, u64)>> {
         }
         ledgers.push(last.map(|metrics| (metrics.posted, metrics.held)));
         if let Some(process) = run.history.observations().process_of(index) {
-            process.descriptors.1 = descriptors(process.id, &model_ports);
+            process.descriptors.1 = open_descriptors(process.id, &model_ports);
         }
     }
     ledgers

@@ -1,13 +1,13 @@
 //! The shared store: a real `redis-server` without persistence, behind a TCP forwarder.
 
-use crate::process::{Process, Signal};
+use crate::process::start;
 use anyhow::{Context as _, bail};
 use seawall_core::random::SeededRandom;
 use seawall_core::runtime::{Runtime as _, Timer as _};
 use seawall_gateway::TokioRuntime;
+use seawall_testkit::{ChildProcess, Signal, redis_server_command};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, copy_bidirectional};
 use tokio::net::TcpStream;
@@ -20,17 +20,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_POLLS: u32 = 500;
 
 /// A server that can be killed and suspended.
-pub(crate) struct RedisServer {
+pub(crate) struct ForwardedRedis {
     /// The address that nodes use: the forwarder's.
     pub(crate) address: SocketAddr,
     server: SocketAddr,
     forwarder: Forwarder,
     directory: PathBuf,
-    process: Mutex<Option<Process>>,
+    process: Mutex<Option<ChildProcess>>,
     runtime: TokioRuntime,
 }
 
-impl RedisServer {
+impl ForwardedRedis {
     /// Starts it on a free port.
     pub(crate) async fn start(directory: &Path, runtime: TokioRuntime) -> anyhow::Result<Self> {
         let directory = directory.join("store");
@@ -49,12 +49,9 @@ impl RedisServer {
         Ok(store)
     }
 
-    async fn start_process(&self) -> anyhow::Result<Process> {
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &self.server.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&self.directory);
-        command.stdout(Stdio::null());
-        let process = Process::start(&mut command, &self.directory.join("errors.txt"))?;
+    async fn start_process(&self) -> anyhow::Result<ChildProcess> {
+        let mut command = redis_server_command(self.server.port(), &self.directory);
+        let process = start(&mut command, &self.directory.join("errors.txt"))?;
         for _ in 0..MAX_POLLS {
             if TcpStream::connect(self.server).await.is_ok() {
                 return Ok(process);
@@ -82,9 +79,9 @@ impl RedisServer {
     pub(crate) async fn pause(&self, outage: Duration) -> anyhow::Result<()> {
         let process = self.process.lock().await;
         let Some(running) = process.as_ref() else { return Ok(()) };
-        running.signal(Signal::Pause)?;
+        running.signal(Signal::STOP)?;
         self.runtime.sleep_until(self.runtime.monotonic() + outage).await;
-        running.signal(Signal::Resume)
+        running.signal(Signal::CONT)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::schedule::{CRASH_TEXT, InjectedFault, NODES, ScheduledFault};
 use seawall_core::random::SeededRandom;
 use seawall_core::vocabulary::Tier;
-use seawall_demo::validator::ClientDialect;
+use seawall_testkit::validator::ClientDialect;
 use serde_json::json;
 use std::time::Duration;
 
@@ -203,7 +203,7 @@ fn exponential_gap(chance: &mut SeededRandom) -> Duration {
 mod tests {
     use super::{ChaosCaller, ChaosRequest, schedule_requests};
     use crate::schedule::schedule;
-    use seawall_demo::validator::ClientDialect;
+    use seawall_testkit::validator::ClientDialect;
     use std::collections::BTreeSet;
     use std::time::Duration;
 

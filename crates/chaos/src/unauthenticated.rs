@@ -6,13 +6,13 @@
 
 use crate::history::AttackResult;
 use crate::node::GatewayNode;
-use crate::process::memory;
 use crate::traffic::ChaosCaller;
 use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
 use seawall_gateway::TokioRuntime;
+use seawall_testkit::resident_bytes;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) async fn attack(
     runtime: TokioRuntime,
 ) -> Option<AttackResult> {
     let id = node.process_id()?;
-    let (before, address) = (memory(id)?, node.address());
+    let (before, address) = (resident_bytes(id)?, node.address());
     let end = runtime.monotonic() + lasts;
     let mut open = Vec::new();
     for number in 0..UNFINISHED.max(IDLE) {
@@ -69,7 +69,8 @@ pub(crate) async fn attack(
             Some(Err(error)) => result.failures.push(format!("node {number}: {error}")),
             None => result.failures.push(format!("node {number} did not answer in {RESPONSE_TIMEOUT:?}")),
         }
-        result.memory_growth = result.memory_growth.max(memory(id).unwrap_or(0).saturating_sub(before));
+        result.memory_growth =
+            result.memory_growth.max(resident_bytes(id).unwrap_or(0).saturating_sub(before));
         let now: Timestamp = runtime.monotonic();
         if now >= end {
             break;

@@ -3,17 +3,16 @@
 //! The caller gives up after ten seconds without data. It retries a refused connection for as long; a request that was
 //! sent is never sent again.
 
-use crate::client::{drive, open};
 use crate::traffic::DemoRequest;
-use crate::validator::{ClientDialect, ClientOutcome, ResponseValidator, TransportEnd};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::HeaderMap;
 use hyper::Request;
 use hyper::client::conn::http1::SendRequest;
-use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HOST};
 use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Timer, timeout_at};
+use seawall_testkit::client::{drive, has_retry_advice, open};
+use seawall_testkit::validator::{ClientDialect, ClientOutcome, ResponseValidator, TransportEnd};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -118,27 +117,6 @@ impl<T: Timer> RequestSender<T> {
                     }
                 }
             }
-        }
-    }
-}
-
-/// Whether a rejection has a Retry-After, or states that a retry is pointless.
-#[must_use]
-pub fn has_retry_advice(headers: &HeaderMap) -> bool {
-    headers.contains_key(RETRY_AFTER) || headers.contains_key("x-should-retry")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_retry_advice;
-    use hyper::HeaderMap;
-    use hyper::header::HeaderValue;
-
-    #[test]
-    fn a_hint_is_a_time_to_come_back_or_the_advice_not_to() {
-        for (name, is_hint) in [("retry-after", true), ("x-should-retry", true), ("request-id", false)] {
-            let headers = HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static("1"))]);
-            assert_eq!(has_retry_advice(&headers), is_hint, "{name}");
         }
     }
 }

@@ -21,12 +21,10 @@
 //! | `demo_run` | runs the demonstration |
 
 mod caller;
-pub mod client;
 mod demo_gateway;
 mod demo_run;
 mod models;
 mod plain_proxy;
-pub mod port;
 mod progress;
 mod promise;
 mod report;
@@ -36,9 +34,7 @@ mod seawall;
 #[cfg(test)]
 mod tests;
 mod traffic;
-pub mod validator;
 
-pub use caller::has_retry_advice;
 pub use demo_gateway::{LedgerBalance, ReportedCalls};
 pub use progress::ProgressMode;
 pub use promise::{LedgerComparison, Promise};

@@ -1,11 +1,11 @@
 //! The models behind both sides: the same seed and the same faults at the same times, and a bill for each side.
 
 use crate::DemoError;
-use crate::client::get;
 use crate::demo_gateway::ReportedCalls;
 use crate::schedule::OutageSchedule;
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::{Meter, ModelServer};
+use seawall_testkit::client::get;
 use serde_json::Value;
 use std::future::pending;
 use std::net::SocketAddr;

@@ -4,7 +4,6 @@
 //! arrive, allows the model half a minute of silence, passes a broken answer on as broken, and drains at shutdown. It
 //! makes one attempt, does not inspect what it carries, and keeps no state.
 
-use crate::port::ReservedPort;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::{Body, Frame, Incoming};
@@ -20,6 +19,7 @@ use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::time::Timestamp;
 use seawall_gateway::TokioRuntime;
+use seawall_testkit::ReservedPort;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use crate::caller::CallerResult;
 use crate::schedule::Outage;
 use crate::traffic::DemoClient;
-use crate::validator::ClientOutcome;
+use seawall_testkit::validator::ClientOutcome;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -176,7 +176,7 @@ mod tests {
     use crate::caller::CallerResult;
     use crate::schedule::Outage;
     use crate::traffic::DemoClient;
-    use crate::validator::ClientOutcome;
+    use seawall_testkit::validator::ClientOutcome;
     use std::time::Duration;
 
     const fn seconds(seconds: u64) -> Duration {

@@ -4,14 +4,14 @@
 //! Only this module starts, stops and reads a gateway.
 
 use crate::DemoError;
-use crate::client::get;
 use crate::demo_gateway::{DemoGateway, LedgerBalance, ReportedCalls};
-use crate::port::ReservedPort;
 use crate::traffic::{CUSTOMERS, DemoClient};
 use seawall_config::{Settings, SettingsInput, load};
 use seawall_gateway::{RunningGateway, ServeOptions, TokioRuntime, serve};
 use seawall_model::engine::Profile;
 use seawall_pipeline::{Runtime as _, Tier};
+use seawall_testkit::ReservedPort;
+use seawall_testkit::client::get;
 use serde_json::Value;
 use std::fs;
 use std::io;

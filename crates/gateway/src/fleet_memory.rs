@@ -55,11 +55,12 @@ impl FleetMemory {
 mod tests {
     use super::{FILE, FleetMemory};
     use seawall_core::time::Timestamp;
+    use seawall_testkit::TestDirectory;
 
     #[test]
     fn the_next_start_knows_what_the_last_one_counted_and_survives_nonsense() {
-        let directory = std::env::temp_dir().join(format!("seawall-fleet-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let kept = TestDirectory::new().unwrap();
+        let directory = kept.path().to_owned();
         let mut first = FleetMemory::read(&directory, None);
         assert_eq!((first.nodes(), first.record_count(3, Timestamp::ZERO)), (1, 3));
         assert_eq!(FleetMemory::read(&directory, None).nodes(), 3);
@@ -68,7 +69,7 @@ mod tests {
             std::fs::write(directory.join(FILE), nonsense).unwrap();
             assert_eq!(FleetMemory::read(&directory, None).nodes(), 1, "{nonsense}");
         }
-        std::fs::remove_dir_all(&directory).unwrap();
+        drop(kept);
         // It works without the directory, too.
         let mut lost = FleetMemory::read(&directory, Some(2));
         assert_eq!(lost.record_count(4, Timestamp::ZERO), 4);

@@ -67,12 +67,12 @@ pub(crate) fn fetch_lines(reference: &SecretReference) -> Result<String, SecretE
 #[cfg(test)]
 mod tests {
     use super::{SecretReference, SecretString, fetch};
+    use seawall_testkit::TestDirectory;
 
     fn of_file(name: &str, bytes: &[u8]) -> Result<SecretString, String> {
-        let path = std::env::temp_dir().join(format!("seawall-secret-{}-{name}", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
+        let directory = TestDirectory::new().unwrap();
+        let path = directory.write(name, bytes).unwrap();
         let fetched = fetch(&SecretReference::File(path.to_string_lossy().into_owned()));
-        std::fs::remove_file(&path).unwrap();
         fetched.map_err(|error| error.problem.to_owned())
     }
 

@@ -26,14 +26,17 @@ const PARTS: &[&str] = &["core", "config", "store", "wire", "provider", "model"]
 const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", "pipeline"];
 
 /// The dependencies of a demonstration of the running gateway.
-const DEMO: &[&str] = &["core", "config", "wire", "provider", "model", "pipeline", "gateway"];
+const DEMO: &[&str] = &["core", "config", "wire", "provider", "model", "pipeline", "gateway", "testkit"];
 
 /// The dependencies of the chaos test: it starts the program and uses nothing of its internals.
-const CHAOS: &[&str] = &["core", "config", "store", "model", "gateway", "demo"];
+const CHAOS: &[&str] = &["core", "config", "store", "model", "gateway", "demo", "testkit"];
 
 /// Crates that would let the core perform I/O, or make it nondeterministic.
 const RUNTIMES_AND_CHANCE: &[&str] =
     &["tokio", "hyper", "http", "axum", "reqwest", "rand", "getrandom", "redis", "aws-*"];
+
+/// Crates that the demo must not get through its test kit.
+const HEAVY: &[&str] = &["redis", "redb", "rustls", "aws-*", "clap"];
 
 #[rustfmt::skip] // A table is read by its columns.
 const RULES: &[Rule] = &[
@@ -47,6 +50,8 @@ const RULES: &[Rule] = &[
     rule("gateway",  Only(PATH),                  &[]),
     rule("sim",      Only(PATH),                  &["hyper", "axum"]),
     rule("drs",      Only(&["core"]),             &[]),
+    // Shipped with the demo, and used by the tests of any crate but those it uses.
+    rule("testkit",  Only(&["model"]),            HEAVY),
     rule("demo",     Only(DEMO),                  &[]),
     rule("chaos",    Only(CHAOS),                 &[]),
     rule("cli",      AllBut(&["xtask", "bench", "chaos"]), &[]),

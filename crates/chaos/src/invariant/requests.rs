@@ -4,7 +4,7 @@ use super::{Evidence, InvariantResult};
 use crate::caller::RequestEnd;
 use crate::history::{Observations, RequestObservation, TimeSpan};
 use seawall_core::time::Timestamp;
-use seawall_demo::validator::ClientOutcome;
+use seawall_testkit::validator::ClientOutcome;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

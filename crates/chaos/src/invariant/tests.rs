@@ -9,7 +9,7 @@ use crate::setting::minute;
 use crate::traffic::ChaosCaller;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
-use seawall_demo::validator::{ClientDialect, ClientOutcome};
+use seawall_testkit::validator::{ClientDialect, ClientOutcome};
 use std::time::Duration;
 
 fn at(seconds: u64) -> Timestamp {

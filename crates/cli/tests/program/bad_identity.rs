@@ -1,9 +1,10 @@
 //! Invalid credentials. Each is refused in the dialect of its request, does not turn its caller into a guest, causes no
 //! model call and no cost, and no secret appears in a response or a log.
 
-use crate::running::{Answer, KEY, Running, scratch_dir, seawall};
+use crate::running::{KEY, Running, scratch_dir, seawall};
 use crate::signing::{Issuer, claims, header, seconds, signed, stamp, unsigned, with_secret};
 use anyhow::Context as _;
+use seawall_testkit::HttpReply;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -34,7 +35,7 @@ const WAYS_IN: [(&str, Words, &str); 7] = [
 ];
 
 /// Whether this is the dialect's response to an unauthenticated request.
-fn is_refused(words: Words, answer: &Answer) -> bool {
+fn is_refused(words: Words, answer: &HttpReply) -> bool {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     match words {
         Words::Anthropic => answer.status == 401 && body["error"]["type"] == "authentication_error",

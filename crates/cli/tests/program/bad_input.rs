@@ -1,7 +1,8 @@
 //! Invalid request bodies. Each is refused in the dialect of its request, and costs nothing.
 
-use crate::running::{Answer, Running};
+use crate::running::Running;
 use anyhow::Context as _;
+use seawall_testkit::HttpReply;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +156,7 @@ impl Endpoint {
 }
 
 /// The problem of this rejection in this dialect, if any.
-pub(crate) fn problem(answer: &Answer, dialect: Dialect, status: u16, name: &str) -> Option<String> {
+pub(crate) fn problem(answer: &HttpReply, dialect: Dialect, status: u16, name: &str) -> Option<String> {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let (code, message) = match dialect {
         Dialect::Anthropic => (body["error"]["type"].as_str(), &body["error"]["message"]),

@@ -1,9 +1,10 @@
 //! Requests that no gateway should forward. Each is refused in its dialect, before any model is called.
 
 use crate::bad_input::{Dialect, ENDPOINTS, Endpoint, malformed_name, problem};
-use crate::requests::{BY_DAY, NO_LIMITS, now};
-use crate::running::{Answer, KEY, Running, file};
+use crate::requests::{BY_DAY, NO_LIMITS};
+use crate::running::{KEY, Running, file};
 use anyhow::Context as _;
+use seawall_testkit::{HttpReply, Signal, now};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -44,7 +45,7 @@ fn is_unharmed(model: &Running, gateway: &Running) -> anyhow::Result<()> {
     gateway.chat(KEY, &json!({ "message": "hi" })).map(drop)
 }
 
-fn is_refused_chat(answer: &Answer, status: u16, code: &str) -> bool {
+fn is_refused_chat(answer: &HttpReply, status: u16, code: &str) -> bool {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     answer.status == status
         && body["code"] == code
@@ -258,7 +259,7 @@ fn the_log_contains_no_message_content_and_its_lines_cannot_be_forged() -> anyho
         assert_eq!(gateway.ask(KEY, &wrong)?.status, 400);
     }
     let requests = gateway.operators("/admin/requests")?;
-    assert_eq!(gateway.end_with("-TERM")?.code(), Some(0));
+    assert_eq!(gateway.end_with(Signal::TERM)?.code(), Some(0));
     let log = fs::read_to_string(log)?;
     assert_eq!(log.lines().count(), 8, "{log}");
     for text in [log.clone(), requests.to_string()] {

@@ -1,9 +1,10 @@
 //! Invalid model responses. The caller gets a proper response, no other host is contacted, and the gateway keeps
 //! running.
 
-use crate::requests::{NO_LIMITS, now, question};
+use crate::requests::{NO_LIMITS, question};
 use crate::running::{KEY, Running};
 use anyhow::Context as _;
+use seawall_testkit::now;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

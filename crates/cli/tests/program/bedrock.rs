@@ -2,8 +2,9 @@
 
 use crate::client::{Client, Way};
 use crate::requests::NO_LIMITS;
-use crate::running::{Answer, KEY, Running, settings};
+use crate::running::{KEY, Running, settings};
 use anyhow::Context as _;
+use seawall_testkit::HttpReply;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -121,12 +122,12 @@ fn routes(url: &str) -> String {
 
 const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret")];
 
-fn posted(gateway: &Running, path: &str, headers: &str, body: &Value) -> anyhow::Result<Answer> {
+fn posted(gateway: &Running, path: &str, headers: &str, body: &Value) -> anyhow::Result<HttpReply> {
     let headers = format!("x-api-key: {KEY}\r\n{headers}");
     gateway.send("POST", path, &headers, body.to_string().as_bytes())
 }
 
-fn message(answer: &Answer) -> String {
+fn message(answer: &HttpReply) -> String {
     String::from_utf8_lossy(&answer.body).into_owned()
 }
 

@@ -1,8 +1,9 @@
 //! The diagnostic log: one line for each change that matters to an operator, and no secret.
 
-use crate::requests::{BY_DAY, NO_LIMITS, question, wait_until};
-use crate::running::{KEY, Running, caller, scratch_dir, send_to};
+use crate::requests::{BY_DAY, NO_LIMITS, question};
+use crate::running::{KEY, Running, caller, scratch_dir};
 use anyhow::ensure;
+use seawall_testkit::{Signal, exchange, wait_until};
 use serde_json::{Value, json};
 
 /// Breakers with a short open time.
@@ -16,7 +17,7 @@ fn admin(gateway: &Running, method: &str, path: &str, body: &str) -> anyhow::Res
          connection: close\r\n\r\n{body}",
         body.len()
     );
-    Ok(serde_json::from_slice(&send_to(address, head.as_bytes())?.body)?)
+    Ok(serde_json::from_slice(&exchange(address, head.as_bytes())?.body)?)
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn breakers_keys_and_draining_leave_one_line_each() -> anyhow::Result<()> {
     let created = admin(&gateway, "POST", "/admin/keys", r#"{"name":"shop","tier":"prime"}"#)?;
     let id = created["id"].as_str().unwrap_or_default();
     admin(&gateway, "DELETE", "/admin/keys/shop", "")?;
-    gateway.signal("-TERM")?;
+    gateway.signal(Signal::TERM)?;
     wait_until("it is drained", || Ok(count_messages("seawall: drained in ")? == 1))?;
     let log = gateway.errors()?;
     for line in [

@@ -1,78 +1,26 @@
 //! Two gateways with a shared store, and caller input that must not reach into it.
 
-use crate::requests::{NO_LIMITS, at_once, question, wait_until};
-use crate::running::{Answer, KEY, Running, scratch_dir};
-use anyhow::Context as _;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use crate::requests::{NO_LIMITS, at_once, question};
+use crate::running::{KEY, Running, scratch_dir};
+use seawall_testkit::{HttpReply, RedisServer, Signal, free_address, wait_until};
 
-/// A separate Redis server; ended when dropped.
-struct Store {
-    child: Child,
-    port: u16,
+/// The lines of the reply to a command.
+fn lines(store: &RedisServer, command: &str) -> Vec<String> {
+    store.command(command).lines().map(str::to_owned).collect()
 }
 
-impl Store {
-    fn start() -> anyhow::Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .current_dir(env!("CARGO_TARGET_TMPDIR"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("cannot start redis-server")?;
-        let store = Self { child, port };
-        wait_until("the store answers", || Ok(TcpStream::connect(("127.0.0.1", store.port)).is_ok()))?;
-        Ok(store)
-    }
-
-    /// Kills it, so that connections to its port are refused.
-    fn kill(&self) -> anyhow::Result<()> {
-        let status = Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status()?;
-        anyhow::ensure!(status.success(), "cannot kill redis-server");
-        wait_until("the store is gone", || Ok(TcpStream::connect(("127.0.0.1", self.port)).is_err()))
-    }
-
-    /// The lines of the reply to a command, `count` of them.
-    fn lines(&self, command: &str, count: Option<usize>) -> anyhow::Result<Vec<String>> {
-        let mut connection = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
-        connection.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
-        let mut line = || -> anyhow::Result<String> {
-            let mut line = String::new();
-            connection.read_line(&mut line)?;
-            Ok(line.trim_end().to_owned())
-        };
-        let first = line()?;
-        let count = match count {
-            Some(count) => count,
-            // An array: two lines for each item, its length and its content.
-            None => 2 * first.trim_start_matches('*').parse::<usize>().with_context(|| first.clone())?,
-        };
-        let rest = (0..count).map(|_| line()).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok([vec![first], rest].concat())
-    }
-
-    fn keys(&self) -> anyhow::Result<Vec<String>> {
-        Ok(self.lines("KEYS *", None)?.into_iter().skip(2).step_by(2).collect())
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// All keys: in the reply, each is preceded by its length.
+fn keys(store: &RedisServer) -> Vec<String> {
+    lines(store, "KEYS *").into_iter().skip(2).step_by(2).collect()
 }
 
 /// Starts two gateways of one fleet and waits until both use the shared store.
-fn start(test: &str, store: &Store, model: &Running, more: &str) -> anyhow::Result<[Running; 2]> {
+fn start(test: &str, store: &RedisServer, model: &Running, more: &str) -> anyhow::Result<[Running; 2]> {
     let start = |number: u32| {
         let test = format!("{test}-{number}");
         let own = scratch_dir(&format!("{test}-state"))?;
         Running::gateway_with(&test, &model.url, ["instant", "instant"], more, |settings| {
-            let url = format!("redis://127.0.0.1:{}", store.port);
+            let url = format!("redis://127.0.0.1:{}", store.port());
             // A generous timeout, so that a busy machine does not cause decisions without the store.
             let redis = format!("{{ url = \"{url}\", operation_timeout = \"2s\" }}");
             let shared =
@@ -116,7 +64,7 @@ fn admitted(gateways: &[Running], requests: usize) -> anyhow::Result<usize> {
 #[test]
 fn nodes_that_start_without_their_store_admit_no_more_than_the_limit() -> anyhow::Result<()> {
     let model = Running::model("fleet-alone", "[]")?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = free_address()?.port();
     let start = |number: u32| {
         let test = format!("fleet-alone-{number}");
         alone(&test, port, &scratch_dir(&format!("{test}-state"))?, &model, ", fleet_size = 3")
@@ -129,12 +77,13 @@ fn nodes_that_start_without_their_store_admit_no_more_than_the_limit() -> anyhow
 
 #[test]
 fn a_node_remembers_the_fleet_size_when_it_starts_without_the_store() -> anyhow::Result<()> {
-    let store = Store::start()?;
+    let mut store = RedisServer::start()?;
+    let port = store.port();
     let model = Running::model("fleet-remembers", "[]")?;
     let states = [scratch_dir("fleet-remembers-1-state")?, scratch_dir("fleet-remembers-2-state")?];
     let start = |more: &str| -> anyhow::Result<Vec<Running>> {
         let one = |(number, state): (usize, &std::path::PathBuf)| {
-            alone(&format!("fleet-remembers-{number}"), store.port, state, &model, more)
+            alone(&format!("fleet-remembers-{number}"), port, state, &model, more)
         };
         states.iter().enumerate().map(one).collect()
     };
@@ -145,24 +94,24 @@ fn a_node_remembers_the_fleet_size_when_it_starts_without_the_store() -> anyhow:
         Ok(sizes.collect::<Vec<_>>() == ["2\n", "2\n"])
     })?;
     for gateway in gateways {
-        gateway.end_with("-TERM")?;
+        gateway.end_with(Signal::TERM)?;
     }
-    store.kill()?;
+    store.kill();
     assert_eq!(admitted(&start("")?, 120)?, 60);
     Ok(())
 }
 
-fn named(gateway: &Running, name: &str, max_tokens: u32) -> anyhow::Result<Answer> {
+fn named(gateway: &Running, name: &str, max_tokens: u32) -> anyhow::Result<HttpReply> {
     let headers = format!("x-api-key: {KEY}\r\nidempotency-key: {name}\r\n");
     gateway.send("POST", "/v1/messages", &headers, question(max_tokens, false).to_string().as_bytes())
 }
 
 #[test]
 fn an_idempotency_key_is_unique_in_the_fleet_and_cannot_inject_store_commands() -> anyhow::Result<()> {
-    let store = Store::start()?;
+    let store = RedisServer::start()?;
     let model = Running::model("fleet-names", "[]")?;
     let gateways = start("fleet-names", &store, &model, NO_LIMITS)?;
-    store.lines("SET bystander untouched", Some(0))?;
+    assert_eq!(lines(&store, "SET bystander untouched"), ["+OK"]);
     // Characters with a meaning to a store, a shell or a path.
     let long = "n".repeat(256);
     let names =
@@ -176,8 +125,8 @@ fn an_idempotency_key_is_unique_in_the_fleet_and_cannot_inject_store_commands() 
     }
     assert_eq!(named(&gateways[0], &"n".repeat(257), 5)?.status, 400);
     assert_eq!(model.calls()?.len(), names.len());
-    assert_eq!(store.lines("GET bystander", Some(1))?[1], "untouched");
-    let keys = store.keys()?;
+    assert_eq!(lines(&store, "GET bystander")[1], "untouched");
+    let keys = keys(&store);
     assert!(keys.len() > names.len(), "{keys:?}");
     for key in keys.iter().filter(|key| *key != "bystander") {
         assert!(key.starts_with("seawall:") && key.len() < 200, "{key:?}");
@@ -193,7 +142,7 @@ fn an_idempotency_key_is_unique_in_the_fleet_and_cannot_inject_store_commands() 
 
 #[test]
 fn nodes_share_what_each_of_them_admitted() -> anyhow::Result<()> {
-    let store = Store::start()?;
+    let mut store = RedisServer::start()?;
     let model = Running::model("fleet-limit", "[]")?;
     let limit = "limits.tiers.prime = { minute = \"10/min\", burst = 10 }\n";
     let gateways = start("fleet-limit", &store, &model, limit)?;
@@ -201,14 +150,14 @@ fn nodes_share_what_each_of_them_admitted() -> anyhow::Result<()> {
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 20, "{statuses:?}");
     assert_eq!(model.bill("instant")?["requests"], 20);
     // Every key has an expiry.
-    let keys = store.keys()?;
+    let keys = keys(&store);
     assert!(!keys.is_empty());
     for key in keys {
-        let left = store.lines(&format!("PTTL {key}"), Some(0))?;
+        let left = lines(&store, &format!("PTTL {key}"));
         assert_ne!(left, [":-1"], "{key} is kept for ever");
     }
     // The loss of the store is logged once.
-    store.kill()?;
+    store.kill();
     wait_until("it is missed", || {
         gateways[0].ask(KEY, &question(1, false))?;
         Ok(gateways[0].errors()?.contains("): this node enforces its own share of every limit"))
@@ -219,7 +168,7 @@ fn nodes_share_what_each_of_them_admitted() -> anyhow::Result<()> {
 
 #[test]
 fn the_chat_answers_a_caller_whose_daily_budget_is_exhausted() -> anyhow::Result<()> {
-    let store = Store::start()?;
+    let store = RedisServer::start()?;
     let model = Running::model("fleet-spent", "[]")?;
     let spent = "budget.caller_day = \"$0.000001/day\"\n";
     let gateways = start("fleet-spent", &store, &model, &format!("{NO_LIMITS}{spent}"))?;

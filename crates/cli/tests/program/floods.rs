@@ -1,9 +1,10 @@
 //! HTTP/2 flood protection: a limited number of frames that do not advance any request.
 
 use crate::http2::{Http2, frame};
-use crate::requests::{BY_DAY, NO_LIMITS, question, wait_until};
+use crate::requests::{BY_DAY, NO_LIMITS, question};
 use crate::running::{KEY, Running};
 use anyhow::ensure;
+use seawall_testkit::wait_until;
 use serde_json::json;
 use std::sync::atomic::Ordering;
 

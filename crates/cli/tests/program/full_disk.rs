@@ -3,9 +3,10 @@
 //! The state is on a file system of a few megabytes in a mount namespace of the gateway's own, which the test accesses
 //! through `/proc`.
 
-use crate::requests::{question, wait_until};
-use crate::running::{Answer, KEY, Running, scratch_dir, send_to, settings};
+use crate::requests::question;
+use crate::running::{KEY, Running, scratch_dir, settings};
 use anyhow::{Context as _, ensure};
+use seawall_testkit::{HttpReply, Signal, exchange, wait_until};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ fn fill(gateway: &Running, state: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-fn make_key(gateway: &Running, name: &str) -> anyhow::Result<Answer> {
+fn make_key(gateway: &Running, name: &str) -> anyhow::Result<HttpReply> {
     let address = gateway.admin.trim_start_matches("http://");
     let body = format!("{{\"name\": \"{name}\", \"tier\": \"prime\"}}");
     let head = format!(
@@ -56,7 +57,7 @@ fn make_key(gateway: &Running, name: &str) -> anyhow::Result<Answer> {
          connection: close\r\n\r\n{body}",
         body.len()
     );
-    send_to(address, head.as_bytes())
+    exchange(address, head.as_bytes())
 }
 
 fn ready(gateway: &Running) -> anyhow::Result<(u16, String)> {
@@ -130,6 +131,6 @@ fn a_full_disk_rejects_requests_without_charge_until_there_is_space() -> anyhow:
     let lines = |text: &str| output.lines().filter(|line| line.contains(text)).count();
     ensure!(BEGINS.iter().chain(&ENDS).all(|text| lines(text) == 2), "once each time: {output}");
     ensure!(lines("panicked") == 0, "{output}");
-    ensure!(gateway.end_with("-TERM")?.success());
+    ensure!(gateway.end_with(Signal::TERM)?.success());
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Request heads: their maximum size, their required syntax, and the cost of unfinished ones.
 
 use crate::http2::Http2;
-use crate::requests::pause;
-use crate::running::{KEY, Running, send_to};
+use crate::running::{KEY, Running};
 use crate::unauthenticated::memory;
 use anyhow::ensure;
+use seawall_testkit::{exchange, pause};
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
@@ -37,15 +37,15 @@ fn a_head_of_more_than_64_kib_is_refused_on_every_listener() -> anyhow::Result<(
         let address = url.trim_start_matches("http://");
         for (bytes, expected) in [(1, 200), (60, 200), (70, 431), (90, 431), (200, 431)] {
             let whole = head_for(address, path, bytes * KB) + "\r\n";
-            let answer = send_to(address, whole.as_bytes())?;
+            let answer = exchange(address, whole.as_bytes())?;
             ensure!(answer.status == expected, "{bytes} KB at {address}: {}", answer.status);
         }
         // It is refused before it is complete.
-        let answer = send_to(address, head_for(address, path, 70 * KB).as_bytes())?;
+        let answer = exchange(address, head_for(address, path, 70 * KB).as_bytes())?;
         ensure!(answer.status == 431, "unfinished, at {address}: {}", answer.status);
     }
     let one = format!("GET /livez HTTP/1.1\r\nhost: test\r\nx-long: {}\r\n\r\n", "v".repeat(70 * KB));
-    ensure!(send_to(gateway.url.trim_start_matches("http://"), one.as_bytes())?.status == 431);
+    ensure!(exchange(gateway.url.trim_start_matches("http://"), one.as_bytes())?.status == 431);
     Ok(())
 }
 
@@ -71,7 +71,7 @@ fn http2_has_the_same_limit() -> anyhow::Result<()> {
 fn unfinished_heads_take_no_more_than_they_may() -> anyhow::Result<()> {
     let (_model, gateway) = start("heads-memory")?;
     let address = gateway.url.trim_start_matches("http://");
-    ensure!(send_to(address, (head(KB) + "\r\n").as_bytes())?.status == 200);
+    ensure!(exchange(address, (head(KB) + "\r\n").as_bytes())?.status == 200);
     let before = memory(&gateway)?;
     let mut open = Vec::new();
     for _ in 0..200 {
@@ -79,7 +79,7 @@ fn unfinished_heads_take_no_more_than_they_may() -> anyhow::Result<()> {
         connection.write_all(head(60 * KB).as_bytes())?;
         open.push(connection);
     }
-    ensure!(send_to(address, (head(KB) + "\r\n").as_bytes())?.status == 200);
+    ensure!(exchange(address, (head(KB) + "\r\n").as_bytes())?.status == 200);
     let grown = memory(&gateway)?.saturating_sub(before);
     // A buffer that has grown by doubling is not twice as large as the maximum head.
     ensure!(grown < 200 * 128 * 1_024 + 8 * MIB, "grown by {} MiB", grown / MIB);
@@ -90,7 +90,7 @@ fn unfinished_heads_take_no_more_than_they_may() -> anyhow::Result<()> {
     }
     let grown = memory(&gateway)?.saturating_sub(before);
     ensure!(grown < 200 * 128 * 1_024 + 8 * MIB, "grown by {} MiB", grown / MIB);
-    ensure!(send_to(address, (head(KB) + "\r\n").as_bytes())?.status == 200);
+    ensure!(exchange(address, (head(KB) + "\r\n").as_bytes())?.status == 200);
     Ok(())
 }
 
@@ -136,6 +136,6 @@ fn an_ambiguous_request_head_is_rejected_and_its_connection_closed() -> anyhow::
     ensure!(gateway.send_raw(b"GET /livez HTTP/1.0\r\n\r\n")?.status == 200);
     let admin = gateway.admin.trim_start_matches("http://");
     let bare = format!("GET /admin/status HTTP/1.1\nhost: {admin}\r\nconnection: close\r\n\r\n");
-    ensure!(send_to(admin, bare.as_bytes())?.status == 400);
+    ensure!(exchange(admin, bare.as_bytes())?.status == 400);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A low-level HTTP/2 client for misbehaviour that no library allows: unfinished, unread, idle.
 
-use crate::requests::pause;
 use anyhow::ensure;
+use seawall_testkit::pause;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use crate::running::{Running, scratch_dir, seawall};
 use anyhow::Context as _;
+use seawall_testkit::free_address;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -76,16 +77,13 @@ fn listing_keys_creates_no_data_directory() -> anyhow::Result<()> {
 }
 
 /// A port without a listener.
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
 
 #[test]
 fn a_data_directory_in_use_is_reported() -> anyhow::Result<()> {
     let directory = scratch_dir("key-in-use")?;
     let path = directory.to_string_lossy();
     let _gateway = Running::start(&["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir", &path])?;
-    let admin = format!("admin.listen=127.0.0.1:{}", free_port()?);
+    let admin = format!("admin.listen=127.0.0.1:{}", free_address()?.port());
     let (code, text) =
         code_and_stderr(&key(&directory, &["create", "shop", "--tier", "prime", "--set", &admin])?);
     assert_eq!(code, Some(1));
@@ -176,7 +174,7 @@ fn an_error_of_a_running_gateway_is_reported() -> anyhow::Result<()> {
         assert_eq!(seen, Some(code), "{text}");
         assert!(text.contains(expected), "{text}");
     }
-    let (code, text) = code_and_stderr(&run_against(free_port()?, &["list"])?);
+    let (code, text) = code_and_stderr(&run_against(free_address()?.port(), &["list"])?);
     assert_eq!(code, Some(1));
     assert!(text.contains("store.kind is \"memory\"") && text.contains("cannot reach"), "{text}");
     Ok(())

@@ -1,8 +1,8 @@
 //! Memory of a burst of large requests is returned to the operating system.
 
-use crate::requests::{now, pause};
 use crate::running::{KEY, Running};
 use anyhow::{Context as _, ensure};
+use seawall_testkit::{now, pause};
 use std::fs;
 use std::thread::scope;
 use std::time::Duration;

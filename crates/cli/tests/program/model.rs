@@ -1,14 +1,15 @@
 //! `seawall model`.
 
 use crate::running::{Running, file, seawall};
+use seawall_testkit::Signal;
 
 const NO_FAULTS: &str = "[]";
 
 #[test]
 fn a_signal_ends_it_with_success() -> anyhow::Result<()> {
-    for signal in ["-TERM", "-INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let status = Running::model("signal", NO_FAULTS)?.end_with(signal)?;
-        assert_eq!(status.code(), Some(0), "{signal}");
+        assert_eq!(status.code(), Some(0), "{signal:?}");
     }
     Ok(())
 }

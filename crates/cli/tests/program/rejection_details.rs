@@ -1,15 +1,16 @@
 //! Information about rejections for callers and operators: which limit, in which language, whose key.
 
-use crate::requests::{BY_DAY, NO_LIMITS, question, wait_until};
-use crate::running::{Answer, KEY, Running};
+use crate::requests::{BY_DAY, NO_LIMITS, question};
+use crate::running::{KEY, Running};
+use seawall_testkit::{HttpReply, wait_until};
 use serde_json::{Value, json};
 
-fn send(gateway: &Running, path: &str, headers: &str, body: &Value) -> anyhow::Result<Answer> {
+fn send(gateway: &Running, path: &str, headers: &str, body: &Value) -> anyhow::Result<HttpReply> {
     let headers = format!("x-api-key: {KEY}\r\n{headers}");
     gateway.send("POST", path, &headers, body.to_string().as_bytes())
 }
 
-fn text(answer: &Answer) -> String {
+fn text(answer: &HttpReply) -> String {
     String::from_utf8_lossy(&answer.body).into_owned()
 }
 

@@ -2,6 +2,7 @@
 
 use crate::running::{KEY, Running, settings};
 use anyhow::ensure;
+use seawall_testkit::Signal;
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub(crate) fn ask(gateway: &Running, stream: bool) -> anyhow::Result<String> {
 pub(crate) fn reload(gateway: &Running, text: &str, expected: &str) -> anyhow::Result<String> {
     let before = gateway.errors()?.len();
     gateway.write_settings(text)?;
-    gateway.signal("-HUP")?;
+    gateway.signal(Signal::HUP)?;
     wait_for(gateway, before, expected)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::reload::{ask, reload, wait_for};
 use crate::running::{KEY, Running, caller, file, seawall, settings};
+use seawall_testkit::Signal;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -80,7 +81,7 @@ fn an_unreadable_file_is_reported_once_and_changes_nothing() -> anyhow::Result<(
     fs::write(path, " \n")?;
     expect_report("is empty")?;
     let so_far = gateway.errors()?.len();
-    gateway.signal("-HUP")?;
+    gateway.signal(Signal::HUP)?;
     wait_for(&gateway, so_far, "the running settings stay in force\n")?;
     fs::remove_file(path)?;
     fs::create_dir(path)?;
@@ -88,7 +89,7 @@ fn an_unreadable_file_is_reported_once_and_changes_nothing() -> anyhow::Result<(
     fs::remove_dir(path)?;
     // A pipe without a writer must not block the handling of signals.
     assert!(Command::new("mkfifo").arg(path).status()?.success());
-    gateway.signal("-HUP")?;
+    gateway.signal(Signal::HUP)?;
     wait_for(&gateway, before, "the running settings stay in force\n")?;
     fs::remove_file(path)?;
     let output = reload(&gateway, &(base + OTHER), "settings reloaded: changed")?;
@@ -218,14 +219,14 @@ fn a_storm_of_signals_loses_no_request_and_leaves_nothing_behind() -> anyhow::Re
         // An earlier signal may be handled while the file is written, so the file is replaced atomically.
         let next = file("reload-storm-next.toml", &base.replace("region = \"none\"", &concurrency))?;
         fs::rename(next, gateway.settings_path())?;
-        gateway.signal("-HUP")?;
+        gateway.signal(Signal::HUP)?;
         if round % 4 == 0 {
             assert!(ask(&gateway, round % 8 == 0)?.contains(" 200 "), "{round}");
         }
     }
     let next = file("reload-storm-next.toml", &(base + OTHER))?;
     fs::rename(next, gateway.settings_path())?;
-    gateway.signal("-HUP")?;
+    gateway.signal(Signal::HUP)?;
     let output = wait_for(&gateway, 0, "limits.tiers.prime.minute")?;
     assert!(!output.contains("settings rejected"), "{output}");
     assert!(ask(&gateway, false)?.contains(" 200 "));

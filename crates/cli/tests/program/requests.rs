@@ -1,9 +1,9 @@
 //! Requests to a running gateway, and the views of its model and its admin API on them.
 
-use crate::running::{Answer, Running};
+use crate::running::Running;
 use anyhow::{Context as _, ensure};
+use seawall_testkit::{HttpReply, exchange};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 /// Limits higher than any test needs.
 pub(crate) const NO_LIMITS: &str = "limits.tiers.prime = { minute = \"100,000/min\", burst = 10, hour = \"100,000/h\", day = \"100,000/day\" }\n";
@@ -21,7 +21,7 @@ pub(crate) fn question(max_tokens: u32, stream: bool) -> Value {
 
 impl Running {
     /// Sends a request in Anthropic's dialect and reads the whole response.
-    pub(crate) fn ask(&self, key: &str, body: &Value) -> anyhow::Result<Answer> {
+    pub(crate) fn ask(&self, key: &str, body: &Value) -> anyhow::Result<HttpReply> {
         self.send("POST", "/v1/messages", &format!("x-api-key: {key}\r\n"), body.to_string().as_bytes())
     }
 
@@ -50,7 +50,7 @@ impl Running {
     pub(crate) fn operators(&self, path: &str) -> anyhow::Result<Value> {
         let address = self.admin.trim_start_matches("http://");
         let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-        let answer = crate::running::send_to(address, head.as_bytes())?;
+        let answer = exchange(address, head.as_bytes())?;
         ensure!(answer.status == 200, "{path}: {}", answer.status);
         Ok(serde_json::from_slice(&answer.body)?)
     }
@@ -85,24 +85,4 @@ pub(crate) fn at_once<T: Send>(
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.map(|done| done.map_err(|_| anyhow::anyhow!("a thread broke"))?).collect()
     })
-}
-
-/// Waits until this is true, with a timeout.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let until = now() + Duration::from_secs(10);
-    while !is_so()? {
-        ensure!(now() < until, "it never happened: {what}");
-        pause(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
-#[expect(clippy::disallowed_methods, reason = "what is shown with real programs takes real time")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "what is shown with real programs takes real time")]
-pub(crate) fn pause(time: Duration) {
-    std::thread::sleep(time);
 }

@@ -1,7 +1,8 @@
 //! Real response headers compared with the OpenAPI document that describes them, and the admin API.
 
-use crate::running::{Answer, KEY, Running, seawall};
+use crate::running::{KEY, Running, seawall};
 use anyhow::{Context as _, ensure};
+use seawall_testkit::{HttpReply, Signal};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -27,17 +28,17 @@ const CALLS: [(&str, &str, &str); 6] = [
     ("/model/manga/converse-stream", "/model/{modelId}/converse-stream", CONVERSE),
 ];
 
-fn names(answer: &Answer) -> BTreeSet<String> {
+fn names(answer: &HttpReply) -> BTreeSet<String> {
     let lines = answer.head.lines().skip(1).filter_map(|line| line.split_once(':'));
     lines.map(|(name, _)| name.to_lowercase()).filter(|name| !ANY.contains(&name.as_str())).collect()
 }
 
-fn ask(gateway: &Running, path: &str, key: &str, body: &str) -> anyhow::Result<Answer> {
+fn ask(gateway: &Running, path: &str, key: &str, body: &str) -> anyhow::Result<HttpReply> {
     gateway.send("POST", path, &format!("x-api-key: {key}\r\n"), body.as_bytes())
 }
 
 /// Checks that the document lists every header of this response.
-fn is_documented(document: &Value, path: &str, answer: &Answer) -> anyhow::Result<()> {
+fn is_documented(document: &Value, path: &str, answer: &HttpReply) -> anyhow::Result<()> {
     let response = &document["paths"][path]["post"]["responses"][answer.status.to_string()];
     let known =
         response["headers"].as_object().with_context(|| format!("{path} has no {}", answer.status))?;
@@ -174,7 +175,7 @@ fn the_ready_output_names_the_admin_listener() -> anyhow::Result<()> {
     let status: Value = serde_json::from_slice(&answer.body)?;
     assert_eq!(status["addresses"]["server"], data["http://".len()..]);
     assert_eq!(status["addresses"]["admin"], running.admin["http://".len()..]);
-    assert_eq!(running.end_with("-TERM")?.code(), Some(0));
+    assert_eq!(running.end_with(Signal::TERM)?.code(), Some(0));
 
     let arguments = [&["serve", "--listen", free, "--admin-listen", free][..], &quiet].concat();
     let mut child = seawall(&arguments).stdout(Stdio::piped()).spawn()?;

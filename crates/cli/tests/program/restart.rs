@@ -2,6 +2,7 @@
 
 use crate::running::{KEY, Running, scratch_dir, seawall};
 use anyhow::Context as _;
+use seawall_testkit::Signal;
 use std::fs;
 use std::io::Read as _;
 
@@ -37,7 +38,7 @@ fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::R
     let (model, data_dir) = (Running::model("restart-spent", "[]")?, scratch_dir("restart-spent-state")?);
     let more = data_dir_setting(&data_dir) + "budget = { day = \"$0.20/day\", caller_day = \"$0.10/day\" }\n";
     let mut spent = 0;
-    for (round, signal) in ["-TERM", "-KILL", "-TERM", "-KILL"].into_iter().enumerate() {
+    for (round, signal) in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL].into_iter().enumerate() {
         let gateway = start("restart-spent", &model, ["instant", "instant"], &more)?;
         assert_eq!(posted(&gateway)?, spent, "round {round}: what was there at the start");
         for _ in 0..5 {
@@ -78,11 +79,11 @@ fn a_call_interrupted_by_a_kill_is_charged_once_at_maximum_cost() -> anyhow::Res
     }
     let held = gateway.counter("seawall_budget_held_nanodollars")?;
     assert!(held > 0 && posted(&gateway)? == 0);
-    gateway.end_with("-KILL")?;
+    gateway.end_with(Signal::KILL)?;
     for _ in 0..2 {
         let gateway = start("restart-killed", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
         assert_eq!((posted(&gateway)?, gateway.counter("seawall_budget_held_nanodollars")?), (held, 0));
-        gateway.end_with("-KILL")?;
+        gateway.end_with(Signal::KILL)?;
     }
     let billed = model.bill("haiku")?["nano_dollars"].as_u64().context("no bill")?;
     assert!(billed <= held, "billed {billed}, charged {held}");
@@ -99,7 +100,7 @@ fn a_data_directory_is_exclusive_and_foreign_files_are_not_touched() -> anyhow::
     let stderr = String::from_utf8_lossy(&second.stderr);
     assert_eq!(second.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains(&data) && stderr.contains("another process"), "{stderr}");
-    first.end_with("-TERM")?;
+    first.end_with(Signal::TERM)?;
     let database = data_dir.join("state.redb");
     fs::write(&database, b"\x89PNG\r\n\x1a\n")?;
     let third = seawall(&["serve", "--listen", "127.0.0.1:0", "--data-dir", &data]).output()?;
@@ -146,7 +147,7 @@ fn a_limit_holds_however_often_the_gateway_is_killed() -> anyhow::Result<()> {
             }
         }
         // Usually a kill, without time to persist anything; once a graceful shutdown.
-        gateway.end_with(if round == 4 { "-TERM" } else { "-KILL" })?;
+        gateway.end_with(if round == 4 { Signal::TERM } else { Signal::KILL })?;
     }
     // Thirty a minute and a burst of five: requests admitted before a kill count after it.
     let minutes = 1 + now().duration_since(began).as_secs() / 60;
@@ -160,9 +161,9 @@ fn a_request_of_the_same_name_is_not_done_again_by_the_next_process() -> anyhow:
     let (model, data_dir) = (Running::model("restart-names", "[]")?, scratch_dir("restart-names-state")?);
     let gateway = start("restart-names", &model, ["instant", "instant"], &data_dir_setting(&data_dir))?;
     assert_eq!(ask_with_key(&gateway, "order-1")?.0, 200);
-    gateway.end_with("-TERM")?;
+    gateway.end_with(Signal::TERM)?;
     let billed = model.bill("instant")?["nano_dollars"].as_u64();
-    for signal in ["-KILL", "-TERM", "-TERM"] {
+    for signal in [Signal::KILL, Signal::TERM, Signal::TERM] {
         let gateway = start("restart-names", &model, ["instant", "instant"], &data_dir_setting(&data_dir))?;
         let (status, answer) = ask_with_key(&gateway, "order-1")?;
         assert!(status == 409 && answer.contains("has already been answered"), "{answer}");
@@ -184,7 +185,7 @@ fn a_request_that_was_under_way_when_the_gateway_was_killed_has_an_unknown_outco
     );
     std::io::Write::write_all(&mut connection, head.as_bytes())?;
     while gateway.counter("seawall_budget_held_nanodollars")? == 0 {}
-    gateway.end_with("-KILL")?;
+    gateway.end_with(Signal::KILL)?;
     let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
     let (status, answer) = ask_with_key(&gateway, "order-2")?;
     assert!(status == 409 && answer.contains("outcome_unknown"), "{answer}");

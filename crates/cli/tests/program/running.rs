@@ -1,18 +1,18 @@
 //! The `seawall` program as a child process of a test.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
+use seawall_testkit::{ChildProcess, HttpReply, Signal, exchange};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitStatus};
 
 /// A running program; killed when dropped.
 pub(crate) struct Running {
-    child: Child,
+    process: ChildProcess,
     /// The URL of its listener.
     pub(crate) url: String,
     /// The URL of a gateway's admin listener.
@@ -89,12 +89,8 @@ pub(crate) fn caller(name: &str, key: &str) -> String {
 /// Fetches this path from a server.
 fn get_from(url: &str, path: &str) -> anyhow::Result<String> {
     let address = url.trim_start_matches("http://");
-    let mut connection = TcpStream::connect(address)?;
-    write!(connection, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer)?;
-    let Some((_, body)) = answer.split_once("\r\n\r\n") else { bail!("no answer: {answer}") };
-    Ok(body.to_owned())
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    Ok(String::from_utf8(exchange(address, request)?.body)?)
 }
 
 impl Running {
@@ -165,21 +161,14 @@ impl Running {
 
     /// The same for a command that runs the program.
     pub(crate) fn started(mut command: Command) -> anyhow::Result<Self> {
-        let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start seawall")?;
-        let stdout = child.stdout.take().context("seawall has no output")?;
-        let mut running = Self {
-            child,
-            url: String::new(),
-            admin: String::new(),
+        let (process, ready) = ChildProcess::start_ready(&mut command)?;
+        Ok(Self {
+            process,
+            url: ready["url"].as_str().context("no address was reported")?.to_owned(),
+            admin: ready["admin"].as_str().unwrap_or_default().to_owned(),
             settings: PathBuf::new(),
             errors: PathBuf::new(),
-        };
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let ready: Value = serde_json::from_str(&line).with_context(|| format!("not ready: {line:?}"))?;
-        running.url = ready["url"].as_str().context("no address was reported")?.to_owned();
-        running.admin = ready["admin"].as_str().unwrap_or_default().to_owned();
-        Ok(running)
+        })
     }
 
     /// Fetches this path.
@@ -206,7 +195,7 @@ impl Running {
         path: &str,
         headers: &str,
         body: &[u8],
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<HttpReply> {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: test\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
@@ -215,8 +204,8 @@ impl Running {
     }
 
     /// Sends these bytes and reads the whole response.
-    pub(crate) fn send_raw(&self, bytes: &[u8]) -> anyhow::Result<Answer> {
-        send_to(self.url.trim_start_matches("http://"), bytes)
+    pub(crate) fn send_raw(&self, bytes: &[u8]) -> anyhow::Result<HttpReply> {
+        exchange(self.url.trim_start_matches("http://"), bytes)
     }
 
     /// Replaces the fault schedule.
@@ -228,12 +217,7 @@ impl Running {
             body.len()
         );
         let answer = self.send_raw(request.as_bytes())?;
-        ensure!(
-            answer.status == 200,
-            "{} for {faults}: {}",
-            answer.status,
-            String::from_utf8_lossy(&answer.body)
-        );
+        ensure!(answer.status == 200, "{} for {faults}: {}", answer.status, answer.text());
         Ok(())
     }
 
@@ -268,13 +252,11 @@ impl Running {
 
     /// Its process id.
     pub(crate) fn process(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
-    pub(crate) fn signal(&self, signal: &str) -> anyhow::Result<()> {
-        let id = self.child.id().to_string();
-        Command::new("kill").args([signal, &id]).status().context("cannot start kill")?;
-        Ok(())
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        self.process.signal(signal)
     }
 
     /// Whether it accepts new connections.
@@ -283,54 +265,13 @@ impl Running {
     }
 
     /// Sends a signal and waits for the end.
-    pub(crate) fn end_with(mut self, signal: &str) -> anyhow::Result<ExitStatus> {
+    pub(crate) fn end_with(mut self, signal: Signal) -> anyhow::Result<ExitStatus> {
         self.signal(signal)?;
-        Ok(self.child.wait()?)
+        self.process.wait()
     }
 
     /// Waits for the end after a signal.
     pub(crate) fn wait(mut self) -> anyhow::Result<ExitStatus> {
-        Ok(self.child.wait()?)
-    }
-}
-
-/// Sends these bytes to an address and reads the whole response.
-pub(crate) fn send_to(address: &str, bytes: &[u8]) -> anyhow::Result<Answer> {
-    let mut connection = TcpStream::connect(address)?;
-    connection.set_read_timeout(Some(Duration::from_secs(20)))?;
-    // A request that is rejected early need not be read to its end.
-    let _ = connection.write_all(bytes);
-    let mut answer = Vec::new();
-    let read = connection.read_to_end(&mut answer);
-    let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
-        read.context("no answer")?;
-        bail!("no answer: {}", String::from_utf8_lossy(&answer));
-    };
-    let body = answer.split_off(end + 4);
-    let head = String::from_utf8(answer)?;
-    let status = head.split(' ').nth(1).context("no status")?.parse()?;
-    Ok(Answer { status, head, body })
-}
-
-/// An HTTP response.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Answer {
-    /// The value of this header.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.filter(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.wait()
     }
 }

@@ -1,7 +1,8 @@
 //! Breakers end to end: what opens one, what closes it, and what does neither.
 
-use crate::requests::{BY_DAY, NO_LIMITS, at_once, now, pause, question, wait_until};
+use crate::requests::{BY_DAY, NO_LIMITS, at_once, question};
 use crate::running::{KEY, Running};
+use seawall_testkit::{now, pause, wait_until};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Our own chat face end to end: what is cached, for which callers, and single flight.
 
-use crate::requests::{BY_DAY, NO_LIMITS, at_once, pause};
+use crate::requests::{BY_DAY, NO_LIMITS, at_once};
 use crate::running::{KEY, Running, caller};
 use anyhow::Context as _;
+use seawall_testkit::pause;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Rate limits and the ledger end to end.
 
-use crate::requests::{NO_LIMITS, at_once, question, wait_until};
-use crate::running::{Answer, KEY, Running};
+use crate::requests::{NO_LIMITS, at_once, question};
+use crate::running::{KEY, Running};
 use anyhow::Context as _;
+use seawall_testkit::{HttpReply, wait_until};
 use serde_json::Value;
 use std::io::Read as _;
 
@@ -14,12 +15,12 @@ fn start(test: &str, models: [&str; 2], more: &str) -> anyhow::Result<(Running, 
 }
 
 /// Sends a request without a key.
-fn ask_as_guest(gateway: &Running, headers: &str) -> anyhow::Result<Answer> {
+fn ask_as_guest(gateway: &Running, headers: &str) -> anyhow::Result<HttpReply> {
     gateway.send("POST", "/v1/messages", headers, question(1, false).to_string().as_bytes())
 }
 
 /// The cookie that a new guest sends from now on.
-fn cookie_of(answer: &Answer) -> anyhow::Result<String> {
+fn cookie_of(answer: &HttpReply) -> anyhow::Result<String> {
     let set = answer.header("set-cookie").context("no cookie")?;
     Ok(format!("cookie: {}\r\n", set.split(';').next().unwrap_or_default()))
 }

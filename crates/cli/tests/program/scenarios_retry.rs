@@ -1,8 +1,9 @@
 //! Retries and deadlines end to end.
 
-use crate::requests::{BY_DAY, NO_LIMITS, at_once, now, question, wait_until};
+use crate::requests::{BY_DAY, NO_LIMITS, at_once, question};
 use crate::running::{KEY, Running, seawall};
 use anyhow::Context as _;
+use seawall_testkit::{now, wait_until};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::running::{KEY, Running, caller, file, seawall};
+use seawall_testkit::Signal;
 use serde_json::Value;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -214,7 +215,7 @@ fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
             Ok(rest)
         });
         // New connections are refused at once, while the stream continues.
-        let signalled = gateway.signal("-TERM");
+        let signalled = gateway.signal(Signal::TERM);
         while gateway.is_listening() {}
         assert!(!reading.is_finished(), "it took new work until the stream was over");
         // No second signal: that would not wait for the stream.
@@ -232,10 +233,10 @@ fn a_second_signal_exits_immediately() -> anyhow::Result<()> {
     let model = Running::model("serve-twice", r#"[{"fault":{"kind":"hang","after":0}}]"#)?;
     let gateway = Running::gateway("serve-twice", &model, ["haiku", "haiku"], "")?;
     let _waits = gateway.post(KEY, &body(100, false))?;
-    gateway.signal("-TERM")?;
+    gateway.signal(Signal::TERM)?;
     while gateway.is_listening() {}
     let signalled_at = now();
-    assert_eq!(gateway.end_with("-TERM")?.code(), Some(1));
+    assert_eq!(gateway.end_with(Signal::TERM)?.code(), Some(1));
     assert!(now() - signalled_at < Duration::from_secs(5), "{:?}", now() - signalled_at);
     Ok(())
 }

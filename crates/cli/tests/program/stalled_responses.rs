@@ -1,9 +1,9 @@
 //! Answers that are not read and idle connections: they are abandoned and closed, and delay no other caller.
 
 use crate::http2::Http2;
-use crate::requests::{now, pause};
 use crate::running::{KEY, Running, caller, file, seawall, settings};
 use anyhow::{Context as _, ensure};
+use seawall_testkit::{exchange, now, pause, wait_until};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -84,16 +84,6 @@ fn status(gateway: &Running, key: &str) -> anyhow::Result<u16> {
     Ok(answer.status)
 }
 
-/// Waits until this is true.
-fn until(what: &str, mut holds: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let start = now();
-    while !holds()? {
-        ensure!(now().duration_since(start) < Duration::from_secs(20), "{what}");
-        pause(Duration::from_millis(100));
-    }
-    Ok(())
-}
-
 #[test]
 fn large_unread_responses_count_against_their_caller_and_are_aborted() -> anyhow::Result<()> {
     let more = "server.body_memory = \"16MiB\"\nserver.send_timeout = \"3s\"\n";
@@ -103,11 +93,11 @@ fn large_unread_responses_count_against_their_caller_and_are_aborted() -> anyhow
         let stream = connection.ask("POST", "/v1/messages", KEY, true)?;
         connection.send(stream, question("large", false).as_bytes(), true)?;
     }
-    until("three answers have come", || Ok(connection.answers.load(Ordering::SeqCst) == 3))?;
+    wait_until("three answers have come", || Ok(connection.answers.load(Ordering::SeqCst) == 3))?;
     // 12 MiB wait to be read, and one caller may use half of 16 MiB.
     ensure!(status(&gateway, KEY)? == 429, "it is to read first");
     ensure!(status(&gateway, OTHER)? == 200, "others are not concerned");
-    until("the answers are given up", || Ok(status(&gateway, KEY)? == 200))
+    wait_until("the answers are given up", || Ok(status(&gateway, KEY)? == 200))
 }
 
 #[test]
@@ -115,7 +105,7 @@ fn a_connection_that_reads_nothing_is_closed_after_the_send_timeout() -> anyhow:
     let gateway = start("unread-plain", "server.send_timeout = \"2s\"\n")?;
     let body = question("large", false);
     let mut unread = gateway.post(KEY, &body)?;
-    until("it is closed", || {
+    wait_until("it is closed", || {
         Ok(gateway.counter("seawall_connections_ended_total{reason=\"send_timeout\"}")? == 1)
     })?;
     let mut rest = Vec::new();
@@ -140,7 +130,7 @@ fn stalled_streams_of_one_caller_leave_slots_for_others_and_are_aborted() -> any
         let stream = connection.ask("POST", "/v1/messages", KEY, true)?;
         connection.send(stream, question("hello", true).as_bytes(), true)?;
     }
-    until("its streams have begun", || Ok(gateway.counter("seawall_in_flight")? >= 9))?;
+    wait_until("its streams have begun", || Ok(gateway.counter("seawall_in_flight")? >= 9))?;
     let sent_at = now();
     ensure!(status(&gateway, OTHER)? == 200, "another caller is answered");
     ensure!(
@@ -149,7 +139,7 @@ fn stalled_streams_of_one_caller_leave_slots_for_others_and_are_aborted() -> any
         now().duration_since(sent_at)
     );
     ensure!(gateway.counter("seawall_in_flight")? == 9, "a tenth is left for others");
-    until("the streams are given up", || Ok(gateway.counter("seawall_in_flight")? == 0))
+    wait_until("the streams are given up", || Ok(gateway.counter("seawall_in_flight")? == 0))
 }
 
 #[test]
@@ -163,14 +153,14 @@ fn idle_connections_are_closed_and_lock_nobody_out() -> anyhow::Result<()> {
         open.push(connection);
     }
     let answered = || open.iter().filter(|one| one.answers.load(Ordering::SeqCst) == 1).count();
-    until("each was answered", || Ok(answered() == 50))?;
+    wait_until("each was answered", || Ok(answered() == 50))?;
     ensure!(status(&gateway, KEY)? == 200);
     // The number of connections is limited.
     let more: Vec<_> = (0..30).filter_map(|_| Http2::open(&gateway.url, 65_535).ok()).collect();
     let refused = "seawall_connections_ended_total{reason=\"max_connections_per_address\"}";
-    until("some were refused", || {
+    wait_until("some were refused", || {
         let page = String::from_utf8(
-            crate::running::send_to(
+            exchange(
                 gateway.admin.trim_start_matches("http://"),
                 b"GET /admin/status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
             )?
@@ -181,7 +171,7 @@ fn idle_connections_are_closed_and_lock_nobody_out() -> anyhow::Result<()> {
     })?;
     drop(more);
     let closed = || open.iter().filter(|one| one.closed.load(Ordering::SeqCst) == 1).count();
-    until("idle ones are closed", || Ok(closed() == 50))?;
+    wait_until("idle ones are closed", || Ok(closed() == 50))?;
     ensure!(status(&gateway, KEY)? == 200);
     ensure!(
         gateway.counter(refused)? >= 15

@@ -3,6 +3,7 @@
 use crate::running::{KEY, Running};
 use crate::serve::body;
 use anyhow::ensure;
+use seawall_testkit::Signal;
 use std::io::Read as _;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -40,7 +41,7 @@ fn requests_that_outlive_the_drain_timeout_receive_an_error_over_every_protocol(
         let whole = ask(&gateway, protocol, false)?;
         // Until both wait for the model.
         while gateway.counter("seawall_in_flight")? < 2 {}
-        assert_eq!(gateway.end_with("-TERM")?.code(), Some(0), "{protocol}");
+        assert_eq!(gateway.end_with(Signal::TERM)?.code(), Some(0), "{protocol}");
         let mut rest = String::new();
         out.read_to_string(&mut rest)?;
         stream.wait()?;

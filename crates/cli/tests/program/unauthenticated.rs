@@ -1,9 +1,9 @@
 //! Unauthenticated clients that do not finish or do not read: they cost next to nothing, and delay no other caller.
 
 use crate::http2::Http2;
-use crate::requests::pause;
 use crate::running::{KEY, Running, caller};
 use anyhow::{Context as _, ensure};
+use seawall_testkit::pause;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;

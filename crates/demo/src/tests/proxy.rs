@@ -3,10 +3,10 @@
 use crate::caller::{CallerResult, IDLE_TIMEOUT, RequestSender};
 use crate::plain_proxy::{PlainProxy, ProxyTimeouts, UPSTREAM_IDLE_TIMEOUT};
 use crate::traffic::{DemoClient, DemoRequest};
-use crate::validator::ClientOutcome;
 use seawall_gateway::TokioRuntime;
 use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::server::ModelServer;
+use seawall_testkit::validator::ClientOutcome;
 use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -76,7 +76,7 @@ async fn responses_of_the_model_pass_through_unchanged() {
 
 #[tokio::test]
 async fn a_model_that_is_not_there_is_a_bad_gateway() {
-    let unused = crate::port::ReservedPort::reserve().unwrap();
+    let unused = seawall_testkit::ReservedPort::reserve().unwrap();
     let proxy = PlainProxy::start(unused.address, TokioRuntime::new(), TIMEOUTS).unwrap();
     assert_eq!(send(&proxy, true).await.outcome, ClientOutcome::Lost);
 }
@@ -154,7 +154,7 @@ async fn a_silent_model_is_given_up_and_so_is_a_silent_proxy() {
 
 #[tokio::test]
 async fn a_request_without_a_server_is_lost() {
-    let unused = crate::port::ReservedPort::reserve().unwrap();
+    let unused = seawall_testkit::ReservedPort::reserve().unwrap();
     let idle_timeout = Duration::from_millis(250);
     let sender =
         RequestSender { timer: TokioRuntime::new(), address: unused.address, model: "sonnet", idle_timeout };

@@ -6,9 +6,9 @@ use crate::models::ModelServers;
 use crate::schedule::OutageSchedule;
 use crate::seawall::{ROUTE, Seawall};
 use crate::traffic::{DemoClient, DemoRequest};
-use crate::validator::ClientOutcome;
 use seawall_core::runtime::Timer as _;
 use seawall_gateway::TokioRuntime;
+use seawall_testkit::validator::ClientOutcome;
 use std::time::Duration;
 use tokio::task::JoinSet;
 

@@ -153,53 +153,36 @@ pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error
 #[cfg(test)]
 mod tests {
     use super::{MasterSecret, MasterSecretError};
+    use seawall_testkit::TestDirectory;
     use std::os::unix::fs::PermissionsExt as _;
-    use std::path::PathBuf;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("seawall-master-{}-{name}", std::process::id()));
-            let _ = std::fs::remove_dir_all(&path);
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn it_is_made_once_and_for_this_user_alone() {
-        let directory = Folder::new("made");
-        let made = MasterSecret::in_directory(&directory.0).unwrap();
-        let file = directory.0.join("master-secret");
+        let directory = TestDirectory::new().unwrap();
+        let made = MasterSecret::in_directory(directory.path()).unwrap();
+        let file = directory.path().join("master-secret");
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!((text.len(), text.trim_end().as_bytes()), (65, made.bytes()));
-        assert_eq!(MasterSecret::in_directory(&directory.0).unwrap().bytes(), made.bytes());
-        assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 1, "nothing is left beside it");
-        let other = Folder::new("other");
-        assert_ne!(MasterSecret::in_directory(&other.0).unwrap().bytes(), made.bytes());
+        assert_eq!(MasterSecret::in_directory(directory.path()).unwrap().bytes(), made.bytes());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+        let other = TestDirectory::new().unwrap();
+        assert_ne!(MasterSecret::in_directory(other.path()).unwrap().bytes(), made.bytes());
         assert_eq!(format!("{made:?}"), "MasterSecret");
     }
 
     #[test]
     fn one_that_cannot_be_read_is_not_replaced() {
-        let directory = Folder::new("damaged");
-        std::fs::create_dir_all(&directory.0).unwrap();
+        let directory = TestDirectory::new().unwrap();
         for text in [&b""[..], b"\n", &[b'a'; 31], b"\xff\xff", &[b' '; 40]] {
-            std::fs::write(directory.0.join("master-secret"), text).unwrap();
-            let error = MasterSecret::in_directory(&directory.0).unwrap_err();
+            std::fs::write(directory.path().join("master-secret"), text).unwrap();
+            let error = MasterSecret::in_directory(directory.path()).unwrap_err();
             assert!(matches!(error, MasterSecretError::Damaged(_)), "{error}");
-            assert_eq!(std::fs::read(directory.0.join("master-secret")).unwrap(), text);
+            assert_eq!(std::fs::read(directory.path().join("master-secret")).unwrap(), text);
         }
-        std::fs::write(directory.0.join("master-secret"), [b'a'; 32]).unwrap();
-        assert_eq!(MasterSecret::in_directory(&directory.0).unwrap().bytes(), [b'a'; 32]);
+        std::fs::write(directory.path().join("master-secret"), [b'a'; 32]).unwrap();
+        assert_eq!(MasterSecret::in_directory(directory.path()).unwrap().bytes(), [b'a'; 32]);
     }
 
     #[test]

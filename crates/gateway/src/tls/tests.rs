@@ -11,27 +11,21 @@ use seawall_core::vocabulary::Tier;
 use seawall_provider::connect::ClientTlsOptions;
 use seawall_provider::http1::HttpRequest;
 use seawall_provider::{Client, ClientOptions, ClientRuntime, Http2Policy, ResponseHeaders};
+use seawall_testkit::TestDirectory;
 use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A temporary directory with certificates, removed at the end of the test.
-struct Folder(PathBuf);
+struct Folder(TestDirectory);
 
 impl Folder {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("seawall-tls-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(TestDirectory::new().unwrap())
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
+        self.0.path().join(name).to_string_lossy().into_owned()
     }
 
     /// Writes a new certificate, its key, and a copy of it for the client to trust.
@@ -67,12 +61,6 @@ impl Folder {
             diagnostics: false,
         };
         Gateway(Some(serve(options).unwrap()))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Access control of the admin API.
 
-use crate::running::{Gateway, KEY, send, settings, start, try_start};
+use crate::running::{Gateway, KEY, error, send, settings, start, try_start};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn shown(gateway: &Gateway, path: &str, headers: &str) -> (u16, String) {
         gateway.admin,
         &format!("GET {path} HTTP/1.1\r\nhost: gateway.example\r\n{headers}connection: close\r\n\r\n"),
     );
-    if reply.status == 200 { (200, String::new()) } else { reply.error() }
+    if reply.status == 200 { (200, String::new()) } else { error(&reply) }
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn without_a_credential_only_local_requests_under_a_loopback_name_are_answered()
     let gateway = start("");
     let ask = |head: &str| {
         let reply = send(gateway.admin, &format!("GET {head}\r\nconnection: close\r\n\r\n"));
-        if reply.status == 200 { (200, String::new()) } else { reply.error() }
+        if reply.status == 200 { (200, String::new()) } else { error(&reply) }
     };
     let told = (200, String::new());
     let refused = (403, "forbidden".to_owned());
@@ -139,7 +139,7 @@ fn no_admin_path_exists_on_the_callers_listener() {
             let reply =
                 send(gateway.data, &format!("{head}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
             assert_eq!(reply.status, 404, "{method} {path}");
-            assert!(!reply.body.contains("uptime"), "{method} {path}");
+            assert!(!reply.text().contains("uptime"), "{method} {path}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Responses of the admin API.
 
-use crate::running::{Gateway, KEY, send, settings, start};
+use crate::running::{Gateway, KEY, error, send, settings, start};
 use serde_json::{Value, json};
 
 /// The names of an object's fields.
@@ -192,9 +192,9 @@ fn the_newest_requests_come_first_without_message_text() {
     }
     let reply = gateway.ask("/admin/requests?limit=2&pretty");
     for secret in ["秘密", KEY, "127.0.0.1"] {
-        assert!(!reply.body.contains(secret), "{secret} in {}", reply.body);
+        assert!(!reply.text().contains(secret), "{secret} in {}", reply.text());
     }
-    let told: Value = serde_json::from_str(&reply.body).unwrap();
+    let told: Value = reply.json().unwrap();
     let all = told["requests"].as_array().unwrap();
     assert_eq!(all.len(), 2);
     assert!(all[0]["time"].as_str() >= all[1]["time"].as_str());
@@ -211,8 +211,8 @@ fn the_newest_requests_come_first_without_message_text() {
 fn settings_have_their_origin_and_no_secret_values() {
     let gateway = start("admin.credential = \"none\"\ntelemetry.salt = \"env:PATH\"");
     let told = gateway.ask("/admin/settings");
-    assert!(!told.body.contains(&std::env::var("PATH").unwrap()));
-    let told: Value = serde_json::from_str(&told.body).unwrap();
+    assert!(!told.text().contains(&std::env::var("PATH").unwrap()));
+    let told: Value = told.json().unwrap();
     let key = |name: &str| {
         told["settings"].as_array().unwrap().iter().find(|key| key["key"] == name).unwrap().clone()
     };
@@ -242,10 +242,10 @@ fn invalid_requests_are_typed_errors() {
         ("/admin/requests?limit=0", "invalid_parameter"),
         ("/admin/requests?limit=1001", "invalid_parameter"),
     ] {
-        assert_eq!(gateway.ask(path).error(), (400, expected.to_owned()), "{path}");
+        assert_eq!(error(&gateway.ask(path)), (400, expected.to_owned()), "{path}");
     }
     for path in ["/", "/admin", "/admin/", "//admin/status", "/admin/%73tatus", "/v1/messages", "/livez"] {
-        assert_eq!(gateway.ask(path).error(), (404, "not_found".to_owned()), "{path}");
+        assert_eq!(error(&gateway.ask(path)), (404, "not_found".to_owned()), "{path}");
     }
     for method in ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"] {
         let request =
@@ -259,9 +259,9 @@ fn invalid_requests_are_typed_errors() {
 fn pretty_responses_are_indented_and_no_response_is_cached() {
     let gateway = start("");
     let (short, long) = (gateway.ask("/admin/spend"), gateway.ask("/admin/spend?pretty"));
-    assert_eq!((short.body.lines().count(), long.body.lines().count() > 5), (1, true));
+    assert_eq!((short.text().lines().count(), long.text().lines().count() > 5), (1, true));
     let parsed = |body: &str| serde_json::from_str::<Value>(body).unwrap();
-    assert_eq!(parsed(&short.body), parsed(&long.body));
+    assert_eq!(parsed(&short.text()), parsed(&long.text()));
     assert_eq!(
         (short.header("cache-control"), short.header("x-content-type-options")),
         (Some("no-store"), Some("nosniff"))
@@ -282,11 +282,11 @@ fn metrics_are_for_the_admin_listener_unless_settings_say_otherwise() {
             (reply.status, reply.header("content-type")),
             (200, Some("text/plain; version=0.0.4; charset=utf-8"))
         );
-        assert!(reply.body.contains("\nseawall_breaker_phase{target=\"sonnet\"} 0\n"), "{}", reply.body);
+        assert!(reply.text().contains("\nseawall_breaker_phase{target=\"sonnet\"} 0\n"), "{}", reply.text());
     }
     let off = settings("telemetry.metrics = false\ntelemetry.public_metrics = true");
     gateway.listening.as_ref().unwrap().apply_settings(&off.settings).unwrap();
-    assert_eq!(gateway.ask("/metrics").error(), (404, "not_found".to_owned()));
+    assert_eq!(error(&gateway.ask("/metrics")), (404, "not_found".to_owned()));
     assert_eq!(on_data("/metrics").status, 404);
     gateway.listening.as_ref().unwrap().apply_settings(&settings("").settings).unwrap();
     assert_eq!((gateway.ask("/metrics").status, on_data("/metrics").status), (200, 404));
@@ -298,7 +298,7 @@ fn every_line_of_a_real_page_is_one_that_prometheus_reads() {
     for _ in 0..3 {
         gateway.call();
     }
-    let page = gateway.ask("/metrics").body;
+    let page = gateway.ask("/metrics").text().into_owned();
     let (mut family, mut seen) = (String::new(), std::collections::BTreeSet::new());
     for line in page.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {

@@ -1,7 +1,7 @@
 //! Corrections of posted amounts.
 
-use crate::running::{Gateway, Reply, send, settings_at, try_start};
-use serde_json::Value;
+use crate::running::{Gateway, send, settings_at, try_start};
+use seawall_testkit::HttpReply;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn boastful() -> String {
     format!("http://{address}")
 }
 
-fn correct(gateway: &Gateway, body: &str) -> Reply {
+fn correct(gateway: &Gateway, body: &str) -> HttpReply {
     let head = "POST /admin/spend/corrections HTTP/1.1\r\nhost: localhost\r\nconnection: close";
     send(gateway.admin, &format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
 }
@@ -63,8 +63,8 @@ fn an_absurd_usage_report_is_capped_and_an_operator_corrects_it_durably() {
     assert_eq!(correct(&gateway, &order(claimed + 1, "more than there is")).status, 409);
     assert_eq!(posted(&gateway), claimed);
     let done = correct(&gateway, &order(claimed, "the invoice says so"));
-    assert_eq!(done.status, 200, "{}", done.body);
-    assert_eq!(serde_json::from_str::<Value>(&done.body).unwrap()["cost_nanos"], 57_000);
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert_eq!(done.json().unwrap()["cost_nanos"], 57_000);
     assert_eq!((posted(&gateway), gateway.json("/admin/spend")["overrun_nanos"].as_u64()), (57_000, Some(0)));
     drop(gateway);
     // The correction survives a restart, and the order is in the audit trail.

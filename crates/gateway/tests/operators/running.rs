@@ -4,11 +4,10 @@ use seawall_config::{LoadedSettings, SettingsInput, load};
 use seawall_core::time::UtcTime;
 use seawall_gateway::identity::hash_api_key;
 use seawall_gateway::{RunningGateway, ServeError, ServeOptions, serve};
+use seawall_testkit::{HttpReply, exchange};
 use serde_json::Value;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 
@@ -66,7 +65,7 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// An admin request without a credential.
-    pub(crate) fn ask(&self, path: &str) -> Reply {
+    pub(crate) fn ask(&self, path: &str) -> HttpReply {
         send(self.admin, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
     }
 
@@ -74,11 +73,11 @@ impl Gateway {
     pub(crate) fn json(&self, path: &str) -> Value {
         let reply = self.ask(path);
         assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")), "{path}");
-        serde_json::from_str(&reply.body).unwrap()
+        reply.json().unwrap()
     }
 
     /// A model request, which no target answers.
-    pub(crate) fn call(&self) -> Reply {
+    pub(crate) fn call(&self) -> HttpReply {
         let body = r#"{"model":"manga","max_tokens":5,"messages":[{"role":"user","content":"秘密の言葉"}]}"#;
         send(
             self.data,
@@ -99,35 +98,14 @@ impl Drop for Gateway {
     }
 }
 
-/// An HTTP response.
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: String,
-}
-
-impl Reply {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.filter(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
-    }
-
-    /// The status and the error type.
-    pub(crate) fn error(&self) -> (u16, String) {
-        let body: Value = serde_json::from_str(&self.body).unwrap();
-        assert!(body["error"]["message"].is_string(), "{body}");
-        (self.status, body["error"]["kind"].as_str().unwrap_or_default().to_owned())
-    }
+/// The status and the error type of a rejection.
+pub(crate) fn error(reply: &HttpReply) -> (u16, String) {
+    let body = reply.json().unwrap();
+    assert!(body["error"]["message"].is_string(), "{body}");
+    (reply.status, body["error"]["kind"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Sends these bytes and reads until the connection is closed.
-pub(crate) fn send(address: SocketAddr, bytes: &str) -> Reply {
-    let mut connection = TcpStream::connect(address).unwrap();
-    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    connection.write_all(bytes.as_bytes()).unwrap();
-    let mut text = String::new();
-    connection.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply { status, head: head.to_owned(), body: body.to_owned() }
+pub(crate) fn send(address: SocketAddr, bytes: &str) -> HttpReply {
+    exchange(address, bytes).unwrap()
 }

@@ -11,9 +11,9 @@ use seawall_model::engine::Pace;
 use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings, WallClock};
 use seawall_provider::{ClientOptions, Http2Policy, Target};
 use seawall_wire::dialect::DialectId;
+use seawall_testkit::TestDirectory;
 use std::cell::Cell;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -49,28 +49,9 @@ impl Identity {
 
     /// Trusts this CA only. The file is deleted before this returns.
     fn trusted(&self, date: WallClock) -> ClientTlsSettings {
-        let file = Scratch::new(&self.authority);
-        ClientTlsOptions { system_roots: false, extra_roots: vec![file.0.clone()] }.check(date).unwrap()
-    }
-}
-
-/// A file that is deleted on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(text: &str) -> Self {
-        static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("seawall-authority-{}-{count}.pem", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let directory = TestDirectory::new().unwrap();
+        let file = directory.write("authority.pem", &self.authority).unwrap();
+        ClientTlsOptions { system_roots: false, extra_roots: vec![file] }.check(date).unwrap()
     }
 }
 

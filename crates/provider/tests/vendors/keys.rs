@@ -6,10 +6,10 @@ use aws_credential_types::provider::ProvideCredentials as _;
 use seawall_core::failure::{FailureKind, Health};
 use seawall_provider::{BedrockOptions, BedrockTarget, Client, CredentialOptions, Environment, Target as _};
 use seawall_wire::dialect::DialectId;
+use seawall_testkit::TestDirectory;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::SystemTime;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
@@ -86,24 +86,18 @@ fn at(address: SocketAddr, more: &[(&'static str, &str)]) -> Variables {
     own.into_iter().chain(more.iter().map(|(name, value)| (*name, (*value).to_owned()))).collect()
 }
 
-/// A file that is deleted on drop.
-struct TokenFile(PathBuf);
+/// A file in a directory that is removed on drop.
+struct TokenFile(TestDirectory);
 
 impl TokenFile {
-    fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("seawall-token-{}-{name}", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        Self(path)
+    fn new(text: &str) -> Self {
+        let directory = TestDirectory::new().unwrap();
+        directory.write("token", text).unwrap();
+        Self(directory)
     }
 
     fn path(&self) -> String {
-        self.0.to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for TokenFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        self.0.path().join("token").to_string_lossy().into_owned()
     }
 }
 
@@ -165,7 +159,7 @@ fn a_refused_role_is_no_key() {
 fn a_web_identity_takes_its_role_on_with_the_token_of_the_day() {
     run(async {
         let (listener, address) = listen().await;
-        let file = TokenFile::new("web", "to/ken\n");
+        let file = TokenFile::new("to/ken\n");
         let path = file.path();
         let own = [
             ("AWS_WEB_IDENTITY_TOKEN_FILE", path.as_str()),
@@ -186,7 +180,7 @@ fn a_web_identity_takes_its_role_on_with_the_token_of_the_day() {
         assert!(got.unwrap_err().contains("AWS_ROLE_ARN is not set") && heard.is_empty());
         drop(file);
         let (heard, got) = beside(&listener, &[], keys(options(at(address, &own)))).await;
-        assert!(got.unwrap_err().contains("seawall-token-") && heard.is_empty());
+        assert!(got.unwrap_err().contains(&path) && heard.is_empty());
     });
 }
 
@@ -196,7 +190,7 @@ fn a_containers_keys_are_asked_for_with_its_token() {
         let (listener, address) = listen().await;
         let uri = format!("http://{address}/v1/credentials?id=7");
         let says = [("GET /v1/credentials?id=7", KEYS)];
-        let file = TokenFile::new("container", "of the file\n");
+        let file = TokenFile::new("of the file\n");
         let path = file.path();
         for (more, header) in [
             (vec![], None),
@@ -258,10 +252,10 @@ fn credential_sources_are_tried_in_the_default_order() {
     run(async {
         let (listener, address) = listen().await;
         let uri = format!("http://{address}/keys");
-        let file = TokenFile::new("order", "token");
+        let file = TokenFile::new("token");
         let path = file.path();
         let text = "[profile p]\naws_access_key_id=of profile\naws_secret_access_key=x";
-        let config_file = TokenFile::new("config", text);
+        let config_file = TokenFile::new(text);
         let config = config_file.path();
         let all = [
             ("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.as_str()),

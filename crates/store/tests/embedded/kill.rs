@@ -1,13 +1,14 @@
 //! Kills a process that spends, again and again: what it has reported is stored, and nothing else.
 
 use crate::child::{call_id, credential, session};
-use crate::support::{CAP, Numbers, Running, Scratch, command, options, time_of_round, wait};
+use crate::support::{CAP, Numbers, Running, command, options, time_of_round, wait};
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use seawall_store::embedded::{EmbeddedStore, OpenedStore};
 use seawall_store::{
     CallId, Certainty, Directory, Ledger, Sessions, Switches, Totals, UsageEvent, verify_trail,
 };
+use seawall_testkit::TestDirectory;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of processes to kill, unless [`ROUNDS_VARIABLE`] says otherwise.
@@ -200,7 +201,7 @@ fn check_things(store: &EmbeddedStore, report: &ChildReport, round: u64) {
 #[test]
 fn what_was_acknowledged_survives_being_killed_at_any_moment() {
     let rounds = std::env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |rounds| rounds.parse().unwrap());
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new().unwrap();
     let mut report = ChildReport::default();
     let mut numbers = Numbers(rounds);
     let (mut charged, mut refused, mut ended) = (0, 0, 0);

@@ -1,11 +1,12 @@
 //! A database with a million calls.
 
 use crate::child::report_line;
-use crate::support::{Running, Scratch, command, options, time_of_round, wait};
+use crate::support::{Running, command, options, time_of_round, wait};
 use seawall_core::money::{Money, Usage};
 use seawall_core::vocabulary::Tier;
 use seawall_store::embedded::EmbeddedStore;
 use seawall_store::{CallId, Certainty, Ledger, UsageEvent};
+use seawall_testkit::TestDirectory;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ pub(crate) fn fill(data_dir: &Path) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how long opening takes is what is tested")]
 fn a_million_calls_are_opened_within_a_second_after_a_kill_and_after_a_clean_end() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new().unwrap();
     let mut child = Running::start(command("fill", scratch.path(), 0));
     assert_eq!(child.line().as_deref(), Some("full"));
     let mut last = MANY;

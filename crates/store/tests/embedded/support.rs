@@ -4,16 +4,11 @@ use seawall_core::budget::BudgetOptions;
 use seawall_core::money::Money;
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_store::embedded::EmbeddedOptions;
-use std::fs;
-use std::future::Future;
+use seawall_testkit::ChildProcess;
+pub(crate) use seawall_testkit::block_on as wait;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::path::Path;
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// The variable with the child's role.
@@ -29,50 +24,6 @@ pub(crate) const REPORT_PREFIX: &str = "@ ";
 pub(crate) const CAP: u64 = 400_000;
 /// The number of rounds that share a day.
 pub(crate) const ROUNDS_A_DAY: u64 = 8;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Blocks this thread on a future.
-pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut work = pin!(work);
-    loop {
-        match work.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(outcome) => return outcome,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
-/// A directory that is removed when the test ends.
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(crate) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("seawall-store-{}-{number}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A deterministic pseudo-random generator.
 pub(crate) struct Numbers(pub(crate) u64);
@@ -119,14 +70,14 @@ pub(crate) fn command(role: &str, data_dir: &Path, round: u64) -> Command {
 
 /// A child process that is killed at the end of the test, also on a panic.
 pub(crate) struct Running {
-    child: Child,
+    child: ChildProcess,
     lines: BufReader<ChildStdout>,
 }
 
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut child = ChildProcess::start(&mut command).unwrap();
+        let lines = BufReader::new(child.take_stdout().unwrap());
         Self { child, lines }
     }
 
@@ -145,15 +96,7 @@ impl Running {
 
     /// Kills it with SIGKILL, so that it cannot settle anything. Returns what it had still written.
     pub(crate) fn kill(mut self) -> Vec<String> {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.kill();
         std::iter::from_fn(|| self.line()).collect()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

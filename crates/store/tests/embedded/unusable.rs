@@ -1,9 +1,10 @@
 //! Directories that cannot be written, and disks that are full.
 
 use crate::child::{ask, call_id, report_line};
-use crate::support::{Running, Scratch, command, options, time_of_round, wait};
+use crate::support::{Running, command, options, time_of_round, wait};
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore};
 use seawall_store::{CredentialHash, Directory, LedgerCall, NodeLedger};
+use seawall_testkit::TestDirectory;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -27,8 +28,8 @@ fn with_mode(path: &Path, mode: u32) {
 }
 
 /// A directory that belongs to the user that the child runs as.
-fn unprivileged_directory() -> Scratch {
-    let scratch = Scratch::new();
+fn unprivileged_directory() -> TestDirectory {
+    let scratch = TestDirectory::new().unwrap();
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         chown(scratch.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     }
@@ -94,7 +95,7 @@ pub(crate) fn fill_the_disk(data_dir: &Path) {
 
 /// Runs the child under a limit on the size of its files, in blocks of 512 or 1,024 bytes, to simulate a full disk. The
 /// signal that comes with the limit is ignored, so that writes fail as they do on a full disk.
-fn with_small_files(role: &str, scratch: &Scratch, blocks: u32) -> Vec<String> {
+fn with_small_files(role: &str, scratch: &TestDirectory, blocks: u32) -> Vec<String> {
     let child = command(role, scratch.path(), 0);
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"")]);
@@ -109,7 +110,7 @@ fn with_small_files(role: &str, scratch: &Scratch, blocks: u32) -> Vec<String> {
 
 #[test]
 fn a_full_disk_fails_cleanly_and_loses_nothing_that_was_acknowledged() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new().unwrap();
     let lines = with_small_files("fill the disk", &scratch, 8_000);
     let (last, acknowledged) = lines.split_last().unwrap();
     assert!(last.starts_with("failed the embedded store is unavailable: "), "{last}");
@@ -126,7 +127,7 @@ fn a_full_disk_fails_cleanly_and_loses_nothing_that_was_acknowledged() {
 
 #[test]
 fn a_disk_without_room_for_a_new_database_is_rejected_and_later_usable() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new().unwrap();
     let lines = with_small_files("fill the disk", &scratch, 1);
     assert!(matches!(&lines[..], [only] if only.starts_with("refused ")), "{lines:?}");
     assert!(EmbeddedStore::open(scratch.path(), options(), time_of_round(0)).unwrap().report.created);
@@ -160,7 +161,7 @@ pub(crate) fn fill_the_journal(data_dir: &Path) {
 
 #[test]
 fn a_full_journal_is_written_again_when_there_is_room_and_has_lost_nothing() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new().unwrap();
     let lines = with_small_files("fill the journal", &scratch, 9_000);
     let [line] = &lines[..] else { panic!("{lines:?}") };
     let (count, error) = line.split_once(' ').unwrap();

@@ -17,36 +17,30 @@ use seawall_config::{Settings, SettingsInput, load};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::callers::{CallerIdentity, CredentialKind};
+use seawall_testkit::TestDirectory;
 use std::net::IpAddr;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A data directory for one test, removed at its end.
 struct Desk {
-    directory: PathBuf,
+    directory: TestDirectory,
 }
 
 impl Desk {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("seawall-gate-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let directory = std::env::temp_dir().join(name);
-        let _ = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir_all(&directory).unwrap();
-        Self { directory }
+        Self { directory: TestDirectory::new().unwrap() }
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> String {
-        let path = self.directory.join(name);
-        std::fs::write(&path, bytes).unwrap();
-        path.to_string_lossy().into_owned()
+        self.directory.write(name, bytes).unwrap().to_string_lossy().into_owned()
     }
 
     /// Settings whose state is in the directory.
     fn settings(&self, more: &str) -> Settings {
-        let text =
-            format!("profile = \"demo\"\n{more}\n[store]\ndata_dir = {:?}", self.directory.join("state"));
+        let text = format!(
+            "profile = \"demo\"\n{more}\n[store]\ndata_dir = {:?}",
+            self.directory.path().join("state")
+        );
         let input = SettingsInput::from_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16));
         load(&input).unwrap_or_else(|problems| panic!("{}", problems.render(false))).settings
     }
@@ -57,12 +51,6 @@ impl Desk {
 
     fn authenticator(&self, more: &str) -> Authenticator {
         self.try_build(more).unwrap()
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of blocks: calls from the journal, some hundreds per row.
 
-use super::{Scratch, event, noon, open, wait};
+use super::{event, noon, open, wait};
 use crate::embedded::data_dir::FORMAT_VERSION;
 use crate::embedded::rows::{Rows, TableKind};
 use crate::embedded::segment::segment_path;
@@ -12,6 +12,7 @@ use crate::{CallId, StoreError};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::time::UtcTime;
+use seawall_testkit::TestDirectory;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -50,7 +51,7 @@ fn all_time() -> std::ops::Range<UtcTime> {
 
 #[test]
 fn calls_of_one_second_share_rows_and_those_of_two_do_not() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     // The events from number 0 on are a millisecond apart and start at the beginning of a second.
     let events: Vec<UsageEvent> = (0..2_000).map(event).collect();
     let opened = through_the_journal(scratch.path(), &events);
@@ -67,7 +68,7 @@ fn calls_of_one_second_share_rows_and_those_of_two_do_not() {
 
 #[test]
 fn a_call_from_the_journal_that_is_also_posted_counts_once() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = through_the_journal(scratch.path(), &[event(1), event(2)]);
     assert_eq!(
         wait(opened.store.post(&[event(2), event(3)])),
@@ -84,7 +85,7 @@ fn a_call_from_the_journal_that_is_also_posted_counts_once() {
 
 #[test]
 fn a_row_that_was_damaged_is_an_error_and_not_a_call() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = through_the_journal(scratch.path(), &[event(1), event(2)]);
     let (key, mut row) = rows(&opened.store).remove(0);
     row[20] ^= 1;
@@ -100,7 +101,7 @@ fn a_row_that_was_damaged_is_an_error_and_not_a_call() {
 
 #[test]
 fn a_directory_of_the_previous_format_is_migrated() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.write(&[JournalRecord::Event(event(1))]).unwrap();
     let header =
@@ -148,7 +149,7 @@ proptest! {
         batches in vec((any::<bool>(), vec((0_u64..4, 0_u64..4, 0_u64..40), 1..30)), 1..6),
         page_size in 1_usize..12, range in (0_u64..4_500, 0_u64..4_500),
     ) {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::in_memory().unwrap();
         let mut model: BTreeMap<(UtcTime, CallId), UsageEvent> = BTreeMap::new();
         let mut opened = open(scratch.path()).unwrap();
         for (is_posted, calls) in batches {

@@ -1,13 +1,14 @@
 //! Buffered records: what may wait for the next write, and what happens to it.
 
 use super::recovery::{Node, call, cost_of_day, posted};
-use super::{Scratch, contents, noon, open, options};
+use super::{contents, noon, open, options};
 use crate::embedded::segment::{HEADER_BYTES, list, read, segment_path};
 use crate::embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::node_ledger::{Journal, JournalRecord, LedgerCall, NodeLedger, ReserveError};
 use crate::usage::Certainty;
 use seawall_core::budget::{BudgetEntry, BudgetSource, ReservationId};
 use seawall_core::money::{Money, Usage};
+use seawall_testkit::TestDirectory;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +25,7 @@ fn frames(data_dir: &Path) -> Vec<usize> {
 
 #[test]
 fn a_buffered_record_is_written_before_the_next_record_in_one_frame() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.stop_flusher();
     opened.journal.buffer(&[record(1)]).unwrap();
@@ -41,7 +42,7 @@ fn a_buffered_record_is_written_before_the_next_record_in_one_frame() {
 
 #[test]
 fn a_buffered_record_is_written_and_synced_without_further_writes() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     for round in 1..4 {
         opened.journal.buffer(&[record(round)]).unwrap();
@@ -57,7 +58,7 @@ fn a_buffered_record_is_written_and_synced_without_further_writes() {
 
 #[test]
 fn a_buffered_record_is_written_when_the_journal_is_dropped() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.stop_flusher();
     opened.journal.buffer(&[record(1)]).unwrap();
@@ -68,7 +69,7 @@ fn a_buffered_record_is_written_when_the_journal_is_dropped() {
 
 #[test]
 fn a_buffered_end_that_is_lost_in_a_crash_is_charged_once_at_maximum_cost() {
-    let (scratch, crashed) = (Scratch::new(), Scratch::new());
+    let (scratch, crashed) = (TestDirectory::in_memory().unwrap(), TestDirectory::in_memory().unwrap());
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.stop_flusher();
     let ledger = NodeLedger::with_ledger(opened.budget_ledger, opened.journal);
@@ -95,7 +96,7 @@ fn a_buffered_end_that_is_lost_in_a_crash_is_charged_once_at_maximum_cost() {
 
 #[test]
 fn the_first_write_covers_all_buffered_holds() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.stop_flusher();
     let ledger = NodeLedger::with_ledger(opened.budget_ledger, opened.journal);
@@ -122,7 +123,7 @@ fn the_first_write_covers_all_buffered_holds() {
 
 #[test]
 fn a_hold_that_cannot_be_written_is_released() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let full = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
     opened.journal.stop_flusher();
@@ -145,7 +146,7 @@ fn a_hold_that_cannot_be_written_is_released() {
 
 #[test]
 fn buffered_records_that_fill_a_frame_are_written() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.stop_flusher();
     let many: u64 = 20_000;
@@ -161,7 +162,7 @@ fn buffered_records_that_fill_a_frame_are_written() {
 
 #[test]
 fn a_buffered_record_survives_a_failed_write() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let full = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
     opened.journal.stop_flusher();
@@ -176,10 +177,10 @@ fn a_buffered_record_survives_a_failed_write() {
 
 #[test]
 fn calls_of_a_node_with_leases_are_spooled() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let leases = EmbeddedOptions { source: BudgetSource::Leases { node: 4 }, ..options() };
     let leased = EmbeddedStore::open(scratch.path(), leases, noon()).unwrap();
     assert!(!leased.journal.feeds_ledger());
     drop(leased);
-    assert!(open(Scratch::new().path()).unwrap().journal.feeds_ledger());
+    assert!(open(TestDirectory::in_memory().unwrap().path()).unwrap().journal.feeds_ledger());
 }

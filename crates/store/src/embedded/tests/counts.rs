@@ -1,6 +1,6 @@
 //! Rate-limit counts and idempotency keys across restarts.
 
-use super::{Scratch, noon, options};
+use super::{noon, options};
 use crate::claims::ClaimRequest;
 use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenedStore};
 use crate::memory::MemoryQuotas;
@@ -13,6 +13,7 @@ use seawall_core::money::Money;
 use seawall_core::quota::{Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
+use seawall_testkit::TestDirectory;
 use std::path::Path;
 use std::time::Duration;
 
@@ -131,7 +132,7 @@ fn later(now: Now, seconds: u64) -> Now {
 
 #[test]
 fn admitted_requests_count_in_the_next_process_and_refused_ones_do_not() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut now = noon();
     let mut admitted = 0;
     for round in 0..6 {
@@ -152,7 +153,7 @@ fn admitted_requests_count_in_the_next_process_and_refused_ones_do_not() {
 
 #[test]
 fn an_idempotency_key_survives_its_process_and_one_in_flight_has_an_unknown_outcome() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let now = noon();
     let process = start(scratch.path(), 100, 16 << 20, now);
     process.ask(1, Some("done"), true, End::Answered, now).unwrap();
@@ -182,7 +183,7 @@ fn an_idempotency_key_survives_its_process_and_one_in_flight_has_an_unknown_outc
 
 #[test]
 fn counts_survive_checkpoints_and_limits_that_change_meanwhile() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut now = noon();
     // Segments of a few records, so that checkpoints have covered most of it.
     let process = start(scratch.path(), 400, 2_000, now);
@@ -200,7 +201,7 @@ fn counts_survive_checkpoints_and_limits_that_change_meanwhile() {
 
 #[test]
 fn opening_the_directory_without_limits_loses_no_counts() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let now = noon();
     let process = start(scratch.path(), 1, 16 << 20, now);
     process.ask(1, None, true, End::Answered, now).unwrap();

@@ -1,6 +1,6 @@
 //! Damaged files are either refused with a reason or harmless, and never cause a panic.
 
-use super::{Scratch, fill, noon, open, options};
+use super::{fill, noon, open, options};
 use crate::embedded::data_dir::DATABASE_FILE;
 use crate::embedded::segment::segment_path;
 use crate::embedded::{EmbeddedStore, OpenError};
@@ -11,6 +11,7 @@ use seawall_core::history::TokenLimits;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
+use seawall_testkit::TestDirectory;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +20,7 @@ const STEP: usize = 97;
 
 #[test]
 fn a_database_with_any_flipped_byte_is_rejected_or_valid() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = open(scratch.path()).unwrap();
     fill(&opened.store);
     drop(opened);
@@ -35,7 +36,7 @@ fn a_database_with_any_flipped_byte_is_rejected_or_valid() {
         .filter(|offset| *offset < database.len());
     let (mut refused, mut good) = (0, 0);
     for offset in places {
-        let copy = Scratch::new();
+        let copy = TestDirectory::in_memory().unwrap();
         for (name, bytes) in &files {
             fs::write(copy.path().join(name), bytes).unwrap();
         }
@@ -62,8 +63,8 @@ fn a_database_with_any_flipped_byte_is_rejected_or_valid() {
 }
 
 /// A closed data directory whose journal contains a reservation, and the number of that segment.
-fn reserved() -> (Scratch, u64) {
-    let scratch = Scratch::new();
+fn reserved() -> (TestDirectory, u64) {
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = EmbeddedStore::open(scratch.path(), options(), noon()).unwrap();
     let database = NodeLedger::with_ledger(opened.budget_ledger, opened.journal);
     let ask = ReservationRequest {
@@ -80,7 +81,7 @@ fn reserved() -> (Scratch, u64) {
     // The hold is open while the copy is made, as if the process had crashed here.
     let hold = database.reserve(&ask, attempt, noon()).unwrap();
     let segments = crate::embedded::segment::list(scratch.path()).unwrap();
-    let copy = Scratch::new();
+    let copy = TestDirectory::in_memory().unwrap();
     for entry in fs::read_dir(scratch.path()).unwrap() {
         let path = entry.unwrap().path();
         fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();

@@ -1,7 +1,7 @@
 //! Edge cases: amounts that overflow, calendars that jump, names that are too long.
 
 use super::recovery::{Node, ask, cost_of_day, posted};
-use super::{Scratch, noon, options, wait};
+use super::{noon, options, wait};
 use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use crate::ledger::{LeaseRequest, Ledger};
 use crate::node_ledger::{JournalRecord, LedgerCall, NodeLedger};
@@ -12,6 +12,7 @@ use seawall_core::budget::{
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
+use seawall_testkit::TestDirectory;
 use std::time::Duration;
 
 fn small() -> EmbeddedOptions {
@@ -20,7 +21,7 @@ fn small() -> EmbeddedOptions {
 
 #[test]
 fn a_saturated_cost_is_stored_and_the_directory_reopens() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let now = noon();
     let day = now.utc.day();
     let mut node = Node::with(scratch.path(), small());
@@ -50,7 +51,7 @@ fn a_saturated_cost_is_stored_and_the_directory_reopens() {
 
 #[test]
 fn a_lease_with_saturated_reports_is_stored() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = Node::open(scratch.path()).opened;
     let day = noon().utc.day();
     for node in [1, 2] {
@@ -68,7 +69,7 @@ fn a_lease_with_saturated_reports_is_stored() {
 
 #[test]
 fn a_conversation_with_a_hold_is_stored_after_its_last_day() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let day = |number: u64| noon() + Duration::from_secs(86_400 * number);
     let mut node = Node::with(scratch.path(), small());
     // The calendar is set back for a moment while a call is in flight.
@@ -87,7 +88,7 @@ fn a_conversation_with_a_hold_is_stored_after_its_last_day() {
 
 #[test]
 fn a_lease_of_a_day_without_calls_is_stored() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let leases = EmbeddedOptions { source: BudgetSource::Leases { node: 5 }, ..small() };
     let day = noon().utc.day();
     let id = LeaseId { day, tier: Tier::Standard, node: 5, generation: 0 };
@@ -109,7 +110,7 @@ fn a_database_with_another_budget_source_is_not_reported_as_damaged() {
     let caps = BudgetSource::Caps;
     let leases = |node| BudgetSource::Leases { node };
     for (before, after) in [(caps, leases(5)), (leases(5), caps), (leases(5), leases(6))] {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::in_memory().unwrap();
         let mut node = Node::with(scratch.path(), EmbeddedOptions { source: before, ..small() });
         if before != caps {
             let lease = LeaseId { day, tier: Tier::Standard, node: 5, generation: 0 };
@@ -144,7 +145,7 @@ fn a_database_with_another_budget_source_is_not_reported_as_damaged() {
 #[test]
 fn many_calls_that_expire_at_once_are_all_stored() {
     const MANY: u64 = 150_000;
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = Node::open(scratch.path()).opened;
     let (store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));
     let expires = noon().monotonic + Duration::from_secs(5);
@@ -162,7 +163,7 @@ fn many_calls_that_expire_at_once_are_all_stored() {
 
 #[test]
 fn a_model_name_that_is_too_long_is_refused_and_any_other_can_be_posted() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = Node::open(scratch.path()).opened;
     let (store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));
     let reserve = |length: usize| {

@@ -1,7 +1,7 @@
 //! Disk failures, and the errors they cause.
 
 use super::recovery::{Node, call, posted};
-use super::{Scratch, contents, event, noon, open, options, wait};
+use super::{contents, event, noon, open, options, wait};
 use crate::StoreError;
 use crate::embedded::codec::{RowEncoder, STORE};
 use crate::embedded::rows::TableKind;
@@ -12,6 +12,7 @@ use crate::node_ledger::{Journal, JournalRecord};
 use crate::sessions::{RequestTokens, Sessions};
 use crate::switches::Switches;
 use seawall_core::budget::{BudgetEntry, ReservationId};
+use seawall_testkit::TestDirectory;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ fn pipe() -> (File, std::io::PipeReader) {
 
 #[test]
 fn a_failed_sync_is_not_forgotten_in_the_next_segment() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     let (file, _reader) = pipe();
     opened.journal.put_segment(file);
@@ -54,7 +55,7 @@ fn a_failed_sync_is_not_forgotten_in_the_next_segment() {
 
 #[test]
 fn a_segment_that_is_not_synced_has_no_successor_after_any_number_of_attempts() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let full = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
     let (file, _reader) = pipe();
@@ -69,7 +70,7 @@ fn a_segment_that_is_not_synced_has_no_successor_after_any_number_of_attempts() 
 
 #[test]
 fn a_segment_that_could_not_be_created_is_created_later() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut node = Node::with(scratch.path(), EmbeddedOptions { segment_bytes: 1, ..options() });
     node.reserve(1, 10, noon());
     // A directory blocks the name of the next segment, as if the disk had no room for another file.
@@ -87,7 +88,7 @@ fn a_segment_that_could_not_be_created_is_created_later() {
 
 #[test]
 fn a_failed_truncation_ends_the_journal() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     let path = segment_path(scratch.path(), 1);
     opened.journal.put_segment(File::open(&path).unwrap());
@@ -98,7 +99,7 @@ fn a_failed_truncation_ends_the_journal() {
 
 #[test]
 fn a_journal_that_cannot_be_checkpointed_does_not_grow_without_bound() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let small = EmbeddedOptions { segment_bytes: 1, ..options() };
     let mut node = Node::with(scratch.path(), small);
     let half = node.opened.store.write::<()>(|batch, _| {
@@ -121,7 +122,7 @@ fn a_journal_that_cannot_be_checkpointed_does_not_grow_without_bound() {
 
 #[test]
 fn a_deleted_lock_file_does_not_admit_a_second_process() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = open(scratch.path()).unwrap();
     fs::remove_file(scratch.path().join("lock")).unwrap();
     let before = contents(scratch.path());
@@ -141,7 +142,7 @@ impl Wake for Rude {
 
 #[test]
 fn a_waker_that_panics_does_not_stop_the_writer() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     let (go, stop) = channel::<()>();
     // The writer is blocked, so that the next future that is polled is woken by the writer.
@@ -182,7 +183,7 @@ impl Wake for LastHolder {
 
 #[test]
 fn the_last_handle_may_be_dropped_on_the_writers_own_thread() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = open(scratch.path()).unwrap();
     let (go, stop) = channel::<()>();
     let _held = opened.store.write(move |_, _| {
@@ -201,7 +202,7 @@ fn the_last_handle_may_be_dropped_on_the_writers_own_thread() {
 
 #[test]
 fn a_stored_conversation_with_too_many_turns_is_invalid() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let store = open(scratch.path()).unwrap().store;
     let append =
         |request| wait(store.append(&super::session(), request, &[], RequestTokens::default(), noon()));
@@ -221,7 +222,7 @@ fn a_stored_conversation_with_too_many_turns_is_invalid() {
 
 #[test]
 fn an_existing_audit_trail_is_not_overwritten() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let store = open(scratch.path()).unwrap().store;
     super::fill(&store);
     let trail = wait(store.trail(0, 100)).unwrap();

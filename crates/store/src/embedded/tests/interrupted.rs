@@ -1,7 +1,7 @@
 //! Opening that is interrupted, by a kill or a power cut, at every step it takes with the database.
 
 use super::power::{DiskOperation, Recorder, Tape, apply, image_at};
-use super::{Scratch, contents, event, noon, open, wait};
+use super::{contents, event, noon, open, wait};
 use crate::embedded::data_dir::DATABASE_FILE;
 use crate::embedded::ledger::post;
 use crate::embedded::rows::Batch;
@@ -10,6 +10,7 @@ use crate::embedded::writer::begin;
 use crate::ledger::Ledger;
 use crate::lock;
 use redb::{Builder, Database, StorageBackend};
+use seawall_testkit::TestDirectory;
 use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -39,7 +40,7 @@ fn killed(empty: &[u8]) -> Vec<u8> {
 
 #[test]
 fn opening_that_is_interrupted_at_any_step_leaves_a_database_that_opens() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     drop(open(scratch.path()).unwrap());
     let empty = contents(scratch.path());
     let first = killed(&empty[&scratch.path().join(DATABASE_FILE)]);

@@ -1,6 +1,6 @@
 //! What is opened, what is refused, and that refused files stay unmodified.
 
-use super::{Scratch, contents, fill, noon, open, options, read_all, wait};
+use super::{contents, fill, noon, open, options, read_all, wait};
 use crate::embedded::codec::RowEncoder;
 use crate::embedded::data_dir::{DATABASE_FILE, FORMAT_VERSION};
 use crate::embedded::rows::{Batch, TableKind};
@@ -9,13 +9,14 @@ use crate::embedded::writer::begin;
 use crate::embedded::{EmbeddedStore, OpenError};
 use crate::ledger::Ledger;
 use redb::{Database, ReadableDatabase, TableDefinition};
+use seawall_testkit::TestDirectory;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// A closed data directory with some content.
-fn filled() -> (Scratch, String) {
-    let scratch = Scratch::new();
+fn filled() -> (TestDirectory, String) {
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = open(scratch.path()).unwrap();
     fill(&opened.store);
     let all = read_all(&opened.store).unwrap();
@@ -33,7 +34,7 @@ fn refused(data_dir: &Path) -> OpenError {
 
 #[test]
 fn a_missing_directory_is_created_and_reopened_with_its_content() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let data_dir = scratch.path().join("a/b/c");
     let opened = open(&data_dir).unwrap();
     assert!(opened.report.created && opened.report.truncated.is_none() && opened.report.charged.is_empty());
@@ -51,7 +52,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn files_are_private_to_their_owner_and_older_files_become_so() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let data_dir = scratch.path().join("a/state");
     let opened = open(&data_dir).unwrap();
     assert!(!opened.report.is_accessible_to_others);
@@ -77,7 +78,7 @@ fn files_are_private_to_their_owner_and_older_files_become_so() {
 
 #[test]
 fn a_process_locks_the_directory_until_store_and_journal_are_dropped() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let opened = open(scratch.path()).unwrap();
     let refusal = open(scratch.path()).unwrap_err();
     assert_eq!(refusal, OpenError::InUse { path: scratch.path().join("lock") });
@@ -100,7 +101,7 @@ fn foreign_files_are_rejected_and_left_unchanged() {
         (Vec::new(), false),
         (b"re".to_vec(), false),
     ] {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::in_memory().unwrap();
         fs::write(scratch.path().join(DATABASE_FILE), &bytes).unwrap();
         match refused(scratch.path()) {
             OpenError::Foreign { .. } => assert!(is_foreign),
@@ -118,13 +119,13 @@ fn foreign_files_are_rejected_and_left_unchanged() {
 
 #[test]
 fn a_directory_instead_of_a_file_is_rejected() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     fs::create_dir(scratch.path().join(DATABASE_FILE)).unwrap();
     assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     fs::create_dir(scratch.path().join("lock")).unwrap();
     assert!(matches!(refused(scratch.path()), OpenError::Unusable { .. }));
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let file = scratch.path().join("file");
     fs::write(&file, "x").unwrap();
     let refusal = open(&file).unwrap_err();
@@ -134,7 +135,7 @@ fn a_directory_instead_of_a_file_is_rejected() {
 #[test]
 fn a_database_of_another_program_is_rejected() {
     const TABLE: TableDefinition<'_, &str, u64> = TableDefinition::new("theirs");
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let database = Database::create(scratch.path().join(DATABASE_FILE)).unwrap();
     let transaction = database.begin_write().unwrap();
     transaction.open_table(TABLE).unwrap().insert("x", 1).unwrap();
@@ -188,7 +189,7 @@ fn a_missing_database_beside_a_journal_is_not_created_anew() {
 
 #[test]
 fn an_unfinished_new_database_is_created_anew() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     fs::write(scratch.path().join("state.redb.new"), b"half a fi").unwrap();
     assert!(open(scratch.path()).unwrap().report.created);
     assert!(!scratch.path().join("state.redb.new").exists());

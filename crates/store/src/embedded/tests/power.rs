@@ -3,7 +3,7 @@
 //! Everything that the database does to its file is recorded. Then the file is rebuilt as of a power cut: all writes
 //! before the last sync are present; of the later ones some are present, some are missing and some are torn.
 
-use super::{Scratch, contents, event, noon, open, wait};
+use super::{contents, event, noon, open, wait};
 use crate::embedded::data_dir::DATABASE_FILE;
 use crate::embedded::ledger::post;
 use crate::embedded::rows::Batch;
@@ -11,6 +11,7 @@ use crate::embedded::writer::begin;
 use crate::ledger::Ledger;
 use crate::lock;
 use redb::{Builder, StorageBackend};
+use seawall_testkit::TestDirectory;
 use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -116,7 +117,7 @@ pub(super) fn image_at(first: &[u8], operations: &[DiskOperation], state: &mut u
 
 #[test]
 fn after_a_power_failure_the_database_opens_with_all_acknowledged_calls() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     drop(open(scratch.path()).unwrap());
     let empty = contents(scratch.path());
     let first = empty[&scratch.path().join(DATABASE_FILE)].clone();

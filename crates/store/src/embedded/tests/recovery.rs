@@ -1,6 +1,6 @@
 //! Recovery from what a crash leaves of the journal.
 
-use super::{Scratch, contents, noon, options, wait};
+use super::{contents, noon, options, wait};
 use crate::embedded::segment::{HEADER_BYTES, list, segment_path};
 use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenedStore};
 use crate::ledger::Ledger;
@@ -15,6 +15,7 @@ use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
+use seawall_testkit::TestDirectory;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -111,7 +112,7 @@ pub(super) fn posted(budget_ledger: &BudgetLedger) -> (u64, u64) {
 
 #[test]
 fn open_reservations_are_charged_once_at_maximum_cost_and_the_rest_is_unchanged() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut node = Node::open(scratch.path());
     let [paid, free, open] = [1, 2, 3].map(|number| node.reserve(number, 100, noon()));
     node.post(1, paid, 30);
@@ -138,7 +139,7 @@ fn open_reservations_are_charged_once_at_maximum_cost_and_the_rest_is_unchanged(
 
 #[test]
 fn a_reservation_without_a_recorded_call_is_charged_under_an_id_of_its_own() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut node = Node::open(scratch.path());
     for _ in 0..2 {
         let entry = node.opened.budget_ledger.decide(&ask(0, 5), noon()).unwrap();
@@ -155,7 +156,7 @@ fn a_reservation_without_a_recorded_call_is_charged_under_an_id_of_its_own() {
 #[test]
 fn an_expired_call_is_reported_though_it_is_charged_already() {
     for is_late in [false, true] {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::in_memory().unwrap();
         // So small that a reservation and its end are in different segments.
         let small = EmbeddedOptions { segment_bytes: 30, ..options() };
         let mut node = Node::with(scratch.path(), small.clone());
@@ -176,7 +177,7 @@ fn an_expired_call_is_reported_though_it_is_charged_already() {
 
 #[test]
 fn interrupted_recovery_has_the_same_result() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut node = Node::open(scratch.path());
     let paid = node.reserve(1, 100, noon());
     node.post(1, paid, 30);
@@ -218,7 +219,7 @@ fn interrupted_recovery_has_the_same_result() {
 
 #[test]
 fn a_torn_end_is_truncated_and_reported_and_damage_before_it_is_refused() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut node = Node::open(scratch.path());
     node.reserve(1, 100, noon());
     let path = segment_path(scratch.path(), 1);
@@ -255,7 +256,7 @@ fn a_torn_end_is_truncated_and_reported_and_damage_before_it_is_refused() {
 
 #[test]
 fn full_segments_are_applied_to_the_database_and_deleted() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let small = EmbeddedOptions { segment_bytes: 400, ..options() };
     let mut node = Node::with(scratch.path(), small.clone());
     let open = node.reserve(1_000, 7, noon());
@@ -279,7 +280,7 @@ fn full_segments_are_applied_to_the_database_and_deleted() {
 
 #[test]
 fn old_days_and_conversations_are_dropped() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let day = |number: u64| noon() + Duration::from_secs(86_400 * number);
     let mut node = Node::open(scratch.path());
     let open_id = node.reserve(999, 3, day(0));
@@ -311,7 +312,7 @@ proptest! {
     fn a_recovered_ledger_equals_one_that_never_crashed(
         steps in vec((0_u8..15, any::<usize>(), 1_u64..200), 1..60),
     ) {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::in_memory().unwrap();
         let small = EmbeddedOptions { segment_bytes: 300, ..EmbeddedOptions::new(limits()) };
         let mut node = Node::with(scratch.path(), small.clone());
         let mut model = BudgetLedger::new(limits());

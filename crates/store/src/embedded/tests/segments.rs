@@ -1,12 +1,12 @@
 //! The byte format of journal segments.
 
-use super::Scratch;
 use crate::embedded::OpenError;
 use crate::embedded::segment::{
     HEADER_BYTES, MAX_FRAME_BYTES, close_frame, header, list, open_frame, read, segment_path,
 };
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+use seawall_testkit::TestDirectory;
 use std::fs;
 
 fn segment(number: u64, frames: &[&[u8]]) -> Vec<u8> {
@@ -20,7 +20,7 @@ fn segment(number: u64, frames: &[&[u8]]) -> Vec<u8> {
 }
 
 fn read_back(bytes: &[u8], is_last: bool) -> Result<(Vec<Vec<u8>>, u64), OpenError> {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let path = segment_path(scratch.path(), 7);
     fs::write(&path, bytes).unwrap();
     let text = read(&path, 7, is_last)?;
@@ -29,7 +29,7 @@ fn read_back(bytes: &[u8], is_last: bool) -> Result<(Vec<Vec<u8>>, u64), OpenErr
 
 #[test]
 fn only_names_of_segments_are_listed_and_in_order() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     for name in ["journal-1.log", "journal-00000000000000000002.txt", "x", "journal-0000000000000000000x.log"]
     {
         fs::write(scratch.path().join(name), "").unwrap();

@@ -1,6 +1,6 @@
 //! The writer thread.
 
-use super::{Scratch, event, fill, noon, open, options, read_all, wait};
+use super::{event, fill, noon, open, options, read_all, wait};
 use crate::StoreError;
 use crate::embedded::codec::{RowEncoder, STORE};
 use crate::embedded::rows::TableKind;
@@ -8,11 +8,12 @@ use crate::embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::ledger::{Ledger, PostSummary};
 use crate::node_ledger::{Journal, JournalRecord};
 use seawall_core::budget::{BudgetEntry, ReservationId};
+use seawall_testkit::TestDirectory;
 use std::time::Duration;
 
 #[test]
 fn a_failure_before_any_change_fails_alone() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let store = open(scratch.path()).unwrap().store;
     let failing = store.write::<()>(|_, _| Err(StoreError::failed(STORE, "of its own accord")));
     let working = store.write(|batch, _| batch.put(TableKind::Trail, b"x", b"y"));
@@ -23,7 +24,7 @@ fn a_failure_before_any_change_fails_alone() {
 
 #[test]
 fn after_a_failed_transaction_nothing_is_written_until_the_directory_is_reopened() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let store = open(scratch.path()).unwrap().store;
     fill(&store);
     let before = read_all(&store).unwrap();
@@ -46,7 +47,7 @@ fn after_a_failed_transaction_nothing_is_written_until_the_directory_is_reopened
 
 #[test]
 fn a_panic_inside_a_transaction_is_an_error() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let store = open(scratch.path()).unwrap().store;
     let panicking = store.write::<()>(|_, _| panic!("a page that makes no sense"));
     assert!(wait(panicking).is_err());
@@ -57,7 +58,7 @@ fn a_panic_inside_a_transaction_is_an_error() {
 
 #[test]
 fn a_row_that_was_damaged_is_an_error_and_not_a_number() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let store = open(scratch.path()).unwrap().store;
     let day = noon().utc.day();
     wait(store.post(&[event(1)])).unwrap();
@@ -74,7 +75,7 @@ fn a_row_that_was_damaged_is_an_error_and_not_a_number() {
 
 #[test]
 fn concurrent_posts_are_all_answered_and_nothing_is_counted_twice() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let store = open(scratch.path()).unwrap().store;
     std::thread::scope(|scope| {
         for thread in 0..16_u64 {
@@ -98,7 +99,7 @@ fn concurrent_posts_are_all_answered_and_nothing_is_counted_twice() {
 
 #[test]
 fn the_journal_is_synced_without_a_request() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.write(&[JournalRecord::Entry(BudgetEntry::Voided(ReservationId(1)))]).unwrap();
     let mut waits = 0;
@@ -111,7 +112,7 @@ fn the_journal_is_synced_without_a_request() {
 
 #[test]
 fn a_write_that_exceeds_a_frame_is_refused_and_the_journal_continues() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::in_memory().unwrap();
     let mut opened =
         EmbeddedStore::open(scratch.path(), EmbeddedOptions { segment_bytes: 64, ..options() }, noon())
             .unwrap();

@@ -17,7 +17,7 @@ const SEARCH_EVERY: Duration = Duration::from_millis(200);
 #[tokio::test]
 async fn a_connection_that_dies_without_a_reset_is_replaced_within_two_seconds() {
     let server = Server::start().await;
-    let proxy = Proxy::start(server.port).await;
+    let proxy = Proxy::start(server.port()).await;
     let world = World::new();
     // A timeout long enough that a busy machine does not look like a dead connection.
     let operation_timeout = Duration::from_millis(50);
@@ -60,7 +60,7 @@ async fn a_server_is_reached_by_tls_only_with_a_trusted_certificate() {
     let (server, authority) = Server::start_with_tls().await;
     let world = World::new();
     let link = |ca_certificates: Option<Vec<u8>>| {
-        let servers = vec![format!("rediss://localhost:{}", server.port)];
+        let servers = vec![format!("rediss://localhost:{}", server.port())];
         let options = RedisOptions { servers, ca_certificates, ..patient() };
         at_home(RedisConnection::new(&options, world.clone()).unwrap(), vec![minute(3)])
     };

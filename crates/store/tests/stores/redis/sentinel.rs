@@ -8,7 +8,7 @@ use seawall_store::redis::{RedisConnection, RedisOptions};
 
 fn watch(sentinel: &Server, master: &Server) {
     sentinel.command("SENTINEL REMOVE one");
-    let answer = sentinel.command(&format!("SENTINEL MONITOR one 127.0.0.1 {} 1", master.port));
+    let answer = sentinel.command(&format!("SENTINEL MONITOR one 127.0.0.1 {} 1", master.port()));
     assert_eq!(answer, "+OK\r\n");
 }
 
@@ -47,7 +47,7 @@ async fn a_master_that_has_become_a_replica_is_left() {
     let world = World::new();
     let node = at_home(RedisConnection::new(&options(&[&sentinel]), world.clone()).unwrap(), vec![minute(9)]);
     assert!(is_granted(&node, 1, &world).await);
-    first.command(&format!("REPLICAOF 127.0.0.1 {}", second.port));
+    first.command(&format!("REPLICAOF 127.0.0.1 {}", second.port()));
     watch(&sentinel, &second);
     let error = try_one(&node, 1, &world).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");

@@ -2,34 +2,28 @@
 
 use crate::bedrock::credentials::environment::Environment;
 use crate::bedrock::credentials::profile::{ProfileCredentials, RoleSource, active_profile};
-use std::path::PathBuf;
+use seawall_testkit::TestDirectory;
 
 /// Two files that are deleted on drop.
-struct Files(PathBuf);
+struct Files(TestDirectory);
 
 impl Files {
-    fn new(name: &str, config: &str, credentials: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("seawall-profile-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(folder.join(".aws")).unwrap();
-        std::fs::write(folder.join(".aws/config"), config).unwrap();
-        std::fs::write(folder.join(".aws/credentials"), credentials).unwrap();
-        Self(folder)
+    fn new(config: &str, credentials: &str) -> Self {
+        let home = TestDirectory::new().unwrap();
+        std::fs::create_dir(home.path().join(".aws")).unwrap();
+        home.write(".aws/config", config).unwrap();
+        home.write(".aws/credentials", credentials).unwrap();
+        Self(home)
     }
 
     fn active_profile(&self, profile: Option<&str>) -> Result<ProfileCredentials, String> {
-        let (home, profile) = (self.0.to_string_lossy().into_owned(), profile.map(str::to_owned));
+        let (home, profile) = (self.0.path().to_string_lossy().into_owned(), profile.map(str::to_owned));
         let environment = Environment::from_fn(move |name| match name {
             "HOME" => Some(home.clone()),
             "AWS_PROFILE" => profile.clone(),
             _ => None,
         });
         active_profile(&environment).map_err(|error| format!("{error:?}"))
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -91,7 +85,6 @@ aws_access_key_id = wrong
 #[test]
 fn keys_of_both_files_are_found_by_the_name_of_the_profile() {
     let files = Files::new(
-        "keys",
         CONFIG,
         "[default]\naws_access_key_id = id\nAWS_SECRET_ACCESS_KEY=hush\naws_session_token=t\n[work]\nregion=x\n",
     );
@@ -103,7 +96,7 @@ fn keys_of_both_files_are_found_by_the_name_of_the_profile() {
 
 #[test]
 fn a_role_is_taken_on_with_what_its_profile_names() {
-    let files = Files::new("roles", CONFIG, "");
+    let files = Files::new(CONFIG, "");
     let ProfileCredentials::Role { arn, session, external_id, source: RoleSource::Profile(source) } =
         files.active_profile(Some("chained")).unwrap()
     else {
@@ -128,7 +121,7 @@ fn a_role_is_taken_on_with_what_its_profile_names() {
 
 #[test]
 fn unsupported_profiles_are_reported() {
-    let files = Files::new("wrong", CONFIG, "");
+    let files = Files::new(CONFIG, "");
     for (profile, problem) in [
         (Some("nobody"), "nobody does not exist"),
         (Some("ring"), "has a role chain that is cyclic or too long"),
@@ -147,6 +140,6 @@ fn unsupported_profiles_are_reported() {
         let error = files.active_profile(profile).unwrap_err();
         assert!(error.contains("CredentialsNotLoaded") && error.contains(problem), "{error}");
     }
-    let error = Files::new("none", "", "").active_profile(None).unwrap_err();
+    let error = Files::new("", "").active_profile(None).unwrap_err();
     assert!(error.contains("CredentialsNotLoaded"), "{error}");
 }

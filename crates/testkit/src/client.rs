@@ -5,8 +5,8 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
-use hyper::header::HOST;
-use hyper::{Request, StatusCode};
+use hyper::header::{HOST, RETRY_AFTER};
+use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::future::pending;
 use std::io;
@@ -51,4 +51,25 @@ pub async fn get(address: SocketAddr, path: &str) -> io::Result<Bytes> {
         if status == StatusCode::OK { Ok(body) } else { Err(io::Error::other(format!("status {status}"))) }
     })
     .await
+}
+
+/// Whether a rejection has a Retry-After, or states that a retry is pointless.
+#[must_use]
+pub fn has_retry_advice(headers: &HeaderMap) -> bool {
+    headers.contains_key(RETRY_AFTER) || headers.contains_key("x-should-retry")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_retry_advice;
+    use hyper::HeaderMap;
+    use hyper::header::HeaderValue;
+
+    #[test]
+    fn a_hint_is_a_time_to_come_back_or_the_advice_not_to() {
+        for (name, is_hint) in [("retry-after", true), ("x-should-retry", true), ("request-id", false)] {
+            let headers = HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static("1"))]);
+            assert_eq!(has_retry_advice(&headers), is_hint, "{name}");
+        }
+    }
 }
