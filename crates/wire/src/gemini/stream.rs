@@ -50,7 +50,7 @@ struct Account {
     counts: GeminiUsageFields,
     searches: u64,
     report: UsageReport,
-    /// The vendor's finish reason of the first candidate that has one.
+    /// The finish reason of the first candidate, or of another one as long as that has none.
     finish: Option<FinishReason>,
     has_calls: bool,
     meter: OutputMeter,
@@ -171,7 +171,10 @@ impl Account {
             }
             if let Some(CowStr(name)) = candidate.finish_reason {
                 self.ended |= bit;
-                finish = finish.or(Some(finish_of(&name, false)));
+                // The first candidate decides, whenever it ends.
+                if bit == 1 || finish.or(self.finish).is_none() {
+                    finish = Some(finish_of(&name, false));
+                }
             }
         }
         self.has_calls |= found.has_calls;

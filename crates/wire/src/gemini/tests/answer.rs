@@ -5,7 +5,7 @@ use proptest::prelude::{any, prop_assert_eq, proptest};
 use seawall_core::money::{PriceDimension, Surcharge};
 use serde_json::{Value, json};
 
-fn usage_of(usage: Value) -> (Usage, bool) {
+fn usage_of(usage: &Value) -> (Usage, bool) {
     let body = json!({"candidates": [{"finishReason": "STOP"}], "usageMetadata": usage}).to_string();
     let (report, _) = read_answer(body.as_bytes()).unwrap();
     (report.usage, report.output_reported)
@@ -55,9 +55,9 @@ fn nothing_is_billed_twice_and_nothing_is_missed() {
             true,
         ),
     ] {
-        assert_eq!(usage_of(counts.clone()), (expected, is_reported), "{counts}");
+        assert_eq!(usage_of(&counts), (expected, is_reported), "{counts}");
     }
-    let (flex, _) = usage_of(json!({"promptTokenCount": 1, "serviceTier": "flex"}));
+    let (flex, _) = usage_of(&json!({"promptTokenCount": 1, "serviceTier": "flex"}));
     assert_eq!(
         flex.extras.service,
         Usage::NONE.extras.service.with(PriceDimension::Tier, Some(Surcharge::Flex))

@@ -1,6 +1,6 @@
 use crate::RequestLimits;
 use crate::chat::{ChatRequest, Image, RequestPart, Role, ToolChoice};
-use crate::gemini::{read_chat_request, write_chat_request};
+use crate::gemini::{read_chat_request, read_request, write_chat_request};
 use bytes::BytesMut;
 use proptest::prelude::{any, proptest};
 use serde_json::{Value, json};
@@ -65,6 +65,24 @@ fn a_request_is_read_and_written_back() {
     let mut out = BytesMut::new();
     write_chat_request(&mut out, &request).unwrap();
     assert_eq!(read_chat_request(&out, "m", true, &RequestLimits::default()).unwrap(), request);
+}
+
+/// What the vendor's Python client sends in the second turn of a chat with a function. It mixes both spellings.
+const CLIENT_REQUEST: &str = include_str!("../../../tests/golden/gemini/client_request.json");
+
+#[test]
+fn a_request_of_the_vendors_client_is_read() {
+    let limits = RequestLimits::default();
+    let head = read_request(CLIENT_REQUEST.as_bytes(), &limits).unwrap();
+    assert_eq!((head.max_output, head.turns, head.enables_thinking), (Some(50), 7, false));
+    let request = read_chat_request(CLIENT_REQUEST.as_bytes(), "m", true, &limits).unwrap();
+    assert_eq!(request.turns.iter().map(|turn| turn.parts.len()).collect::<Vec<_>>(), [1, 3, 2]);
+    assert_eq!(
+        request.tools[0].schema.get(),
+        r#"{"properties":{"city":{"type":["string","null"]}},"type":"object"}"#
+    );
+    let RequestPart::ToolResult { call, .. } = &request.turns[2].parts[0] else { panic!() };
+    assert_eq!((call.as_str(), request.tool_choice), ("c1", ToolChoice::Named("weather".to_owned())));
 }
 
 #[test]

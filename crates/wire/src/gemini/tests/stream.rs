@@ -87,6 +87,12 @@ fn a_stream_without_a_finish_reason_is_not_complete() {
         r#"{"candidates":[{"index":0,"finishReason":"STOP"},{"index":1,"content":{"parts":[{"text":"a"}]}}]}"#,
     ]);
     assert!(!watch([two.as_bytes()]).1.is_complete());
+    // The first candidate decides the reason, whichever ends first.
+    let end = |index, reason| format!(r#"{{"candidates":[{{"index":{index},"finishReason":"{reason}"}}]}}"#);
+    for order in [[end(0, "MAX_TOKENS"), end(1, "STOP")], [end(1, "STOP"), end(0, "MAX_TOKENS")]] {
+        let (_, stream) = watch([sse(&[&order[0], &order[1]]).as_bytes()]);
+        assert_eq!((stream.finish_reason(), stream.is_complete()), (Some(FinishReason::MaxTokens), true));
+    }
 }
 
 #[test]
