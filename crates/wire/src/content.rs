@@ -72,7 +72,7 @@ pub(crate) fn record_block(meter: &mut OutputMeter, json: &[u8]) {
 pub fn output_token_bound(body: &[u8]) -> u64 {
     let (mut meter, mut has_calls) = (OutputMeter::default(), false);
     each_string(body, |key, value| {
-        has_calls |= matches!(value, b"tool_use") || key == b"toolUseId";
+        has_calls |= matches!(value, b"tool_use") || matches!(key, b"toolUseId" | b"functionCall");
         if ANSWER_KEYS.contains(&key) {
             meter.add_json(value);
         }
@@ -166,6 +166,9 @@ mod tests {
         let body = r#"{"id":"chatcmpl-1","model":"m","choices":[{"message":{"role":"assistant","content":"four"}}]}"#;
         assert_eq!(output_token_bound(body.as_bytes()), 4);
         let call = r#"{"content":[{"type":"tool_use","name":"f","input":{"a":[1,2,3]}}]}"#;
+        assert_eq!(output_token_bound(call.as_bytes()), call.len() as u64);
+        let call =
+            r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":[1]}}}]}}]}"#;
         assert_eq!(output_token_bound(call.as_bytes()), call.len() as u64);
     }
 

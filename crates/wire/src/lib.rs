@@ -13,6 +13,7 @@
 //! | [`openai`] | OpenAI chat completions: the same |
 //! | [`responses`] | OpenAI Responses: the same |
 //! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
+//! | [`gemini`] | Gemini API: paths, requests, answers, streams, errors |
 //!
 //! Besides these: [`ApiErrorKind`] enumerates the requests that Seawall itself rejects, [`RetryAdvice`] is the retry advice
 //! for a caller's client library, [`JsonFields`] reads the objects of a request, [`estimate_input`] estimates its input
@@ -28,6 +29,7 @@ mod depth;
 pub mod dialect;
 mod features;
 mod fields;
+pub mod gemini;
 mod headers;
 mod input_estimate;
 mod json_out;

@@ -11,7 +11,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use table::{ANTHROPIC, BEDROCK, DRS, ErrorTable, OPENAI};
+pub use table::{ANTHROPIC, BEDROCK, DRS, ErrorTable, GEMINI, OPENAI};
 
 use std::time::Duration;
 

@@ -182,6 +182,38 @@ pub static BEDROCK: ErrorTable = ErrorTable {
     retry_same_target: &[],
 };
 
+/// Gemini API: the status name of the error, or the `reason` of its details.
+///
+/// A failed precondition is one of the account: its region is not supported, or billing is not enabled.
+pub static GEMINI: ErrorTable = ErrorTable {
+    vendor: "gemini",
+    names: &[
+        ("RESOURCE_EXHAUSTED", FailureKind::Throttled),
+        ("UNAVAILABLE", FailureKind::Overloaded),
+        ("DEADLINE_EXCEEDED", FailureKind::TimedOut),
+        ("INTERNAL", FailureKind::ServerFault),
+        ("UNKNOWN", FailureKind::ServerFault),
+        ("DATA_LOSS", FailureKind::ServerFault),
+        ("ABORTED", FailureKind::ServerFault),
+        ("CANCELLED", FailureKind::ServerFault),
+        ("UNAUTHENTICATED", FailureKind::Unauthorized),
+        ("PERMISSION_DENIED", FailureKind::Unauthorized),
+        ("FAILED_PRECONDITION", FailureKind::Unauthorized),
+        ("API_KEY_INVALID", FailureKind::Unauthorized),
+        ("API_KEY_SERVICE_BLOCKED", FailureKind::Unauthorized),
+        ("SERVICE_DISABLED", FailureKind::Unauthorized),
+        ("ACCESS_TOKEN_EXPIRED", FailureKind::Unauthorized),
+        ("BILLING_DISABLED", FailureKind::QuotaExhausted),
+        ("NOT_FOUND", FailureKind::NotFound),
+        ("UNIMPLEMENTED", FailureKind::NotFound),
+        ("INVALID_ARGUMENT", FailureKind::BadRequest),
+        ("OUT_OF_RANGE", FailureKind::BadRequest),
+        ("ALREADY_EXISTS", FailureKind::BadRequest),
+    ],
+    statuses: &[],
+    retry_same_target: &[],
+};
+
 /// AWS Elastic Disaster Recovery: the exception name.
 ///
 /// An exhausted service quota is worth a backoff here, because finished recovery jobs free it.

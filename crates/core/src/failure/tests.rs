@@ -1,6 +1,7 @@
 use super::FailureKind as Kind;
 use super::{
-    ANTHROPIC, AttemptOutcome, BEDROCK, DRS, Failure, FailureKind, FaultOrigin, Health, OPENAI, Retryability,
+    ANTHROPIC, AttemptOutcome, BEDROCK, DRS, Failure, FailureKind, FaultOrigin, GEMINI, Health, OPENAI,
+    Retryability,
 };
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use std::collections::BTreeSet;
@@ -23,6 +24,10 @@ fn names_decide_before_statuses() {
         (&ANTHROPIC, 429, "enforced_spend_limit_reached", Kind::QuotaExhausted),
         (&ANTHROPIC, 200, "overloaded_error", Kind::Overloaded),
         (&ANTHROPIC, 400, "billing_error", Kind::QuotaExhausted),
+        (&GEMINI, 429, "RESOURCE_EXHAUSTED", Kind::Throttled),
+        (&GEMINI, 400, "FAILED_PRECONDITION", Kind::Unauthorized),
+        (&GEMINI, 400, "API_KEY_INVALID", Kind::Unauthorized),
+        (&GEMINI, 499, "CANCELLED", Kind::ServerFault),
         (&DRS, 400, "RequestLimitExceeded", Kind::Throttled),
     ] {
         assert_eq!(table.classify(status, Some(name)).kind, kind, "{} {status} {name}", table.vendor());
@@ -55,7 +60,7 @@ fn statuses_decide_where_no_name_is_known() {
         (0, Kind::Unrecognised),
         (600, Kind::Unrecognised),
     ] {
-        for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &DRS] {
+        for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &GEMINI, &DRS] {
             assert_eq!(table.classify(status, None).kind, kind, "{status}");
             assert_eq!(table.classify(status, Some("no_such_name")).kind, kind, "{status}");
         }
@@ -94,7 +99,7 @@ fn every_listed_drs_error_is_retried_on_the_spot() {
 
 #[test]
 fn a_table_names_each_error_once() {
-    for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &DRS] {
+    for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &GEMINI, &DRS] {
         let distinct: BTreeSet<String> = table.names().iter().map(|(name, _)| name.to_lowercase()).collect();
         assert_eq!(distinct.len(), table.names().len(), "{}", table.vendor());
         assert!(table.statuses().is_empty());
@@ -159,7 +164,7 @@ proptest! {
         status: u16,
         name in prop_oneof![any::<Option<String>>(), Just(Some("#:".to_owned())), "[a-z#:]{0,40}".prop_map(Some)],
     ) {
-        for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &DRS] {
+        for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &GEMINI, &DRS] {
             let failure = table.classify(status, name.as_deref());
             prop_assert!(FailureKind::ALL.contains(&failure.kind));
             prop_assert_eq!(failure.origin, failure.kind.origin());

@@ -8,12 +8,13 @@
 //! a tool result or wherever else a vendor reads one. Values that are plain data to a vendor (schemas, tool arguments)
 //! are skipped. A body that cannot be walked counts as one that references a document.
 
+mod gemini;
 mod scalar;
 mod source;
 
 pub(crate) use scalar::{LenientScalar, ServiceOption, parse_service_option};
 
-use crate::fields::JsonFields;
+use crate::fields::{JsonFields, is_string, string_of};
 use crate::request::{ALREADY_CHECKED, RequestLimits};
 use crate::request_error::RequestError;
 use seawall_core::money::{PriceDimension, RequestedPricing, Surcharge};
@@ -71,7 +72,9 @@ fn may_be_feature(name: &[u8]) -> bool {
             | b"ttl"
             | b"extra_body"
             | b"additionalModelRequestFields"
-    ) || name.contains(&b'\\')
+    ) || gemini::is_media(name)
+        || gemini::is_vendor_tool(name)
+        || name.contains(&b'\\')
 }
 
 /// Whether content of this type is entirely contained in the request, so that its bytes bound it.
@@ -88,6 +91,12 @@ fn is_inline(kind: &[u8]) -> bool {
             | b"boolean"
             | b"array"
             | b"null"
+            | b"OBJECT"
+            | b"STRING"
+            | b"NUMBER"
+            | b"INTEGER"
+            | b"BOOLEAN"
+            | b"ARRAY"
             | b"ephemeral"
             | b"tool_use"
             | b"tool_result"
@@ -200,6 +209,11 @@ fn read_top(fields: &JsonFields<'_>, features: &mut RequestFeatures) -> Result<(
         ("serviceTier", "type", PriceDimension::Tier),
         ("performanceConfig", "latency", PriceDimension::Latency),
     ] {
+        if let Some(raw) = fields.get(field).filter(|raw| is_string(raw)) {
+            // The Gemini API has a string where Bedrock has an object.
+            request_option(pricing, dimension, &string_of(raw).map_err(|error| error.within(field))?);
+            continue;
+        }
         if let Some(value) = fields.object(field, &ALREADY_CHECKED)? {
             request_option(pricing, dimension, &value.string(part)?.unwrap_or_default());
         }
@@ -235,7 +249,14 @@ pub(crate) fn request_option(pricing: &mut RequestedPricing, dimension: PriceDim
 pub(crate) fn is_base_price(value: &str) -> bool {
     matches!(
         value,
-        "" | "auto" | "default" | "standard" | "standard_only" | "global" | "not_available" | "on_demand"
+        "" | "auto"
+            | "default"
+            | "standard"
+            | "standard_only"
+            | "unspecified"
+            | "global"
+            | "not_available"
+            | "on_demand"
     )
 }
 
@@ -247,6 +268,14 @@ fn is_data(name: &str) -> bool {
             | "input_schema"
             | "inputSchema"
             | "parameters"
+            | "parametersJsonSchema"
+            | "parameters_json_schema"
+            | "responseSchema"
+            | "response_schema"
+            | "responseJsonSchema"
+            | "response_json_schema"
+            | "args"
+            | "response"
             | "function"
             | "toolSpec"
             | "json"
@@ -348,7 +377,18 @@ impl<'de> Visitor<'de> for ValueWalker<'_, '_> {
                     map.next_value::<IgnoredAny>()?;
                     add_uses(&mut features.untracked, USUAL_TOOL_USES);
                 }
-                "source" | "image_url" | "file" => {
+                "computerUse" | "computer_use" if is_tool => {
+                    map.next_value::<IgnoredAny>()?;
+                    features.untracked.vendor_tools += 1;
+                }
+                tool if is_tool && gemini::is_vendor_tool(tool.as_bytes()) => {
+                    map.next_value::<IgnoredAny>()?;
+                    add_uses(&mut features.untracked, USUAL_TOOL_USES);
+                }
+                media
+                    if matches!(media, "source" | "image_url" | "file")
+                        || gemini::is_media(media.as_bytes()) =>
+                {
                     let source = map.next_value::<MediaSource<'de>>()?;
                     let is_image = key == "image_url";
                     // In a search result, `source` is a string with the name of its page, not a reference.
@@ -395,7 +435,10 @@ impl FeatureObject<'_, '_> {
             return self.count_tool(untracked);
         }
         for (is_image, source) in &self.sources {
-            let is_image = *is_image || self.kind.contains("image") || self.name == "image";
+            let is_image = *is_image
+                || self.kind.contains("image")
+                || self.name == "image"
+                || source.media_type.starts_with("image/");
             source.count(is_image, &self.format, untracked);
         }
         let is_file =

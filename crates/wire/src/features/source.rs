@@ -64,10 +64,10 @@ impl<'de> Visitor<'de> for SourceVisitor {
                     source = MediaSource::of_url(url);
                     source.is_reference |= named;
                 }
-                "media_type" => {
+                "media_type" | "mimeType" | "mime_type" => {
                     source.media_type = map.next_value::<LenientScalar<'de>>()?.text.unwrap_or_default();
                 }
-                "file_id" | "s3Location" | "uri" => {
+                "file_id" | "s3Location" | "uri" | "fileUri" | "file_uri" => {
                     map.next_value::<IgnoredAny>()?;
                     source.is_reference = true;
                 }

@@ -168,6 +168,94 @@ fn tools_of_the_vendor_are_told_from_those_of_the_caller() {
     assert!(untracked(&json!({"messages": [], "cached_content": "c"})).cached_context);
 }
 
+fn gemini(fields: &Value) -> Value {
+    let mut body = json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]});
+    body.as_object_mut().unwrap().append(&mut fields.as_object().unwrap().clone());
+    body
+}
+
+#[test]
+fn an_ordinary_request_of_the_gemini_api_has_nothing() {
+    let body = gemini(&json!({
+        "systemInstruction": {"parts": [{"text": "s"}]}, "generationConfig": {"maxOutputTokens": 5, "topP": 1},
+        "tools": [{"functionDeclarations": [
+            {"name": "f", "parameters": {"type": "OBJECT", "properties": {"a": {"type": "ARRAY", "items": {"type": "STRING"}}}}},
+        ]}],
+    }));
+    assert!(!may_have_features(body.to_string().as_bytes()));
+    assert_eq!(features(&body), RequestFeatures::default());
+    // Arguments, results and schemas are plain data.
+    let named = json!({"fileData": {"fileUri": "u"}, "source": {"url": "https://x"}, "tools": [{"googleSearch": {}}]});
+    let body = gemini(&json!({
+        "contents": [{"parts": [
+            {"functionCall": {"name": "f", "args": named}}, {"functionResponse": {"name": "f", "response": named}},
+        ]}],
+        "tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": named}]}],
+        "generationConfig": {"responseSchema": named},
+    }));
+    assert_eq!(features(&body), RequestFeatures::default());
+}
+
+#[test]
+fn media_of_the_gemini_api_is_found_in_both_spellings() {
+    let (data, pdf) = (png(2, 1), BASE64.encode_to_string("%PDF-1.4 /Type /Page /Type /Page"));
+    let size = Some(ImageSize { width: 512, height: 256 });
+    let image =
+        UntrackedInput { images: vec![size], media_bytes: data.len() as u64, ..UntrackedInput::default() };
+    let document = UntrackedInput { pages: 2, media_bytes: pdf.len() as u64, ..UntrackedInput::default() };
+    let referenced_image = UntrackedInput { referenced_images: 1, ..UntrackedInput::default() };
+    let referenced = UntrackedInput { referenced_documents: 1, ..UntrackedInput::default() };
+    for (part, expected) in [
+        (json!({"inlineData": {"mimeType": "image/png", "data": data}}), &image),
+        (json!({"inline_data": {"data": data, "mime_type": "image/png"}}), &image),
+        (json!({"inlineData": {"mimeType": "application/pdf", "data": pdf}}), &document),
+        (json!({"inlineData": {"mimeType": "text/plain", "data": "aGk="}}), &UntrackedInput::default()),
+        (json!({"fileData": {"mimeType": "image/png", "fileUri": "https://x/y"}}), &referenced_image),
+        (json!({"file_data": {"file_uri": "https://x/y", "mime_type": "video/mp4"}}), &referenced),
+        (json!({"fileData": {"fileUri": "https://x/y"}}), &referenced),
+        (
+            json!({"functionResponse": {"name": "f", "response": {}, "parts": [
+                {"inlineData": {"mimeType": "image/png", "data": data}},
+            ]}}),
+            &image,
+        ),
+    ] {
+        assert_eq!(&untracked(&gemini(&json!({"contents": [{"parts": [part]}]}))), expected, "{part}");
+    }
+    assert!(untracked(&gemini(&json!({"cachedContent": "cachedContents/1"}))).cached_context);
+}
+
+#[test]
+fn tools_and_tiers_of_the_gemini_api_are_found() {
+    for name in [
+        "googleSearch",
+        "google_search",
+        "googleSearchRetrieval",
+        "codeExecution",
+        "code_execution",
+        "urlContext",
+        "url_context",
+        "fileSearch",
+        "file_search",
+        "googleMaps",
+        "google_maps",
+        "mcpServers",
+    ] {
+        let tools = json!({"tools": [{"functionDeclarations": []}, {name: {}}]});
+        assert_eq!(untracked(&gemini(&tools)).tool_uses, Some(5), "{name}");
+    }
+    assert_eq!(untracked(&gemini(&json!({"tools": [{"computerUse": {}}]}))).vendor_tools, 1);
+    for (tier, service) in
+        [("flex", Some(Surcharge::Flex)), ("priority", Some(Surcharge::Priority)), ("standard", None)]
+    {
+        for name in ["serviceTier", "service_tier"] {
+            let pricing = features(&gemini(&json!({name: tier}))).pricing;
+            let service = ServiceTier::default().with(PriceDimension::Tier, service);
+            assert_eq!(pricing, RequestedPricing { service, ..RequestedPricing::default() }, "{name} {tier}");
+        }
+    }
+}
+
 #[test]
 fn the_items_of_a_responses_body_are_read() {
     let item = |part: &Value| json!({"model": "m", "input": [{"role": "user", "content": [part]}]});

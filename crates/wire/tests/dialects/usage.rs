@@ -8,13 +8,14 @@ use seawall_wire::bedrock::{
     self, ConverseStream, FrameLimits, InvokeStream, write_chunk, write_event_frame,
 };
 use seawall_wire::chat::{FinishReason, UsageReport};
+use seawall_wire::gemini::{self, GeminiStream};
 use seawall_wire::openai::{self, OpenAiStream};
 use seawall_wire::sse::SseLimits;
 
 /// Reads an answer with these input and output figures; one function per dialect, whole and streamed.
 type Read = fn(&str, &str) -> Result<(UsageReport, Option<FinishReason>), String>;
 
-const READERS: [(&str, Read); 7] = [
+const READERS: [(&str, Read); 9] = [
     ("Anthropic", messages),
     ("Anthropic, streamed", messages_stream),
     ("OpenAI", completions),
@@ -22,6 +23,8 @@ const READERS: [(&str, Read); 7] = [
     ("Invoke, streamed", invoke_stream),
     ("Converse", converse),
     ("Converse, streamed", converse_stream),
+    ("Gemini", gemini_whole),
+    ("Gemini, streamed", gemini_stream),
 ];
 
 fn messages(input: &str, output: &str) -> Result<(UsageReport, Option<FinishReason>), String> {
@@ -141,6 +144,29 @@ fn converse_stream(input: &str, output: &str) -> Result<(UsageReport, Option<Fin
         reader.feed(&frame, |_| ()).map_err(|error| error.to_string())?;
     }
     let is_whole = stream.is_complete();
+    is_whole.then_some((stream.report(), stream.finish_reason())).ok_or("not whole".to_owned())
+}
+
+fn gemini_body(input: &str, output: &str) -> String {
+    format!(
+        r#"{{"candidates":[{{"content":{{"parts":[{{"text":"hi"}}]}},"finishReason":"STOP"}}],"usageMetadata":{{"promptTokenCount":{input},"candidatesTokenCount":{output}}}}}"#
+    )
+}
+
+fn gemini_whole(input: &str, output: &str) -> Result<(UsageReport, Option<FinishReason>), String> {
+    let body = gemini_body(input, output);
+    let answer = gemini::read_chat_answer(body.as_bytes(), "r", "m").map_err(|error| error.to_string())?;
+    let (report, finish) = gemini::read_answer(body.as_bytes()).map_err(|error| error.to_string())?;
+    (answer.parts.len() == 1).then_some((report, Some(finish))).ok_or("no text".to_owned())
+}
+
+fn gemini_stream(input: &str, output: &str) -> Result<(UsageReport, Option<FinishReason>), String> {
+    let mut stream = GeminiStream::new(SseLimits::default());
+    let mut reader = gemini::GeminiChatReader::new(SseLimits::default(), "r", "m");
+    let event = format!("data: {}\n\n", gemini_body(input, output));
+    stream.feed(event.as_bytes(), |_| ()).map_err(|error| error.to_string())?;
+    reader.feed(event.as_bytes(), |_| ()).map_err(|error| error.to_string())?;
+    let is_whole = stream.is_complete() && reader.finish(|_| ()) == bedrock::StreamEnding::Complete;
     is_whole.then_some((stream.report(), stream.finish_reason())).ok_or("not whole".to_owned())
 }
 
