@@ -223,7 +223,7 @@ pub async fn revoke(
     let found = if named.is_empty() {
         let is_id = name_or_id.len() >= ID_DIGITS;
         active()
-            .filter(|(credential, _)| is_id && hex::encode(&credential.0).starts_with(name_or_id))
+            .filter(|(credential, _)| is_id && hex::encode(credential.0).starts_with(name_or_id))
             .collect()
     } else {
         named

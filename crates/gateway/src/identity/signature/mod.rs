@@ -193,7 +193,7 @@ impl Signatures {
             return Ok(identity);
         }
         let scope = format!("{day}/{region}/{SERVICE}/aws4_request");
-        let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex::encode(&sha256(canonical.as_bytes())));
+        let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex::encode(sha256(canonical.as_bytes())));
         let right = sign(&self.derive_secret(id), [day, region, SERVICE], &to_sign);
         if !constant_time_eq(&right, &signature) {
             return Err(No::Mismatch);
