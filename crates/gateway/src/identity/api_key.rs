@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_key_from_elsewhere_is_known_by_its_hash() {
         let identity = identify_key("any opaque key, with a sw_ inside").unwrap();
-        let listed = format!("sha256:{}", hex::encode(&identity.hash));
+        let listed = format!("sha256:{}", hex::encode(identity.hash));
         assert_eq!(parse_key_hash(&listed), Ok(identity.hash));
         assert_eq!((identity.kind, identity.expires), (IdentityKind::Key, None));
         for wrong in

@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn digests_and_codes_are_the_published_ones() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(hex::encode(&sha256(b"abc")), abc);
-        assert_eq!(hex::encode(&sha256_concat(&[b"a", b"", b"bc"])), abc);
+        assert_eq!(hex::encode(sha256(b"abc")), abc);
+        assert_eq!(hex::encode(sha256_concat(&[b"a", b"", b"bc"])), abc);
         let mut stream = Sha256Stream::new();
         [&b"ab"[..], b"", b"c"].into_iter().for_each(|piece| stream.update(piece));
-        assert_eq!(hex::encode(&stream.finish()), abc);
+        assert_eq!(hex::encode(stream.finish()), abc);
         let published = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hex::encode(&hmac_sha256(&hmac_key(b"Jefe"), b"what do ya want for nothing?")), published);
+        assert_eq!(hex::encode(hmac_sha256(&hmac_key(b"Jefe"), b"what do ya want for nothing?")), published);
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn write(directory: &Path, path: &Path, text: &str) -> std::io::Result<()> {
 
 /// 32 random bytes in hexadecimal, so that other nodes' settings can name the file as it is.
 fn generate() -> Result<String, MasterSecretError> {
-    random_bytes::<32>().map(|bytes| hex::encode(bytes)).map_err(MasterSecretError::NoRandomness)
+    random_bytes::<32>().map(hex::encode).map_err(MasterSecretError::NoRandomness)
 }
 
 /// Cryptographically secure random bytes.

@@ -295,11 +295,11 @@ fn published_requests_have_their_published_signatures() {
         let (method, uri): (Method, Uri) = (method.parse().unwrap(), address.parse().unwrap());
         let request = SignedRequest { authorization: "", method: &method, uri: &uri, headers: &headers };
         let canonical =
-            canonical::request(&request, &names.join(";"), &hex::encode(&sha256(body.as_bytes()))).unwrap();
-        let hash = hex::encode(&sha256(canonical.as_bytes()));
+            canonical::request(&request, &names.join(";"), &hex::encode(sha256(body.as_bytes()))).unwrap();
+        let hash = hex::encode(sha256(canonical.as_bytes()));
         let to_sign = format!("AWS4-HMAC-SHA256\n{date}\n20150830/us-east-1/service/aws4_request\n{hash}");
         let signature = sign(secret, ["20150830", "us-east-1", "service"], &to_sign);
-        assert_eq!(hex::encode(&signature), *published, "{canonical}");
+        assert_eq!(hex::encode(signature), *published, "{canonical}");
     }
 }
 

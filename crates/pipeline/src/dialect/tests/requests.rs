@@ -122,7 +122,7 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
         ),
         (
             with(Face::BEDROCK_CONVERSE, |body| {
-                body["guardrailConfig"] = json!({"guardrailIdentifier": "g"})
+                body["guardrailConfig"] = json!({"guardrailIdentifier": "g"});
             }),
             "guardrailConfig",
             &[false, false, false, true],
