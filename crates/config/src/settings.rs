@@ -30,6 +30,7 @@ use seawall_core::untracked::UntrackedRules;
 use seawall_core::vocabulary::{Grade, OutputLimitField, Tier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// All settings, validated.
@@ -430,6 +431,20 @@ pub struct StoreSettings {
     pub redis: Option<RedisSettings>,
     /// How long a conversation is stored.
     pub session_ttl: Duration,
+}
+
+impl StoreSettings {
+    /// The store that the nodes of a fleet share, if the kind has one.
+    #[must_use]
+    pub fn shared(&self) -> Option<&RedisSettings> {
+        self.redis.as_ref().filter(|_| self.kind == StoreKind::Redis)
+    }
+
+    /// The data directory, unless the kind keeps state in memory only.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        (self.kind != StoreKind::Memory).then(|| Path::new(&self.data_dir))
+    }
 }
 
 /// The Redis of a fleet.

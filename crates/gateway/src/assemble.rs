@@ -15,16 +15,14 @@ use crate::memory_limit::memory_limit;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::secret::fetch_text;
-use crate::shared_limits::{self, SharedThread};
+use crate::shared_limits::{self, SharedStoreSetup, SharedThread};
 use crate::simulated_target::SimulatedModel;
 use crate::status_view::{MetricsListeners, StatusView};
 use crate::store_maintenance::{self, MaintainedStore, StorageReport, StoreMaintenance};
 use crate::target::{TargetEnvironment, Targets};
 use crate::tls::{ReloadableTls, ServerTls};
 use arc_swap::ArcSwap;
-use seawall_config::{
-    CoreCount, FaceName, LogDestination, RouteSettings, RuntimeLayout, Settings, StoreKind,
-};
+use seawall_config::{CoreCount, FaceName, LogDestination, RouteSettings, RuntimeLayout, Settings};
 use seawall_core::body_memory::{BodyMemory, BodyMemoryOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::evaluator::Posture;
@@ -34,9 +32,9 @@ use seawall_pipeline::callers::CallerDirectory;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{
     CallerResolver, Faces, LimitRules, Pipeline, PipelineOptions, QuotaStore, ReceiveLimits, Route,
-    RouteOptions, RuleOptions, Runtime as _, Tier, Timer as _,
+    RouteOptions, RuleOptions, Tier, Timer as _,
 };
-use seawall_store::MemoryAnswers;
+use seawall_store::{Directory, MemoryAnswers};
 use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -108,10 +106,15 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let caller_directory = Arc::<DeferredCallerDirectory>::default();
     let initial = DerivedState::initial(&settings, &keys, Arc::clone(&caller_directory))?;
     let (current, rules) = initial.rebuild(&settings, &keys, &environment)?;
-    let MaintainedStore { ledger, report: storage, maintenance, quotas, store } =
-        store_maintenance::open(&settings, rules.limits.groups(), runtime)?;
+    let (setup, shared) = SharedStoreSetup::new(&settings.store, runtime)?.unzip();
+    let open = || store_maintenance::open(&settings, &rules.limits, shared, runtime);
+    let opened = match &setup {
+        Some(setup) => setup.enter(open),
+        None => open(),
+    };
+    let MaintainedStore { ledger, report: storage, maintenance, quotas, fleet, store } = opened?;
     if let Some(store) = &store {
-        caller_directory.set_store(Arc::clone(store));
+        caller_directory.set_store(Arc::clone(store) as Arc<dyn Directory>);
     }
     let authenticator = Authenticator::new(&settings, runtime)?;
     authenticator.activate();
@@ -125,16 +128,12 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
         .map_err(ServeError::LogThread)?;
     let observer = if diagnostics { observer } else { observer.without_diagnostics() };
     let (recent, observer) = (observer.recent(), Arc::new(observer));
-    let (quotas, shared) = match (&settings.store.redis, settings.store.kind) {
-        (Some(redis), StoreKind::Redis) => {
-            let (limits, thread) =
-                shared_limits::start(redis, &settings.store.data_dir, &rules.limits, runtime)?;
-            (QuotaStore::Shared(Box::new(limits)), Some(thread))
+    let (quotas, shared) = match setup.zip(fleet) {
+        Some((setup, fleet)) => {
+            let (settlements, thread) = setup.start(fleet, runtime)?;
+            (QuotaStore::remote(quotas, settlements), Some(thread))
         }
-        _ => match quotas {
-            Some(quotas) => (QuotaStore::Local(Box::new(quotas)), None),
-            None => (QuotaStore::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
-        },
+        None => (QuotaStore::in_process(quotas), None),
     };
     let pipeline = Arc::new(Pipeline::new(runtime, PipelineOptions { rules, quotas, ledger, observer })?);
     maintenance.set_pipeline(&pipeline);
@@ -192,9 +191,7 @@ pub fn preflight(options: ServeOptions) -> Result<(), ServeError> {
         Err(problem) => problems.push(problem),
     }
     problems.extend(Authenticator::preflight(&settings, runtime).map_err(ServeError::from).err());
-    if let (Some(redis), StoreKind::Redis) = (&settings.store.redis, settings.store.kind) {
-        problems.extend(shared_limits::check(redis, runtime).map_err(ServeError::from).err());
-    }
+    problems.extend(shared_limits::check(&settings.store, runtime).map_err(ServeError::from).err());
     ServeError::combine(problems)
 }
 
@@ -289,7 +286,7 @@ impl DerivedState {
         if !can_authenticate_callers(settings, keys) {
             problems.push(ServeError::NoCredentials);
         }
-        let has_data_dir = settings.store.kind != StoreKind::Memory;
+        let has_data_dir = settings.store.directory().is_some();
         let lookup_directory: Option<Arc<dyn CallerDirectory>> =
             has_data_dir.then(|| Arc::<DeferredCallerDirectory>::clone(&self.caller_directory) as Arc<_>);
         let callers = Arc::new(self.callers.rebuild(caller_options(settings, keys, lookup_directory)));
@@ -355,8 +352,7 @@ impl DerivedState {
                 ..Posture::default()
             },
             chat: chat.rules(settings)?,
-            shared_caller_budget: (settings.store.kind == StoreKind::Redis)
-                .then(|| settings.budget.limits.caller_cap()),
+            shared_caller_budget: settings.store.shared().map(|_| settings.budget.limits.caller_cap()),
         };
         let drain_timeout = server.drain_timeout;
         let caller_directory = Arc::clone(&self.caller_directory);
@@ -384,7 +380,7 @@ fn can_authenticate_callers(settings: &Settings, keys: &[(Tier, String)]) -> boo
         || !callers.keys.is_empty()
         || !callers.issuers.is_empty()
         || !keys.is_empty()
-        || settings.store.kind != StoreKind::Memory
+        || settings.store.directory().is_some()
 }
 
 /// The credential of the admin API. It must differ from every caller's key, because callers know their keys.

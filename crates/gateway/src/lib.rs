@@ -19,7 +19,7 @@
 //! | `memory_limit` | how much memory the process may use |
 //! | `deferred_caller_directory` | a caller directory whose store is opened last |
 //! | `target` | builds a connector from a target's settings |
-//! | `shared_limits` | limits that a fleet shares in Redis |
+//! | `shared_limits` | limits that a fleet shares |
 //! | `simulated_target` | the simulated model as a target |
 //! | `secret` | reads secrets from environment variables and files |
 //! | `runtime` | real clock, random numbers and timers |

@@ -12,7 +12,7 @@ use seawall_config::{LoadedInput, TelemetrySettings};
 use seawall_core::body_memory::BodyMemory;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{CredentialStatus, Pipeline, Timer as _};
-use seawall_store::embedded::EmbeddedStore;
+use seawall_store::DurableStore;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,8 +35,8 @@ pub(crate) struct StatusView {
     pub(crate) settings: ArcSwapOption<LoadedInput>,
     /// Authenticates callers.
     pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
-    /// The embedded store, if there is one.
-    pub(crate) store: Option<Arc<EmbeddedStore>>,
+    /// The durable state of this node, if there is any.
+    pub(crate) store: Option<Arc<dyn DurableStore>>,
     /// The state of the store that a fleet shares, if there is one.
     pub(crate) shared: Option<SharedStoreProbe>,
     /// The bound address of the callers' listener, set once it listens.

@@ -1,12 +1,13 @@
-//! Store maintenance: opens the store, expires reservations, retries failed writes and sweeps idle limits.
+//! Store maintenance: opens the stores, expires reservations, retries failed writes and sweeps idle limits.
 
+use crate::assemble::ServeError;
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
-use seawall_core::budget::BudgetLedger;
-use seawall_core::quota::QuotaGroup;
-use seawall_pipeline::{Pipeline, Runtime as _, Timer as _};
-use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore};
-use seawall_store::{MemoryQuotas, NoJournal, NodeLedger};
+use seawall_pipeline::{LimitRules, Pipeline, Runtime as _, Timer as _};
+use seawall_store::embedded::{OpenError, OpenReport};
+use seawall_store::{
+    DurableStore, FleetStores, NodeLedger, OpenedStores, Quotas, SharedStoreOptions, StoreOptions,
+};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -67,44 +68,39 @@ impl StoreMaintenance {
     }
 }
 
-/// An open store with its ledger and its maintenance thread.
+/// The open stores with their maintenance thread.
 pub(crate) struct MaintainedStore {
     pub(crate) ledger: NodeLedger,
     pub(crate) report: StorageReport,
     pub(crate) maintenance: StoreMaintenance,
-    /// The recovered limits, if the data directory stores them.
-    pub(crate) quotas: Option<MemoryQuotas>,
-    /// The embedded store, if there is one. It stays open as long as a reference exists.
-    pub(crate) store: Option<Arc<EmbeddedStore>>,
+    pub(crate) quotas: Arc<dyn Quotas>,
+    /// The stores that the fleet shares, if there are any.
+    pub(crate) fleet: Option<FleetStores>,
+    /// The durable state of this node, if there is any. It stays open as long as a reference exists.
+    pub(crate) store: Option<Arc<dyn DurableStore>>,
 }
 
-/// Opens the ledger for these settings and starts its maintenance thread.
+/// Opens the stores for these settings and starts their maintenance thread.
 pub(crate) fn open(
     settings: &Settings,
-    groups: Vec<QuotaGroup>,
+    limits: &LimitRules,
+    shared: Option<SharedStoreOptions>,
     runtime: TokioRuntime,
-) -> Result<MaintainedStore, StorageError> {
-    let (limits, seed) = (settings.budget.limits.clone(), runtime.draw().below(u64::MAX));
-    let (ledger, report, store, quotas) = match settings.store.kind {
-        StoreKind::Memory => {
-            let budget_ledger = BudgetLedger::new(limits).seeded(seed);
-            (NodeLedger::with_ledger(budget_ledger, NoJournal), StorageReport::Memory, None, None)
+) -> Result<MaintainedStore, ServeError> {
+    let options = StoreOptions {
+        data_dir: settings.store.directory().map(Path::to_owned),
+        shared,
+        budget: settings.budget.limits.clone(),
+        groups: limits.placed_groups(),
+        seed: runtime.draw().below(u64::MAX),
+    };
+    let OpenedStores { ledger, quotas, fleet, data_dir } = seawall_store::open(options, runtime)?;
+    let (store, report) = match data_dir {
+        Some((store, report)) => {
+            let (kind, path) = (settings.store.kind, PathBuf::from(&settings.store.data_dir));
+            (Some(store), StorageReport::DataDir { kind, path, report })
         }
-        StoreKind::Embedded | StoreKind::Redis => {
-            let path = PathBuf::from(&settings.store.data_dir);
-            // With Redis, the limits are stored there and not in the data directory.
-            let groups = (settings.store.kind == StoreKind::Embedded).then_some(groups);
-            let options = EmbeddedOptions { groups, seed, ..EmbeddedOptions::new(limits) };
-            let opened = EmbeddedStore::open(&path, options, runtime.now())?;
-            let OpenedStore { store, budget_ledger, journal, quotas, report } = opened;
-            let report = StorageReport::DataDir { kind: settings.store.kind, path, report: Box::new(report) };
-            (
-                NodeLedger::with_ledger(budget_ledger.seeded(seed), journal),
-                report,
-                Some(Arc::new(store)),
-                quotas,
-            )
-        }
+        None => (None, StorageReport::Memory),
     };
     let (stop, stopped) = watch::channel(false);
     let (maintained_ledger, open_store) = (ledger.clone(), store.clone());
@@ -129,6 +125,7 @@ pub(crate) fn open(
         report,
         maintenance: StoreMaintenance { stop, thread, pipeline },
         quotas,
+        fleet,
         store,
     })
 }
@@ -137,7 +134,7 @@ pub(crate) fn open(
 /// memory also queues events for a consumer; there is none, so they are discarded.
 async fn run(
     ledger: &NodeLedger,
-    store: Option<&EmbeddedStore>,
+    store: Option<&dyn DurableStore>,
     data_dir: Option<&Path>,
     mut stopped: watch::Receiver<bool>,
     runtime: TokioRuntime,
@@ -187,7 +184,7 @@ fn check_journal(ledger: &NodeLedger, data_dir: Option<&Path>, was_failing: bool
 }
 
 /// Why the data directory cannot be written, and what the operator should do.
-pub(crate) fn store_problem(store: &EmbeddedStore) -> Option<String> {
+pub(crate) fn store_problem(store: &dyn DurableStore) -> Option<String> {
     let failed_segments = store.failed_checkpoints();
     match store.write_error() {
         Some(error) if error.is_transient() => Some(format!(
@@ -205,7 +202,7 @@ pub(crate) fn store_problem(store: &EmbeddedStore) -> Option<String> {
 
 /// Retries failed writes if `retry`. Reports to standard error once when the directory cannot be written and once
 /// when it can be again. Returns whether it is failing.
-fn check_store(store: &EmbeddedStore, was_failing: bool, retry: bool) -> bool {
+fn check_store(store: &dyn DurableStore, was_failing: bool, retry: bool) -> bool {
     if retry {
         store.retry_failed();
     }

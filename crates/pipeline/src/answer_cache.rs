@@ -7,9 +7,8 @@ use seawall_core::vocabulary::{Grade, Intent};
 use seawall_store::{MemoryAnswers, StoredAnswer};
 use seawall_wire::chat::FinishReason;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
 /// A cache lookup in progress.
 pub type PendingLookup<'a> = Pin<Box<dyn Future<Output = Option<StoredAnswer>> + Send + 'a>>;
@@ -31,9 +30,8 @@ impl AnswerCache for MemoryAnswers {
 
     fn store(&self, key: CacheKey, text: Arc<str>, end: AnswerEnd, grade: Grade, now: UtcTime) {
         let answer = NewAnswer { text: &text, end, grade };
-        // The future is ready at the first poll.
-        let _ = pin!(seawall_store::Answers::store(self, &key, &answer, now))
-            .poll(&mut Context::from_waker(Waker::noop()));
+        // An answer cache in memory waits for nothing.
+        let _ = seawall_store::Answers::store(self, &key, &answer, now).now_or_never();
     }
 }
 

@@ -145,7 +145,7 @@ pub trait CallerDirectory: Send + Sync {
 pub type DirectoryLookup<'a> =
     Pin<Box<dyn Future<Output = Result<Option<CallerRecord>, StoreError>> + Send + 'a>>;
 
-impl<D: Directory> CallerDirectory for D {
+impl<D: Directory + ?Sized> CallerDirectory for D {
     fn find(&self, hash: &[u8; 32]) -> DirectoryLookup<'_> {
         let credential = CredentialHash(*hash);
         Box::pin(async move { Directory::find(self, &credential).await })

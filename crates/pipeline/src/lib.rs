@@ -51,7 +51,7 @@ pub use credential::CredentialStatus;
 pub use limit_description::{LimitDescription, LimitScope};
 pub use pacing::PacingStatus;
 pub use pipeline::{Pipeline, PipelineOptions};
-pub use quota_store::{FleetQuotas, PendingDecision, QuotaStore, SharedDecision, SharedReservation};
+pub use quota_store::{QuotaStore, SettlementQueue};
 pub use receive::{ApiOperation, InboundRequest, format_request_id, hex};
 pub use relay::ReplyStream;
 pub use reply::{

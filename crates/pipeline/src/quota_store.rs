@@ -5,66 +5,30 @@ use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, 
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use seawall_store::{
-    AdmissionRecord, AdmissionRequest, AdmitDecision, MemoryQuotaReservation, MemoryQuotas, Settlement,
+    AdmissionRecord, AdmissionRequest, AdmitDecision, MemoryQuotas, QuotaReceipt, Quotas, Settlement,
 };
-use std::future::Future;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// A reservation in a shared store, which is settled once.
-pub trait SharedReservation: Send {
-    /// Replaces the reserved amounts with the actual ones. Must not block: the update reaches the store in the
-    /// background.
-    fn settle(self: Box<Self>, spent: Settlement, now: Now);
-}
-
-/// A pending decision of a shared store.
-pub type PendingDecision<'a> = Pin<Box<dyn Future<Output = SharedDecision> + Send + 'a>>;
-/// A decision of a shared store. While the store is unavailable, it is made against this node's share of the limits.
-pub type SharedDecision = AdmitDecision<Box<dyn SharedReservation>>;
-
-/// Quotas in a store shared by a fleet.
-pub trait FleetQuotas: Send + Sync {
-    /// Reserves from every limit, or from none.
-    fn reserve<'a>(&'a self, request: AdmissionRequest<'a>, now: Now) -> PendingDecision<'a>;
-
-    /// What remains of every limit in these scopes.
-    fn view<'a>(
-        &'a self,
-        partition: u64,
-        scopes: &'a [QuotaScope],
-        now: Now,
-    ) -> Pin<Box<dyn Future<Output = Vec<LimitView>> + Send + 'a>>;
-
-    /// The name of a limit.
-    fn name(&self, limit: LimitId) -> Option<Box<str>>;
-
-    /// The group with this name.
-    fn group(&self, name: &str) -> Option<GroupId>;
-
-    /// Replaces the limits.
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError>;
+/// The queue of settlements that a remote store carries out in the background.
+pub trait SettlementQueue: Send + Sync {
+    /// Queues a settlement. Must not block.
+    fn push(&self, receipt: QuotaReceipt, spent: Settlement, now: Now);
 }
 
 /// The quota store of the pipeline.
-pub enum QuotaStore {
-    /// Quotas in this process.
-    Local(Box<MemoryQuotas>),
-    /// Quotas in a store shared by a fleet.
-    Shared(Box<dyn FleetQuotas>),
+pub struct QuotaStore {
+    quotas: Arc<dyn Quotas>,
+    /// Without it, the store is in this process, where a settlement does not have to wait for anything.
+    settlements: Option<Box<dyn SettlementQueue>>,
 }
 
 /// A request's reservation.
 pub(crate) struct AdmissionReservation {
-    backend: ReservationBackend,
+    receipt: QuotaReceipt,
     /// Whether the reservation must be settled even if the request was executed. A plain request costs one request
     /// either way; tokens, money and idempotency keys are known only at the end.
     needs_settlement: bool,
-}
-
-enum ReservationBackend {
-    Local(Box<MemoryQuotaReservation>),
-    Shared(Box<dyn SharedReservation>),
 }
 
 impl AdmissionReservation {
@@ -72,16 +36,24 @@ impl AdmissionReservation {
     pub(crate) const fn needs_settlement(&self) -> bool {
         self.needs_settlement
     }
-
-    fn local(reservation: MemoryQuotaReservation, needs_settlement: bool) -> Self {
-        Self { backend: ReservationBackend::Local(Box::new(reservation)), needs_settlement }
-    }
 }
 
 impl QuotaStore {
-    /// Quotas in this process. The seed distributes callers over shards.
+    /// New quotas in this process. The seed distributes callers over shards.
     pub fn local(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
-        Ok(Self::Local(Box::new(MemoryQuotas::new(groups, seed)?)))
+        Ok(Self::in_process(Arc::new(MemoryQuotas::new(groups, seed)?)))
+    }
+
+    /// Quotas in this process, whose operations never wait.
+    #[must_use]
+    pub fn in_process(quotas: Arc<dyn Quotas>) -> Self {
+        Self { quotas, settlements: None }
+    }
+
+    /// Quotas in a remote store, which settles through this queue.
+    #[must_use]
+    pub fn remote(quotas: Arc<dyn Quotas>, settlements: Box<dyn SettlementQueue>) -> Self {
+        Self { quotas, settlements: Some(settlements) }
     }
 
     /// Reserves from every limit, or from none. Fails if the request names a limit that does not exist.
@@ -91,21 +63,11 @@ impl QuotaStore {
         now: Now,
     ) -> Result<AdmitDecision<AdmissionReservation>, Rejection> {
         let needs_settlement = request.units.tokens > 0 || request.claim.is_some() || request.money.is_some();
-        match self {
-            Self::Local(quotas) => match quotas.reserve_sync(&request, now) {
-                Ok(decision) => {
-                    Ok(decision.map(|reservation| AdmissionReservation::local(reservation, needs_settlement)))
-                }
-                // Fail closed: the request counts against a limit that does not exist, which is a bug.
-                Err(_) => Err(Rejection::Internal),
-            },
-            Self::Shared(shared) => {
-                let decision = shared.reserve(request, now).await;
-                Ok(decision.map(|reservation| AdmissionReservation {
-                    backend: ReservationBackend::Shared(reservation),
-                    needs_settlement,
-                }))
-            }
+        match self.quotas.reserve(&request, now).await {
+            Ok(decision) => Ok(decision.map(|receipt| AdmissionReservation { receipt, needs_settlement })),
+            // Fail closed: a shared store that is unavailable is replaced by the local share, so the request counts against
+            // a limit that does not exist, which is a bug.
+            Err(_) => Err(Rejection::Internal),
         }
     }
 
@@ -116,59 +78,42 @@ impl QuotaStore {
         timeout: Duration,
         now: Now,
     ) -> Option<AdmissionRecord> {
-        match (self, &reservation.backend) {
-            (Self::Local(quotas), ReservationBackend::Local(reservation)) => {
-                Some(quotas.admission_record(reservation, timeout, now))
-            }
-            _ => None,
-        }
+        self.quotas.admission_record(&reservation.receipt, timeout, now)
     }
 
     /// Replaces the reservation of an executed request with its actual usage.
     pub(crate) fn settle(&self, reservation: AdmissionReservation, spent: Settlement, now: Now) {
         if reservation.needs_settlement {
-            self.correct(reservation.backend, spent, now);
+            self.correct(reservation.receipt, spent, now);
         }
     }
 
     /// Returns the whole reservation: the request was never executed.
     pub(crate) fn refund(&self, reservation: AdmissionReservation, now: Now) {
-        self.correct(reservation.backend, Settlement::default(), now);
+        self.correct(reservation.receipt, Settlement::default(), now);
     }
 
-    fn correct(&self, backend: ReservationBackend, spent: Settlement, now: Now) {
-        match (self, backend) {
-            (Self::Local(quotas), ReservationBackend::Local(reservation)) => {
-                quotas.settle_sync(*reservation, spent, now);
+    fn correct(&self, receipt: QuotaReceipt, spent: Settlement, now: Now) {
+        match &self.settlements {
+            Some(settlements) => settlements.push(receipt, spent, now),
+            None => {
+                // What cannot be settled stays charged.
+                let _ = self.quotas.settle(receipt, spent, now).now_or_never();
             }
-            (_, ReservationBackend::Shared(reservation)) => reservation.settle(spent, now),
-            // The limits that it was reserved from no longer exist.
-            (Self::Shared(_), ReservationBackend::Local(_)) => {}
         }
     }
 
     pub(crate) async fn view(&self, partition: u64, scopes: &[QuotaScope], now: Now) -> Vec<LimitView> {
-        match self {
-            Self::Local(quotas) => {
-                quotas.limiter().view(scopes, now).map(|views| views.to_vec()).unwrap_or_default()
-            }
-            Self::Shared(shared) => shared.view(partition, scopes, now).await,
-        }
+        self.quotas.view(partition, scopes, now).await.unwrap_or_default()
     }
 
     /// The name of a limit.
     pub(crate) fn name(&self, limit: LimitId) -> Option<Box<str>> {
-        match self {
-            Self::Local(quotas) => quotas.limiter().quota(limit).map(|quota| quota.name().into()),
-            Self::Shared(shared) => shared.name(limit),
-        }
+        self.quotas.limit_name(limit)
     }
 
     pub(crate) fn group(&self, name: &str) -> Option<GroupId> {
-        match self {
-            Self::Local(quotas) => quotas.limiter().group(name),
-            Self::Shared(shared) => shared.group(name),
-        }
+        self.quotas.group(name)
     }
 
     /// Replaces the limits. How counts were carried over is only known for quotas in this process.
@@ -177,16 +122,11 @@ impl QuotaStore {
         groups: Vec<QuotaGroup>,
         now: Now,
     ) -> Result<Vec<LimitChange>, SettingError> {
-        match self {
-            Self::Local(quotas) => quotas.limiter().change_limits(groups, now),
-            Self::Shared(shared) => shared.change_limits(groups, now).map(|()| Vec::new()),
-        }
+        self.quotas.change_limits(groups, now)
     }
 
     /// Evicts callers whose windows are all empty, one part of the table per call.
     pub fn sweep(&self, part: usize, now: Now) {
-        if let Self::Local(quotas) = self {
-            quotas.limiter().sweep(part, now);
-        }
+        self.quotas.sweep(part, now);
     }
 }

@@ -16,6 +16,7 @@ use seawall_core::quota::{GroupId, LimitId, QuotaGroup, RetryAfterPolicy, check_
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
+use seawall_store::Placement;
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,6 +72,18 @@ impl LimitRules {
     pub fn groups(&self) -> Vec<QuotaGroup> {
         let fixed = self.tiers.iter().chain([&self.global]).chain(&self.by_address);
         fixed.chain(self.routes.iter().map(|(_, group)| group)).cloned().collect()
+    }
+
+    /// All limits, with where a store shared by a fleet keeps their counts: with the caller, or for all callers.
+    #[must_use]
+    pub fn placed_groups(&self) -> Vec<(QuotaGroup, Placement)> {
+        let placed = |group: QuotaGroup| {
+            let mut per_caller = self.tiers.iter().chain(&self.by_address);
+            let is_per_caller = per_caller.any(|own| own.name() == group.name());
+            let placement = if is_per_caller { Placement::Partition } else { Placement::Fleet };
+            (group, placement)
+        };
+        self.groups().into_iter().map(placed).collect()
     }
 
     /// Rejects limits of which more can apply to one request than a decision supports.

@@ -4,10 +4,9 @@
 //! for how long it is kept. A store compares and replaces in one atomic step, so that a weaker answer can never
 //! overwrite a stronger one that was stored in between.
 
-use crate::StoreError;
+use crate::StoreFuture;
 use seawall_core::cache_policy::{CacheKey, CacheStoreDecision, CachedAnswer, NewAnswer};
 use seawall_core::time::UtcTime;
-use std::future::Future;
 
 /// An answer from the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,17 +20,13 @@ pub struct StoredAnswer {
 /// The answer cache, keyed by the question that an answer belongs to.
 pub trait Answers: Send + Sync {
     /// Returns the cached answer, as long as it may be served at all, fresh or stale.
-    fn load(
-        &self,
-        key: &CacheKey,
-        now: UtcTime,
-    ) -> impl Future<Output = Result<Option<StoredAnswer>, StoreError>> + Send;
+    fn load<'a>(&'a self, key: &'a CacheKey, now: UtcTime) -> StoreFuture<'a, Option<StoredAnswer>>;
 
     /// Stores an answer, unless the rule forbids to cache it or to replace the cached one.
-    fn store(
-        &self,
-        key: &CacheKey,
-        answer: &NewAnswer<'_>,
+    fn store<'a>(
+        &'a self,
+        key: &'a CacheKey,
+        answer: &'a NewAnswer<'a>,
         now: UtcTime,
-    ) -> impl Future<Output = Result<CacheStoreDecision, StoreError>> + Send;
+    ) -> StoreFuture<'a, CacheStoreDecision>;
 }

@@ -1,10 +1,9 @@
 //! The status board on which nodes publish their state, and leases for what only some nodes may do at a time.
 
-use crate::StoreError;
+use crate::StoreFuture;
 use seawall_core::breaker::{NodeId, ProbeLease};
 use seawall_core::time::Now;
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::Duration;
 
 /// The published state of one node. The nodes define what the parts mean; the board stores them as opaque bytes.
@@ -24,19 +23,19 @@ pub trait Board: Send + Sync {
     /// Publishes the state of this node, and that the node is alive for the given time to live. A view older than the
     /// published one changes nothing, not even the time to live. A node that was never published, has expired or has
     /// left may start with any number.
-    fn publish(
-        &self,
+    fn publish<'a>(
+        &'a self,
         node: NodeId,
-        view: &NodeView,
+        view: &'a NodeView,
         ttl: Duration,
         now: Now,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> StoreFuture<'a, ()>;
 
     /// Removes a node that is shutting down.
-    fn leave(&self, node: NodeId, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn leave(&self, node: NodeId, now: Now) -> StoreFuture<'_, ()>;
 
     /// Returns every node that has not expired.
-    fn read(&self, now: Now) -> impl Future<Output = Result<Fleet, StoreError>> + Send;
+    fn read(&self, now: Now) -> StoreFuture<'_, Fleet>;
 }
 
 /// A request of one node to probe a target.
@@ -59,19 +58,15 @@ pub trait Probes: Send + Sync {
     /// Grants as many probes as are left, at most the requested number; none if other nodes hold all of them. A second
     /// request replaces what this node held of the stage. A request for an earlier episode or stage than the latest one
     /// gets none.
-    fn lease(
-        &self,
-        request: &ProbeRequest<'_>,
-        now: Now,
-    ) -> impl Future<Output = Result<ProbeLease, StoreError>> + Send;
+    fn lease<'a>(&'a self, request: &'a ProbeRequest<'a>, now: Now) -> StoreFuture<'a, ProbeLease>;
 
     /// Returns a lease: this node sends no more probes of it. A lease of another episode or stage than the latest
     /// changes nothing.
-    fn give_back(
-        &self,
-        target: &str,
+    fn give_back<'a>(
+        &'a self,
+        target: &'a str,
         lease: ProbeLease,
         node: NodeId,
         now: Now,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> StoreFuture<'a, ()>;
 }

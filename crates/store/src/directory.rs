@@ -3,10 +3,9 @@
 //! This is the only source for what a caller is entitled to. A caller is found by the hash of its credential: an API
 //! key, or a subject that an issuer vouches for. The key itself is never stored.
 
-use crate::StoreError;
+use crate::StoreFuture;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
-use std::future::Future;
 
 /// The hash of a caller's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,37 +41,30 @@ pub enum AddDecision {
 /// The known callers, keyed by credential.
 pub trait Directory: Send + Sync {
     /// Finds the caller with this credential. Revoked callers are returned, too.
-    fn find(
-        &self,
-        credential: &CredentialHash,
-    ) -> impl Future<Output = Result<Option<CallerRecord>, StoreError>> + Send;
+    fn find<'a>(&'a self, credential: &'a CredentialHash) -> StoreFuture<'a, Option<CallerRecord>>;
 
     /// Adds a caller.
-    fn add(
-        &self,
-        credential: &CredentialHash,
-        record: &CallerRecord,
-    ) -> impl Future<Output = Result<AddDecision, StoreError>> + Send;
+    fn add<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
+        record: &'a CallerRecord,
+    ) -> StoreFuture<'a, AddDecision>;
 
     /// Revokes a credential. Returns whether it was known. When it is revoked twice, the first time stamp stays.
-    fn revoke(
-        &self,
-        credential: &CredentialHash,
-        at: UtcTime,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    fn revoke<'a>(&'a self, credential: &'a CredentialHash, at: UtcTime) -> StoreFuture<'a, bool>;
 
     /// Changes what a caller is entitled to. Returns whether it was known.
-    fn entitle(
-        &self,
-        credential: &CredentialHash,
+    fn entitle<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
         tier: Tier,
         ceiling: Option<Ceiling>,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    ) -> StoreFuture<'a, bool>;
 
     /// Lists all callers in the order of their credentials, at most `max` per page, starting after this one.
     fn list(
         &self,
         after: Option<CredentialHash>,
         max: usize,
-    ) -> impl Future<Output = Result<Vec<(CredentialHash, CallerRecord)>, StoreError>> + Send;
+    ) -> StoreFuture<'_, Vec<(CredentialHash, CallerRecord)>>;
 }

@@ -5,7 +5,7 @@
 //! cap that was in force when the lease was granted. All figures can be read; only an event, a lease or a
 //! reconciliation changes them.
 
-use crate::StoreError;
+use crate::StoreFuture;
 use crate::usage::{CallId, UsageEvent};
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, LeaseTotals,
@@ -13,7 +13,6 @@ use seawall_core::budget::{
 };
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, UtcTime};
-use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,53 +90,32 @@ pub struct EventPage {
 /// The ledger that all nodes share.
 pub trait Ledger: Send + Sync {
     /// Raises a lease as far as the caps allow, and renews it. An ask that does not raise the total only renews it.
-    fn lease(
-        &self,
-        request: &LeaseRequest,
-        now: Now,
-    ) -> impl Future<Output = Result<LeaseDecision, StoreError>> + Send;
+    fn lease<'a>(&'a self, request: &'a LeaseRequest, now: Now) -> StoreFuture<'a, LeaseDecision>;
 
     /// Reports what a node has spent of its leases and what it gives back, as running totals. Returns the state of each
     /// lease.
-    fn report(
-        &self,
-        reports: &[LeaseReport],
-        now: Now,
-    ) -> impl Future<Output = Result<Vec<BudgetLease>, StoreError>> + Send;
+    fn report<'a>(&'a self, reports: &'a [LeaseReport], now: Now) -> StoreFuture<'a, Vec<BudgetLease>>;
 
     /// Writes off the unreported rest of leases that were not renewed in time. Returns those leases.
-    fn expire(&self, now: Now) -> impl Future<Output = Result<Vec<BudgetLease>, StoreError>> + Send;
+    fn expire(&self, now: Now) -> StoreFuture<'_, Vec<BudgetLease>>;
 
     /// Corrects a lease that was written off, once it is known what its calls cost.
-    fn reconcile(
-        &self,
-        lease: LeaseId,
-        spent: Money,
-        now: Now,
-    ) -> impl Future<Output = Result<ReconcileDecision, StoreError>> + Send;
+    fn reconcile(&self, lease: LeaseId, spent: Money, now: Now) -> StoreFuture<'_, ReconcileDecision>;
 
     /// Changes the caps. Returns the amount that has to be given back for them to hold on `day`.
-    fn set_limits(
-        &self,
-        limits: BudgetLimits,
-        day: u64,
-    ) -> impl Future<Output = Result<Vec<LeaseRecall>, StoreError>> + Send;
+    fn set_limits(&self, limits: BudgetLimits, day: u64) -> StoreFuture<'_, Vec<LeaseRecall>>;
 
     /// Posts calls, all or none of them. A call that was posted before changes nothing.
-    fn post(&self, events: &[UsageEvent]) -> impl Future<Output = Result<PostSummary, StoreError>> + Send;
+    fn post<'a>(&'a self, events: &'a [UsageEvent]) -> StoreFuture<'a, PostSummary>;
 
     /// Returns the ledger of a day.
-    fn day(&self, day: u64) -> impl Future<Output = Result<DayTotals, StoreError>> + Send;
+    fn day(&self, day: u64) -> StoreFuture<'_, DayTotals>;
 
     /// Returns what one caller has spent on a day.
-    fn caller(&self, day: u64, caller: u64) -> impl Future<Output = Result<Totals, StoreError>> + Send;
+    fn caller(&self, day: u64, caller: u64) -> StoreFuture<'_, Totals>;
 
     /// Returns the callers that spent most on a day, highest first; of equal ones, the lower caller number first.
-    fn top_spenders(
-        &self,
-        day: u64,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<(u64, Totals)>, StoreError>> + Send;
+    fn top_spenders(&self, day: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Totals)>>;
 
     /// Returns the calls that ended in this time range, in pages of at most `max`. The page begins at the cursor
     /// `from`, or at the beginning.
@@ -146,5 +124,5 @@ pub trait Ledger: Send + Sync {
         time: Range<UtcTime>,
         from: Option<(UtcTime, CallId)>,
         max: usize,
-    ) -> impl Future<Output = Result<EventPage, StoreError>> + Send;
+    ) -> StoreFuture<'_, EventPage>;
 }

@@ -17,6 +17,9 @@
 //! | [`Claims`] | idempotency keys |
 //! | [`RequestQueue`] | the queue of requests that wait for a model |
 //!
+//! The traits are used as trait objects, except `Claims`, which nothing outside this crate uses. Every operation returns a
+//! [`StoreFuture`]. `open` chooses the backends of a node.
+//!
 //! Every operation may be retried, because a lost response is a usual case and not a rare one. A store that cannot be
 //! reached returns an error at once; the caller of the operation decides how to go on without it.
 
@@ -25,16 +28,21 @@ mod audit_trail;
 mod board;
 mod claims;
 mod directory;
+mod durable;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod encoding;
 mod error;
+mod future;
 mod ledger;
 pub mod local_fallback;
 mod memory;
 mod node_ledger;
+#[cfg(all(feature = "embedded", feature = "redis"))]
+mod open;
 mod queue;
 mod quotas;
+mod receipt;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod sessions;
@@ -46,23 +54,28 @@ pub use audit_trail::{BrokenAuditTrail, verify as verify_trail};
 pub use board::{Board, Fleet, NodeView, ProbeRequest, Probes};
 pub use claims::{ClaimDecision, ClaimRequest, Claims};
 pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};
+pub use durable::DurableStore;
 pub use error::StoreError;
+pub use future::StoreFuture;
 pub use ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
 pub use local_fallback::{
-    AdmittedUsage, FallbackReport, FleetSize, SharedQuotaReservation, SharedQuotaStore, SharedQuotas,
+    AdmittedUsage, FallbackReport, FleetQuotas, FleetSize, FleetStores, SharedQuotaStore, SharedQuotas,
     SharedQuotasOptions, SharedQuotasStats, SharedStoreState, StoreStateObserver,
 };
 pub use memory::{
     MemoryAnswers, MemoryBoard, MemoryClaim, MemoryClaims, MemoryDirectory, MemoryLedger, MemoryProbes,
-    MemoryQueue, MemoryQuotaReservation, MemoryQuotas, MemorySessions, MemorySwitches,
+    MemoryQueue, MemoryQuotas, MemorySessions, MemorySwitches,
 };
 pub use node_ledger::{
     AdmissionRecord, CorrectionError, Hold, IdempotencyRecord, InvalidRecord, Journal, JournalPosition,
     JournalRecord, LedgerCall, LimitCharge, NoJournal, NodeLedger, NodeLedgerStats, ReserveError,
     UnwrittenHold,
 };
+#[cfg(all(feature = "embedded", feature = "redis"))]
+pub use open::{OpenStoresError, OpenedStores, SharedStoreOptions, StoreOptions, check_shared, open};
 pub use queue::RequestQueue;
-pub use quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
+pub use quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Placement, Quotas, Settlement};
+pub use receipt::QuotaReceipt;
 pub use sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};
 pub use usage::{CallId, Certainty, UsageEvent};

@@ -1,17 +1,20 @@
 //! Admission: one decision over every limit that a caller's request touches.
 //!
 //! Rate limits, the request's idempotency key and the caller's daily budget are decided together: either all have room
-//! and all are charged, or nothing is. A refusal leaves no trace. A grant returns a reservation, which is settled once with
-//! the actual usage. A reservation that is never settled stays charged in full.
+//! and all are charged, or nothing is. A refusal leaves no trace. A grant returns a receipt, which is settled once with
+//! the actual usage. A grant that is never settled stays charged in full.
 
-use crate::StoreError;
 use crate::claims::ClaimRequest;
+use crate::future::StoreFuture;
+use crate::node_ledger::AdmissionRecord;
+use crate::receipt::QuotaReceipt;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
-use seawall_core::quota::{LimitId, LimitView, QuotaGroup, QuotaRefusal, QuotaScope, QuotaUnits};
+use seawall_core::quota::{
+    GroupId, LimitChange, LimitId, LimitView, QuotaGroup, QuotaRefusal, QuotaScope, QuotaUnits,
+};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
-use std::future::Future;
 use std::time::Duration;
 
 /// The admission request over all limits at once.
@@ -48,7 +51,7 @@ pub struct CallerBudgetRequest {
 /// The outcome of an admission request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a grant must be settled"]
-pub enum AdmitDecision<R> {
+pub enum AdmitDecision<R = QuotaReceipt> {
     /// Every limit had room and was charged.
     Granted {
         /// What was taken, to be settled later.
@@ -107,45 +110,60 @@ pub struct Settlement {
     pub answered: bool,
 }
 
+/// Where the counts of a group are stored in a store that a fleet shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In the caller's partition: one atomic step decides over all of them.
+    Partition,
+    /// In one fleet-wide record. Nodes lease chunks of it in advance.
+    Fleet,
+}
+
 /// Rate limits, idempotency keys and callers' daily budgets, decided in one step.
 pub trait Quotas: Send + Sync {
-    /// What one request has taken.
-    type Reservation: Send + 'static;
-
     /// Takes what the request needs from every limit, or from none. Idempotency keys are checked first, then limits,
     /// then money.
-    fn reserve(
-        &self,
-        request: &AdmissionRequest<'_>,
-        now: Now,
-    ) -> impl Future<Output = Result<AdmitDecision<Self::Reservation>, StoreError>> + Send;
+    fn reserve<'a>(&'a self, request: &'a AdmissionRequest<'a>, now: Now) -> StoreFuture<'a, AdmitDecision>;
 
     /// Corrects what was taken to the actual usage: the rest is returned to the windows it came from, and usage beyond
     /// the reservation becomes debt.
-    fn settle(
-        &self,
-        reservation: Self::Reservation,
-        spent: Settlement,
-        now: Now,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn settle(&self, receipt: QuotaReceipt, spent: Settlement, now: Now) -> StoreFuture<'_, ()>;
 
     /// Returns everything, as if the request had never been made.
-    fn refund(
-        &self,
-        reservation: Self::Reservation,
-        now: Now,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.settle(reservation, Settlement::default(), now)
+    fn refund(&self, receipt: QuotaReceipt, now: Now) -> StoreFuture<'_, ()> {
+        self.settle(receipt, Settlement::default(), now)
     }
 
     /// Returns what is left of every limit of these scopes, without changing anything.
-    fn view(
-        &self,
+    fn view<'a>(
+        &'a self,
         partition: u64,
-        scopes: &[QuotaScope],
+        scopes: &'a [QuotaScope],
         now: Now,
-    ) -> impl Future<Output = Result<Vec<LimitView>, StoreError>> + Send;
+    ) -> StoreFuture<'a, Vec<LimitView>>;
 
-    /// Changes the limits. A limit with the same name and period keeps its counts.
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError>;
+    /// Changes the limits. A limit with the same name and period keeps its counts. Returns how the counts were carried
+    /// over, where the store knows it.
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError>;
+
+    /// The group with this name, if it has limits.
+    fn group(&self, name: &str) -> Option<GroupId>;
+
+    /// The name of a limit.
+    fn limit_name(&self, limit: LimitId) -> Option<Box<str>>;
+
+    /// The record to journal for a grant, so that it survives the process. `timeout` is the longest time for which the
+    /// request can be in progress. `None` if the store persists grants itself.
+    fn admission_record(
+        &self,
+        _receipt: &QuotaReceipt,
+        _timeout: Duration,
+        _now: Now,
+    ) -> Option<AdmissionRecord> {
+        None
+    }
+
+    /// Evicts callers that have nothing left in any window, in one part of the store per call. Has no effect where
+    /// they expire by themselves.
+    fn sweep(&self, _part: usize, _now: Now) {}
 }

@@ -1,10 +1,9 @@
 //! Conversations: their last turns, and how many tokens they have used.
 
-use crate::StoreError;
+use crate::StoreFuture;
 use seawall_core::budget::SessionTokens;
 use seawall_core::history::Role;
 use seawall_core::time::{Now, UtcTime};
-use std::future::Future;
 use std::time::Duration;
 
 /// A conversation expires this long after its last addition, together with its turns, tokens and known requests.
@@ -39,29 +38,20 @@ pub struct StoredTurn {
 pub trait Sessions: Send + Sync {
     /// Adds the turns of one request and its tokens, all or nothing. The same request again changes nothing, not even
     /// the expiry of the conversation.
-    fn append(
-        &self,
-        session: &SessionKey,
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionKey,
         request: u128,
-        turns: &[StoredTurn],
+        turns: &'a [StoredTurn],
         used: RequestTokens,
         now: Now,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> StoreFuture<'a, ()>;
 
     /// Returns the last `max` turns that are kept, oldest first. An unknown or expired conversation has none.
-    fn load(
-        &self,
-        session: &SessionKey,
-        max: usize,
-        now: Now,
-    ) -> impl Future<Output = Result<Vec<StoredTurn>, StoreError>> + Send;
+    fn load<'a>(&'a self, session: &'a SessionKey, max: usize, now: Now) -> StoreFuture<'a, Vec<StoredTurn>>;
 
     /// Returns the tokens that a conversation has used. This store keeps no token holds.
-    fn tokens(
-        &self,
-        session: &SessionKey,
-        now: Now,
-    ) -> impl Future<Output = Result<SessionTokens, StoreError>> + Send;
+    fn tokens<'a>(&'a self, session: &'a SessionKey, now: Now) -> StoreFuture<'a, SessionTokens>;
 }
 
 /// The tokens of one request.

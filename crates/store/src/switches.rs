@@ -3,12 +3,11 @@
 //! Every change, and every attempt that was refused, is a record that contains the hash of the previous one. No record
 //! can be removed or altered without breaking the chain.
 
-use crate::StoreError;
+use crate::StoreFuture;
 use seawall_core::budget::Correction;
 use seawall_core::evaluator::{Protection, Protections, Switch};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Mode};
-use std::future::Future;
 
 /// The state of all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,20 +76,12 @@ pub enum ChangeDecision {
 /// A store of the operator's switches and their audit trail.
 pub trait Switches: Send + Sync {
     /// Returns the state of all switches.
-    fn read(&self) -> impl Future<Output = Result<SwitchState, StoreError>> + Send;
+    fn read(&self) -> StoreFuture<'_, SwitchState>;
 
     /// Carries an order out if the state still has version `seen`. A refused order is recorded whatever version was
     /// seen; it changes neither the state nor the version.
-    fn apply(
-        &self,
-        order: &ChangeOrder,
-        expected_version: u64,
-    ) -> impl Future<Output = Result<ChangeDecision, StoreError>> + Send;
+    fn apply<'a>(&'a self, order: &'a ChangeOrder, expected_version: u64) -> StoreFuture<'a, ChangeDecision>;
 
     /// Returns the audit trail from this number on, at most `max` records.
-    fn trail(
-        &self,
-        from: u64,
-        max: usize,
-    ) -> impl Future<Output = Result<Vec<AuditRecord>, StoreError>> + Send;
+    fn trail(&self, from: u64, max: usize) -> StoreFuture<'_, Vec<AuditRecord>>;
 }

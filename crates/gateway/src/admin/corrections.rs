@@ -14,7 +14,6 @@ use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::Runtime as _;
-use seawall_store::embedded::EmbeddedStore;
 use seawall_store::{ChangeDecision, ChangeOrder, CorrectionError, SwitchChange, Switches};
 use serde::Deserialize;
 use serde_json::json;
@@ -69,7 +68,7 @@ pub(super) async fn correct(admin: &AdminState, request: AdminRequest) -> Result
             at: now,
             refused: corrected.is_err(),
         };
-        audit(store, &order).await?;
+        audit(&**store, &order).await?;
     }
     corrected.map_err(|error| match error {
         CorrectionError::Refused(refusal) => AdminError::Conflict(refusal.to_string()),
@@ -88,13 +87,13 @@ pub(super) async fn correct(admin: &AdminState, request: AdminRequest) -> Result
 }
 
 /// Appends a correction request to the audit trail.
-async fn audit(store: &EmbeddedStore, order: &ChangeOrder) -> Result<(), AdminError> {
+async fn audit(store: &dyn Switches, order: &ChangeOrder) -> Result<(), AdminError> {
     let failed = |error: seawall_store::StoreError| {
         AdminError::Failed(format!("cannot write the audit trail: {error}"))
     };
-    let mut seen = Switches::read(store).await.map_err(failed)?.version;
+    let mut seen = store.read().await.map_err(failed)?.version;
     for _ in 0..MAX_TRIES {
-        match Switches::apply(store, order, seen).await.map_err(failed)? {
+        match store.apply(order, seen).await.map_err(failed)? {
             ChangeDecision::Recorded(_) => return Ok(()),
             ChangeDecision::Outdated(state) => seen = state.version,
         }

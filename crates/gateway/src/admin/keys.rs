@@ -7,7 +7,7 @@ use super::response::{AdminError, AdminResponse};
 use super::routes::AdminRequest;
 use crate::identity::key_management::{self, IssueError, KeyList, KeyRequest};
 use seawall_pipeline::Runtime as _;
-use seawall_store::embedded::EmbeddedStore;
+use seawall_store::DurableStore;
 use seawall_wire::bedrock::decode_path;
 use serde::Serialize;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) async fn create(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
     let key_request: KeyRequest = serde_json::from_slice(&request.body)
         .map_err(|error| AdminError::InvalidParameter(format!("request body: {error}")))?;
-    let (store, now) = (embedded_store(admin)?, admin.status.runtime.now().utc);
+    let (store, now) = (durable_store(admin)?, admin.status.runtime.now().utc);
     let master = admin.status.authenticator.load_full();
     let key = key_management::create(store.as_ref(), master.master(), &key_request, now)
         .await
@@ -29,7 +29,7 @@ pub(super) async fn create(admin: &AdminState, request: AdminRequest) -> Result<
 /// Lists all keys, without their secrets.
 pub(super) async fn list(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
     let keys = key_management::list(
-        embedded_store(admin)?.as_ref(),
+        durable_store(admin)?.as_ref(),
         admin.status.authenticator.load_full().pseudonyms(),
     )
     .await
@@ -44,14 +44,14 @@ pub(super) async fn revoke(admin: &AdminState, request: AdminRequest) -> Result<
     let now = admin.status.runtime.now().utc;
     let authenticator = admin.status.authenticator.load_full();
     let revoked =
-        key_management::revoke(embedded_store(admin)?.as_ref(), authenticator.pseudonyms(), &name, now).await;
+        key_management::revoke(durable_store(admin)?.as_ref(), authenticator.pseudonyms(), &name, now).await;
     let (key, hash) = revoked.map_err(admin_error)?;
     admin.status.pipeline.invalidate_caller(&hash);
     eprintln!("seawall: key {} revoked (tier {})", key.id, key.tier);
     json_response(&key)
 }
 
-fn embedded_store(admin: &AdminState) -> Result<Arc<EmbeddedStore>, AdminError> {
+fn durable_store(admin: &AdminState) -> Result<Arc<dyn DurableStore>, AdminError> {
     let memory = "store.kind is \"memory\", which cannot store keys: list them under callers.keys, or use store.kind = \"embedded\"";
     admin.status.store.clone().ok_or(AdminError::Forbidden(memory))
 }

@@ -8,6 +8,7 @@ use crate::store_maintenance::StorageError;
 use crate::target::TargetError;
 use crate::tls::TlsError;
 use seawall_core::setting::SettingError;
+use seawall_store::OpenStoresError;
 
 /// Why a gateway cannot start, or cannot apply new settings.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,16 @@ pub enum ServeError {
     /// The access-log file cannot be written.
     #[error("telemetry.access_log: cannot write to {0}: {1}")]
     LogFile(String, std::io::Error),
+}
+
+impl From<OpenStoresError> for ServeError {
+    fn from(error: OpenStoresError) -> Self {
+        match error {
+            OpenStoresError::DataDir(error) => Self::Storage(error.into()),
+            OpenStoresError::Limits(error) => Self::Setting(error),
+            OpenStoresError::Shared(error) => Self::Shared(error.into()),
+        }
+    }
 }
 
 fn list_problems(problems: &[ServeError]) -> String {

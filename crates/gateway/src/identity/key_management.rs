@@ -157,7 +157,7 @@ pub fn random_key() -> Result<String, IssueError> {
 
 /// Creates a key and stores its hash.
 pub async fn create(
-    directory: &impl Directory,
+    directory: &dyn Directory,
     master: &MasterSecret,
     request: &KeyRequest,
     now: UtcTime,
@@ -203,7 +203,7 @@ pub async fn create(
 }
 
 /// All keys including the revoked ones, in order of creation.
-pub async fn list(directory: &impl Directory, pseudonyms: &Pseudonyms) -> Result<Vec<KeyEntry>, IssueError> {
+pub async fn list(directory: &dyn Directory, pseudonyms: &Pseudonyms) -> Result<Vec<KeyEntry>, IssueError> {
     let mut all = read_all(directory).await?;
     all.sort_by_key(|(credential, record)| (record.created, *credential));
     Ok(all.iter().map(|(credential, record)| key_entry(credential, record, pseudonyms)).collect())
@@ -211,7 +211,7 @@ pub async fn list(directory: &impl Directory, pseudonyms: &Pseudonyms) -> Result
 
 /// Revokes the key with this name or id. Returns it, and its hash for cache invalidation.
 pub async fn revoke(
-    directory: &impl Directory,
+    directory: &dyn Directory,
     pseudonyms: &Pseudonyms,
     name_or_id: &str,
     now: UtcTime,
@@ -238,7 +238,7 @@ pub async fn revoke(
     Ok((key_entry(credential, &revoked, pseudonyms), credential.0))
 }
 
-async fn read_all(directory: &impl Directory) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
+async fn read_all(directory: &dyn Directory) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
     let mut all: Vec<(CredentialHash, CallerRecord)> = Vec::new();
     loop {
         let after = all.last().map(|(credential, _)| *credential);

@@ -9,7 +9,7 @@
 use super::hash::{hmac_key, hmac_sha256};
 use crate::secret::{SecretError, fetch_text};
 use aws_lc_rs::hmac;
-use seawall_config::{Settings, StoreKind};
+use seawall_config::Settings;
 use seawall_store::embedded::create_private_dir;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -61,12 +61,10 @@ impl MasterSecret {
         if let Some(reference) = &settings.callers.master_secret {
             return Self::new(fetch_text(reference)?.into_bytes());
         }
-        match (settings.store.kind, previous) {
-            (StoreKind::Memory, Some(previous)) => Ok(previous.clone()),
-            (StoreKind::Memory, None) => Self::new(generate()?.into_bytes()),
-            (StoreKind::Embedded | StoreKind::Redis, _) => {
-                Self::in_directory(Path::new(&settings.store.data_dir))
-            }
+        match (settings.store.directory(), previous) {
+            (None, Some(previous)) => Ok(previous.clone()),
+            (None, None) => Self::new(generate()?.into_bytes()),
+            (Some(directory), _) => Self::in_directory(directory),
         }
     }
 

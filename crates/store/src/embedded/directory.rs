@@ -3,8 +3,8 @@
 use super::EmbeddedStore;
 use super::codec::{RowDecoder, RowEncoder};
 use super::rows::{Batch, Rows, TableKind};
-use crate::StoreError;
 use crate::directory::{AddDecision, CallerRecord, CredentialHash, Directory};
+use crate::{StoreError, StoreFuture};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use std::ops::Bound;
@@ -45,57 +45,65 @@ fn change(
 }
 
 impl Directory for EmbeddedStore {
-    async fn find(&self, credential: &CredentialHash) -> Result<Option<CallerRecord>, StoreError> {
-        self.read(|view| find(view, credential))
+    fn find<'a>(&'a self, credential: &'a CredentialHash) -> StoreFuture<'a, Option<CallerRecord>> {
+        StoreFuture::run(|| self.read(|view| find(view, credential)))
     }
 
-    async fn add(
-        &self,
-        credential: &CredentialHash,
-        record: &CallerRecord,
-    ) -> Result<AddDecision, StoreError> {
-        let (credential, row) = (*credential, row(record));
-        let work = move |batch: &mut Batch<'_>| {
-            if batch.get(TableKind::Callers, &credential.0)?.is_some() {
-                return Ok(AddDecision::AlreadyExists);
-            }
-            batch.put(TableKind::Callers, &credential.0, &row)?;
-            Ok(AddDecision::Added)
-        };
-        self.write(move |batch, _| work(batch)).await
+    fn add<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
+        record: &'a CallerRecord,
+    ) -> StoreFuture<'a, AddDecision> {
+        StoreFuture::boxed(async move {
+            let (credential, row) = (*credential, row(record));
+            let work = move |batch: &mut Batch<'_>| {
+                if batch.get(TableKind::Callers, &credential.0)?.is_some() {
+                    return Ok(AddDecision::AlreadyExists);
+                }
+                batch.put(TableKind::Callers, &credential.0, &row)?;
+                Ok(AddDecision::Added)
+            };
+            self.write(move |batch, _| work(batch)).await
+        })
     }
 
-    async fn revoke(&self, credential: &CredentialHash, at: UtcTime) -> Result<bool, StoreError> {
-        let credential = *credential;
-        let how = move |record: &mut CallerRecord| {
-            record.revoked.get_or_insert(at);
-        };
-        self.write(move |batch, _| change(batch, &credential, how)).await
+    fn revoke<'a>(&'a self, credential: &'a CredentialHash, at: UtcTime) -> StoreFuture<'a, bool> {
+        StoreFuture::boxed(async move {
+            let credential = *credential;
+            let how = move |record: &mut CallerRecord| {
+                record.revoked.get_or_insert(at);
+            };
+            self.write(move |batch, _| change(batch, &credential, how)).await
+        })
     }
 
-    async fn entitle(
-        &self,
-        credential: &CredentialHash,
+    fn entitle<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
         tier: Tier,
         ceiling: Option<Ceiling>,
-    ) -> Result<bool, StoreError> {
-        let credential = *credential;
-        let how = move |record: &mut CallerRecord| (record.tier, record.ceiling) = (tier, ceiling);
-        self.write(move |batch, _| change(batch, &credential, how)).await
+    ) -> StoreFuture<'a, bool> {
+        StoreFuture::boxed(async move {
+            let credential = *credential;
+            let how = move |record: &mut CallerRecord| (record.tier, record.ceiling) = (tier, ceiling);
+            self.write(move |batch, _| change(batch, &credential, how)).await
+        })
     }
 
-    async fn list(
+    fn list(
         &self,
         after: Option<CredentialHash>,
         max: usize,
-    ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
-        let first = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.0.as_slice()));
-        let rows = self.read(|view| view.range(TableKind::Callers, (first, Bound::Unbounded), max))?;
-        let read = |(key, row): &(Vec<u8>, Vec<u8>)| {
-            let mut input = RowDecoder::key("callers", key);
-            let credential = input.array()?;
-            Ok((CredentialHash(input.end(credential)?), read_row(row)?))
-        };
-        rows.iter().map(read).collect()
+    ) -> StoreFuture<'_, Vec<(CredentialHash, CallerRecord)>> {
+        StoreFuture::run(|| {
+            let first = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.0.as_slice()));
+            let rows = self.read(|view| view.range(TableKind::Callers, (first, Bound::Unbounded), max))?;
+            let read = |(key, row): &(Vec<u8>, Vec<u8>)| {
+                let mut input = RowDecoder::key("callers", key);
+                let credential = input.array()?;
+                Ok((CredentialHash(input.end(credential)?), read_row(row)?))
+            };
+            rows.iter().map(read).collect()
+        })
     }
 }

@@ -14,7 +14,7 @@ use super::rows::{Batch, Rows, TableKind};
 use super::totals::{PendingTotals, day_totals, spenders, totals_of_caller};
 use crate::ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
 use crate::usage::{CallId, Certainty, UsageEvent};
-use crate::{StoreError, lock};
+use crate::{StoreError, StoreFuture, lock};
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, ReconcileDecision,
 };
@@ -85,94 +85,113 @@ pub(super) fn post(batch: &mut Batch<'_>, events: &[UsageEvent]) -> Result<PostS
 }
 
 impl Ledger for EmbeddedStore {
-    async fn lease(&self, request: &LeaseRequest, now: Now) -> Result<LeaseDecision, StoreError> {
-        let LeaseRequest { lease, total, term } = *request;
-        let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
-            let decision = leases.ledger.grant(lease, total, term, now.monotonic);
-            leases.save(batch, lease)?;
-            Ok(decision)
-        };
-        self.write(work).await
+    fn lease<'a>(&'a self, request: &'a LeaseRequest, now: Now) -> StoreFuture<'a, LeaseDecision> {
+        StoreFuture::boxed(async move {
+            let LeaseRequest { lease, total, term } = *request;
+            let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
+                let decision = leases.ledger.grant(lease, total, term, now.monotonic);
+                leases.save(batch, lease)?;
+                Ok(decision)
+            };
+            self.write(work).await
+        })
     }
 
-    async fn report(&self, reports: &[LeaseReport], _: Now) -> Result<Vec<BudgetLease>, StoreError> {
-        let reports = reports.to_vec();
-        let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
-            let mut reported = Vec::with_capacity(reports.len());
-            for report in &reports {
-                reported.push(leases.ledger.report(report));
-                leases.save(batch, report.lease)?;
-            }
-            Ok(reported)
-        };
-        self.write(work).await
+    fn report<'a>(&'a self, reports: &'a [LeaseReport], _: Now) -> StoreFuture<'a, Vec<BudgetLease>> {
+        StoreFuture::boxed(async move {
+            let reports = reports.to_vec();
+            let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
+                let mut reported = Vec::with_capacity(reports.len());
+                for report in &reports {
+                    reported.push(leases.ledger.report(report));
+                    leases.save(batch, report.lease)?;
+                }
+                Ok(reported)
+            };
+            self.write(work).await
+        })
     }
 
-    async fn expire(&self, now: Now) -> Result<Vec<BudgetLease>, StoreError> {
-        let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
-            let expired = leases.ledger.expire(now.monotonic);
-            for lease in &expired {
-                leases.save(batch, lease.id)?;
-            }
-            leases.remove_evicted(batch)?;
-            Ok(expired)
-        };
-        self.write(work).await
+    fn expire(&self, now: Now) -> StoreFuture<'_, Vec<BudgetLease>> {
+        StoreFuture::boxed(async move {
+            let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
+                let expired = leases.ledger.expire(now.monotonic);
+                for lease in &expired {
+                    leases.save(batch, lease.id)?;
+                }
+                leases.remove_evicted(batch)?;
+                Ok(expired)
+            };
+            self.write(work).await
+        })
     }
 
-    async fn reconcile(&self, lease: LeaseId, spent: Money, _: Now) -> Result<ReconcileDecision, StoreError> {
-        let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
-            let decision = leases.ledger.reconcile(lease, spent);
-            leases.save(batch, lease)?;
-            Ok(decision)
-        };
-        self.write(work).await
+    fn reconcile(&self, lease: LeaseId, spent: Money, _: Now) -> StoreFuture<'_, ReconcileDecision> {
+        StoreFuture::boxed(async move {
+            let work = move |batch: &mut Batch<'_>, leases: &mut super::leases::StoredLeases| {
+                let decision = leases.ledger.reconcile(lease, spent);
+                leases.save(batch, lease)?;
+                Ok(decision)
+            };
+            self.write(work).await
+        })
     }
 
-    async fn set_limits(&self, limits: BudgetLimits, day: u64) -> Result<Vec<LeaseRecall>, StoreError> {
-        self.write(move |_, leases| Ok(leases.ledger.set_limits(limits, day))).await
+    fn set_limits(&self, limits: BudgetLimits, day: u64) -> StoreFuture<'_, Vec<LeaseRecall>> {
+        StoreFuture::boxed(async move {
+            self.write(move |_, leases| Ok(leases.ledger.set_limits(limits, day))).await
+        })
     }
 
-    async fn post(&self, events: &[UsageEvent]) -> Result<PostSummary, StoreError> {
-        let events = events.to_vec();
-        self.write(move |batch, _| post(batch, &events)).await
+    fn post<'a>(&'a self, events: &'a [UsageEvent]) -> StoreFuture<'a, PostSummary> {
+        StoreFuture::boxed(async move {
+            let events = events.to_vec();
+            self.write(move |batch, _| post(batch, &events)).await
+        })
     }
 
-    async fn day(&self, day: u64) -> Result<DayTotals, StoreError> {
-        let lease_totals = {
-            let leases = lock(&self.shared.leases);
-            Tier::ALL.map(|tier| leases.ledger.tier(day, tier))
-        };
-        self.read(|view| day_totals(view, day, lease_totals))
+    fn day(&self, day: u64) -> StoreFuture<'_, DayTotals> {
+        StoreFuture::run(|| {
+            let lease_totals = {
+                let leases = lock(&self.shared.leases);
+                Tier::ALL.map(|tier| leases.ledger.tier(day, tier))
+            };
+            self.read(|view| day_totals(view, day, lease_totals))
+        })
     }
 
-    async fn caller(&self, day: u64, caller: u64) -> Result<Totals, StoreError> {
-        self.read(|view| totals_of_caller(view, day, caller))
+    fn caller(&self, day: u64, caller: u64) -> StoreFuture<'_, Totals> {
+        StoreFuture::run(|| self.read(|view| totals_of_caller(view, day, caller)))
     }
 
-    async fn top_spenders(&self, day: u64, limit: usize) -> Result<Vec<(u64, Totals)>, StoreError> {
-        self.read(|view| spenders(view, day, limit))
+    fn top_spenders(&self, day: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Totals)>> {
+        StoreFuture::run(|| self.read(|view| spenders(view, day, limit)))
     }
 
-    async fn events(
+    fn events(
         &self,
         time: Range<UtcTime>,
         from: Option<(UtcTime, CallId)>,
         max: usize,
-    ) -> Result<EventPage, StoreError> {
-        let first = RowEncoder::default().time(time.start).key();
-        let first = from.map_or(first.clone(), |(at, id)| first.max(event_key(at, id)));
-        let end = RowEncoder::default().time(time.end).key();
-        let bounds = (Bound::Included(first.as_slice()), Bound::Excluded(end.as_slice()));
-        let enough = max.saturating_add(1);
-        let (posted, mut events) = self.read(|view| {
-            Ok((view.range(TableKind::Events, bounds, enough)?, blocks::calls_in(view, time, from, enough)?))
-        })?;
-        for (key, row) in &posted {
-            let event = read_event(key, row)?;
-            events.insert(blocks::sort_key(&event), event);
-        }
-        let next = events.keys().nth(max).copied();
-        Ok(EventPage { events: events.into_values().take(max).collect(), next })
+    ) -> StoreFuture<'_, EventPage> {
+        StoreFuture::run(|| {
+            let first = RowEncoder::default().time(time.start).key();
+            let first = from.map_or(first.clone(), |(at, id)| first.max(event_key(at, id)));
+            let end = RowEncoder::default().time(time.end).key();
+            let bounds = (Bound::Included(first.as_slice()), Bound::Excluded(end.as_slice()));
+            let enough = max.saturating_add(1);
+            let (posted, mut events) = self.read(|view| {
+                Ok((
+                    view.range(TableKind::Events, bounds, enough)?,
+                    blocks::calls_in(view, time, from, enough)?,
+                ))
+            })?;
+            for (key, row) in &posted {
+                let event = read_event(key, row)?;
+                events.insert(blocks::sort_key(&event), event);
+            }
+            let next = events.keys().nth(max).copied();
+            Ok(EventPage { events: events.into_values().take(max).collect(), next })
+        })
     }
 }

@@ -24,6 +24,7 @@ mod counts;
 mod data_dir;
 mod database;
 mod directory;
+mod durable;
 mod fast_map;
 mod flusher;
 mod import;

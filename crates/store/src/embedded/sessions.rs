@@ -6,8 +6,8 @@
 use super::EmbeddedStore;
 use super::codec::{RowDecoder, RowEncoder, key_hash};
 use super::rows::{Batch, Rows, TableKind};
-use crate::StoreError;
 use crate::sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
+use crate::{StoreError, StoreFuture};
 use seawall_core::budget::SessionTokens;
 use seawall_core::history::Role;
 use seawall_core::time::{Now, UtcTime};
@@ -201,26 +201,30 @@ fn session_name(session: &SessionKey) -> SessionHash {
 }
 
 impl Sessions for EmbeddedStore {
-    async fn append(
-        &self,
-        session: &SessionKey,
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionKey,
         request: u128,
-        turns: &[StoredTurn],
+        turns: &'a [StoredTurn],
         used: RequestTokens,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let name = session_name(session);
-        let addition = Addition { request, turns: turns.to_vec(), used };
-        self.write(move |batch, _| append(batch, &name, &addition, now.utc)).await
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(async move {
+            let name = session_name(session);
+            let addition = Addition { request, turns: turns.to_vec(), used };
+            self.write(move |batch, _| append(batch, &name, &addition, now.utc)).await
+        })
     }
 
-    async fn load(&self, session: &SessionKey, max: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
-        self.read(|view| load(view, &session_name(session), max, now.utc))
+    fn load<'a>(&'a self, session: &'a SessionKey, max: usize, now: Now) -> StoreFuture<'a, Vec<StoredTurn>> {
+        StoreFuture::run(|| self.read(|view| load(view, &session_name(session), max, now.utc)))
     }
 
-    async fn tokens(&self, session: &SessionKey, now: Now) -> Result<SessionTokens, StoreError> {
-        let session = self.read(|view| load_live(view, &session_name(session), now.utc))?;
-        let RequestTokens { input, output } = session.unwrap_or_default().used;
-        Ok(SessionTokens { input, output, ..SessionTokens::default() })
+    fn tokens<'a>(&'a self, session: &'a SessionKey, now: Now) -> StoreFuture<'a, SessionTokens> {
+        StoreFuture::run(|| {
+            let session = self.read(|view| load_live(view, &session_name(session), now.utc))?;
+            let RequestTokens { input, output } = session.unwrap_or_default().used;
+            Ok(SessionTokens { input, output, ..SessionTokens::default() })
+        })
     }
 }

@@ -4,8 +4,8 @@ use super::EmbeddedStore;
 use super::codec::{RowDecoder, RowEncoder, STORE};
 use super::data_dir::DATABASE_FILE;
 use super::rows::{Batch, Rows, TableKind};
-use crate::StoreError;
 use crate::switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchState, Switches};
+use crate::{StoreError, StoreFuture};
 use seawall_core::evaluator::{Protection, Protections, Switch};
 use seawall_core::vocabulary::Mode;
 use std::ops::Bound;
@@ -92,19 +92,23 @@ fn apply(
 }
 
 impl Switches for EmbeddedStore {
-    async fn read(&self) -> Result<SwitchState, StoreError> {
-        self.read(read_state).map(|(state, _)| state)
+    fn read(&self) -> StoreFuture<'_, SwitchState> {
+        StoreFuture::run(|| self.read(read_state).map(|(state, _)| state))
     }
 
-    async fn apply(&self, order: &ChangeOrder, expected_version: u64) -> Result<ChangeDecision, StoreError> {
-        let order = order.clone();
-        self.write(move |batch, _| apply(batch, order, expected_version)).await
+    fn apply<'a>(&'a self, order: &'a ChangeOrder, expected_version: u64) -> StoreFuture<'a, ChangeDecision> {
+        StoreFuture::boxed(async move {
+            let order = order.clone();
+            self.write(move |batch, _| apply(batch, order, expected_version)).await
+        })
     }
 
-    async fn trail(&self, from: u64, max: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        let first = record_key(from);
-        let bounds = (Bound::Included(first.as_slice()), Bound::Unbounded);
-        let rows = self.read(|view| view.range(TableKind::Trail, bounds, max))?;
-        rows.iter().map(|(_, row)| read_record(row)).collect()
+    fn trail(&self, from: u64, max: usize) -> StoreFuture<'_, Vec<AuditRecord>> {
+        StoreFuture::run(|| {
+            let first = record_key(from);
+            let bounds = (Bound::Included(first.as_slice()), Bound::Unbounded);
+            let rows = self.read(|view| view.range(TableKind::Trail, bounds, max))?;
+            rows.iter().map(|(_, row)| read_record(row)).collect()
+        })
     }
 }

@@ -15,6 +15,7 @@
 //! not lower what the store has charged: that stays charged as reserved. It waits for nothing but the store's response,
 //! and for that no longer than the configured limit.
 
+mod fleet;
 mod fleet_size;
 mod pending;
 mod recovery;
@@ -24,9 +25,9 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+pub use fleet::{FleetQuotas, FleetStores};
 pub use fleet_size::FleetSize;
 pub use report::{AdmittedUsage, FallbackReport, SharedQuotaStore};
 pub use shared::{
-    SharedQuotaReservation, SharedQuotas, SharedQuotasOptions, SharedQuotasStats, SharedStoreState,
-    StoreStateObserver,
+    SharedQuotas, SharedQuotasOptions, SharedQuotasStats, SharedStoreState, StoreStateObserver,
 };

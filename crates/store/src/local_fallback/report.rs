@@ -1,11 +1,10 @@
 //! Reports of what a node has admitted while the store was unreachable.
 
-use crate::{Quotas, StoreError};
+use crate::{Quotas, StoreFuture};
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
 use seawall_core::quota::{QuotaUnits, ScopeList};
 use seawall_core::time::Now;
-use std::future::Future;
 use std::time::Duration;
 
 /// What was admitted for the same scopes at about the same time.
@@ -39,10 +38,15 @@ pub struct FallbackReport {
 /// Quotas in a shared store that can become unreachable, recover, and recover empty.
 pub trait SharedQuotaStore: Quotas {
     /// The store's incarnation. A different number than before means that the store has been emptied.
-    fn incarnation(&self, now: Now) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    fn incarnation(&self, now: Now) -> StoreFuture<'_, u64>;
 
     /// Merges what was admitted without the store, whether it fits the limits or not. The same report again changes
     /// nothing. A node sends its reports one after the other.
-    fn merge(&self, report: &FallbackReport, now: Now)
-    -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn merge<'a>(&'a self, report: &'a FallbackReport, now: Now) -> StoreFuture<'a, ()>;
+
+    /// Gives back what this node leased in advance and no longer needs. Called once a second, and before the node
+    /// stops.
+    fn return_leases(&self, _now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::ready(Ok(()))
+    }
 }

@@ -1,7 +1,7 @@
 //! A node's share of the limits, by which it decides without the store.
 
 use crate::memory::{MemoryQuotaReservation, MemoryQuotas};
-use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
+use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Settlement};
 use crate::{StoreError, lock};
 use seawall_core::money::Money;
 use seawall_core::quota::{
@@ -33,7 +33,7 @@ impl NodeShare {
 
     /// Changes the limits; what was used of them stays used.
     pub(super) fn change_limits(&self, groups: &[QuotaGroup], now: Now) -> Result<(), SettingError> {
-        self.quotas.change_limits(shares(groups, self.nodes)?, now)?;
+        self.quotas.limiter().change_limits(shares(groups, self.nodes)?, now)?;
         *lock(&self.fleet_groups) = groups.to_vec();
         Ok(())
     }
@@ -51,14 +51,14 @@ impl NodeShare {
         })
     }
 
-    pub(super) async fn reserve(
+    pub(super) fn reserve(
         &self,
         request: &AdmissionRequest<'_>,
         now: Now,
     ) -> Result<AdmitDecision<MemoryQuotaReservation>, StoreError> {
         let share = |cap: Money| Money::from_nanos(cap.as_nanos().div_ceil(u64::from(self.nodes)));
         let money = request.money.map(|money| CallerBudgetRequest { cap: share(money.cap), ..money });
-        let decision = self.quotas.reserve(&AdmissionRequest { money, ..request.clone() }, now).await?;
+        let decision = self.quotas.reserve_sync(&AdmissionRequest { money, ..request.clone() }, now)?;
         Ok(match decision {
             AdmitDecision::TooLarge { limit, capacity } if self.fits_fleet_limit(limit, request.units) => {
                 let binding = LimitView { limit, capacity, remaining: 0 };
@@ -70,26 +70,25 @@ impl NodeShare {
 
     /// Charges what the store has granted, whether the share has room for it or not. Also returns whether it had no
     /// room.
-    pub(super) async fn charge(
+    pub(super) fn charge(
         &self,
         request: &AdmissionRequest<'_>,
         now: Now,
     ) -> Result<(Option<MemoryQuotaReservation>, bool), StoreError> {
         let money = request.money.map(|money| CallerBudgetRequest { cap: Money::MAX, ..money });
         let granted = AdmissionRequest { money, ..request.clone() };
-        if let AdmitDecision::Granted { reservation, .. } = self.quotas.reserve(&granted, now).await? {
+        if let AdmitDecision::Granted { reservation, .. } = self.quotas.reserve_sync(&granted, now)? {
             return Ok((Some(reservation), false));
         }
         // A request for nothing is always granted; settled with the actual cost, it becomes debt.
         let nothing =
             AdmissionRequest { units: QuotaUnits::NOTHING, money: None, claim: None, ..request.clone() };
-        if let AdmitDecision::Granted { reservation, .. } = self.quotas.reserve(&nothing, now).await? {
-            self.quotas
-                .settle(reservation, Settlement { units: request.units, ..Settlement::default() }, now)
-                .await?;
+        if let AdmitDecision::Granted { reservation, .. } = self.quotas.reserve_sync(&nothing, now)? {
+            let spent = Settlement { units: request.units, ..Settlement::default() };
+            self.quotas.settle_sync(reservation, spent, now);
         }
         let rest = AdmissionRequest { units: QuotaUnits::NOTHING, ..granted };
-        match self.quotas.reserve(&rest, now).await? {
+        match self.quotas.reserve_sync(&rest, now)? {
             AdmitDecision::Granted { reservation, .. } => Ok((Some(reservation), true)),
             _ => Ok((None, true)),
         }

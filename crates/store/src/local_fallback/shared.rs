@@ -5,12 +5,15 @@ use super::report::SharedQuotaStore;
 use super::share::NodeShare;
 use crate::memory::MemoryQuotaReservation;
 use crate::quotas::{AdmissionRequest, AdmitDecision, Quotas, Settlement};
-use crate::{StoreError, lock};
+use crate::receipt::QuotaReceipt;
+use crate::{StoreError, StoreFuture, lock};
 use seawall_core::breaker::{Breaker, BreakerProfile, NodeId, SharedBreaker, SharedPermit};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
 use seawall_core::money::Money;
-use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope, QuotaUnits, ScopeList};
+use seawall_core::quota::{
+    GroupId, LimitChange, LimitId, LimitView, QuotaGroup, QuotaScope, QuotaUnits, ScopeList,
+};
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp};
@@ -65,6 +68,7 @@ pub(super) struct FallbackState {
     pub(super) recovering_until: Timestamp,
     /// The store's incarnation, once it was read.
     pub(super) store_incarnation: Option<u64>,
+    /// Every group that ever existed, in order of appearance. A group keeps its index, whatever else changes.
     pub(super) groups: Vec<QuotaGroup>,
     pub(super) share: Arc<NodeShare>,
     pub(super) fleet_size: u32,
@@ -90,8 +94,8 @@ pub struct SharedQuotas<S, R> {
 
 /// What one request has taken, from the store and from the share.
 #[derive(Debug)]
-pub struct SharedQuotaReservation<T> {
-    store: Option<T>,
+struct SharedQuotaReservation {
+    store: Option<QuotaReceipt>,
     share: Arc<NodeShare>,
     local: Option<MemoryQuotaReservation>,
     pending: Option<PendingId>,
@@ -214,13 +218,13 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
     }
 
     /// Decides by the share alone.
-    async fn decide_locally(
+    fn decide_locally(
         &self,
         request: &AdmissionRequest<'_>,
         share: Arc<NodeShare>,
         now: Now,
-    ) -> Result<AdmitDecision<SharedQuotaReservation<S::Reservation>>, StoreError> {
-        let decision = share.reserve(request, now).await?;
+    ) -> Result<AdmitDecision, StoreError> {
+        let decision = share.reserve(request, now)?;
         let mut state = lock(&self.state);
         state.stats.local_decisions += 1;
         let AdmitDecision::Granted { reservation: local, tightest } = decision else {
@@ -234,61 +238,56 @@ impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
             money: reservation.money,
         };
         reservation.pending = state.pending.add(&charge, now.monotonic);
-        Ok(AdmitDecision::Granted { reservation, tightest })
+        Ok(AdmitDecision::Granted { reservation: QuotaReceipt::new(reservation), tightest })
     }
 }
 
-impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
-    type Reservation = SharedQuotaReservation<S::Reservation>;
-
-    async fn reserve(
-        &self,
-        request: &AdmissionRequest<'_>,
-        now: Now,
-    ) -> Result<AdmitDecision<Self::Reservation>, StoreError> {
+impl<S: SharedQuotaStore, R: Runtime> SharedQuotas<S, R> {
+    async fn decide(&self, request: &AdmissionRequest<'_>, now: Now) -> Result<AdmitDecision, StoreError> {
         let permit = self.permit();
         let (share, is_recovering) = {
             let state = lock(&self.state);
             (Arc::clone(&state.share), state.store_state == SharedStoreState::Recovering)
         };
-        let Some(permit) = permit else { return self.decide_locally(request, share, now).await };
+        let Some(permit) = permit else { return self.decide_locally(request, share, now) };
         let mut local = None;
         if is_recovering {
-            match share.reserve(request, now).await? {
+            match share.reserve(request, now)? {
                 AdmitDecision::Granted { reservation, .. } => local = Some(reservation),
                 decision => return Ok(refused(&decision)),
             }
         }
-        let Some(decision) = self.call_store(permit, self.store.reserve(request, now)).await else {
+        let refund = |local: Option<MemoryQuotaReservation>| {
             if let Some(local) = local {
-                share.quotas.refund(local, now).await?;
+                share.quotas.settle_sync(local, Settlement::default(), now);
             }
-            return self.decide_locally(request, share, now).await;
         };
-        let AdmitDecision::Granted { reservation: shared, tightest } = decision else {
-            if let Some(local) = local {
-                share.quotas.refund(local, now).await?;
-            }
+        let Some(decision) = self.call_store(permit, self.store.reserve(request, now)).await else {
+            refund(local);
+            return self.decide_locally(request, share, now);
+        };
+        let AdmitDecision::Granted { reservation: receipt, tightest } = decision else {
+            refund(local);
             return Ok(refused(&decision));
         };
         let mut reservation = SharedQuotaReservation::new(request, share, local);
-        reservation.store = Some(shared);
+        reservation.store = Some(receipt);
         if !is_recovering {
-            (reservation.local, reservation.is_charged) = reservation.share.charge(request, now).await?;
+            (reservation.local, reservation.is_charged) = reservation.share.charge(request, now)?;
         }
-        Ok(AdmitDecision::Granted { reservation, tightest })
+        Ok(AdmitDecision::Granted { reservation: QuotaReceipt::new(reservation), tightest })
     }
 
-    async fn settle(
+    async fn correct(
         &self,
-        reservation: Self::Reservation,
+        reservation: SharedQuotaReservation,
         spent: Settlement,
         now: Now,
     ) -> Result<(), StoreError> {
         let max_cost = reservation.money.map(|(_, max_cost)| max_cost).unwrap_or_default();
         if let Some(local) = reservation.local {
             let units = if reservation.is_charged { QuotaUnits::NOTHING } else { spent.units };
-            reservation.share.quotas.settle(local, Settlement { units, ..spent }, now).await?;
+            reservation.share.quotas.settle_sync(local, Settlement { units, ..spent }, now);
         }
         if let Some(charge) = reservation.store {
             let settled = match self.permit() {
@@ -325,32 +324,65 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
         }
         Ok(())
     }
+}
 
-    async fn view(
-        &self,
-        partition: u64,
-        scopes: &[QuotaScope],
-        now: Now,
-    ) -> Result<Vec<LimitView>, StoreError> {
-        if let Some(permit) = self.permit()
-            && let Some(views) = self.call_store(permit, self.store.view(partition, scopes, now)).await
-        {
-            return Ok(views);
-        }
-        let share = Arc::clone(&lock(&self.state).share);
-        share.quotas.view(partition, scopes, now).await
+impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
+    fn reserve<'a>(&'a self, request: &'a AdmissionRequest<'a>, now: Now) -> StoreFuture<'a, AdmitDecision> {
+        StoreFuture::boxed(self.decide(request, now))
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+    fn settle(&self, receipt: QuotaReceipt, spent: Settlement, now: Now) -> StoreFuture<'_, ()> {
+        match receipt.into_content("shared") {
+            Ok(reservation) => StoreFuture::boxed(self.correct(reservation, spent, now)),
+            Err(error) => StoreFuture::ready(Err(error)),
+        }
+    }
+
+    fn view<'a>(
+        &'a self,
+        partition: u64,
+        scopes: &'a [QuotaScope],
+        now: Now,
+    ) -> StoreFuture<'a, Vec<LimitView>> {
+        StoreFuture::boxed(async move {
+            if let Some(permit) = self.permit()
+                && let Some(views) = self.call_store(permit, self.store.view(partition, scopes, now)).await
+            {
+                return Ok(views);
+            }
+            let share = Arc::clone(&lock(&self.state).share);
+            share.quotas.view(partition, scopes, now).await
+        })
+    }
+
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
         let mut state = lock(&self.state);
-        self.store.change_limits(groups.clone(), now)?;
-        state.share.change_limits(&groups, now)?;
-        state.groups = groups;
-        Ok(())
+        let mut changed = state.groups.clone();
+        for group in groups {
+            match changed.iter_mut().find(|known| known.name() == group.name()) {
+                Some(known) => *known = group,
+                None => changed.push(group),
+            }
+        }
+        let changes = self.store.change_limits(changed.clone(), now)?;
+        state.share.change_limits(&changed, now)?;
+        state.groups = changed;
+        Ok(changes)
+    }
+
+    fn group(&self, name: &str) -> Option<GroupId> {
+        let index = lock(&self.state).groups.iter().position(|group| group.name() == name)?;
+        u16::try_from(index).ok().map(GroupId::from_index)
+    }
+
+    fn limit_name(&self, limit: LimitId) -> Option<Box<str>> {
+        let state = lock(&self.state);
+        let group = state.groups.get(usize::from(limit.group.index()))?;
+        group.quotas().get(limit.quota).map(|quota| quota.name().into())
     }
 }
 
-impl<T> SharedQuotaReservation<T> {
+impl SharedQuotaReservation {
     fn new(
         request: &AdmissionRequest<'_>,
         share: Arc<NodeShare>,

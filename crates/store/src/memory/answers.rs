@@ -1,7 +1,7 @@
 //! The answer cache in memory.
 
 use crate::answers::{Answers, StoredAnswer};
-use crate::{StoreError, lock};
+use crate::{StoreFuture, lock};
 use seawall_core::cache_policy::{
     CacheAges, CacheKey, CacheStoreDecision, CacheStoreOptions, CacheStoreRule, CachedAnswer, NewAnswer,
 };
@@ -67,28 +67,32 @@ fn hash(key: &CacheKey) -> AnswerHash {
 }
 
 impl Answers for MemoryAnswers {
-    async fn load(&self, key: &CacheKey, now: UtcTime) -> Result<Option<StoredAnswer>, StoreError> {
-        let key = hash(key);
-        let cached = lock(&self.cached);
-        let answer = cached.answers.get(&key).map(|(_, answer)| answer);
-        Ok(answer.filter(|answer| self.ages.is_servable(&answer.kept, now)).cloned())
+    fn load<'a>(&'a self, key: &'a CacheKey, now: UtcTime) -> StoreFuture<'a, Option<StoredAnswer>> {
+        StoreFuture::run(|| {
+            let key = hash(key);
+            let cached = lock(&self.cached);
+            let answer = cached.answers.get(&key).map(|(_, answer)| answer);
+            Ok(answer.filter(|answer| self.ages.is_servable(&answer.kept, now)).cloned())
+        })
     }
 
-    async fn store(
-        &self,
-        key: &CacheKey,
-        answer: &NewAnswer<'_>,
+    fn store<'a>(
+        &'a self,
+        key: &'a CacheKey,
+        answer: &'a NewAnswer<'a>,
         now: UtcTime,
-    ) -> Result<CacheStoreDecision, StoreError> {
-        let key = hash(key);
-        let mut cached = lock(&self.cached);
-        let present = cached.answers.get(&key).map(|(_, answer)| &answer.kept);
-        let decision = self.rule.decide(answer, present, now);
-        if decision == CacheStoreDecision::Store {
-            let stored = CachedAnswer { grade: answer.grade, stored_at: now };
-            cached.put(key, StoredAnswer { text: answer.text.into(), kept: stored }, self.capacity);
-        }
-        Ok(decision)
+    ) -> StoreFuture<'a, CacheStoreDecision> {
+        StoreFuture::run(|| {
+            let key = hash(key);
+            let mut cached = lock(&self.cached);
+            let present = cached.answers.get(&key).map(|(_, answer)| &answer.kept);
+            let decision = self.rule.decide(answer, present, now);
+            if decision == CacheStoreDecision::Store {
+                let stored = CachedAnswer { grade: answer.grade, stored_at: now };
+                cached.put(key, StoredAnswer { text: answer.text.into(), kept: stored }, self.capacity);
+            }
+            Ok(decision)
+        })
     }
 }
 

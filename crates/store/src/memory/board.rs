@@ -2,7 +2,7 @@
 
 use super::expiring_map::ExpiringMap;
 use crate::board::{Board, Fleet, NodeView, ProbeRequest, Probes};
-use crate::{StoreError, lock};
+use crate::{StoreFuture, lock};
 use seawall_core::breaker::{NodeId, ProbeLease};
 use seawall_core::time::{Now, Timestamp};
 use std::collections::BTreeMap;
@@ -31,30 +31,37 @@ impl Default for MemoryBoard {
 }
 
 impl Board for MemoryBoard {
-    async fn publish(
-        &self,
+    fn publish<'a>(
+        &'a self,
         node: NodeId,
-        view: &NodeView,
+        view: &'a NodeView,
         ttl: Duration,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let mut nodes = lock(&self.0);
-        nodes.evict_expired(now.monotonic);
-        let is_older = nodes.get(&node, now.monotonic).is_some_and(|there| view.sequence < there.sequence);
-        if !is_older {
-            nodes.insert(node, view.clone(), now.monotonic + ttl);
-        }
-        Ok(())
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::run(|| {
+            let mut nodes = lock(&self.0);
+            nodes.evict_expired(now.monotonic);
+            let is_older =
+                nodes.get(&node, now.monotonic).is_some_and(|there| view.sequence < there.sequence);
+            if !is_older {
+                nodes.insert(node, view.clone(), now.monotonic + ttl);
+            }
+            Ok(())
+        })
     }
 
-    async fn leave(&self, node: NodeId, now: Now) -> Result<(), StoreError> {
-        lock(&self.0).remove(&node, now.monotonic);
-        Ok(())
+    fn leave(&self, node: NodeId, now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::run(|| {
+            lock(&self.0).remove(&node, now.monotonic);
+            Ok(())
+        })
     }
 
-    async fn read(&self, now: Now) -> Result<Fleet, StoreError> {
-        let nodes = lock(&self.0);
-        Ok(nodes.iter(now.monotonic).map(|(node, view)| (*node, view.clone())).collect())
+    fn read(&self, now: Now) -> StoreFuture<'_, Fleet> {
+        StoreFuture::run(|| {
+            let nodes = lock(&self.0);
+            Ok(nodes.iter(now.monotonic).map(|(node, view)| (*node, view.clone())).collect())
+        })
     }
 }
 
@@ -104,30 +111,34 @@ impl ProbeStage {
 }
 
 impl Probes for MemoryProbes {
-    async fn lease(&self, request: &ProbeRequest<'_>, now: Now) -> Result<ProbeLease, StoreError> {
-        let now = now.monotonic;
-        let mut targets = lock(&self.0);
-        targets.evict_expired(now);
-        let target: Box<str> = request.target.into();
-        let mut stage = targets.remove(&target, now).unwrap_or_default();
-        let lease = stage.lease(request, now);
-        targets.insert(target, stage, now + TARGET_TTL);
-        Ok(lease)
+    fn lease<'a>(&'a self, request: &'a ProbeRequest<'a>, now: Now) -> StoreFuture<'a, ProbeLease> {
+        StoreFuture::run(|| {
+            let now = now.monotonic;
+            let mut targets = lock(&self.0);
+            targets.evict_expired(now);
+            let target: Box<str> = request.target.into();
+            let mut stage = targets.remove(&target, now).unwrap_or_default();
+            let lease = stage.lease(request, now);
+            targets.insert(target, stage, now + TARGET_TTL);
+            Ok(lease)
+        })
     }
 
-    async fn give_back(
-        &self,
-        target: &str,
+    fn give_back<'a>(
+        &'a self,
+        target: &'a str,
         lease: ProbeLease,
         node: NodeId,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let mut targets = lock(&self.0);
-        if let Some(stage) = targets.get_mut(&target.into(), now.monotonic)
-            && (stage.episode, stage.stage) == (lease.episode, lease.stage)
-        {
-            stage.leases.remove(&node);
-        }
-        Ok(())
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::run(|| {
+            let mut targets = lock(&self.0);
+            if let Some(stage) = targets.get_mut(&target.into(), now.monotonic)
+                && (stage.episode, stage.stage) == (lease.episode, lease.stage)
+            {
+                stage.leases.remove(&node);
+            }
+            Ok(())
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! The caller directory in memory.
 
 use crate::directory::{AddDecision, CallerRecord, CredentialHash, Directory};
-use crate::{StoreError, lock};
+use crate::{StoreFuture, lock};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use std::collections::BTreeMap;
@@ -26,45 +26,53 @@ impl MemoryDirectory {
 }
 
 impl Directory for MemoryDirectory {
-    async fn find(&self, credential: &CredentialHash) -> Result<Option<CallerRecord>, StoreError> {
-        Ok(lock(&self.0).get(credential).cloned())
+    fn find<'a>(&'a self, credential: &'a CredentialHash) -> StoreFuture<'a, Option<CallerRecord>> {
+        StoreFuture::run(|| Ok(lock(&self.0).get(credential).cloned()))
     }
 
-    async fn add(
-        &self,
-        credential: &CredentialHash,
-        record: &CallerRecord,
-    ) -> Result<AddDecision, StoreError> {
-        Ok(match lock(&self.0).entry(*credential) {
-            Entry::Occupied(_) => AddDecision::AlreadyExists,
-            Entry::Vacant(entry) => {
-                entry.insert(record.clone());
-                AddDecision::Added
-            }
+    fn add<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
+        record: &'a CallerRecord,
+    ) -> StoreFuture<'a, AddDecision> {
+        StoreFuture::run(|| {
+            Ok(match lock(&self.0).entry(*credential) {
+                Entry::Occupied(_) => AddDecision::AlreadyExists,
+                Entry::Vacant(entry) => {
+                    entry.insert(record.clone());
+                    AddDecision::Added
+                }
+            })
         })
     }
 
-    async fn revoke(&self, credential: &CredentialHash, at: UtcTime) -> Result<bool, StoreError> {
-        Ok(self.change(credential, |record| record.revoked = record.revoked.or(Some(at))))
+    fn revoke<'a>(&'a self, credential: &'a CredentialHash, at: UtcTime) -> StoreFuture<'a, bool> {
+        StoreFuture::run(
+            || Ok(self.change(credential, |record| record.revoked = record.revoked.or(Some(at)))),
+        )
     }
 
-    async fn entitle(
-        &self,
-        credential: &CredentialHash,
+    fn entitle<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
         tier: Tier,
         ceiling: Option<Ceiling>,
-    ) -> Result<bool, StoreError> {
-        Ok(self.change(credential, |record| (record.tier, record.ceiling) = (tier, ceiling)))
+    ) -> StoreFuture<'a, bool> {
+        StoreFuture::run(|| {
+            Ok(self.change(credential, |record| (record.tier, record.ceiling) = (tier, ceiling)))
+        })
     }
 
-    async fn list(
+    fn list(
         &self,
         after: Option<CredentialHash>,
         max: usize,
-    ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let all = lock(&self.0);
-        let page = all.range((from, Bound::Unbounded)).take(max);
-        Ok(page.map(|(credential, record)| (*credential, record.clone())).collect())
+    ) -> StoreFuture<'_, Vec<(CredentialHash, CallerRecord)>> {
+        StoreFuture::run(|| {
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let all = lock(&self.0);
+            let page = all.range((from, Bound::Unbounded)).take(max);
+            Ok(page.map(|(credential, record)| (*credential, record.clone())).collect())
+        })
     }
 }

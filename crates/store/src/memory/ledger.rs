@@ -2,7 +2,7 @@
 
 use crate::ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
 use crate::usage::{CallId, UsageEvent};
-use crate::{StoreError, lock};
+use crate::{StoreFuture, lock};
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseLedger, LeaseRecall, LeaseReport,
     ReconcileDecision,
@@ -109,83 +109,96 @@ impl MemoryLedgerState {
 }
 
 impl Ledger for MemoryLedger {
-    async fn lease(&self, request: &LeaseRequest, now: Now) -> Result<LeaseDecision, StoreError> {
-        let mut state = lock(&self.0);
-        state.advance_clock(now.monotonic);
-        Ok(state.leases.grant(request.lease, request.total, request.term, now.monotonic))
+    fn lease<'a>(&'a self, request: &'a LeaseRequest, now: Now) -> StoreFuture<'a, LeaseDecision> {
+        StoreFuture::run(|| {
+            let mut state = lock(&self.0);
+            state.advance_clock(now.monotonic);
+            Ok(state.leases.grant(request.lease, request.total, request.term, now.monotonic))
+        })
     }
 
-    async fn report(&self, reports: &[LeaseReport], now: Now) -> Result<Vec<BudgetLease>, StoreError> {
-        let mut state = lock(&self.0);
-        state.advance_clock(now.monotonic);
-        Ok(reports.iter().map(|report| state.leases.report(report)).collect())
+    fn report<'a>(&'a self, reports: &'a [LeaseReport], now: Now) -> StoreFuture<'a, Vec<BudgetLease>> {
+        StoreFuture::run(|| {
+            let mut state = lock(&self.0);
+            state.advance_clock(now.monotonic);
+            Ok(reports.iter().map(|report| state.leases.report(report)).collect())
+        })
     }
 
-    async fn expire(&self, now: Now) -> Result<Vec<BudgetLease>, StoreError> {
-        let mut state = lock(&self.0);
-        state.advance_clock(now.monotonic);
-        Ok(state.leases.expire(now.monotonic))
+    fn expire(&self, now: Now) -> StoreFuture<'_, Vec<BudgetLease>> {
+        StoreFuture::run(|| {
+            let mut state = lock(&self.0);
+            state.advance_clock(now.monotonic);
+            Ok(state.leases.expire(now.monotonic))
+        })
     }
 
-    async fn reconcile(
-        &self,
-        lease: LeaseId,
-        spent: Money,
-        now: Now,
-    ) -> Result<ReconcileDecision, StoreError> {
-        let mut state = lock(&self.0);
-        state.advance_clock(now.monotonic);
-        Ok(state.leases.reconcile(lease, spent))
+    fn reconcile(&self, lease: LeaseId, spent: Money, now: Now) -> StoreFuture<'_, ReconcileDecision> {
+        StoreFuture::run(|| {
+            let mut state = lock(&self.0);
+            state.advance_clock(now.monotonic);
+            Ok(state.leases.reconcile(lease, spent))
+        })
     }
 
-    async fn set_limits(&self, limits: BudgetLimits, day: u64) -> Result<Vec<LeaseRecall>, StoreError> {
-        Ok(lock(&self.0).leases.set_limits(limits, day))
+    fn set_limits(&self, limits: BudgetLimits, day: u64) -> StoreFuture<'_, Vec<LeaseRecall>> {
+        StoreFuture::run(|| Ok(lock(&self.0).leases.set_limits(limits, day)))
     }
 
-    async fn post(&self, events: &[UsageEvent]) -> Result<PostSummary, StoreError> {
-        let mut state = lock(&self.0);
-        state.remove_some();
-        let inserted = events.iter().filter(|event| state.post(event)).count();
-        Ok(PostSummary { inserted, duplicates: events.len().saturating_sub(inserted) })
+    fn post<'a>(&'a self, events: &'a [UsageEvent]) -> StoreFuture<'a, PostSummary> {
+        StoreFuture::run(|| {
+            let mut state = lock(&self.0);
+            state.remove_some();
+            let inserted = events.iter().filter(|event| state.post(event)).count();
+            Ok(PostSummary { inserted, duplicates: events.len().saturating_sub(inserted) })
+        })
     }
 
-    async fn day(&self, day: u64) -> Result<DayTotals, StoreError> {
-        let state = lock(&self.0);
-        let leases = Tier::ALL.map(|tier| state.leases.tier(day, tier));
-        let Some(day) = state.days.get(&day) else {
-            return Ok(DayTotals { leases, ..DayTotals::default() });
-        };
-        let models = day.models.iter().map(|(model, totals)| (Arc::clone(model), *totals)).collect();
-        Ok(DayTotals { tiers: day.tiers, models, leases, callers: day.callers.len() as u64 })
+    fn day(&self, day: u64) -> StoreFuture<'_, DayTotals> {
+        StoreFuture::run(|| {
+            let state = lock(&self.0);
+            let leases = Tier::ALL.map(|tier| state.leases.tier(day, tier));
+            let Some(day) = state.days.get(&day) else {
+                return Ok(DayTotals { leases, ..DayTotals::default() });
+            };
+            let models = day.models.iter().map(|(model, totals)| (Arc::clone(model), *totals)).collect();
+            Ok(DayTotals { tiers: day.tiers, models, leases, callers: day.callers.len() as u64 })
+        })
     }
 
-    async fn caller(&self, day: u64, caller: u64) -> Result<Totals, StoreError> {
-        let state = lock(&self.0);
-        let day = state.days.get(&day);
-        Ok(day.and_then(|day| day.callers.get(&caller)).copied().unwrap_or_default())
+    fn caller(&self, day: u64, caller: u64) -> StoreFuture<'_, Totals> {
+        StoreFuture::run(|| {
+            let state = lock(&self.0);
+            let day = state.days.get(&day);
+            Ok(day.and_then(|day| day.callers.get(&caller)).copied().unwrap_or_default())
+        })
     }
 
-    async fn top_spenders(&self, day: u64, limit: usize) -> Result<Vec<(u64, Totals)>, StoreError> {
-        let state = lock(&self.0);
-        let Some(day) = state.days.get(&day) else { return Ok(Vec::new()) };
-        let mut all: Vec<_> = day.callers.iter().map(|(caller, totals)| (*caller, *totals)).collect();
-        all.sort_unstable_by_key(|(caller, totals)| (Reverse(totals.cost), *caller));
-        all.truncate(limit);
-        Ok(all)
+    fn top_spenders(&self, day: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Totals)>> {
+        StoreFuture::run(|| {
+            let state = lock(&self.0);
+            let Some(day) = state.days.get(&day) else { return Ok(Vec::new()) };
+            let mut all: Vec<_> = day.callers.iter().map(|(caller, totals)| (*caller, *totals)).collect();
+            all.sort_unstable_by_key(|(caller, totals)| (Reverse(totals.cost), *caller));
+            all.truncate(limit);
+            Ok(all)
+        })
     }
 
-    async fn events(
+    fn events(
         &self,
         time: Range<UtcTime>,
         from: Option<(UtcTime, CallId)>,
         max: usize,
-    ) -> Result<EventPage, StoreError> {
-        let first = (time.start, CallId { request: 0, attempt: 0 });
-        let first = from.map_or(first, |from| from.max(first));
-        let state = lock(&self.0);
-        let mut rest = state.events.range(first..).take_while(|((at, _), _)| *at < time.end);
-        let events = rest.by_ref().take(max).map(|(_, event)| event.clone()).collect();
-        Ok(EventPage { events, next: rest.next().map(|(cursor, _)| *cursor) })
+    ) -> StoreFuture<'_, EventPage> {
+        StoreFuture::run(|| {
+            let first = (time.start, CallId { request: 0, attempt: 0 });
+            let first = from.map_or(first, |from| from.max(first));
+            let state = lock(&self.0);
+            let mut rest = state.events.range(first..).take_while(|((at, _), _)| *at < time.end);
+            let events = rest.by_ref().take(max).map(|(_, event)| event.clone()).collect();
+            Ok(EventPage { events, next: rest.next().map(|(cursor, _)| *cursor) })
+        })
     }
 }
 

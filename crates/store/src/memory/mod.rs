@@ -21,6 +21,7 @@ pub use claims::{MemoryClaim, MemoryClaims};
 pub use directory::MemoryDirectory;
 pub use ledger::MemoryLedger;
 pub use queue::MemoryQueue;
-pub use quotas::{MemoryQuotaReservation, MemoryQuotas};
+pub(crate) use quotas::MemoryQuotaReservation;
+pub use quotas::MemoryQuotas;
 pub use sessions::MemorySessions;
 pub use switches::MemorySwitches;

@@ -5,17 +5,21 @@ use super::expiring_map::ExpiringMap;
 use crate::claims::ClaimDecision;
 use crate::node_ledger::{AdmissionRecord, LimitCharge};
 use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
-use crate::{StoreError, lock};
+use crate::receipt::QuotaReceipt;
+use crate::{StoreError, StoreFuture, lock};
 use seawall_core::budget::{BudgetAccount, DayShortage};
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    LimitView, QuotaDecision, QuotaGroup, QuotaReservation, QuotaScope, RateLimiter, ScopeError,
+    GroupId, LimitChange, LimitId, LimitView, QuotaDecision, QuotaGroup, QuotaReservation, QuotaScope,
+    RateLimiter, ScopeError,
 };
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use std::sync::Mutex;
 use std::time::Duration;
 
+/// The name of this store in errors.
+const STORE: &str = "quota";
 /// How long a caller's daily spending is kept after its last change: today, and some more for late settlements.
 const DAY_TTL: Duration = Duration::from_secs(48 * 3_600);
 
@@ -40,7 +44,7 @@ struct KeyedState {
 /// claim expires.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a grant must be settled"]
-pub struct MemoryQuotaReservation {
+pub(crate) struct MemoryQuotaReservation {
     limits: QuotaReservation,
     money: Option<BudgetHold>,
     claim: Option<MemoryClaim>,
@@ -116,7 +120,7 @@ impl MemoryQuotas {
     /// The record to journal for a grant, so that it survives the process. `timeout` is the longest time for which the
     /// request can be in progress.
     #[must_use]
-    pub fn admission_record(
+    pub(crate) fn record_of(
         &self,
         reservation: &MemoryQuotaReservation,
         timeout: Duration,
@@ -195,7 +199,7 @@ impl MemoryQuotas {
 
 impl MemoryQuotas {
     /// [`Quotas::reserve`] without a future: nothing in memory has to be waited for.
-    pub fn reserve_sync(
+    pub(crate) fn reserve_sync(
         &self,
         request: &AdmissionRequest<'_>,
         now: Now,
@@ -208,7 +212,7 @@ impl MemoryQuotas {
     }
 
     /// [`Quotas::settle`] without a future.
-    pub fn settle_sync(&self, reservation: MemoryQuotaReservation, spent: Settlement, now: Now) {
+    pub(crate) fn settle_sync(&self, reservation: MemoryQuotaReservation, spent: Settlement, now: Now) {
         let MemoryQuotaReservation { limits, money, claim } = reservation;
         self.limiter.settle(limits, spent.units, now);
         if money.is_none() && claim.is_none() {
@@ -227,40 +231,52 @@ impl MemoryQuotas {
 }
 
 impl Quotas for MemoryQuotas {
-    type Reservation = MemoryQuotaReservation;
-
-    async fn reserve(
-        &self,
-        request: &AdmissionRequest<'_>,
-        now: Now,
-    ) -> Result<AdmitDecision<MemoryQuotaReservation>, StoreError> {
-        self.reserve_sync(request, now)
+    fn reserve<'a>(&'a self, request: &'a AdmissionRequest<'a>, now: Now) -> StoreFuture<'a, AdmitDecision> {
+        StoreFuture::run(|| Ok(self.reserve_sync(request, now)?.map(QuotaReceipt::new)))
     }
 
-    async fn settle(
-        &self,
-        reservation: MemoryQuotaReservation,
-        spent: Settlement,
-        now: Now,
-    ) -> Result<(), StoreError> {
-        self.settle_sync(reservation, spent, now);
-        Ok(())
+    fn settle(&self, receipt: QuotaReceipt, spent: Settlement, now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::run(|| {
+            self.settle_sync(receipt.into_content(STORE)?, spent, now);
+            Ok(())
+        })
     }
 
-    async fn view(
-        &self,
+    fn view<'a>(
+        &'a self,
         _partition: u64,
-        scopes: &[QuotaScope],
+        scopes: &'a [QuotaScope],
         now: Now,
-    ) -> Result<Vec<LimitView>, StoreError> {
-        self.limiter.view(scopes, now).map_err(broken)
+    ) -> StoreFuture<'a, Vec<LimitView>> {
+        StoreFuture::run(|| self.limiter.view(scopes, now).map_err(broken))
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
-        self.limiter.change_limits(groups, now).map(drop)
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
+        self.limiter.change_limits(groups, now)
+    }
+
+    fn group(&self, name: &str) -> Option<GroupId> {
+        self.limiter.group(name)
+    }
+
+    fn limit_name(&self, limit: LimitId) -> Option<Box<str>> {
+        self.limiter.quota(limit).map(|quota| quota.name().into())
+    }
+
+    fn admission_record(
+        &self,
+        receipt: &QuotaReceipt,
+        timeout: Duration,
+        now: Now,
+    ) -> Option<AdmissionRecord> {
+        Some(self.record_of(receipt.content()?, timeout, now))
+    }
+
+    fn sweep(&self, part: usize, now: Now) {
+        self.limiter.sweep(part, now);
     }
 }
 
 fn broken(error: ScopeError) -> StoreError {
-    StoreError::failed("quota", error)
+    StoreError::failed(STORE, error)
 }

@@ -3,7 +3,7 @@
 use super::claims::hash_key;
 use super::expiring_map::ExpiringMap;
 use crate::sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
-use crate::{StoreError, lock};
+use crate::{StoreFuture, lock};
 use seawall_core::budget::SessionTokens;
 use seawall_core::time::Now;
 use std::collections::VecDeque;
@@ -44,41 +44,47 @@ fn keep_last<T>(all: &mut VecDeque<T>, max: usize) {
 }
 
 impl Sessions for MemorySessions {
-    async fn append(
-        &self,
-        session: &SessionKey,
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionKey,
         request: u128,
-        turns: &[StoredTurn],
+        turns: &'a [StoredTurn],
         used: RequestTokens,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let name = name(session);
-        let mut all = lock(&self.0);
-        all.evict_expired(now.monotonic);
-        if all.get(&name, now.monotonic).is_some_and(|session| session.requests.contains(&request)) {
-            return Ok(());
-        }
-        let mut session = all.remove(&name, now.monotonic).unwrap_or_default();
-        session.requests.push_back(request);
-        session.turns.extend(turns.iter().cloned());
-        keep_last(&mut session.requests, MAX_TURNS);
-        keep_last(&mut session.turns, MAX_TURNS);
-        session.used.input = session.used.input.saturating_add(used.input);
-        session.used.output = session.used.output.saturating_add(used.output);
-        all.insert(name, session, now.monotonic + SESSION_TTL);
-        Ok(())
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::run(|| {
+            let name = name(session);
+            let mut all = lock(&self.0);
+            all.evict_expired(now.monotonic);
+            if all.get(&name, now.monotonic).is_some_and(|session| session.requests.contains(&request)) {
+                return Ok(());
+            }
+            let mut session = all.remove(&name, now.monotonic).unwrap_or_default();
+            session.requests.push_back(request);
+            session.turns.extend(turns.iter().cloned());
+            keep_last(&mut session.requests, MAX_TURNS);
+            keep_last(&mut session.turns, MAX_TURNS);
+            session.used.input = session.used.input.saturating_add(used.input);
+            session.used.output = session.used.output.saturating_add(used.output);
+            all.insert(name, session, now.monotonic + SESSION_TTL);
+            Ok(())
+        })
     }
 
-    async fn load(&self, session: &SessionKey, max: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
-        let all = lock(&self.0);
-        let Some(session) = all.get(&name(session), now.monotonic) else { return Ok(Vec::new()) };
-        let skipped = session.turns.len().saturating_sub(max);
-        Ok(session.turns.iter().skip(skipped).cloned().collect())
+    fn load<'a>(&'a self, session: &'a SessionKey, max: usize, now: Now) -> StoreFuture<'a, Vec<StoredTurn>> {
+        StoreFuture::run(|| {
+            let all = lock(&self.0);
+            let Some(session) = all.get(&name(session), now.monotonic) else { return Ok(Vec::new()) };
+            let skipped = session.turns.len().saturating_sub(max);
+            Ok(session.turns.iter().skip(skipped).cloned().collect())
+        })
     }
 
-    async fn tokens(&self, session: &SessionKey, now: Now) -> Result<SessionTokens, StoreError> {
-        let all = lock(&self.0);
-        let used = all.get(&name(session), now.monotonic).map(|session| session.used).unwrap_or_default();
-        Ok(SessionTokens { input: used.input, output: used.output, ..SessionTokens::default() })
+    fn tokens<'a>(&'a self, session: &'a SessionKey, now: Now) -> StoreFuture<'a, SessionTokens> {
+        StoreFuture::run(|| {
+            let all = lock(&self.0);
+            let used = all.get(&name(session), now.monotonic).map(|session| session.used).unwrap_or_default();
+            Ok(SessionTokens { input: used.input, output: used.output, ..SessionTokens::default() })
+        })
     }
 }

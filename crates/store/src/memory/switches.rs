@@ -1,7 +1,7 @@
 //! The operator's switches in memory.
 
 use crate::switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchState, Switches};
-use crate::{StoreError, lock};
+use crate::{StoreFuture, lock};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -27,27 +27,31 @@ impl MemorySwitches {
 }
 
 impl Switches for MemorySwitches {
-    async fn read(&self) -> Result<SwitchState, StoreError> {
-        Ok(lock(&self.0).state)
+    fn read(&self) -> StoreFuture<'_, SwitchState> {
+        StoreFuture::run(|| Ok(lock(&self.0).state))
     }
 
-    async fn apply(&self, order: &ChangeOrder, expected_version: u64) -> Result<ChangeDecision, StoreError> {
-        let mut history = lock(&self.0);
-        if !order.refused && expected_version != history.state.version {
-            return Ok(ChangeDecision::Outdated(history.state));
-        }
-        let record = AuditRecord::after(history.trail.back(), order.clone());
-        history.trail.push_back(record);
-        if history.trail.len() > MAX_RECORDS {
-            history.trail.pop_front();
-        }
-        history.state = history.state.after(order);
-        Ok(ChangeDecision::Recorded(history.state))
+    fn apply<'a>(&'a self, order: &'a ChangeOrder, expected_version: u64) -> StoreFuture<'a, ChangeDecision> {
+        StoreFuture::run(|| {
+            let mut history = lock(&self.0);
+            if !order.refused && expected_version != history.state.version {
+                return Ok(ChangeDecision::Outdated(history.state));
+            }
+            let record = AuditRecord::after(history.trail.back(), order.clone());
+            history.trail.push_back(record);
+            if history.trail.len() > MAX_RECORDS {
+                history.trail.pop_front();
+            }
+            history.state = history.state.after(order);
+            Ok(ChangeDecision::Recorded(history.state))
+        })
     }
 
-    async fn trail(&self, from: u64, max: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        let history = lock(&self.0);
-        let records = history.trail.iter().skip_while(|record| record.number < from);
-        Ok(records.take(max).cloned().collect())
+    fn trail(&self, from: u64, max: usize) -> StoreFuture<'_, Vec<AuditRecord>> {
+        StoreFuture::run(|| {
+            let history = lock(&self.0);
+            let records = history.trail.iter().skip_while(|record| record.number < from);
+            Ok(records.take(max).cloned().collect())
+        })
     }
 }

@@ -7,8 +7,8 @@ use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
 use super::packing::ScriptArguments;
 use super::script::StoreScript;
-use crate::StoreError;
 use crate::answers::{Answers, StoredAnswer};
+use crate::{StoreError, StoreFuture};
 use redis::Value;
 use seawall_core::cache_policy::{
     CacheAges, CacheKey, CacheStoreDecision, CacheStoreOptions, CacheStoreRefusal, CacheStoreRule,
@@ -57,53 +57,58 @@ fn cache_key(key: &CacheKey) -> [String; 1] {
 }
 
 impl<R: Runtime> Answers for RedisAnswers<R> {
-    async fn load(&self, key: &CacheKey, now: UtcTime) -> Result<Option<StoredAnswer>, StoreError> {
-        let max_bytes = (self.max_text_bytes.saturating_add(HEADER_BYTES)).to_string();
-        let response = self.connection.run(&self.load, &cache_key(key), &[max_bytes.as_bytes()]).await?;
-        let bytes = match response {
-            Value::BulkString(bytes) => bytes,
-            Value::Nil => return Ok(None),
-            other => return parse_integers(&other).map(|_| None),
-        };
-        let stored = read(&bytes).ok_or_else(|| StoreError::failed(STORE, "a cached answer is invalid"))?;
-        Ok(Some(stored).filter(|stored| self.ages.is_servable(&stored.kept, now)))
+    fn load<'a>(&'a self, key: &'a CacheKey, now: UtcTime) -> StoreFuture<'a, Option<StoredAnswer>> {
+        StoreFuture::boxed(async move {
+            let max_bytes = (self.max_text_bytes.saturating_add(HEADER_BYTES)).to_string();
+            let response = self.connection.run(&self.load, &cache_key(key), &[max_bytes.as_bytes()]).await?;
+            let bytes = match response {
+                Value::BulkString(bytes) => bytes,
+                Value::Nil => return Ok(None),
+                other => return parse_integers(&other).map(|_| None),
+            };
+            let stored =
+                read(&bytes).ok_or_else(|| StoreError::failed(STORE, "a cached answer is invalid"))?;
+            Ok(Some(stored).filter(|stored| self.ages.is_servable(&stored.kept, now)))
+        })
     }
 
-    async fn store(
-        &self,
-        key: &CacheKey,
-        answer: &NewAnswer<'_>,
+    fn store<'a>(
+        &'a self,
+        key: &'a CacheKey,
+        answer: &'a NewAnswer<'a>,
         now: UtcTime,
-    ) -> Result<CacheStoreDecision, StoreError> {
-        if let refusal @ CacheStoreDecision::Refuse(_) = self.rule.decide(answer, None, now) {
-            return Ok(refusal);
-        }
-        let mut arguments = ScriptArguments::new();
-        let options = self.ages.options();
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        let stored_at = now.as_nanos();
-        arguments.number(answer.grade.index() as u64);
-        // Before `max_stale_age` has passed since the epoch, no answer can have expired.
-        let (dead, is_any_dead) =
-            stored_at.checked_sub(nanos(options.max_stale_age)).map_or((0, false), |dead| (dead, true));
-        let newest = stored_at.saturating_add(nanos(options.clock_skew));
-        arguments.number(stored_at / SECOND).number(stored_at % SECOND);
-        if is_any_dead {
-            arguments.number(dead / SECOND).number(dead % SECOND);
-        } else {
-            arguments.none().none();
-        }
-        arguments.number(newest / SECOND).number(newest % SECOND);
-        let keep = options.max_stale_age.saturating_add(options.clock_skew).as_millis();
-        arguments.number(u64::try_from(keep).unwrap_or(u64::MAX).max(1)).bytes(answer.text.as_bytes());
-        let response = parse_integers(
-            &self.connection.run(&self.store, &cache_key(key), &[&arguments.finish()]).await?,
-        )?;
-        match response.as_slice() {
-            [0] => Ok(CacheStoreDecision::Store),
-            [1] => Ok(CacheStoreDecision::Refuse(CacheStoreRefusal::StrongerCached)),
-            _ => Err(StoreError::failed(STORE, "the response is not a decision to store an answer")),
-        }
+    ) -> StoreFuture<'a, CacheStoreDecision> {
+        StoreFuture::boxed(async move {
+            if let refusal @ CacheStoreDecision::Refuse(_) = self.rule.decide(answer, None, now) {
+                return Ok(refusal);
+            }
+            let mut arguments = ScriptArguments::new();
+            let options = self.ages.options();
+            let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+            let stored_at = now.as_nanos();
+            arguments.number(answer.grade.index() as u64);
+            // Before `max_stale_age` has passed since the epoch, no answer can have expired.
+            let (dead, is_any_dead) =
+                stored_at.checked_sub(nanos(options.max_stale_age)).map_or((0, false), |dead| (dead, true));
+            let newest = stored_at.saturating_add(nanos(options.clock_skew));
+            arguments.number(stored_at / SECOND).number(stored_at % SECOND);
+            if is_any_dead {
+                arguments.number(dead / SECOND).number(dead % SECOND);
+            } else {
+                arguments.none().none();
+            }
+            arguments.number(newest / SECOND).number(newest % SECOND);
+            let keep = options.max_stale_age.saturating_add(options.clock_skew).as_millis();
+            arguments.number(u64::try_from(keep).unwrap_or(u64::MAX).max(1)).bytes(answer.text.as_bytes());
+            let response = parse_integers(
+                &self.connection.run(&self.store, &cache_key(key), &[&arguments.finish()]).await?,
+            )?;
+            match response.as_slice() {
+                [0] => Ok(CacheStoreDecision::Store),
+                [1] => Ok(CacheStoreDecision::Refuse(CacheStoreRefusal::StrongerCached)),
+                _ => Err(StoreError::failed(STORE, "the response is not a decision to store an answer")),
+            }
+        })
     }
 }
 

@@ -4,9 +4,9 @@ use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
 use super::packing::ScriptArguments;
 use super::script::StoreScript;
-use crate::StoreError;
 use crate::board::{Board, Fleet, NodeView};
 use crate::encoding::{ByteReader, put_varint};
+use crate::{StoreError, StoreFuture};
 use redis::Value;
 use seawall_core::breaker::NodeId;
 use seawall_core::runtime::Runtime;
@@ -62,44 +62,51 @@ impl<R: Runtime> RedisBoard<R> {
 }
 
 impl<R: Runtime> Board for RedisBoard<R> {
-    async fn publish(
-        &self,
+    fn publish<'a>(
+        &'a self,
         node: NodeId,
-        view: &NodeView,
+        view: &'a NodeView,
         ttl: Duration,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let bytes = encode_view(view);
-        if bytes.len() > MAX_VIEW_BYTES {
-            let reason = format!(
-                "the state of a node has {} bytes, more than the maximum of {MAX_VIEW_BYTES}",
-                bytes.len()
-            );
-            return Err(StoreError::failed(STORE, reason));
-        }
-        parse_integers(&self.run_script(PUBLISH, node, (view.sequence, &bytes), ttl, now).await?).map(|_| ())
-    }
-
-    async fn leave(&self, node: NodeId, now: Now) -> Result<(), StoreError> {
-        parse_integers(&self.run_script(LEAVE, node, (0, b""), Duration::ZERO, now).await?).map(|_| ())
-    }
-
-    async fn read(&self, now: Now) -> Result<Fleet, StoreError> {
-        let response = self.run_script(READ, NodeId(0), (0, b""), Duration::ZERO, now).await?;
-        let Value::Array(items) = &response else {
-            return Err(StoreError::failed(STORE, "the response is not a status board"));
-        };
-        if matches!(items.first(), Some(Value::Int(_))) {
-            parse_integers(&response)?;
-        }
-        // A node whose view cannot be decoded, perhaps of a later version, still counts as a node of the fleet.
-        let nodes = items.chunks_exact(2).filter_map(|pair| match pair {
-            [Value::BulkString(node), Value::BulkString(view)] => {
-                Some((node_of(node)?, decode_view(view).unwrap_or_default()))
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(async move {
+            let bytes = encode_view(view);
+            if bytes.len() > MAX_VIEW_BYTES {
+                let reason = format!(
+                    "the state of a node has {} bytes, more than the maximum of {MAX_VIEW_BYTES}",
+                    bytes.len()
+                );
+                return Err(StoreError::failed(STORE, reason));
             }
-            _ => None,
-        });
-        Ok(nodes.collect())
+            parse_integers(&self.run_script(PUBLISH, node, (view.sequence, &bytes), ttl, now).await?)
+                .map(|_| ())
+        })
+    }
+
+    fn leave(&self, node: NodeId, now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::boxed(async move {
+            parse_integers(&self.run_script(LEAVE, node, (0, b""), Duration::ZERO, now).await?).map(|_| ())
+        })
+    }
+
+    fn read(&self, now: Now) -> StoreFuture<'_, Fleet> {
+        StoreFuture::boxed(async move {
+            let response = self.run_script(READ, NodeId(0), (0, b""), Duration::ZERO, now).await?;
+            let Value::Array(items) = &response else {
+                return Err(StoreError::failed(STORE, "the response is not a status board"));
+            };
+            if matches!(items.first(), Some(Value::Int(_))) {
+                parse_integers(&response)?;
+            }
+            // A node whose view cannot be decoded, perhaps of a later version, still counts as a node of the fleet.
+            let nodes = items.chunks_exact(2).filter_map(|pair| match pair {
+                [Value::BulkString(node), Value::BulkString(view)] => {
+                    Some((node_of(node)?, decode_view(view).unwrap_or_default()))
+                }
+                _ => None,
+            });
+            Ok(nodes.collect())
+        })
     }
 }
 

@@ -16,6 +16,8 @@ mod board;
 mod claims;
 mod connection;
 mod key;
+#[cfg(feature = "embedded")]
+mod open;
 mod packing;
 mod probes;
 mod quotas;
@@ -24,10 +26,13 @@ mod sentinel;
 mod sessions;
 mod silence;
 
+pub use crate::quotas::Placement;
 pub use answers::RedisAnswers;
 pub use board::RedisBoard;
 pub use claims::{RedisClaim, RedisClaims};
 pub use connection::{RedisConnection, RedisOptions};
+#[cfg(feature = "embedded")]
+pub(crate) use open::{check, open};
 pub use probes::RedisProbes;
-pub use quotas::{Placement, RedisQuotaReservation, RedisQuotas};
+pub use quotas::RedisQuotas;
 pub use sessions::RedisSessions;

@@ -4,8 +4,8 @@ use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
 use super::packing::ScriptArguments;
 use super::script::StoreScript;
-use crate::StoreError;
 use crate::board::{ProbeRequest, Probes};
+use crate::{StoreError, StoreFuture};
 use seawall_core::breaker::{NodeId, ProbeLease};
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
@@ -55,20 +55,29 @@ impl<R: Runtime> RedisProbes<R> {
 }
 
 impl<R: Runtime> Probes for RedisProbes<R> {
-    async fn lease(&self, request: &ProbeRequest<'_>, now: Now) -> Result<ProbeLease, StoreError> {
-        let probes = self.run_script(LEASE, request, now).await?;
-        Ok(ProbeLease { probes: probes.min(request.requested.probes), ..request.requested })
+    fn lease<'a>(&'a self, request: &'a ProbeRequest<'a>, now: Now) -> StoreFuture<'a, ProbeLease> {
+        StoreFuture::boxed(async move {
+            let probes = self.run_script(LEASE, request, now).await?;
+            Ok(ProbeLease { probes: probes.min(request.requested.probes), ..request.requested })
+        })
     }
 
-    async fn give_back(
-        &self,
-        target: &str,
+    fn give_back<'a>(
+        &'a self,
+        target: &'a str,
         lease: ProbeLease,
         node: NodeId,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let request =
-            ProbeRequest { target, requested: lease, stage_size: 0, node, ttl: std::time::Duration::ZERO };
-        self.run_script(GIVE_BACK, &request, now).await.map(|_| ())
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(async move {
+            let request = ProbeRequest {
+                target,
+                requested: lease,
+                stage_size: 0,
+                node,
+                ttl: std::time::Duration::ZERO,
+            };
+            self.run_script(GIVE_BACK, &request, now).await.map(|_| ())
+        })
     }
 }

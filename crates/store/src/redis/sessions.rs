@@ -4,9 +4,9 @@ use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
 use super::packing::ScriptArguments;
 use super::script::StoreScript;
-use crate::StoreError;
 use crate::encoding::{ByteReader, put_text, put_varint};
 use crate::sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
+use crate::{StoreError, StoreFuture};
 use redis::Value;
 use seawall_core::budget::SessionTokens;
 use seawall_core::history::Role;
@@ -58,49 +58,56 @@ impl<R: Runtime> RedisSessions<R> {
 }
 
 impl<R: Runtime> Sessions for RedisSessions<R> {
-    async fn append(
-        &self,
-        session: &SessionKey,
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionKey,
         request: u128,
-        turns: &[StoredTurn],
+        turns: &'a [StoredTurn],
         used: RequestTokens,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let last = &turns[turns.len().saturating_sub(MAX_TURNS)..];
-        let response = self.run_script(ADD, session, now, |arguments| {
-            arguments.bytes(&request.to_be_bytes()).number(used.input).number(used.output);
-            for turn in last {
-                arguments.bytes(&encode_turn(turn));
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(async move {
+            let last = &turns[turns.len().saturating_sub(MAX_TURNS)..];
+            let response = self.run_script(ADD, session, now, |arguments| {
+                arguments.bytes(&request.to_be_bytes()).number(used.input).number(used.output);
+                for turn in last {
+                    arguments.bytes(&encode_turn(turn));
+                }
+            });
+            parse_integers(&response.await?).map(|_| ())
+        })
+    }
+
+    fn load<'a>(&'a self, session: &'a SessionKey, max: usize, now: Now) -> StoreFuture<'a, Vec<StoredTurn>> {
+        StoreFuture::boxed(async move {
+            let max = max.min(MAX_TURNS) as u64;
+            let response = self.run_script(READ, session, now, |arguments| {
+                arguments.number(max);
+            });
+            let unexpected_response =
+                || StoreError::failed(STORE, "a stored turn of a conversation is invalid");
+            let response = response.await?;
+            let Value::Array(items) = &response else { return Err(unexpected_response()) };
+            if matches!(items.first(), Some(Value::Int(_))) {
+                parse_integers(&response)?;
             }
-        });
-        parse_integers(&response.await?).map(|_| ())
+            let turn = |item: &Value| match item {
+                Value::BulkString(bytes) => decode_turn(bytes).ok_or_else(unexpected_response),
+                _ => Err(unexpected_response()),
+            };
+            items.iter().map(turn).collect()
+        })
     }
 
-    async fn load(&self, session: &SessionKey, max: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
-        let max = max.min(MAX_TURNS) as u64;
-        let response = self.run_script(READ, session, now, |arguments| {
-            arguments.number(max);
-        });
-        let unexpected_response = || StoreError::failed(STORE, "a stored turn of a conversation is invalid");
-        let response = response.await?;
-        let Value::Array(items) = &response else { return Err(unexpected_response()) };
-        if matches!(items.first(), Some(Value::Int(_))) {
-            parse_integers(&response)?;
-        }
-        let turn = |item: &Value| match item {
-            Value::BulkString(bytes) => decode_turn(bytes).ok_or_else(unexpected_response),
-            _ => Err(unexpected_response()),
-        };
-        items.iter().map(turn).collect()
-    }
-
-    async fn tokens(&self, session: &SessionKey, now: Now) -> Result<SessionTokens, StoreError> {
-        let response = parse_integers(&self.run_script(COUNT, session, now, |_| ()).await?)?;
-        let [input, output] = response.as_slice() else {
-            return Err(StoreError::failed(STORE, "the response has no token counts"));
-        };
-        let (input, output) = (input.unsigned_abs(), output.unsigned_abs());
-        Ok(SessionTokens { input, output, ..SessionTokens::default() })
+    fn tokens<'a>(&'a self, session: &'a SessionKey, now: Now) -> StoreFuture<'a, SessionTokens> {
+        StoreFuture::boxed(async move {
+            let response = parse_integers(&self.run_script(COUNT, session, now, |_| ()).await?)?;
+            let [input, output] = response.as_slice() else {
+                return Err(StoreError::failed(STORE, "the response has no token counts"));
+            };
+            let (input, output) = (input.unsigned_abs(), output.unsigned_abs());
+            Ok(SessionTokens { input, output, ..SessionTokens::default() })
+        })
     }
 }
 

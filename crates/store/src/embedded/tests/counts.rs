@@ -89,7 +89,7 @@ impl Process {
             refused => return Err(format!("{refused:?}")),
         };
         assert!(self.ledger.journals_admissions());
-        let mark = self.quotas.admission_record(&reservation, lasts, now);
+        let mark = self.quotas.record_of(&reservation, lasts, now);
         let hold = is_reserved.then(|| {
             let ask = ReservationRequest {
                 caller,

@@ -5,13 +5,14 @@ mod windows;
 use super::{
     FallbackReport, SharedQuotaStore, SharedQuotas, SharedQuotasOptions, SharedStoreState, StoreStateObserver,
 };
-use crate::memory::{MemoryQuotaReservation, MemoryQuotas};
+use crate::memory::MemoryQuotas;
 use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
-use crate::{StoreError, lock};
+use crate::receipt::QuotaReceipt;
+use crate::{StoreError, StoreFuture, lock};
 use seawall_core::breaker::NodeId;
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    GroupId, LimitView, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits,
+    GroupId, LimitChange, LimitId, LimitView, Quota, QuotaGroup, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits,
 };
 use seawall_core::random::Draw;
 use seawall_core::runtime::{Runtime, Timer};
@@ -108,75 +109,74 @@ impl Store {
 }
 
 impl Quotas for Store {
-    type Reservation = MemoryQuotaReservation;
-
-    async fn reserve(
-        &self,
-        ask: &AdmissionRequest<'_>,
-        now: Now,
-    ) -> Result<AdmitDecision<MemoryQuotaReservation>, StoreError> {
-        self.reached(|shared| drive(shared.quotas.reserve(ask, now)))?
+    fn reserve<'a>(&'a self, ask: &'a AdmissionRequest<'a>, now: Now) -> StoreFuture<'a, AdmitDecision> {
+        StoreFuture::run(|| self.reached(|shared| drive(shared.quotas.reserve(ask, now)))?)
     }
 
-    async fn settle(
-        &self,
-        reservation: MemoryQuotaReservation,
-        spent: Settlement,
-        now: Now,
-    ) -> Result<(), StoreError> {
-        self.reached(|shared| drive(shared.quotas.settle(reservation, spent, now)))?
+    fn settle(&self, reservation: QuotaReceipt, spent: Settlement, now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::run(|| self.reached(|shared| drive(shared.quotas.settle(reservation, spent, now)))?)
     }
 
-    async fn view(
-        &self,
+    fn view<'a>(
+        &'a self,
         partition: u64,
-        scopes: &[QuotaScope],
+        scopes: &'a [QuotaScope],
         now: Now,
-    ) -> Result<Vec<LimitView>, StoreError> {
-        self.reached(|shared| drive(shared.quotas.view(partition, scopes, now)))?
+    ) -> StoreFuture<'a, Vec<LimitView>> {
+        StoreFuture::run(|| self.reached(|shared| drive(shared.quotas.view(partition, scopes, now)))?)
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
         lock(&self.0).quotas.change_limits(groups, now)
+    }
+
+    fn group(&self, name: &str) -> Option<GroupId> {
+        lock(&self.0).quotas.group(name)
+    }
+
+    fn limit_name(&self, limit: LimitId) -> Option<Box<str>> {
+        lock(&self.0).quotas.limit_name(limit)
     }
 }
 
 impl SharedQuotaStore for Store {
-    async fn incarnation(&self, _: Now) -> Result<u64, StoreError> {
-        self.reached(|shared| shared.incarnation)
+    fn incarnation(&self, _: Now) -> StoreFuture<'_, u64> {
+        StoreFuture::run(|| self.reached(|shared| shared.incarnation))
     }
 
-    async fn merge(&self, report: &FallbackReport, now: Now) -> Result<(), StoreError> {
-        self.reached(|shared| {
-            shared.reports.push(report.clone());
-            let is_known = |known: &FallbackReport| {
-                (known.node, known.incarnation) == (report.node, report.incarnation)
-                    && known.sequence >= report.sequence
-            };
-            if !shared.merged.iter().any(is_known) {
-                shared.merged.push(report.clone());
-                for admitted in &report.admitted {
-                    let (partition, scopes) = (report.partition, &admitted.scopes);
-                    let ask = AdmissionRequest {
-                        partition,
-                        scopes,
-                        units: QuotaUnits::NOTHING,
-                        money: None,
-                        claim: None,
-                    };
-                    if let Ok(AdmitDecision::Granted { reservation, .. }) =
-                        drive(shared.quotas.reserve(&ask, now))
-                    {
-                        let spent = Settlement { units: admitted.cost, ..Settlement::default() };
-                        drive(shared.quotas.settle(reservation, spent, now)).unwrap();
+    fn merge<'a>(&'a self, report: &'a FallbackReport, now: Now) -> StoreFuture<'a, ()> {
+        StoreFuture::run(|| {
+            self.reached(|shared| {
+                shared.reports.push(report.clone());
+                let is_known = |known: &FallbackReport| {
+                    (known.node, known.incarnation) == (report.node, report.incarnation)
+                        && known.sequence >= report.sequence
+                };
+                if !shared.merged.iter().any(is_known) {
+                    shared.merged.push(report.clone());
+                    for admitted in &report.admitted {
+                        let (partition, scopes) = (report.partition, &admitted.scopes);
+                        let ask = AdmissionRequest {
+                            partition,
+                            scopes,
+                            units: QuotaUnits::NOTHING,
+                            money: None,
+                            claim: None,
+                        };
+                        if let Ok(AdmitDecision::Granted { reservation, .. }) =
+                            drive(shared.quotas.reserve(&ask, now))
+                        {
+                            let spent = Settlement { units: admitted.cost, ..Settlement::default() };
+                            drive(shared.quotas.settle(reservation, spent, now)).unwrap();
+                        }
                     }
                 }
-            }
-            if std::mem::take(&mut shared.loses_answer) {
-                return Err(StoreError::unavailable("test", "the answer was lost"));
-            }
-            Ok(())
-        })?
+                if std::mem::take(&mut shared.loses_answer) {
+                    return Err(StoreError::unavailable("test", "the answer was lost"));
+                }
+                Ok(())
+            })?
+        })
     }
 }
 
@@ -205,12 +205,7 @@ fn scope(caller: u64) -> [QuotaScope; 1] {
     [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(caller) }]
 }
 
-fn reserve(
-    node: &Node,
-    clock: &Clock,
-    caller: u64,
-    money: Option<(u64, u64)>,
-) -> AdmitDecision<<Node as Quotas>::Reservation> {
+fn reserve(node: &Node, clock: &Clock, caller: u64, money: Option<(u64, u64)>) -> AdmitDecision {
     let lasts = Duration::from_secs(30);
     let money = money.map(|(amount, cap)| CallerBudgetRequest {
         caller,

@@ -1,9 +1,9 @@
 //! The arguments of a script that decides over several records.
 
-use super::rules::{LimitRule, Placement, ScriptRules};
+use super::rules::{LimitRule, ScriptRules};
 use crate::StoreError;
 use crate::claims::ClaimRequest;
-use crate::quotas::CallerBudgetRequest;
+use crate::quotas::{CallerBudgetRequest, Placement};
 use crate::redis::connection::STORE;
 use crate::redis::key;
 use crate::redis::packing::{FixedWidthFields, MAX_EXACT, micros};

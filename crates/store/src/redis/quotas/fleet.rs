@@ -6,9 +6,9 @@
 //! from.
 
 use super::arguments::{ReserveArguments, TouchedLimits, with_placement};
-use super::rules::{LimitRule, Placement, ScriptRules};
-use super::{RedisQuotaReservation, RedisQuotas, ScriptCharge, ScriptDecision};
-use crate::quotas::{AdmitDecision, Settlement};
+use super::rules::{LimitRule, ScriptRules};
+use super::{RedisQuotas, ScriptCharge, ScriptDecision};
+use crate::quotas::{AdmitDecision, Placement, Settlement};
 use crate::{StoreError, lock};
 use seawall_core::quota::{LimitView, QuotaRefusal, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_core::runtime::Runtime;
@@ -38,7 +38,7 @@ pub(super) struct ChunkPart {
 
 pub(super) enum FleetDecision {
     Granted(Vec<ChunkPart>),
-    Refused(AdmitDecision<RedisQuotaReservation>),
+    Refused(AdmitDecision),
 }
 
 /// A chunk that this node has leased.
@@ -168,7 +168,7 @@ impl<R: Runtime> RedisQuotas<R> {
         cost: QuotaUnits,
         rules: &ScriptRules,
         now: Now,
-    ) -> Result<Result<ChunkPart, AdmitDecision<RedisQuotaReservation>>, StoreError> {
+    ) -> Result<Result<ChunkPart, AdmitDecision>, StoreError> {
         let slot = self.leases.slot(scope, now.monotonic);
         if let Some(part) = slot.part(scope, cost, now.monotonic) {
             return Ok(Ok(part));

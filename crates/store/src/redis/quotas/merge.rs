@@ -1,13 +1,13 @@
 //! Merges what nodes admitted while the store was unreachable.
 
 use super::arguments::{TouchedLimits, sort_scopes, with_placement};
-use super::rules::Placement;
 use super::{RedisQuotas, ScriptRules};
-use crate::StoreError;
 use crate::local_fallback::{FallbackReport, SharedQuotaStore};
+use crate::quotas::Placement;
 use crate::redis::connection::parse_integers;
 use crate::redis::key;
 use crate::redis::packing::ScriptArguments;
+use crate::{StoreError, StoreFuture};
 use redis::Value;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
@@ -20,7 +20,24 @@ redis.call('SET', KEYS[1], life, 'PX', 86400000)
 return life";
 
 impl<R: Runtime> SharedQuotaStore for RedisQuotas<R> {
-    async fn incarnation(&self, _now: Now) -> Result<u64, StoreError> {
+    fn incarnation(&self, _now: Now) -> StoreFuture<'_, u64> {
+        StoreFuture::boxed(self.read_incarnation())
+    }
+
+    fn merge<'a>(&'a self, report: &'a FallbackReport, now: Now) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(self.merge_report(report, now))
+    }
+
+    fn return_leases(&self, now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::boxed(async move {
+            self.return_expired_chunks(now).await;
+            Ok(())
+        })
+    }
+}
+
+impl<R: Runtime> RedisQuotas<R> {
+    async fn read_incarnation(&self) -> Result<u64, StoreError> {
         self.connection.reconnect_if_lost();
         let proposed = format!("{:012x}", self.connection.runtime().draw().bits() >> 16);
         let keys = [format!("{}:incarnation", key::VERSION)];
@@ -32,7 +49,7 @@ impl<R: Runtime> SharedQuotaStore for RedisQuotas<R> {
         incarnation.ok_or_else(super::unexpected_response)
     }
 
-    async fn merge(&self, report: &FallbackReport, now: Now) -> Result<(), StoreError> {
+    async fn merge_report(&self, report: &FallbackReport, now: Now) -> Result<(), StoreError> {
         let rules = self.rules();
         let mut partition = TouchedLimits::default();
         let mut entries = Vec::new();

@@ -10,21 +10,22 @@ mod merge;
 mod rules;
 mod specialized;
 
-pub use rules::Placement;
-
 use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
 use super::packing::micros;
 use super::script::StoreScript;
-use crate::quotas::{AdmissionRequest, AdmitDecision, Quotas, Settlement};
-use crate::{StoreError, lock};
+use crate::quotas::{AdmissionRequest, AdmitDecision, Placement, Quotas, Settlement};
+use crate::receipt::QuotaReceipt;
+use crate::{StoreError, StoreFuture, lock};
 use ::redis::Value;
 use arguments::{ReserveArguments, SettleArguments, TouchedLimits, sort_scopes, with_placement};
 use fleet::{ChunkPart, FleetDecision, FleetLeases};
 use rules::{LimitRule, ScriptRules};
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
-use seawall_core::quota::{GroupId, LimitView, QuotaGroup, QuotaRefusal, QuotaScope, QuotaUnits};
+use seawall_core::quota::{
+    GroupId, LimitChange, LimitId, LimitView, QuotaGroup, QuotaRefusal, QuotaScope, QuotaUnits,
+};
 use seawall_core::runtime::Runtime;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
@@ -71,7 +72,7 @@ pub struct RedisQuotas<R> {
 
 /// What one request has taken.
 #[derive(Debug)]
-pub struct RedisQuotaReservation {
+struct RedisQuotaReservation {
     charge: ScriptCharge,
     fleet: Vec<ChunkPart>,
 }
@@ -97,7 +98,7 @@ struct ScriptCharge {
 /// The outcome of one script.
 enum ScriptDecision {
     Granted { charge: ScriptCharge, tightest: Option<LimitView> },
-    Refused(AdmitDecision<RedisQuotaReservation>),
+    Refused(AdmitDecision),
 }
 
 impl<R: Runtime> RedisQuotas<R> {
@@ -130,15 +131,8 @@ impl<R: Runtime> RedisQuotas<R> {
         Self { manual_clock: true, ..self }
     }
 
-    /// The group with this name.
-    #[must_use]
-    pub fn group(&self, name: &str) -> Option<GroupId> {
-        let position = self.rules().groups.iter().position(|group| *group.name == *name)?;
-        u16::try_from(position).ok().map(GroupId::from_index)
-    }
-
-    /// Gives back what is left of expired chunks. Call it once a second, and before the node stops.
-    pub async fn return_expired_chunks(&self, now: Now) {
+    /// Gives back what is left of expired chunks.
+    async fn return_expired_chunks(&self, now: Now) {
         for expired in self.leases.expired(now.monotonic) {
             self.give_back_chunk(&expired, now).await;
         }
@@ -266,14 +260,8 @@ impl<R: Runtime> RedisQuotas<R> {
     }
 }
 
-impl<R: Runtime> Quotas for RedisQuotas<R> {
-    type Reservation = RedisQuotaReservation;
-
-    async fn reserve(
-        &self,
-        request: &AdmissionRequest<'_>,
-        now: Now,
-    ) -> Result<AdmitDecision<RedisQuotaReservation>, StoreError> {
+impl<R: Runtime> RedisQuotas<R> {
+    async fn decide(&self, request: &AdmissionRequest<'_>, now: Now) -> Result<AdmitDecision, StoreError> {
         let rules = self.rules();
         let scopes = sort_scopes(request.scopes, &rules)?;
         let parts = match self.take_fleet(&scopes, request.units, &rules, now).await? {
@@ -307,7 +295,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
                 let views = parts.iter().flat_map(|part| part.tightest).chain(tightest);
                 let tightest =
                     views.min_by_key(|view| (view.remaining, view.limit)).ok_or_else(unexpected_response)?;
-                let reservation = RedisQuotaReservation { charge, fleet: parts };
+                let reservation = QuotaReceipt::new(RedisQuotaReservation { charge, fleet: parts });
                 Ok(AdmitDecision::Granted { reservation, tightest })
             }
             Ok(ScriptDecision::Refused(refusal)) => {
@@ -321,7 +309,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         }
     }
 
-    async fn settle(
+    async fn correct_all(
         &self,
         reservation: RedisQuotaReservation,
         spent: Settlement,
@@ -335,7 +323,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         outcome
     }
 
-    async fn view(
+    async fn remaining(
         &self,
         partition: u64,
         scopes: &[QuotaScope],
@@ -369,12 +357,44 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         views.sort_unstable_by_key(|view| view.limit);
         Ok(views)
     }
+}
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<(), SettingError> {
+impl<R: Runtime> Quotas for RedisQuotas<R> {
+    fn reserve<'a>(&'a self, request: &'a AdmissionRequest<'a>, now: Now) -> StoreFuture<'a, AdmitDecision> {
+        StoreFuture::boxed(self.decide(request, now))
+    }
+
+    fn settle(&self, receipt: QuotaReceipt, spent: Settlement, now: Now) -> StoreFuture<'_, ()> {
+        match receipt.into_content(STORE) {
+            Ok(reservation) => StoreFuture::boxed(self.correct_all(reservation, spent, now)),
+            Err(error) => StoreFuture::ready(Err(error)),
+        }
+    }
+
+    fn view<'a>(
+        &'a self,
+        partition: u64,
+        scopes: &'a [QuotaScope],
+        now: Now,
+    ) -> StoreFuture<'a, Vec<LimitView>> {
+        StoreFuture::boxed(self.remaining(partition, scopes, now))
+    }
+
+    fn change_limits(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<Vec<LimitChange>, SettingError> {
         let rules = Arc::new(ScriptRules::new(&groups, &self.partitioned_groups)?);
         *lock(&self.rules) = rules;
         self.leases.forget();
-        Ok(())
+        Ok(Vec::new())
+    }
+
+    fn group(&self, name: &str) -> Option<GroupId> {
+        let position = self.rules().groups.iter().position(|group| *group.name == *name)?;
+        u16::try_from(position).ok().map(GroupId::from_index)
+    }
+
+    fn limit_name(&self, limit: LimitId) -> Option<Box<str>> {
+        let rules = self.rules();
+        rules.groups.get(usize::from(limit.group.index()))?.limit_names.get(limit.quota).cloned()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Limits as the integers that scripts compute with.
 
 use super::specialized::SpecializedScripts;
+use crate::quotas::Placement;
 use crate::redis::key;
 use crate::redis::packing::{MAX_EXACT, micros};
 use seawall_core::quota::{
@@ -8,15 +9,6 @@ use seawall_core::quota::{
 };
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
-
-/// Where the counts of a group are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// In the caller's partition: one script decides over all of them.
-    Partition,
-    /// In one fleet-wide record. Nodes lease chunks of it in advance.
-    Fleet,
-}
 
 /// One limit in the representation of the scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +27,8 @@ pub(super) struct GroupRules {
     pub(super) name: Box<str>,
     pub(super) placement: Placement,
     pub(super) limits: Vec<LimitRule>,
+    /// The names of the limits, in the same order.
+    pub(super) limit_names: Vec<Box<str>>,
 }
 
 /// All groups, in the order in which they were passed in.
@@ -77,7 +71,8 @@ impl ScriptRules {
                 LimitRule::new(group.name(), limit, rule)
             });
             let limits = limits.collect::<Result<_, _>>()?;
-            rules.push(GroupRules { name: group.name().into(), placement, limits });
+            let limit_names = group.quotas().iter().map(|quota| quota.name().into()).collect();
+            rules.push(GroupRules { name: group.name().into(), placement, limits, limit_names });
         }
         Ok(Self { groups: rules, specialized: SpecializedScripts::default() })
     }

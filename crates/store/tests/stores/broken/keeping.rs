@@ -9,7 +9,7 @@ use seawall_core::vocabulary::{Ceiling, Grade, Tier};
 use seawall_store::{
     AddDecision, Answers, AuditRecord, CallerRecord, ChangeDecision, ChangeOrder, CredentialHash, Directory,
     MemoryAnswers, MemoryDirectory, MemorySessions, MemorySwitches, RequestTokens, SessionKey, Sessions,
-    StoreError, StoredAnswer, StoredTurn, SwitchState, Switches,
+    StoreFuture, StoredAnswer, StoredTurn, SwitchState, Switches,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,49 +45,53 @@ impl BrokenSessions {
 }
 
 impl Sessions for BrokenSessions {
-    async fn append(
-        &self,
-        session: &SessionKey,
+    fn append<'a>(
+        &'a self,
+        session: &'a SessionKey,
         request: u128,
-        turns: &[StoredTurn],
+        turns: &'a [StoredTurn],
         used: RequestTokens,
         now: Now,
-    ) -> Result<(), StoreError> {
-        let request = match self.1 {
-            SessionFlaw::TakesARequestTwice => self.2.fetch_add(1, Ordering::Relaxed).into(),
-            _ => request,
-        };
-        self.0.append(&self.key(session), request, turns, used, self.now(now)).await
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(async move {
+            let request = match self.1 {
+                SessionFlaw::TakesARequestTwice => self.2.fetch_add(1, Ordering::Relaxed).into(),
+                _ => request,
+            };
+            self.0.append(&self.key(session), request, turns, used, self.now(now)).await
+        })
     }
 
-    async fn load(
-        &self,
-        session: &SessionKey,
+    fn load<'a>(
+        &'a self,
+        session: &'a SessionKey,
         limit: usize,
         now: Now,
-    ) -> Result<Vec<StoredTurn>, StoreError> {
-        match self.1 {
-            SessionFlaw::GivesTheFirstTurns => {
-                let mut turns = self.0.load(session, usize::MAX, now).await?;
-                turns.truncate(limit);
-                Ok(turns)
-            }
-            SessionFlaw::LivesLongerByLooking => {
-                // Appends an empty turn, which renews the expiry.
-                let key = self.key(session);
-                let turns = self.0.load(&key, limit, now).await?;
-                if !turns.is_empty() {
-                    let request = self.2.fetch_add(1, Ordering::Relaxed) | 1 << 63;
-                    self.0.append(&key, request.into(), &[], RequestTokens::default(), now).await?;
+    ) -> StoreFuture<'a, Vec<StoredTurn>> {
+        StoreFuture::boxed(async move {
+            match self.1 {
+                SessionFlaw::GivesTheFirstTurns => {
+                    let mut turns = self.0.load(session, usize::MAX, now).await?;
+                    turns.truncate(limit);
+                    Ok(turns)
                 }
-                Ok(turns)
+                SessionFlaw::LivesLongerByLooking => {
+                    // Appends an empty turn, which renews the expiry.
+                    let key = self.key(session);
+                    let turns = self.0.load(&key, limit, now).await?;
+                    if !turns.is_empty() {
+                        let request = self.2.fetch_add(1, Ordering::Relaxed) | 1 << 63;
+                        self.0.append(&key, request.into(), &[], RequestTokens::default(), now).await?;
+                    }
+                    Ok(turns)
+                }
+                _ => self.0.load(&self.key(session), limit, self.now(now)).await,
             }
-            _ => self.0.load(&self.key(session), limit, self.now(now)).await,
-        }
+        })
     }
 
-    async fn tokens(&self, session: &SessionKey, now: Now) -> Result<SessionTokens, StoreError> {
-        self.0.tokens(&self.key(session), self.now(now)).await
+    fn tokens<'a>(&'a self, session: &'a SessionKey, now: Now) -> StoreFuture<'a, SessionTokens> {
+        StoreFuture::boxed(async move { self.0.tokens(&self.key(session), self.now(now)).await })
     }
 }
 
@@ -113,33 +117,37 @@ enum AnswerFlaw {
 struct BrokenAnswers(MemoryAnswers, AnswerFlaw);
 
 impl Answers for BrokenAnswers {
-    async fn load(&self, key: &CacheKey, now: UtcTime) -> Result<Option<StoredAnswer>, StoreError> {
-        let now = match self.1 {
-            AnswerFlaw::ServesForEver => UtcTime::from_nanos(now.as_nanos() - 30_000_000_000),
-            _ => now,
-        };
-        self.0.load(key, now).await
+    fn load<'a>(&'a self, key: &'a CacheKey, now: UtcTime) -> StoreFuture<'a, Option<StoredAnswer>> {
+        StoreFuture::boxed(async move {
+            let now = match self.1 {
+                AnswerFlaw::ServesForEver => UtcTime::from_nanos(now.as_nanos() - 30_000_000_000),
+                _ => now,
+            };
+            self.0.load(key, now).await
+        })
     }
 
-    async fn store(
-        &self,
-        key: &CacheKey,
-        answer: &NewAnswer<'_>,
+    fn store<'a>(
+        &'a self,
+        key: &'a CacheKey,
+        answer: &'a NewAnswer<'a>,
         now: UtcTime,
-    ) -> Result<CacheStoreDecision, StoreError> {
-        match self.1 {
-            AnswerFlaw::ReplacesWhateverIsThere => {
-                // As if an hour had passed, so that the present answer has expired.
-                self.0.store(key, answer, now + Duration::from_secs(3_600)).await
+    ) -> StoreFuture<'a, CacheStoreDecision> {
+        StoreFuture::boxed(async move {
+            match self.1 {
+                AnswerFlaw::ReplacesWhateverIsThere => {
+                    // As if an hour had passed, so that the present answer has expired.
+                    self.0.store(key, answer, now + Duration::from_secs(3_600)).await
+                }
+                AnswerFlaw::KeepsTheFirst if self.0.load(key, now).await?.is_some() => {
+                    Ok(CacheStoreDecision::Store)
+                }
+                AnswerFlaw::ForgetsWhoAnswered => {
+                    self.0.store(key, &NewAnswer { grade: Grade::Fast, ..*answer }, now).await
+                }
+                _ => self.0.store(key, answer, now).await,
             }
-            AnswerFlaw::KeepsTheFirst if self.0.load(key, now).await?.is_some() => {
-                Ok(CacheStoreDecision::Store)
-            }
-            AnswerFlaw::ForgetsWhoAnswered => {
-                self.0.store(key, &NewAnswer { grade: Grade::Fast, ..*answer }, now).await
-            }
-            _ => self.0.store(key, answer, now).await,
-        }
+        })
     }
 }
 
@@ -163,57 +171,67 @@ enum DirectoryFlaw {
 struct BrokenDirectory(MemoryDirectory, DirectoryFlaw, Mutex<Vec<CredentialHash>>);
 
 impl Directory for BrokenDirectory {
-    async fn find(&self, credential: &CredentialHash) -> Result<Option<CallerRecord>, StoreError> {
-        let mut found = self.0.find(credential).await?;
-        if let (DirectoryFlaw::LastRevocationCounts, Some(record)) = (self.1, &mut found)
-            && self.2.lock().unwrap().contains(credential)
-        {
-            record.revoked = Some(UtcTime::from_nanos(7));
-        }
-        Ok(found)
+    fn find<'a>(&'a self, credential: &'a CredentialHash) -> StoreFuture<'a, Option<CallerRecord>> {
+        StoreFuture::boxed(async move {
+            let mut found = self.0.find(credential).await?;
+            if let (DirectoryFlaw::LastRevocationCounts, Some(record)) = (self.1, &mut found)
+                && self.2.lock().unwrap().contains(credential)
+            {
+                record.revoked = Some(UtcTime::from_nanos(7));
+            }
+            Ok(found)
+        })
     }
 
-    async fn add(
-        &self,
-        credential: &CredentialHash,
-        record: &CallerRecord,
-    ) -> Result<AddDecision, StoreError> {
-        if matches!(self.1, DirectoryFlaw::LooksBeforeItAdds) {
-            let is_known = self.0.find(credential).await?.is_some();
-            dawdle();
-            let _ = self.0.add(credential, record).await?;
-            return Ok(if is_known { AddDecision::AlreadyExists } else { AddDecision::Added });
-        }
-        self.0.add(credential, record).await
+    fn add<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
+        record: &'a CallerRecord,
+    ) -> StoreFuture<'a, AddDecision> {
+        StoreFuture::boxed(async move {
+            if matches!(self.1, DirectoryFlaw::LooksBeforeItAdds) {
+                let is_known = self.0.find(credential).await?.is_some();
+                dawdle();
+                let _ = self.0.add(credential, record).await?;
+                return Ok(if is_known { AddDecision::AlreadyExists } else { AddDecision::Added });
+            }
+            self.0.add(credential, record).await
+        })
     }
 
-    async fn revoke(&self, credential: &CredentialHash, at: UtcTime) -> Result<bool, StoreError> {
-        self.2.lock().unwrap().push(*credential);
-        self.0.revoke(credential, at).await
+    fn revoke<'a>(&'a self, credential: &'a CredentialHash, at: UtcTime) -> StoreFuture<'a, bool> {
+        StoreFuture::boxed(async move {
+            self.2.lock().unwrap().push(*credential);
+            self.0.revoke(credential, at).await
+        })
     }
 
-    async fn entitle(
-        &self,
-        credential: &CredentialHash,
+    fn entitle<'a>(
+        &'a self,
+        credential: &'a CredentialHash,
         tier: Tier,
         ceiling: Option<Ceiling>,
-    ) -> Result<bool, StoreError> {
-        let ceiling = ceiling.filter(|_| !matches!(self.1, DirectoryFlaw::ForgetsTheCeiling));
-        self.0.entitle(credential, tier, ceiling).await
+    ) -> StoreFuture<'a, bool> {
+        StoreFuture::boxed(async move {
+            let ceiling = ceiling.filter(|_| !matches!(self.1, DirectoryFlaw::ForgetsTheCeiling));
+            self.0.entitle(credential, tier, ceiling).await
+        })
     }
 
-    async fn list(
+    fn list(
         &self,
         after: Option<CredentialHash>,
         limit: usize,
-    ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
-        let mut page = self.0.list(after, limit).await?;
-        if let (DirectoryFlaw::ListsFromTheOneItHad, Some(after)) = (self.1, after)
-            && let Some(record) = self.0.find(&after).await?
-        {
-            page.insert(0, (after, record));
-        }
-        Ok(page)
+    ) -> StoreFuture<'_, Vec<(CredentialHash, CallerRecord)>> {
+        StoreFuture::boxed(async move {
+            let mut page = self.0.list(after, limit).await?;
+            if let (DirectoryFlaw::ListsFromTheOneItHad, Some(after)) = (self.1, after)
+                && let Some(record) = self.0.find(&after).await?
+            {
+                page.insert(0, (after, record));
+            }
+            Ok(page)
+        })
     }
 }
 
@@ -238,38 +256,44 @@ enum SwitchFlaw {
 struct BrokenSwitches(MemorySwitches, SwitchFlaw);
 
 impl Switches for BrokenSwitches {
-    async fn read(&self) -> Result<SwitchState, StoreError> {
-        self.0.read().await
+    fn read(&self) -> StoreFuture<'_, SwitchState> {
+        StoreFuture::boxed(async move { self.0.read().await })
     }
 
-    async fn apply(&self, order: &ChangeOrder, seen: u64) -> Result<ChangeDecision, StoreError> {
-        match self.1 {
-            SwitchFlaw::IgnoresWhatWasSeen => {
-                let seen = self.0.read().await?.version;
-                self.0.apply(order, seen).await
-            }
-            SwitchFlaw::LosesAttempts if order.refused => Ok(ChangeDecision::Recorded(self.0.read().await?)),
-            SwitchFlaw::CountsAttempts if order.refused => {
-                self.0.apply(&ChangeOrder { refused: false, ..order.clone() }, seen).await
-            }
-            _ => self.0.apply(order, seen).await,
-        }
-    }
-
-    async fn trail(&self, from: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        let mut trail = self.0.trail(from, limit).await?;
-        match self.1 {
-            SwitchFlaw::ForgesTheTrail => {
-                if let Some(record) = trail.last_mut() {
-                    record.hash[0] ^= 1;
+    fn apply<'a>(&'a self, order: &'a ChangeOrder, seen: u64) -> StoreFuture<'a, ChangeDecision> {
+        StoreFuture::boxed(async move {
+            match self.1 {
+                SwitchFlaw::IgnoresWhatWasSeen => {
+                    let seen = self.0.read().await?.version;
+                    self.0.apply(order, seen).await
                 }
+                SwitchFlaw::LosesAttempts if order.refused => {
+                    Ok(ChangeDecision::Recorded(self.0.read().await?))
+                }
+                SwitchFlaw::CountsAttempts if order.refused => {
+                    self.0.apply(&ChangeOrder { refused: false, ..order.clone() }, seen).await
+                }
+                _ => self.0.apply(order, seen).await,
             }
-            SwitchFlaw::DropsARecord if trail.len() > 2 => {
-                trail.remove(1);
+        })
+    }
+
+    fn trail(&self, from: u64, limit: usize) -> StoreFuture<'_, Vec<AuditRecord>> {
+        StoreFuture::boxed(async move {
+            let mut trail = self.0.trail(from, limit).await?;
+            match self.1 {
+                SwitchFlaw::ForgesTheTrail => {
+                    if let Some(record) = trail.last_mut() {
+                        record.hash[0] ^= 1;
+                    }
+                }
+                SwitchFlaw::DropsARecord if trail.len() > 2 => {
+                    trail.remove(1);
+                }
+                _ => {}
             }
-            _ => {}
-        }
-        Ok(trail)
+            Ok(trail)
+        })
     }
 }
 

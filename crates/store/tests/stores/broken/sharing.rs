@@ -8,7 +8,7 @@ use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Grade;
 use seawall_store::{
     Board, ClaimDecision, ClaimRequest, Claims, Fleet, MemoryBoard, MemoryClaim, MemoryClaims, MemoryProbes,
-    MemoryQueue, NodeView, ProbeRequest, Probes, RequestQueue, StoreError,
+    MemoryQueue, NodeView, ProbeRequest, Probes, RequestQueue, StoreError, StoreFuture,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -106,32 +106,38 @@ enum BoardFlaw {
 struct BrokenBoard(MemoryBoard, BoardFlaw);
 
 impl Board for BrokenBoard {
-    async fn publish(
-        &self,
+    fn publish<'a>(
+        &'a self,
         node: NodeId,
-        view: &NodeView,
+        view: &'a NodeView,
         ttl: Duration,
         now: Now,
-    ) -> Result<(), StoreError> {
-        if matches!(self.1, BoardFlaw::TakesOlderViews) {
-            self.0.leave(node, now).await?;
-        }
-        self.0.publish(node, view, ttl, now).await
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(async move {
+            if matches!(self.1, BoardFlaw::TakesOlderViews) {
+                self.0.leave(node, now).await?;
+            }
+            self.0.publish(node, view, ttl, now).await
+        })
     }
 
-    async fn leave(&self, node: NodeId, now: Now) -> Result<(), StoreError> {
-        match self.1 {
-            BoardFlaw::KeepsWhoLeft => Ok(()),
-            _ => self.0.leave(node, now).await,
-        }
+    fn leave(&self, node: NodeId, now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::boxed(async move {
+            match self.1 {
+                BoardFlaw::KeepsWhoLeft => Ok(()),
+                _ => self.0.leave(node, now).await,
+            }
+        })
     }
 
-    async fn read(&self, now: Now) -> Result<Fleet, StoreError> {
-        let now = match self.1 {
-            BoardFlaw::KeepsTheDead => Now::default(),
-            _ => now,
-        };
-        self.0.read(now).await
+    fn read(&self, now: Now) -> StoreFuture<'_, Fleet> {
+        StoreFuture::boxed(async move {
+            let now = match self.1 {
+                BoardFlaw::KeepsTheDead => Now::default(),
+                _ => now,
+            };
+            self.0.read(now).await
+        })
     }
 }
 
@@ -154,32 +160,36 @@ enum ProbeFlaw {
 struct BrokenProbes(MemoryProbes, ProbeFlaw);
 
 impl Probes for BrokenProbes {
-    async fn lease(&self, ask: &ProbeRequest<'_>, now: Now) -> Result<ProbeLease, StoreError> {
-        let ask = match self.1 {
-            ProbeFlaw::SeesOneNodeOnly => ProbeRequest { node: NodeId(0), ..*ask },
-            ProbeFlaw::NeverFrees => ProbeRequest { ttl: Duration::MAX, ..*ask },
-            _ => *ask,
-        };
-        let lease = self.0.lease(&ask, now).await?;
-        Ok(match self.1 {
-            ProbeFlaw::ServesEarlierStages if lease.probes == 0 => {
-                ProbeLease { probes: ask.requested.probes.min(1), ..lease }
-            }
-            _ => lease,
+    fn lease<'a>(&'a self, ask: &'a ProbeRequest<'a>, now: Now) -> StoreFuture<'a, ProbeLease> {
+        StoreFuture::boxed(async move {
+            let ask = match self.1 {
+                ProbeFlaw::SeesOneNodeOnly => ProbeRequest { node: NodeId(0), ..*ask },
+                ProbeFlaw::NeverFrees => ProbeRequest { ttl: Duration::MAX, ..*ask },
+                _ => *ask,
+            };
+            let lease = self.0.lease(&ask, now).await?;
+            Ok(match self.1 {
+                ProbeFlaw::ServesEarlierStages if lease.probes == 0 => {
+                    ProbeLease { probes: ask.requested.probes.min(1), ..lease }
+                }
+                _ => lease,
+            })
         })
     }
 
-    async fn give_back(
-        &self,
-        target: &str,
+    fn give_back<'a>(
+        &'a self,
+        target: &'a str,
         lease: ProbeLease,
         node: NodeId,
         now: Now,
-    ) -> Result<(), StoreError> {
-        match self.1 {
-            ProbeFlaw::KeepsWhatWasGivenBack => Ok(()),
-            _ => self.0.give_back(target, lease, node, now).await,
-        }
+    ) -> StoreFuture<'a, ()> {
+        StoreFuture::boxed(async move {
+            match self.1 {
+                ProbeFlaw::KeepsWhatWasGivenBack => Ok(()),
+                _ => self.0.give_back(target, lease, node, now).await,
+            }
+        })
     }
 }
 

@@ -12,7 +12,9 @@ use seawall_core::quota::{
     QuotaScope, QuotaUnit, QuotaUnits, RateLimiter,
 };
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, Quotas, Settlement};
+use seawall_store::{
+    AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, QuotaReceipt, Quotas, Settlement,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -291,7 +293,7 @@ fn play<S: Quotas>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
     let limiter = RateLimiter::new(groups(), 1).unwrap();
     let ids = ids(&limiter);
     let mut reference = ReferenceQuotas { limiter, names: BTreeMap::new(), money: Vec::new() };
-    let mut open: Vec<(ReferenceReservation, S::Reservation)> = Vec::new();
+    let mut open: Vec<(ReferenceReservation, QuotaReceipt)> = Vec::new();
     for (turn, (operation, passes)) in operations.into_iter().enumerate() {
         now = now + millis(passes);
         match operation {

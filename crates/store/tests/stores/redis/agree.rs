@@ -8,8 +8,8 @@ use seawall_core::quota::{
 };
 use seawall_core::random::SeededRandom;
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_store::redis::{Placement, RedisQuotaReservation, RedisQuotas};
-use seawall_store::{AdmissionRequest, AdmitDecision, Quotas, Settlement};
+use seawall_store::redis::{Placement, RedisQuotas};
+use seawall_store::{AdmissionRequest, AdmitDecision, QuotaReceipt, Quotas, Settlement};
 use std::time::Duration;
 
 /// Periods of whole microseconds, so that both compute with the same numbers.
@@ -32,7 +32,7 @@ fn groups() -> Vec<QuotaGroup> {
 struct Both {
     limiter: RateLimiter,
     redis: RedisQuotas<World>,
-    held: Vec<(QuotaReservation, RedisQuotaReservation)>,
+    held: Vec<(QuotaReservation, QuotaReceipt)>,
     granted: u32,
     refused: u32,
     too_large: u32,

@@ -3,14 +3,13 @@
 use super::server::Server;
 use super::world::World;
 use crate::conformance::{self, Drive, Effort};
-use seawall_core::quota::{LimitView, QuotaGroup, QuotaScope};
+use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, QuotaScope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use seawall_store::redis::{
-    Placement, RedisAnswers, RedisBoard, RedisClaims, RedisProbes, RedisQuotaReservation, RedisQuotas,
-    RedisSessions,
+    Placement, RedisAnswers, RedisBoard, RedisClaims, RedisProbes, RedisQuotas, RedisSessions,
 };
-use seawall_store::{AdmissionRequest, AdmitDecision, Quotas, Settlement, StoreError};
+use seawall_store::{AdmissionRequest, AdmitDecision, QuotaReceipt, Quotas, Settlement, StoreFuture};
 use tokio::runtime::Runtime;
 
 /// Each case starts with a flushed server and uses the network: at most a quarter of the cases of the memory stores.
@@ -51,31 +50,30 @@ impl Drive for OnServer {
 struct OneHome(RedisQuotas<World>);
 
 impl Quotas for OneHome {
-    type Reservation = RedisQuotaReservation;
-
-    async fn reserve(
-        &self,
-        ask: &AdmissionRequest<'_>,
-        now: Now,
-    ) -> Result<AdmitDecision<RedisQuotaReservation>, StoreError> {
-        self.0.reserve(&AdmissionRequest { partition: 1, ..ask.clone() }, now).await
+    fn reserve<'a>(&'a self, ask: &'a AdmissionRequest<'a>, now: Now) -> StoreFuture<'a, AdmitDecision> {
+        StoreFuture::boxed(async move {
+            self.0.reserve(&AdmissionRequest { partition: 1, ..ask.clone() }, now).await
+        })
     }
 
-    async fn settle(
-        &self,
-        reservation: RedisQuotaReservation,
-        spent: Settlement,
-        now: Now,
-    ) -> Result<(), StoreError> {
-        self.0.settle(reservation, spent, now).await
+    fn settle(&self, reservation: QuotaReceipt, spent: Settlement, now: Now) -> StoreFuture<'_, ()> {
+        StoreFuture::boxed(async move { self.0.settle(reservation, spent, now).await })
     }
 
-    async fn view(&self, _: u64, scopes: &[QuotaScope], now: Now) -> Result<Vec<LimitView>, StoreError> {
-        self.0.view(1, scopes, now).await
+    fn view<'a>(&'a self, _: u64, scopes: &'a [QuotaScope], now: Now) -> StoreFuture<'a, Vec<LimitView>> {
+        StoreFuture::boxed(async move { self.0.view(1, scopes, now).await })
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
         self.0.change_limits(groups, now)
+    }
+
+    fn group(&self, name: &str) -> Option<GroupId> {
+        self.0.group(name)
+    }
+
+    fn limit_name(&self, limit: LimitId) -> Option<Box<str>> {
+        self.0.limit_name(limit)
     }
 }
 

@@ -7,7 +7,7 @@ use seawall_core::breaker::NodeId;
 use seawall_core::quota::{GroupId, Quota, QuotaKey, QuotaScope, QuotaUnit, QuotaUnits};
 use seawall_core::runtime::{Runtime, Timer as _};
 use seawall_store::redis::{Placement, RedisBoard, RedisQuotas};
-use seawall_store::{AdmissionRequest, AdmitDecision, Board, NodeView, Quotas};
+use seawall_store::{AdmissionRequest, AdmitDecision, Board, NodeView, Quotas, SharedQuotaStore as _};
 use std::time::Duration;
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn fleet_limits_are_leased_in_chunks_and_never_exceeded() {
     // Expired chunks are given back, so that the rest is available.
     let lapsed = world.now() + Duration::from_secs(2);
     for node in &nodes {
-        node.return_expired_chunks(lapsed).await;
+        node.return_leases(lapsed).await.unwrap();
     }
     let scopes = [QuotaScope { group: GroupId::from_index(1), key: QuotaKey(0) }];
     let views = nodes[0].view(1, &scopes, world.now()).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_chunk_is_taken_back_from_when_the_caller_itself_is_refused() {
         let decision = node.reserve(&ask, world.now()).await.unwrap();
         assert_eq!(matches!(decision, AdmitDecision::Granted { .. }), turn == 0, "{decision:?}");
     }
-    node.return_expired_chunks(world.now() + Duration::from_secs(2)).await;
+    node.return_leases(world.now() + Duration::from_secs(2)).await.unwrap();
     let views = node.view(7, &scopes, world.now()).await.unwrap();
     assert_eq!((views[0].remaining, views[1].remaining), (0, 499));
 }

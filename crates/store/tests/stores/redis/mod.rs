@@ -33,11 +33,7 @@ fn at_home(link: RedisConnection<World>, groups: Vec<QuotaGroup>) -> RedisQuotas
 }
 
 /// One request of a caller in the first group.
-async fn try_one<Q: Quotas>(
-    quotas: &Q,
-    caller: u64,
-    world: &World,
-) -> Result<AdmitDecision<Q::Reservation>, StoreError> {
+async fn try_one<Q: Quotas>(quotas: &Q, caller: u64, world: &World) -> Result<AdmitDecision, StoreError> {
     use seawall_core::runtime::Runtime;
     let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(caller) }];
     let ask = AdmissionRequest {
