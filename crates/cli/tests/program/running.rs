@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 /// A running program; killed when dropped.
 pub(crate) struct Running {
@@ -261,7 +262,9 @@ impl Running {
 
     /// Whether it accepts new connections.
     pub(crate) fn is_listening(&self) -> bool {
-        self.connect().is_ok()
+        // A listener that is about to close answers no handshake; the client's system would try again a second later.
+        let address = self.url.trim_start_matches("http://").parse();
+        address.is_ok_and(|address| TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
     }
 
     /// Sends a signal and waits for the end.

@@ -39,8 +39,20 @@ fn names_are_valid_and_follow_the_customs() {
 #[test]
 fn no_label_identifies_a_caller() {
     // The values of `limit` are limits of the settings and do not identify a caller.
-    let known =
-        ["version", "face", "route", "reason", "tier", "target", "outcome", "kind", "limit", "scope", "mode"];
+    let known = [
+        "version",
+        "face",
+        "route",
+        "reason",
+        "tier",
+        "target",
+        "outcome",
+        "kind",
+        "limit",
+        "scope",
+        "mode",
+        "invariant",
+    ];
     assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
 }
 
