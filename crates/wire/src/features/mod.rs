@@ -391,15 +391,11 @@ impl<'de> Visitor<'de> for ValueWalker<'_, '_> {
                 {
                     let source = map.next_value::<MediaSource<'de>>()?;
                     let is_image = key == "image_url";
-                    // In a search result, `source` is a string with the name of its page, not a reference.
-                    if is_image || !source.is_text {
+                    // In a search result, `source` is a string with the name of its page, not a reference. In the
+                    // Responses dialect, a file is a string beside its name.
+                    if is_image || !source.is_text || key == "file_data" {
                         object.sources.push((is_image, source));
                     }
-                }
-                // A file beside its name, as in the Responses dialect.
-                "file_data" => {
-                    let source = map.next_value::<MediaSource<'de>>()?;
-                    object.sources.push((false, source));
                 }
                 "video_url" | "audio_url" | "file_url" => {
                     map.next_value::<IgnoredAny>()?;

@@ -1,8 +1,8 @@
 //! Reads and writes whole answers.
 
 use super::shapes::{
-    AnswerFields, AnswerOut, CallOut, CandidateOut, ContentOut, PartFields, PartOut, finish_of, generated_id,
-    is_malformed, name_of, owned,
+    AnswerFields, AnswerOut, CallOut, CandidateOut, ContentOut, GeminiPartOut, PartFields, finish_of,
+    generated_id, is_malformed, name_of, owned,
 };
 use crate::answer_error::AnswerError;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, ToolCall, UsageReport};
@@ -58,10 +58,10 @@ pub fn read_chat_answer(body: &[u8], id: &str, model: &str) -> Result<ChatAnswer
 /// pause map to the normal end, and an exceeded context window maps to the output limit.
 pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer) {
     let parts = answer.parts.iter().map(|part| match part {
-        AnswerPart::Text(text) => PartOut { text: Some(text), ..PartOut::default() },
+        AnswerPart::Text(text) => GeminiPartOut { text: Some(text), ..GeminiPartOut::default() },
         AnswerPart::ToolCall(call) => {
             let function_call = Some(CallOut { id: &call.id, name: &call.name, args: &call.input });
-            PartOut { function_call, ..PartOut::default() }
+            GeminiPartOut { function_call, ..GeminiPartOut::default() }
         }
     });
     let candidate = CandidateOut {

@@ -1,6 +1,6 @@
 //! Writes a request from the dialect-neutral form.
 
-use super::shapes::{BlobOut, CallOut, OutputOut, PartOut, ResultOut};
+use super::shapes::{BlobOut, CallOut, GeminiPartOut, OutputOut, ResultOut};
 use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
@@ -73,7 +73,7 @@ fn write_turn<'a>(
                 let (id, name, args) = (&call.id, &call.name, &call.input);
                 let function_call = Some(CallOut { id, name, args });
                 let thought_signature = Some(NO_SIGNATURE);
-                parts.push(PartOut { function_call, thought_signature, ..PartOut::default() });
+                parts.push(GeminiPartOut { function_call, thought_signature, ..GeminiPartOut::default() });
             }
             RequestPart::ToolResult { .. } if !is_user => return Err("tool results in assistant messages"),
             RequestPart::ToolResult { call, parts: content, is_error } => {
@@ -85,16 +85,16 @@ fn write_turn<'a>(
     Ok((!parts.is_empty()).then_some(Content { role: Some(role), parts: parts.into_iter().collect() }))
 }
 
-fn text_part(text: &str) -> Option<PartOut<'_>> {
-    (!text.is_empty()).then(|| PartOut { text: Some(text), ..PartOut::default() })
+fn text_part(text: &str) -> Option<GeminiPartOut<'_>> {
+    (!text.is_empty()).then(|| GeminiPartOut { text: Some(text), ..GeminiPartOut::default() })
 }
 
-fn image_part(image: &Image) -> Result<PartOut<'_>, &'static str> {
+fn image_part(image: &Image) -> Result<GeminiPartOut<'_>, &'static str> {
     match image {
         Image::Url(_) => Err("images by URL"),
         Image::Base64 { media_type, content } => {
             let inline_data = Some(BlobOut { mime_type: media_type, data: content });
-            Ok(PartOut { inline_data, ..PartOut::default() })
+            Ok(GeminiPartOut { inline_data, ..GeminiPartOut::default() })
         }
     }
 }
@@ -104,7 +104,7 @@ fn result_part<'a>(
     name: &'a str,
     content: &'a [RequestPart],
     is_error: bool,
-) -> Result<PartOut<'a>, &'static str> {
+) -> Result<GeminiPartOut<'a>, &'static str> {
     let (mut texts, mut parts) = (Vec::new(), Vec::new());
     for part in content {
         match part {
@@ -118,7 +118,7 @@ fn result_part<'a>(
     let text = texts.join("\n");
     let response = if is_error { OutputOut::Error(text) } else { OutputOut::Output(text) };
     let function_response = Some(ResultOut { id, name, response, parts });
-    Ok(PartOut { function_response, ..PartOut::default() })
+    Ok(GeminiPartOut { function_response, ..GeminiPartOut::default() })
 }
 
 #[derive(Serialize)]
@@ -139,7 +139,7 @@ struct Body<'a> {
 struct Content<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
-    parts: Vec<PartOut<'a>>,
+    parts: Vec<GeminiPartOut<'a>>,
 }
 
 #[derive(Serialize)]

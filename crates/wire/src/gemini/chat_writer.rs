@@ -1,7 +1,7 @@
 //! Writes a stream from dialect-neutral events.
 
 use super::error_response::{message_of, write_error_event};
-use super::shapes::{AnswerOut, CallOut, CandidateOut, ContentOut, MALFORMED_CALL, PartOut, name_of};
+use super::shapes::{AnswerOut, CallOut, CandidateOut, ContentOut, GeminiPartOut, MALFORMED_CALL, name_of};
 use crate::api_error_kind::ApiErrorKind;
 use crate::chat::{ChatEvent, FinishReason, JsonText, Usage};
 use crate::json_out::put_json;
@@ -62,11 +62,14 @@ impl GeminiChatWriter {
             ChatEvent::Thinking(text) | ChatEvent::Text(text) if text.is_empty() => {}
             ChatEvent::Thinking(text) => {
                 self.end_call(out);
-                self.put_part(out, PartOut { text: Some(text), thought: Some(true), ..PartOut::default() });
+                self.put_part(
+                    out,
+                    GeminiPartOut { text: Some(text), thought: Some(true), ..GeminiPartOut::default() },
+                );
             }
             ChatEvent::Text(text) => {
                 self.end_call(out);
-                self.put_part(out, PartOut { text: Some(text), ..PartOut::default() });
+                self.put_part(out, GeminiPartOut { text: Some(text), ..GeminiPartOut::default() });
             }
             ChatEvent::ToolCallStarted { id, name } => {
                 self.end_call(out);
@@ -104,13 +107,13 @@ impl GeminiChatWriter {
         match args.filter(|args| args.get().starts_with('{')) {
             Some(args) => {
                 let function_call = Some(CallOut { id: &id, name: &name, args: &args });
-                self.put_part(out, PartOut { function_call, ..PartOut::default() });
+                self.put_part(out, GeminiPartOut { function_call, ..GeminiPartOut::default() });
             }
             None => self.has_dropped_call = true,
         }
     }
 
-    fn put_part(&self, out: &mut BytesMut, part: PartOut<'_>) {
+    fn put_part(&self, out: &mut BytesMut, part: GeminiPartOut<'_>) {
         let content = ContentOut::new(vec![part]);
         self.put(out, CandidateOut { content, finish_reason: None, index: 0 }, None);
     }

@@ -143,7 +143,7 @@ pub(super) fn generated_id(answer: &str, index: usize) -> String {
 /// A part as written: exactly one of the fields with content is present.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PartOut<'a> {
+pub(super) struct GeminiPartOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,7 +178,7 @@ pub(super) struct ResultOut<'a> {
     pub(super) name: &'a str,
     pub(super) response: OutputOut,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) parts: Vec<PartOut<'a>>,
+    pub(super) parts: Vec<GeminiPartOut<'a>>,
 }
 
 /// The result of a function, in the field that the vendor documents for it.
@@ -213,16 +213,16 @@ pub(super) struct CandidateOut<'a> {
 
 #[derive(Serialize)]
 pub(super) struct ContentOut<'a> {
-    parts: Vec<PartOut<'a>>,
+    parts: Vec<GeminiPartOut<'a>>,
     role: &'static str,
 }
 
 impl<'a> ContentOut<'a> {
     /// Content of the model. The vendor sends an empty text if there is nothing else, and programs rely on it: they
     /// append the text of each chunk.
-    pub(super) fn new(mut parts: Vec<PartOut<'a>>) -> Self {
+    pub(super) fn new(mut parts: Vec<GeminiPartOut<'a>>) -> Self {
         if parts.is_empty() {
-            parts.push(PartOut { text: Some(""), ..PartOut::default() });
+            parts.push(GeminiPartOut { text: Some(""), ..GeminiPartOut::default() });
         }
         Self { parts, role: "model" }
     }
