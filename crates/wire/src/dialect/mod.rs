@@ -19,6 +19,7 @@ pub use error_response::{ErrorResponse, VendorError};
 pub(crate) use error_response::{json_error, with_phrase};
 pub use registry::{DialectId, route};
 pub use request::{RequestHead, RequestOptions, ResponseReport, UrlParameters};
+pub(crate) use stream::monitor_methods;
 pub use stream::{
     ChatStreamReader, ChatStreamWriter, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
 };

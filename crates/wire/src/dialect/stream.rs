@@ -83,3 +83,34 @@ pub trait StreamRewriter: fmt::Debug + Send {
     /// Converts the regular end that the monitor has written, which begins between two events.
     fn write_end(&mut self, end: &[u8], elapsed: Duration, out: &mut BytesMut);
 }
+
+/// Implements the part of [`StreamMonitor`] that every dialect's stream type has as methods of its own.
+macro_rules! monitor_methods {
+    () => {
+        fn feed(
+            &mut self,
+            bytes: &[u8],
+            on_event: &mut dyn FnMut($crate::chat::StreamEvent),
+        ) -> Result<(), $crate::dialect::UnreadableStream> {
+            self.feed(bytes, on_event).map_err(|_| $crate::dialect::UnreadableStream)
+        }
+
+        fn report(&self) -> $crate::chat::UsageReport {
+            self.report()
+        }
+
+        fn unfinished(&self) -> usize {
+            self.unfinished()
+        }
+
+        fn meter(&mut self) -> &mut seawall_core::tokens::OutputMeter {
+            self.meter()
+        }
+
+        fn is_complete(&self) -> bool {
+            self.is_complete()
+        }
+    };
+}
+
+pub(crate) use monitor_methods;

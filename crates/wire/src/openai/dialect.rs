@@ -6,17 +6,16 @@ use super::{
     read_error, read_error_message, read_request, status_of, write_chat_answer, write_chat_request_for,
     write_error, write_error_event,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, StreamEvent, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
     RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream, UrlParameters,
-    VendorError, json_error, with_phrase,
+    VendorError, json_error, monitor_methods, with_phrase,
 };
 use crate::sse::{MAX_PARTIAL_EVENT, SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::tokens::OutputMeter;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -217,32 +216,14 @@ impl RequestHead for ChatCompletionHead {
 }
 
 impl StreamMonitor for OpenAiStream {
-    fn feed(&mut self, bytes: &[u8], on_event: &mut dyn FnMut(StreamEvent)) -> Result<(), UnreadableStream> {
-        self.feed(bytes, on_event).map_err(|_| UnreadableStream)
-    }
+    monitor_methods!();
 
     fn whole_length(&self, pending: &[u8], chunk: &[u8]) -> usize {
         whole_length(pending, chunk)
     }
 
-    fn report(&self) -> UsageReport {
-        self.report()
-    }
-
-    fn unfinished(&self) -> usize {
-        self.unfinished()
-    }
-
-    fn meter(&mut self) -> &mut OutputMeter {
-        self.meter()
-    }
-
     fn finish_reason(&self) -> Option<FinishReason> {
         self.finish_reason()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.is_complete()
     }
 
     fn write_end(&self, out: &mut BytesMut, end: &StreamEndMarker<'_>) {

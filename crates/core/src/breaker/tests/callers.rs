@@ -237,7 +237,7 @@ fn after_one_callers_single_probe_failed_another_caller_need_not_wait() {
     let probe = last(&mut breaker, HOSTILE, at(5_000)).unwrap();
     breaker.report(probe, &bad(), at(5_001));
     assert!(last(&mut breaker, HOSTILE, at(5_002)).is_err());
-    // A caller that cannot be told apart waits.
+    // A call without a caller waits.
     assert!(last(&mut breaker, None, at(5_002)).is_err());
     let probe = last(&mut breaker, HOLDER, at(5_002)).unwrap();
     assert!(last(&mut breaker, THIRD, at(5_003)).is_err());

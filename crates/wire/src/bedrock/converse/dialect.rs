@@ -13,15 +13,15 @@ use crate::bedrock::{
     BedrockCall, BedrockOperation, FrameLimits, REQUEST_ID_HEADER, RETRY_AFTER_HEADER, STREAM_CONTENT_TYPE,
     StreamEnding, client_message, read_error, read_error_message, route_call, write_path,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, StreamEvent, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, JSON, RequestHead,
     RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters, VendorError,
+    monitor_methods,
 };
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::tokens::OutputMeter;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -199,32 +199,14 @@ impl RequestHead for ConverseRequest {
 }
 
 impl StreamMonitor for ConverseStream {
-    fn feed(&mut self, bytes: &[u8], on_event: &mut dyn FnMut(StreamEvent)) -> Result<(), UnreadableStream> {
-        self.feed(bytes, on_event).map_err(|_| UnreadableStream)
-    }
+    monitor_methods!();
 
     fn whole_length(&self, _: &[u8], chunk: &[u8]) -> usize {
         chunk.len().saturating_sub(self.unfinished())
     }
 
-    fn report(&self) -> UsageReport {
-        self.report()
-    }
-
-    fn unfinished(&self) -> usize {
-        self.unfinished()
-    }
-
-    fn meter(&mut self) -> &mut OutputMeter {
-        self.meter()
-    }
-
     fn finish_reason(&self) -> Option<FinishReason> {
         self.finish_reason()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.is_complete()
     }
 
     fn write_end(&self, out: &mut BytesMut, end: &StreamEndMarker<'_>) {
