@@ -27,7 +27,7 @@ use seawall_core::setting::Ratio;
 use seawall_core::strategy::Strategy;
 use seawall_core::tokens::OverheadOptions;
 use seawall_core::untracked::UntrackedRules;
-use seawall_core::vocabulary::{Grade, OutputLimitField, Tier};
+use seawall_core::vocabulary::{Grade, OpenAiApi, OutputLimitField, Tier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -275,6 +275,8 @@ pub struct TargetSettings {
     pub external_id: Option<String>,
     /// The request field for the output limit, for OpenAI-compatible servers.
     pub output_limit_field: OutputLimitField,
+    /// The APIs of an OpenAI-compatible server.
+    pub api: OpenAiApi,
     /// Maximum number of concurrent calls; at least one.
     pub concurrency: u32,
     /// The name of its breaker, which exists.

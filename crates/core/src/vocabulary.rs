@@ -80,6 +80,19 @@ impl OutputLimitField {
 }
 
 named_enum! {
+    /// The APIs that an OpenAI-compatible server has.
+    pub enum OpenAiApi as "api" {
+        /// Chat completions and Responses. A request in either is sent as it came; all others are sent as chat
+        /// completions.
+        Both = "both",
+        /// Only chat completions.
+        ChatCompletions = "chat_completions",
+        /// Only Responses.
+        Responses = "responses",
+    }
+}
+
+named_enum! {
     /// What a caller is entitled to.
     ///
     /// ```

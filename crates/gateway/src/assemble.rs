@@ -415,7 +415,7 @@ fn face_set(names: &[FaceName]) -> Faces {
     Faces::of(names.iter().flat_map(|name| {
         match name {
             FaceName::Anthropic => &[Face::ANTHROPIC_MESSAGES][..],
-            FaceName::OpenAi => &[Face::OPENAI_CHAT],
+            FaceName::OpenAi => &[Face::OPENAI_CHAT, Face::RESPONSES],
             FaceName::Bedrock => &[Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE],
             FaceName::Chat => &[Face::Chat],
         }

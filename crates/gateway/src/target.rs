@@ -169,7 +169,8 @@ impl ConnectorSettings {
                 Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?)
             }
             Provider::OpenAi => {
-                let options = OpenAiOptions::new(self.key(OPENAI)?);
+                let options =
+                    OpenAiOptions { api: self.settings.api, ..OpenAiOptions::new(self.key(OPENAI)?) };
                 Arc::new(OpenAiTarget::new(self.client(self.url(OPENAI), environment)?.0, &options)?)
             }
             Provider::Bedrock => Arc::new(self.bedrock(environment)?),

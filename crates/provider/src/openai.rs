@@ -1,4 +1,4 @@
-//! OpenAI chat completions over HTTP, at OpenAI or any compatible server (vLLM, Ollama, llama.cpp).
+//! OpenAI chat completions and Responses over HTTP, at OpenAI or any compatible server (vLLM, Ollama, llama.cpp).
 
 use crate::client::Client;
 use crate::headers::{FixedHeaders, SecretString};
@@ -7,15 +7,18 @@ use crate::response::read_response;
 use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
 use bytes::Bytes;
 use seawall_core::setting::SettingError;
+use seawall_core::vocabulary::OpenAiApi;
 use seawall_wire::RequestLimits;
 use seawall_wire::dialect::DialectId;
 use seawall_wire::openai::{for_upstream, read_request};
 
-/// Settings of an OpenAI chat completions endpoint.
+/// Settings of an OpenAI-compatible endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenAiOptions {
     /// The gateway's key, if one is required.
     pub key: Option<SecretString>,
+    /// The APIs of the server.
+    pub api: OpenAiApi,
     /// Whether to request the usage of streams. Without it the cost of a stream is only estimated, but some servers
     /// reject the option.
     pub include_usage: bool,
@@ -24,17 +27,20 @@ pub struct OpenAiOptions {
 }
 
 impl OpenAiOptions {
-    /// Requests usage, with no additional headers.
+    /// Chat completions only, with usage and without additional headers.
     #[must_use]
     pub const fn new(key: Option<SecretString>) -> Self {
-        Self { key, include_usage: true, headers: Vec::new() }
+        Self { key, api: OpenAiApi::ChatCompletions, include_usage: true, headers: Vec::new() }
     }
 }
 
-/// A model behind a chat completions endpoint: `POST {base}/chat/completions`, where the base usually ends in `/v1`.
+/// A model behind an OpenAI-compatible endpoint: `POST {base}/chat/completions` and `POST {base}/responses`, where the
+/// base usually ends in `/v1`.
 pub struct OpenAiTarget {
     client: Client,
-    path: String,
+    api: OpenAiApi,
+    chat_path: String,
+    responses_path: String,
     headers: FixedHeaders,
     include_usage: bool,
 }
@@ -47,22 +53,27 @@ impl OpenAiTarget {
             own.push(("authorization", format!("Bearer {}", key.expose())));
         }
         let headers = FixedHeaders::new(own, &options.headers)?;
-        let path = client.url().path("/chat/completions");
-        Ok(Self { client, path, headers, include_usage: options.include_usage })
+        let [chat_path, responses_path] =
+            ["/chat/completions", "/responses"].map(|path| client.url().path(path));
+        let OpenAiOptions { api, include_usage, .. } = *options;
+        Ok(Self { client, api, chat_path, responses_path, headers, include_usage })
     }
 
     async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
         let Call { body, stream, .. } = call;
-        let body = if stream && self.include_usage { with_include_usage(body) } else { body };
+        let dialect = call.dialect.filter(|dialect| self.accepts(*dialect)).unwrap_or(self.dialect());
+        let is_chat = dialect == DialectId::OPENAI_CHAT;
+        // A Responses stream always reports its usage.
+        let body = if is_chat && stream && self.include_usage { with_include_usage(body) } else { body };
         let request = HttpRequest {
             method: "POST",
-            path: &self.path,
+            path: if is_chat { &self.chat_path } else { &self.responses_path },
             headers: self.headers.pairs(),
             body,
             resend_on_stale: true,
         };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        let response = read_response(response.into(), stream, DialectId::OPENAI_CHAT).await;
+        let response = read_response(response.into(), stream, dialect).await;
         response.map_err(|error| self.headers.redact(error))
     }
 }
@@ -78,7 +89,14 @@ fn with_include_usage(body: Bytes) -> Bytes {
 
 impl Target for OpenAiTarget {
     fn dialect(&self) -> DialectId {
-        DialectId::OPENAI_CHAT
+        match self.api {
+            OpenAiApi::Both | OpenAiApi::ChatCompletions => DialectId::OPENAI_CHAT,
+            OpenAiApi::Responses => DialectId::RESPONSES,
+        }
+    }
+
+    fn accepts(&self, dialect: DialectId) -> bool {
+        dialect == self.dialect() || (self.api == OpenAiApi::Both && dialect == DialectId::RESPONSES)
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

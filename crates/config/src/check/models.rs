@@ -10,7 +10,7 @@ use crate::raw::{self, RootSection};
 use crate::settings::{ModelSettings, RouteSettings, TargetSettings};
 use seawall_core::money::{ModelPriceOptions, Money, PriceList, PriceMultiplier, Surcharge};
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::OutputLimitField;
+use seawall_core::vocabulary::{OpenAiApi, OutputLimitField};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -202,13 +202,16 @@ fn provider(target: &raw::TargetSection, checker: &mut Checker<'_>) {
         ("external_id", target.external_id.as_ref().map(|text| text.origin)),
     ];
     let key = [("api_key", target.api_key.as_ref().map(|secret| secret.origin))];
-    let limit_field = [("output_limit_field", target.output_limit_field.as_ref().map(|field| field.origin))];
+    let openai = [
+        ("output_limit_field", target.output_limit_field.as_ref().map(|field| field.origin)),
+        ("api", target.api.as_ref().map(|api| api.origin)),
+    ];
     let url = [("base_url", target.base_url.as_ref().map(|url| url.origin))];
     let unused: Vec<_> = match name {
         Provider::OpenAi => bedrock.to_vec(),
-        Provider::Anthropic => bedrock.into_iter().chain(limit_field).collect(),
-        Provider::Bedrock => key.into_iter().chain(limit_field).collect(),
-        Provider::Simulated => bedrock.into_iter().chain(key).chain(limit_field).chain(url).collect(),
+        Provider::Anthropic => bedrock.into_iter().chain(openai).collect(),
+        Provider::Bedrock => key.into_iter().chain(openai).collect(),
+        Provider::Simulated => bedrock.into_iter().chain(key).chain(openai).chain(url).collect(),
     };
     for (key, origin) in unused {
         if let Some(origin) = origin {
@@ -260,6 +263,7 @@ fn settings(target: &raw::TargetSection) -> TargetSettings {
         role_arn: text(&target.role_arn),
         external_id: text(&target.external_id),
         output_limit_field: output_limit_field(target),
+        api: openai_api(target),
         concurrency: target.concurrency.value,
         breaker: target.breaker.value.clone(),
     }
@@ -268,16 +272,29 @@ fn settings(target: &raw::TargetSection) -> TargetSettings {
 /// The field in the settings; otherwise the one that the server is known to accept. Servers that are only compatible
 /// with OpenAI seldom support the newer of the two fields.
 fn output_limit_field(target: &raw::TargetSection) -> OutputLimitField {
-    let is_known = |url: &str| {
-        let host = host(url);
+    match &target.output_limit_field {
+        Some(field) => field.value,
+        None if is_openai(target) => OutputLimitField::MaxCompletionTokens,
+        None => OutputLimitField::MaxTokens,
+    }
+}
+
+/// The APIs in the settings; otherwise those that the server is known to have.
+fn openai_api(target: &raw::TargetSection) -> OpenAiApi {
+    match &target.api {
+        Some(api) => api.value,
+        None if is_openai(target) => OpenAiApi::Both,
+        None => OpenAiApi::ChatCompletions,
+    }
+}
+
+/// Whether the server is OpenAI's own or Azure's.
+fn is_openai(target: &raw::TargetSection) -> bool {
+    target.base_url.as_ref().is_none_or(|url| {
+        let host = host(&url.value);
         host == "api.openai.com"
             || [".openai.azure.com", ".cognitiveservices.azure.com"].iter().any(|end| host.ends_with(end))
-    };
-    match (&target.output_limit_field, &target.base_url) {
-        (Some(field), _) => field.value,
-        (None, Some(url)) if !is_known(&url.value) => OutputLimitField::MaxTokens,
-        (None, _) => OutputLimitField::MaxCompletionTokens,
-    }
+    })
 }
 
 pub(super) fn routes(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<String, RouteSettings> {

@@ -7,7 +7,7 @@ use crate::tree::TomlValue;
 use seawall_core::retry::Jitter;
 use seawall_core::setting::Factor;
 use seawall_core::untracked::UntrackedRule;
-use seawall_core::vocabulary::{Grade, Mode, OutputLimitField, Priority, Tier};
+use seawall_core::vocabulary::{Grade, Mode, OpenAiApi, OutputLimitField, Priority, Tier};
 
 /// The error for a value that is not allowed, with the nearest one that is.
 fn unknown_value(text: &str, name: &str, choices: &[&'static str]) -> ValueError {
@@ -129,6 +129,7 @@ choices! {
     Tier as "a tier",
     Grade as "a grade",
     OutputLimitField as "a request field",
+    OpenAiApi as "an API",
     Mode as "a mode",
     Priority as "a priority",
 }

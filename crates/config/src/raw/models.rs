@@ -6,7 +6,7 @@ use crate::kind::{
     SecretKind, SmallCountKind, TextKind, TokenPriceKind, UrlKind,
 };
 use crate::section::section;
-use seawall_core::vocabulary::{Grade, OutputLimitField};
+use seawall_core::vocabulary::{Grade, OpenAiApi, OutputLimitField};
 
 section! {
     /// A model by its exact id, with its prices per million tokens. A model without a price is never called.
@@ -89,6 +89,9 @@ section! {
         /// Request field for the output token limit of an OpenAI-compatible server; it is used if a request has neither field
         /// or both. Default: `max_completion_tokens` for OpenAI and Azure, `max_tokens` for other servers.
         output_limit_field: Option<OutputLimitField>,
+        /// APIs of an OpenAI-compatible server. A request in an API that the server has is sent as it came; any other is
+        /// translated. Default: `both` for OpenAI and Azure, `chat_completions` for other servers.
+        api: Option<OpenAiApi>,
         /// Maximum number of concurrent calls.
         concurrency: SmallCountKind = "100",
         /// Name of the circuit breaker under `breakers`.

@@ -146,6 +146,14 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         ..model_operation("/v1/chat/completions", "chatCompletions", Face::OPENAI_CHAT, "OpenAiRequest")
     },
     OpenApiOperation {
+        summary: "OpenAI Responses, complete or streamed. `store: true` and references to stored content need a target with this API.",
+        responses: &[
+            ResponseContent { content_type: JSON, schema: "OpenAiResponse" },
+            ResponseContent { content_type: EVENTS, schema: "Events" },
+        ],
+        ..model_operation("/v1/responses", "responses", Face::RESPONSES, "ResponsesRequest")
+    },
+    OpenApiOperation {
         summary: "Seawall's own chat, complete or streamed. Every accepted message is answered, by the best rung available.",
         responses: &[
             ResponseContent { content_type: JSON, schema: "ChatAnswer" },

@@ -60,6 +60,17 @@ fn requests() -> Value {
                 "stream": stream,
             },
         },
+        "ResponsesRequest": {
+            "type": "object",
+            "description": "A body of OpenAI's Responses API.",
+            "required": ["model"],
+            "properties": {
+                "model": name,
+                "max_output_tokens": max_tokens,
+                "input": { "description": "A text, or a list of items in OpenAI's format.", "type": ["string", "array"] },
+                "stream": stream,
+            },
+        },
         "ChatQuestion": {
             "type": "object",
             "description": "A chat message. Other fields are refused.",
@@ -115,6 +126,7 @@ fn answers() -> Value {
     json!({
         "AnthropicMessage": object("A message of Anthropic's Messages API."),
         "OpenAiCompletion": object("A chat completion of OpenAI's API."),
+        "OpenAiResponse": object("A response of OpenAI's Responses API."),
         "ConverseAnswer": object("A response of Bedrock's Converse."),
         "ChatAnswer": {
             "type": "object",

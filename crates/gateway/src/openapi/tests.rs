@@ -116,7 +116,7 @@ fn every_path_of_the_table_is_served_and_every_path_that_is_served_is_in_the_tab
         assert_eq!(path_of(&endpoint).as_deref(), Some(operation.path));
     }
     let paths: BTreeSet<&str> = PATHS.iter().map(|operation| operation.path).collect();
-    assert_eq!((paths.len(), PATHS.len()), (15, 15));
+    assert_eq!((paths.len(), PATHS.len()), (16, 16));
     for (dialect, stream) in
         DialectId::ALL.into_iter().flat_map(|dialect| [(dialect, false), (dialect, true)])
     {
@@ -185,6 +185,7 @@ fn path_of_face(face: Face) -> &'static str {
     match face.name() {
         "anthropic" => "/v1/messages",
         "openai" => "/v1/chat/completions",
+        "openai_responses" => "/v1/responses",
         "bedrock_invoke" => "/model/{modelId}/invoke",
         "bedrock_converse" => "/model/{modelId}/converse",
         "chat" => "/chat",

@@ -5,6 +5,7 @@ use super::partial_event::PartialEvent;
 use super::translation::Translation;
 use super::{AnswerDefaults, DialectRequest};
 use bytes::{Bytes, BytesMut};
+use seawall_core::failure::FailureKind;
 use seawall_wire::dialect::{DialectId, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream};
 use seawall_wire::sse::MAX_PARTIAL_EVENT;
 use std::time::Duration;
@@ -109,6 +110,20 @@ impl StreamConverter {
             }
             Self::Chat(_) => {}
             Self::Translated(translation) => translation.end_at_limit(end.usage, end.elapsed, out),
+        }
+    }
+
+    /// The event that ends an incomplete stream, if it refers to the earlier ones.
+    pub(super) fn write_interruption(
+        &mut self,
+        monitor: &dyn StreamMonitor,
+        kind: FailureKind,
+        message: &str,
+    ) -> Option<Bytes> {
+        match self {
+            Self::PassThrough(_) => monitor.write_interruption(kind, message),
+            Self::Translated(translation) => translation.write_interruption(kind, message),
+            Self::Rewritten(..) | Self::Chat(_) => None,
         }
     }
 

@@ -50,6 +50,8 @@ impl Face {
     pub const ANTHROPIC_MESSAGES: Self = Self::Vendor(DialectId::ANTHROPIC_MESSAGES);
     /// OpenAI chat completions.
     pub const OPENAI_CHAT: Self = Self::Vendor(DialectId::OPENAI_CHAT);
+    /// OpenAI Responses.
+    pub const RESPONSES: Self = Self::Vendor(DialectId::RESPONSES);
     /// Amazon Bedrock's InvokeModel.
     pub const BEDROCK_INVOKE: Self = Self::Vendor(DialectId::BEDROCK_INVOKE);
     /// Amazon Bedrock's Converse.

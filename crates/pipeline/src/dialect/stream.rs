@@ -238,12 +238,11 @@ impl DialectStream {
             State::Running => Failure::of(kind),
         };
         self.state = State::Failed { failure, is_reported: true };
-        match self.converter.chat() {
-            Some(chat) => chat.interruption(kind, message, retry_after),
-            None => self
-                .caller_dialect
-                .map_or_else(Bytes::new, |dialect| dialect.write_interruption(kind, message)),
+        if let Some(chat) = self.converter.chat() {
+            return chat.interruption(kind, message, retry_after);
         }
+        let own = self.converter.write_interruption(&*self.monitor, kind, message);
+        own.or_else(|| Some(self.caller_dialect?.write_interruption(kind, message))).unwrap_or_default()
     }
 
     /// The final event of a complete answer at the chat face. Empty if the answer is not complete, if the event was

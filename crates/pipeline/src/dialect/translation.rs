@@ -1,7 +1,8 @@
 //! Translates a stream from one dialect to another, event by event.
 
 use super::AnswerDefaults;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use seawall_core::failure::FailureKind;
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
 use seawall_wire::dialect::DialectId;
 use seawall_wire::dialect::{ChatStreamReader, ChatStreamWriter, UnreadableStream};
@@ -13,6 +14,7 @@ pub(super) struct Translation {
     reader: Box<dyn ChatStreamReader>,
     writer: Box<dyn ChatStreamWriter>,
     ids: AnswerIds,
+    has_started: bool,
     /// Whether a failure of the target was forwarded to the caller.
     forwarded_failure: bool,
 }
@@ -35,7 +37,7 @@ impl Translation {
         let reader = target.read_stream(defaults.id, model);
         let writer = face.write_stream(defaults.created, wants_usage);
         let ids = AnswerIds { id: defaults.id.to_owned(), model: model.to_owned() };
-        Self { reader, writer, ids, forwarded_failure: false }
+        Self { reader, writer, ids, has_started: false, forwarded_failure: false }
     }
 
     /// Whether a failure of the target was forwarded to the caller.
@@ -50,8 +52,9 @@ impl Translation {
         elapsed: Duration,
         out: &mut BytesMut,
     ) -> Result<(), UnreadableStream> {
-        let Self { reader, writer, ids, forwarded_failure } = self;
+        let Self { reader, writer, ids, has_started, forwarded_failure } = self;
         reader.feed(bytes, &mut |event| {
+            *has_started |= matches!(event, ChatEvent::Started { .. });
             *forwarded_failure |= matches!(event, ChatEvent::Failed { .. });
             writer.write(out, &ids.apply(event), elapsed);
         })
@@ -61,6 +64,22 @@ impl Translation {
     pub(super) fn end(&mut self, elapsed: Duration, out: &mut BytesMut) {
         let Self { reader, writer, ids, .. } = self;
         reader.end(&mut |event| writer.write(out, &ids.apply(event), elapsed));
+    }
+
+    /// The event that ends an incomplete stream, if it refers to the earlier ones.
+    pub(super) fn write_interruption(&mut self, kind: FailureKind, message: &str) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        if !self.has_started {
+            let (id, model) = (self.ids.id.clone(), self.ids.model.clone());
+            self.writer.write(
+                &mut out,
+                &ChatEvent::Started { id, model, usage: Usage::NONE },
+                Duration::ZERO,
+            );
+        }
+        let interruption = self.writer.write_interruption(kind, message)?;
+        out.extend_from_slice(&interruption);
+        Some(out.freeze())
     }
 
     /// Appends an end at the output limit.

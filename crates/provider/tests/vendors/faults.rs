@@ -37,6 +37,7 @@ fn answers_arrive_whole_and_in_pieces() {
             "anthropic" => "event: message_stop",
             // The usage was requested, although the caller did not ask for it.
             "openai" => "\"total_tokens\"",
+            "openai_responses" => "event: response.incomplete",
             "bedrock_invoke" => "chunk",
             "bedrock_converse" => "metadata",
             other => panic!("{other:?}"),

@@ -204,6 +204,38 @@ fn openai_is_asked_below_its_base_and_for_usage() {
     });
 }
 
+#[test]
+fn openai_is_asked_in_the_api_of_the_request_if_the_server_has_it() {
+    run(async {
+        let [chat, responses] = [DialectId::OPENAI_CHAT, DialectId::RESPONSES];
+        for (api, default, accepted) in [
+            (OpenAiApi::Both, chat, &[chat, responses][..]),
+            (OpenAiApi::ChatCompletions, chat, &[chat]),
+            (OpenAiApi::Responses, responses, &[responses]),
+        ] {
+            let (listener, address) = listen().await;
+            let options = ClientOptions::new(format!("http://{address}/v1"));
+            let client = Client::new(&options, &around()).unwrap();
+            let target =
+                OpenAiTarget::new(client, &OpenAiOptions { api, ..OpenAiOptions::new(None) }).unwrap();
+            assert_eq!(target.dialect(), default);
+            for dialect in DialectId::ALL {
+                assert_eq!(target.accepts(dialect), accepted.contains(&dialect), "{api} {dialect:?}");
+            }
+            for dialect in [chat, responses] {
+                let sent = if accepted.contains(&dialect) { dialect } else { default };
+                let call = Call { dialect: Some(dialect), ..question(sent, true) };
+                let words = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 0\r\n\r\n";
+                let ((_held, request), answer) = tokio::join!(say(&listener, words), target.call(call));
+                assert!(answer.is_ok(), "{api} {dialect:?}");
+                let path = sent.path("haiku", true);
+                assert!(request.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{request}");
+                assert_eq!(request.contains("include_usage"), sent == chat, "{request}");
+            }
+        }
+    });
+}
+
 fn bedrock_options(credentials: SharedCredentialsProvider, converse: bool) -> BedrockOptions {
     BedrockOptions {
         region: "eu-west-1".to_owned(),

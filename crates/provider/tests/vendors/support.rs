@@ -4,6 +4,7 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::time::UtcTime;
+use seawall_core::vocabulary::OpenAiApi;
 use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use seawall_model::server::{Meter, ModelServer};
 use seawall_provider::http1::{HttpLimits, HttpRequest, TokioTimer};
@@ -45,7 +46,7 @@ pub(crate) fn over_http2(address: SocketAddr) -> ClientOptions {
 
 /// The URL with the vendor's base path.
 pub(crate) fn below(mut options: ClientOptions, dialect: DialectId) -> ClientOptions {
-    if dialect == DialectId::OPENAI_CHAT {
+    if [DialectId::OPENAI_CHAT, DialectId::RESPONSES].contains(&dialect) {
         options.url.push_str("/v1");
     }
     options
@@ -73,6 +74,10 @@ pub(crate) fn target_around(
             Box::new(AnthropicTarget::new(client, &options).unwrap())
         }
         "openai" => Box::new(OpenAiTarget::new(client, &OpenAiOptions::new(Some(key))).unwrap()),
+        "openai_responses" => {
+            let options = OpenAiOptions { api: OpenAiApi::Responses, ..OpenAiOptions::new(Some(key)) };
+            Box::new(OpenAiTarget::new(client, &options).unwrap())
+        }
         "bedrock_invoke" | "bedrock_converse" => {
             let options = BedrockOptions {
                 region: "us-east-1".to_owned(),
@@ -96,6 +101,9 @@ pub(crate) fn question(dialect: DialectId, stream: bool) -> Call {
         "openai" => format!(
             r#"{{"model":"haiku","max_tokens":60,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}]}}"#
         ),
+        "openai_responses" => {
+            format!(r#"{{"model":"haiku","max_output_tokens":60,"stream":{stream},"input":"hi"}}"#)
+        }
         "bedrock_invoke" => {
             r#"{"anthropic_version":"bedrock-2023-05-31","max_tokens":60,"messages":[{"role":"user","content":"hi"}]}"#
                 .to_owned()

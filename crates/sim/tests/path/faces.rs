@@ -70,6 +70,7 @@ fn a_stream_that_breaks_off_is_never_reported_as_complete() {
             let (end, broken) = match face.name() {
                 "anthropic" => ("message_stop", "event: error"),
                 "openai" => ("[DONE]", "\"error\""),
+                "openai_responses" => ("response.completed", "event: response.failed"),
                 "bedrock_invoke" | "bedrock_converse" => ("messageStop", "xception"),
                 "chat" => ("event: done", "event: interrupted"),
                 other => panic!("{other:?}"),

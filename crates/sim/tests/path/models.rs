@@ -25,6 +25,9 @@ fn question(dialect: DialectId, stream: bool) -> Call {
         "anthropic" | "openai" => {
             format!(r#"{{"model":"{NAME}","max_tokens":9,"stream":{stream},{messages}}}"#)
         }
+        "openai_responses" => {
+            format!(r#"{{"model":"{NAME}","max_output_tokens":9,"stream":{stream},"input":"hi"}}"#)
+        }
         "bedrock_invoke" => {
             format!(r#"{{"anthropic_version":"bedrock-2023-05-31","max_tokens":9,{messages}}}"#)
         }

@@ -95,6 +95,7 @@ fn end_of(face: Face) -> Option<&'static str> {
     match face.name() {
         "anthropic" => Some("\"stop_reason\":\"max_tokens\""),
         "openai" => Some("\"finish_reason\":\"length\""),
+        "openai_responses" => Some("\"reason\":\"max_output_tokens\""),
         "bedrock_converse" => Some("\"stopReason\":\"max_tokens\""),
         "chat" => Some("\"finish\":\"budget\""),
         // This face wraps its content in base64.

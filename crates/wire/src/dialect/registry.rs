@@ -14,7 +14,7 @@ impl DialectId {
     pub const ANTHROPIC_MESSAGES: Self = Self(&anthropic::MessagesDialect);
     /// OpenAI chat completions.
     pub const OPENAI_CHAT: Self = Self(&openai::ChatCompletionsDialect);
-    /// OpenAI Responses. Not served yet, so it is not among [`ALL`](Self::ALL).
+    /// OpenAI Responses.
     pub const RESPONSES: Self = Self(&responses::ResponsesDialect);
     /// Amazon Bedrock's InvokeModel with Anthropic's body; bodies of other vendors pass through without being parsed.
     pub const BEDROCK_INVOKE: Self = Self(&bedrock::InvokeDialect);
@@ -22,8 +22,13 @@ impl DialectId {
     pub const BEDROCK_CONVERSE: Self = Self(&bedrock::ConverseDialect);
 
     /// Every dialect, in a fixed order.
-    pub const ALL: [Self; 4] =
-        [Self::ANTHROPIC_MESSAGES, Self::OPENAI_CHAT, Self::BEDROCK_INVOKE, Self::BEDROCK_CONVERSE];
+    pub const ALL: [Self; 5] = [
+        Self::ANTHROPIC_MESSAGES,
+        Self::OPENAI_CHAT,
+        Self::BEDROCK_INVOKE,
+        Self::BEDROCK_CONVERSE,
+        Self::RESPONSES,
+    ];
 }
 
 /// The dialect of a path, with the parameters that the path names; `None` if it is no dialect's.
@@ -66,6 +71,7 @@ mod tests {
         for (path, name) in [
             ("/v1/messages", Some("anthropic")),
             ("/v1/chat/completions", Some("openai")),
+            ("/v1/responses", Some("openai_responses")),
             ("/model/a/invoke", Some("bedrock_invoke")),
             ("/model/a/converse-stream", Some("bedrock_converse")),
             ("/v1/messages/", None),

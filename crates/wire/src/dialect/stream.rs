@@ -2,6 +2,7 @@
 
 use crate::chat::{ChatEvent, FinishReason, StreamEvent, Usage, UsageReport};
 use bytes::{Bytes, BytesMut};
+use seawall_core::failure::FailureKind;
 use seawall_core::tokens::OutputMeter;
 use std::fmt;
 use std::time::Duration;
@@ -48,6 +49,12 @@ pub trait StreamMonitor: fmt::Debug + Send {
 
     /// Appends a regular end at the output limit, as the vendor would.
     fn write_end(&self, out: &mut BytesMut, end: &StreamEndMarker<'_>);
+
+    /// The event that ends this incomplete stream, for dialects whose last event refers to the earlier ones; `None` for
+    /// [`Dialect::write_interruption`](super::Dialect::write_interruption).
+    fn write_interruption(&self, _kind: FailureKind, _message: &str) -> Option<Bytes> {
+        None
+    }
 }
 
 /// Parses a stream into common events.
@@ -68,6 +75,12 @@ pub trait ChatStreamReader: fmt::Debug + Send {
 pub trait ChatStreamWriter: fmt::Debug + Send {
     /// Appends an event; `elapsed` is the time since the request arrived.
     fn write(&mut self, out: &mut BytesMut, event: &ChatEvent, elapsed: Duration);
+
+    /// The event that ends this incomplete stream; `None` for
+    /// [`Dialect::write_interruption`](super::Dialect::write_interruption).
+    fn write_interruption(&mut self, _kind: FailureKind, _message: &str) -> Option<Bytes> {
+        None
+    }
 }
 
 /// Converts a stream to another framing without parsing it.

@@ -94,14 +94,18 @@ impl ResponsesChatWriter {
             ChatEvent::Usage(usage) => self.usage = *usage,
             ChatEvent::Finished(finish) => self.finish(out, *finish),
             ChatEvent::Failed { failure, message } => {
-                self.begin(out);
                 let error_kind = ApiErrorKind::of_failure(failure.kind);
                 let message = DialectId::OPENAI_CHAT.client_message(error_kind, message);
-                let reply = OpenAiErrorBody::new(error_kind, &message);
-                let output = self.output(ResponseStatus::Failed);
-                put_error(out, self.sequence, &self.identity, output, &reply);
+                self.write_error_event(out, &OpenAiErrorBody::new(error_kind, &message));
             }
         }
+    }
+
+    /// Appends the event that ends a stream that cannot be completed, with the id of this response, its output so far
+    /// and the next sequence number; see [`write_error_event`](super::write_error_event).
+    pub fn write_error_event(&mut self, out: &mut BytesMut, reply: &OpenAiErrorBody<'_>) {
+        self.begin(out);
+        put_error(out, self.sequence, &self.identity, self.output(ResponseStatus::Failed), reply);
     }
 
     /// Clients require that the first event announces the response.

@@ -27,7 +27,7 @@ pub struct ResponsesDialect;
 
 impl Dialect for ResponsesDialect {
     fn name(&self) -> &'static str {
-        "responses"
+        "openai_responses"
     }
 
     fn request_id_header(&self) -> &'static str {
@@ -99,11 +99,7 @@ impl Dialect for ResponsesDialect {
     }
 
     fn write_interruption(&self, kind: FailureKind, message: &str) -> Bytes {
-        let error_kind = ApiErrorKind::of_failure(kind);
-        let message = self.client_message(error_kind, message);
-        let mut out = BytesMut::new();
-        write_error_event(&mut out, &OpenAiErrorBody::new(error_kind, &message));
-        out.freeze()
+        interruption(kind, message, |out, reply| write_error_event(out, reply))
     }
 
     fn read_error<'h>(&self, status: u16, header: &dyn Fn(&str) -> Option<&'h str>, body: &[u8]) -> Failure {
@@ -145,6 +141,18 @@ impl Dialect for ResponsesDialect {
     fn client_message<'m>(&self, error_kind: ApiErrorKind, message: &'m str) -> Cow<'m, str> {
         DialectId::OPENAI_CHAT.client_message(error_kind, message)
     }
+}
+
+fn interruption(
+    kind: FailureKind,
+    message: &str,
+    write: impl FnOnce(&mut BytesMut, &OpenAiErrorBody<'_>),
+) -> Bytes {
+    let error_kind = ApiErrorKind::of_failure(kind);
+    let message = DialectId::OPENAI_CHAT.client_message(error_kind, message);
+    let mut out = BytesMut::new();
+    write(&mut out, &OpenAiErrorBody::new(error_kind, &message));
+    out.freeze()
 }
 
 impl RequestHead for ResponsesHead {
@@ -197,6 +205,10 @@ impl StreamMonitor for ResponsesStream {
     fn write_end(&self, out: &mut BytesMut, end: &StreamEndMarker<'_>) {
         self.write_end(out, end.usage);
     }
+
+    fn write_interruption(&self, kind: FailureKind, message: &str) -> Option<Bytes> {
+        Some(interruption(kind, message, |out, reply| self.write_error_event(out, reply)))
+    }
 }
 
 impl ChatStreamReader for ResponsesChatReader {
@@ -212,5 +224,9 @@ impl ChatStreamReader for ResponsesChatReader {
 impl ChatStreamWriter for ResponsesChatWriter {
     fn write(&mut self, out: &mut BytesMut, event: &ChatEvent, _: Duration) {
         self.write(out, event);
+    }
+
+    fn write_interruption(&mut self, kind: FailureKind, message: &str) -> Option<Bytes> {
+        Some(interruption(kind, message, |out, reply| self.write_error_event(out, reply)))
     }
 }

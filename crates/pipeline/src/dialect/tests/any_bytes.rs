@@ -94,7 +94,8 @@ proptest! {
                     let sent: Value = serde_json::from_slice(&sent).unwrap();
                     prop_assert_eq!(sent["n"].as_u64().unwrap_or(1), u64::from(request.choices()));
                     prop_assert_eq!(limit(target, &sent), u64::from(request.max_output().unwrap_or(9)));
-                    prop_assert!(sent["messages"].as_array().is_some_and(|turns| !turns.is_empty()));
+                    let turns = if target == DialectId::RESPONSES { "input" } else { "messages" };
+                    prop_assert!(sent[turns].as_array().is_some_and(|turns| !turns.is_empty()));
                 }
                 Err(error) => {
                     prop_assert!(dialect(face) != target, "{}", error);

@@ -1,4 +1,4 @@
-//! All sixteen pairs and the chat face, with the simulated model as target and strict clients as callers.
+//! All pairs and the chat face, with the simulated model as target and strict clients as callers.
 
 mod any_bytes;
 mod chat;
@@ -72,6 +72,10 @@ fn body(face: Face, question: &Question) -> Value {
             "model": ALIAS, "stream": question.stream, "stream_options": {"include_usage": question.wants_usage},
             "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": words}],
         }),
+        "openai_responses" => json!({
+            "model": ALIAS, "stream": question.stream, "store": false, "instructions": "Be kind.",
+            "input": [{"role": "user", "content": words}],
+        }),
         "bedrock_converse" => json!({
             "system": [{"text": "Be kind."}], "messages": [{"role": "user", "content": [{"text": words}]}],
         }),
@@ -87,6 +91,11 @@ fn body(face: Face, question: &Question) -> Value {
         "openai" => {
             if let Some(limit) = question.max_output {
                 body["max_completion_tokens"] = json!(limit);
+            }
+        }
+        "openai_responses" => {
+            if let Some(limit) = question.max_output {
+                body["max_output_tokens"] = json!(limit);
             }
         }
         "bedrock_converse" => {
@@ -106,6 +115,10 @@ fn body(face: Face, question: &Question) -> Value {
             "openai" => {
                 let function = json!({"name": "find", "parameters": schema()});
                 body["tools"] = json!([{"type": "function", "function": function}]);
+                body["tool_choice"] = json!("required");
+            }
+            "openai_responses" => {
+                body["tools"] = json!([{"type": "function", "name": "find", "parameters": schema()}]);
                 body["tool_choice"] = json!("required");
             }
             "bedrock_converse" => {
@@ -138,7 +151,7 @@ fn request_for(face: Face, question: &Question) -> DialectRequest {
 fn model_of(target: DialectId) -> &'static str {
     match target.name() {
         "anthropic" => "claude-3-haiku-20240307",
-        "openai" => "gpt-4o-mini",
+        "openai" | "openai_responses" => "gpt-4o-mini",
         "bedrock_invoke" | "bedrock_converse" => "anthropic.claude-3-haiku-20240307-v1:0",
         other => panic!("{other:?}"),
     }
@@ -216,7 +229,7 @@ fn play<'a>(
 /// Whether bytes end between two events of a face.
 fn is_whole(face: Face, sent: &[u8]) -> bool {
     match face.name() {
-        "anthropic" | "openai" | "chat" => whole_length(b"", sent) == sent.len(),
+        "anthropic" | "openai" | "openai_responses" | "chat" => whole_length(b"", sent) == sent.len(),
         "bedrock_invoke" | "bedrock_converse" => {
             let mut frames = FrameReader::new(FrameLimits::default());
             // Bytes after the target's own end or failure may be anything.

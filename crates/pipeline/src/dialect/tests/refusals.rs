@@ -21,7 +21,7 @@ fn a_refusal_has_the_status_message_and_headers_that_client_libraries_read() {
                     assert_eq!(body["error"]["type"], anthropic::error_type_of(why));
                     (anthropic::status_of(why), &body["error"]["message"])
                 }
-                "openai" => {
+                "openai" | "openai_responses" => {
                     assert_eq!(body["error"]["type"], openai::error_type_of(why));
                     (openai::status_of(why), &body["error"]["message"])
                 }
@@ -77,12 +77,25 @@ fn each_face_has_its_content_type() {
     let events = "text/event-stream";
     let frames = "application/vnd.amazon.eventstream";
     let types = Face::ALL.map(|face| (content_type(face, false), content_type(face, true)));
-    assert_eq!(types, [events, events, frames, frames, events].map(|stream| ("application/json", stream)));
+    assert_eq!(
+        types,
+        [events, events, frames, frames, events, events].map(|stream| ("application/json", stream))
+    );
     let ids = Face::ALL.map(request_id_header);
-    assert_eq!(ids, ["request-id", "x-request-id", "x-amzn-RequestId", "x-amzn-RequestId", "x-request-id"]);
+    assert_eq!(
+        ids,
+        [
+            "request-id",
+            "x-request-id",
+            "x-amzn-RequestId",
+            "x-amzn-RequestId",
+            "x-request-id",
+            "x-request-id"
+        ]
+    );
     let more = Face::ALL.map(stream_headers);
     let invoke: &[_] = &[("x-amzn-bedrock-content-type", "application/json")];
-    assert_eq!(more, [&[], &[], invoke, &[], &[]]);
+    assert_eq!(more, [&[], &[], invoke, &[], &[], &[]]);
     let vendors = Face::ALL.into_iter().filter(|face| face.dialect().is_some());
     assert!(vendors.eq(Face::VENDORS));
 }

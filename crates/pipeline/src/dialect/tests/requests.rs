@@ -22,6 +22,7 @@ pub(super) fn limit(target: DialectId, body: &Value) -> u64 {
         "anthropic" | "bedrock_invoke" => &body["max_tokens"],
         "openai" if body["max_completion_tokens"].is_null() => &body["max_tokens"],
         "openai" => &body["max_completion_tokens"],
+        "openai_responses" => &body["max_output_tokens"],
         "bedrock_converse" => &body["inferenceConfig"]["maxTokens"],
         other => panic!("{other:?}"),
     };
@@ -47,7 +48,7 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
             let body = sent(&request_for(face, &Question { wants_usage: false, stream, ..PLAIN }), target);
             assert_eq!(limit(target, &body), 500, "{face:?} {target:?}");
             match target.name() {
-                "anthropic" => {
+                "anthropic" | "openai_responses" => {
                     assert_eq!((&body["model"], body["stream"] == true), (&model_of(target).into(), stream));
                 }
                 "openai" => {
@@ -67,7 +68,7 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
 
 #[test]
 fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
-    for face in [Face::OPENAI_CHAT, Face::BEDROCK_CONVERSE] {
+    for face in [Face::OPENAI_CHAT, Face::RESPONSES, Face::BEDROCK_CONVERSE] {
         let request = request_for(face, &Question { max_output: None, ..PLAIN });
         assert_eq!(request.max_output(), None);
         for target in DialectId::ALL {
@@ -112,32 +113,45 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
         body["messages"][0]["content"] =
             json!([{"type": "document", "source": {"type": "text", "data": "x"}}]);
     };
+    let anthropic = [DialectId::ANTHROPIC_MESSAGES, DialectId::BEDROCK_INVOKE];
     for (request, names, takers) in [
-        (with(Face::ANTHROPIC_MESSAGES, document), "messages.0.content.0.type", &[true, false, true, false]),
-        (with(Face::BEDROCK_INVOKE, document), "messages.0.content.0.type", &[true, false, true, false]),
+        (with(Face::ANTHROPIC_MESSAGES, document), "messages.0.content.0.type", &anthropic[..]),
+        (with(Face::BEDROCK_INVOKE, document), "messages.0.content.0.type", &anthropic),
+        (
+            with(Face::RESPONSES, |body| body["previous_response_id"] = json!("resp_1")),
+            "previous_response_id",
+            &[DialectId::RESPONSES],
+        ),
+        (with(Face::RESPONSES, |body| body["store"] = json!(true)), "store", &[DialectId::RESPONSES]),
         (
             with(Face::OPENAI_CHAT, |body| body["response_format"] = json!({"type": "json_object"})),
             "response_format.type",
-            &[false, true, false, false],
+            &[DialectId::OPENAI_CHAT],
         ),
         (
             with(Face::BEDROCK_CONVERSE, |body| {
                 body["guardrailConfig"] = json!({"guardrailIdentifier": "g"});
             }),
             "guardrailConfig",
-            &[false, false, false, true],
+            &[DialectId::BEDROCK_CONVERSE],
         ),
         (
-            // All targets but one accept image URLs.
+            // All targets but Converse accept image URLs.
             with(Face::ANTHROPIC_MESSAGES, |body| {
                 let source = json!({"type": "url", "url": "https://example.com/a.png"});
                 body["messages"][0]["content"] = json!([{"type": "image", "source": source}]);
             }),
             "messages.0.content.0",
-            &[true, true, true, false],
+            &[
+                DialectId::ANTHROPIC_MESSAGES,
+                DialectId::OPENAI_CHAT,
+                DialectId::BEDROCK_INVOKE,
+                DialectId::RESPONSES,
+            ],
         ),
     ] {
-        for (target, takes) in DialectId::ALL.into_iter().zip(takers) {
+        for target in DialectId::ALL {
+            let takes = takers.contains(&target);
             // A second call gives the same result from the cached representation.
             for _ in 0..2 {
                 match request.body_for(target, "m") {

@@ -3,14 +3,11 @@
 use super::judge::listen;
 use super::{DEFAULTS, PLAIN, STREAM, dialect, every_pair, play, request_for};
 use crate::dialect::{Face, UnstreamedAnswer};
-use bytes::{Bytes, BytesMut};
-use seawall_wire::bedrock::SseToInvoke;
+use bytes::BytesMut;
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatEvent, FinishReason, JsonText, StreamEvent, ToolCall, Usage,
 };
 use seawall_wire::dialect::DialectId;
-use seawall_wire::sse::SseLimits;
-use seawall_wire::{anthropic, bedrock, openai};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -34,22 +31,9 @@ fn events() -> Vec<ChatEvent> {
 /// The stream in a target's dialect.
 fn written(target: DialectId, events: &[ChatEvent]) -> BytesMut {
     let mut out = BytesMut::new();
-    let (mut messages, mut chat) =
-        (anthropic::AnthropicChatWriter::new(), openai::OpenAiChatWriter::new(1, true));
-    let (mut frames, mut converse) =
-        (SseToInvoke::new(SseLimits::default()), bedrock::ConverseChatWriter::new());
+    let mut writer = target.write_stream(1, true);
     for event in events {
-        match target.name() {
-            "anthropic" => messages.write(&mut out, event),
-            "openai" => chat.write(&mut out, event),
-            "bedrock_converse" => converse.write(&mut out, event),
-            "bedrock_invoke" => {
-                let mut events = BytesMut::new();
-                messages.write(&mut events, event);
-                frames.feed(&events, Duration::ZERO, &mut out).unwrap();
-            }
-            other => panic!("{other:?}"),
-        }
+        writer.write(&mut out, event, Duration::ZERO);
     }
     out
 }
@@ -134,29 +118,12 @@ fn whole_answers_keep_text_tool_calls_and_cached_tokens() {
         finish: FinishReason::ToolUse,
         usage: USAGE,
     };
-    let written = |dialect: DialectId| {
-        let mut out = BytesMut::new();
-        match dialect.name() {
-            "anthropic" | "bedrock_invoke" => {
-                anthropic::write_chat_answer(&mut out, &answer);
-            }
-            "openai" => openai::write_chat_answer(&mut out, &answer, 1),
-            "bedrock_converse" => return bedrock::write_chat_answer(&answer, Duration::ZERO),
-            other => panic!("{other:?}"),
-        }
-        out.freeze()
-    };
     for (face, target) in every_pair() {
-        let body: Bytes = written(target);
+        let body = target.write_chat_answer(&answer, &DEFAULTS);
         let whole =
             UnstreamedAnswer::read(&request_for(face, &PLAIN), target, body, None, &DEFAULTS).unwrap();
         assert_eq!((whole.usage, whole.finish), (USAGE, FinishReason::ToolUse), "{face:?} {target:?}");
-        let parsed = match dialect(face).name() {
-            "anthropic" | "bedrock_invoke" => anthropic::read_chat_answer(&whole.body).unwrap(),
-            "openai" => openai::read_chat_answer(&whole.body).unwrap(),
-            "bedrock_converse" => bedrock::read_chat_answer(&whole.body, "a", "m").unwrap(),
-            other => panic!("{other:?}"),
-        };
+        let parsed = dialect(face).read_chat_answer(&whole.body, "a", "m").unwrap();
         assert_eq!((parsed.parts, parsed.usage), (parts.clone(), USAGE), "{face:?} {target:?}");
         let failure_message: Value = serde_json::from_slice(&whole.body).unwrap();
         assert!(failure_message.is_object());

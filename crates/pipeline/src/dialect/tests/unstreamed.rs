@@ -35,6 +35,20 @@ fn read(face: Face, body: &Value) -> Read {
             let finish = text(&body["choices"][0]["finish_reason"]);
             (finish, &body["usage"], "prompt_tokens", "completion_tokens")
         }
+        "openai_responses" => {
+            for item in body["output"].as_array().unwrap() {
+                match item["type"].as_str().unwrap() {
+                    "message" => words += item["content"][0]["text"].as_str().unwrap(),
+                    _ => {
+                        let input = item["arguments"].as_str().unwrap();
+                        calls.push((text(&item["name"]), serde_json::from_str(input).unwrap()));
+                    }
+                }
+            }
+            let details = &body["incomplete_details"]["reason"];
+            let finish = if details.is_string() { details } else { &body["status"] };
+            (text(finish), &body["usage"], "input_tokens", "output_tokens")
+        }
         "bedrock_converse" => {
             for block in body["output"]["message"]["content"].as_array().unwrap() {
                 match block.get("text") {
@@ -57,29 +71,16 @@ fn whole(request: &DialectRequest, target: DialectId) -> UnstreamedAnswer {
 
 /// The face's label of a finish reason.
 pub(super) fn word(face: Face, finish: FinishReason) -> &'static str {
-    let is_openai = face == Face::OPENAI_CHAT;
-    match finish {
-        FinishReason::EndTurn => {
-            if is_openai {
-                "stop"
-            } else {
-                "end_turn"
-            }
-        }
-        FinishReason::MaxTokens => {
-            if is_openai {
-                "length"
-            } else {
-                "max_tokens"
-            }
-        }
-        FinishReason::ToolUse => {
-            if is_openai {
-                "tool_calls"
-            } else {
-                "tool_use"
-            }
-        }
+    match (face.name(), finish) {
+        ("openai", FinishReason::EndTurn) => "stop",
+        ("openai", FinishReason::MaxTokens) => "length",
+        ("openai", FinishReason::ToolUse) => "tool_calls",
+        // A call of a tool completes the response like any other output.
+        ("openai_responses", FinishReason::EndTurn | FinishReason::ToolUse) => "completed",
+        ("openai_responses", FinishReason::MaxTokens) => "max_output_tokens",
+        (_, FinishReason::EndTurn) => "end_turn",
+        (_, FinishReason::MaxTokens) => "max_tokens",
+        (_, FinishReason::ToolUse) => "tool_use",
         _ => panic!("{finish:?}"),
     }
 }
@@ -133,7 +134,7 @@ fn a_body_of_a_shared_dialect_is_forwarded_unchanged() {
 
 #[test]
 fn a_translated_answer_has_an_id_and_the_callers_model_name() {
-    for (face, id) in [(Face::ANTHROPIC_MESSAGES, "id"), (Face::OPENAI_CHAT, "id")] {
+    for (face, id) in [(Face::ANTHROPIC_MESSAGES, "id"), (Face::OPENAI_CHAT, "id"), (Face::RESPONSES, "id")] {
         for target in DialectId::ALL {
             let answer = whole(&request_for(face, &PLAIN), target);
             let body: Value = serde_json::from_slice(&answer.body).unwrap();

@@ -1,5 +1,7 @@
 //! Strict clients, one per face: they accept only what the vendors' own libraries accept, in the order those require.
 
+mod responses;
+
 use crate::dialect::Face;
 use seawall_wire::bedrock::{FrameEnding, FrameKind, FrameLimits, FrameReader, InvokeEvent, InvokeReader};
 use seawall_wire::chat::Usage;
@@ -25,6 +27,7 @@ pub(super) fn listen(face: Face, bytes: &[u8]) -> Result<ParsedStream, String> {
     match face.name() {
         "anthropic" => listen_to_messages(bytes),
         "openai" => listen_to_completions(bytes),
+        "openai_responses" => responses::listen(bytes),
         "bedrock_invoke" => listen_to_invoke(bytes),
         "bedrock_converse" => listen_to_converse(bytes),
         "chat" => Err("our own face has a judge of its own".to_owned()),
