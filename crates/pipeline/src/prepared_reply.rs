@@ -13,7 +13,7 @@ use seawall_wire::anthropic::{
     write_message_start, write_message_stop, write_text_delta,
 };
 use seawall_wire::chat::FinishReason;
-use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{DialectId, ModelOperation};
 use std::time::Duration;
 
 /// Whether a prepared reply may replace this rejection. Not if the caller has to fix its request or slow down.
@@ -32,8 +32,9 @@ pub(crate) const fn may_replace(rejection: &Rejection) -> bool {
 /// any other answer.
 pub(crate) fn prepared_reply<R: Runtime>(planned: &PlannedRequest, text: &str) -> Option<ReplyContent<R>> {
     let request = &planned.request;
-    if request.parsed.opaque_answers().is_some() {
-        // The response format of an unknown model's InvokeModel body cannot be produced.
+    let is_generated = request.parsed.operation() == ModelOperation::Generate;
+    if !is_generated || request.parsed.opaque_answers().is_some() {
+        // A text is no answer to another operation, nor to a model whose response format is unknown.
         return None;
     }
     let id = format_request_id(request.id);

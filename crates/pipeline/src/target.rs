@@ -216,8 +216,8 @@ impl GuardedTarget {
         let unknown = |setting: &str| {
             let model = &self.model;
             format!(
-                "the cost of this InvokeModel body cannot be bounded: it is not in Anthropic's format, and the {setting} of \
-                 {model} is unknown; an operator can set models.{model:?}.{setting}"
+                "the cost of this request cannot be bounded: it has no output limit that the gateway can read, and the \
+                 {setting} of {model} is unknown; an operator can set models.{model:?}.{setting}"
             )
         };
         if !is_free && self.input.window.is_none() {

@@ -8,7 +8,7 @@ use crate::response::{RawResponse, ReadHeader, read_response};
 use crate::target::{Call, CallError, CallFuture, ChunkStream, Target, UpstreamResponse};
 use bytes::Bytes;
 use seawall_core::failure::Failure;
-use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{DialectId, ModelOperation};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -48,15 +48,25 @@ impl LocalTarget {
     }
 
     async fn respond(&self, call: Call) -> Result<UpstreamResponse, CallError> {
-        let path = if call.stream { &self.stream } else { &self.unstreamed };
+        let own = || (self.dialect, if call.stream { &*self.stream } else { &*self.unstreamed });
+        let (dialect, path) = operation_path(call.operation).unwrap_or_else(own);
         let LocalResponse { status, headers, chunks } = (self.server)(path, call.body).await?;
-        read_response(RawResponse { status, headers, body: chunks }, call.stream, self.dialect).await
+        read_response(RawResponse { status, headers, body: chunks }, call.stream, dialect).await
     }
+}
+
+/// The dialect and path of an operation that only one dialect has. The server has every dialect.
+fn operation_path(operation: ModelOperation) -> Option<(DialectId, &'static str)> {
+    DialectId::ALL.into_iter().find_map(|dialect| Some((dialect, dialect.operation_path(operation)?)))
 }
 
 impl Target for LocalTarget {
     fn dialect(&self) -> DialectId {
         self.dialect
+    }
+
+    fn operation_dialect(&self, operation: ModelOperation) -> Option<DialectId> {
+        Some(operation_path(operation).map_or(self.dialect, |(dialect, _)| dialect))
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::OpenAiApi;
 use seawall_wire::RequestLimits;
-use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{DialectId, ModelOperation};
 use seawall_wire::openai::{for_upstream, read_request};
 
 /// Settings of an OpenAI-compatible endpoint.
@@ -39,10 +39,17 @@ impl OpenAiOptions {
 pub struct OpenAiTarget {
     client: Client,
     api: OpenAiApi,
-    chat_path: String,
-    responses_path: String,
+    paths: OpenAiPaths,
     headers: FixedHeaders,
     include_usage: bool,
+}
+
+/// The paths of the operations.
+struct OpenAiPaths {
+    chat: String,
+    responses: String,
+    compact: String,
+    embeddings: String,
 }
 
 impl OpenAiTarget {
@@ -53,21 +60,29 @@ impl OpenAiTarget {
             own.push(("authorization", format!("Bearer {}", key.expose())));
         }
         let headers = FixedHeaders::new(own, &options.headers)?;
-        let [chat_path, responses_path] =
-            ["/chat/completions", "/responses"].map(|path| client.url().path(path));
+        let [chat, responses, compact, embeddings] =
+            ["/chat/completions", "/responses", "/responses/compact", "/embeddings"]
+                .map(|path| client.url().path(path));
+        let paths = OpenAiPaths { chat, responses, compact, embeddings };
         let OpenAiOptions { api, include_usage, .. } = *options;
-        Ok(Self { client, api, chat_path, responses_path, headers, include_usage })
+        Ok(Self { client, api, paths, headers, include_usage })
     }
 
     async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
-        let Call { body, stream, .. } = call;
-        let dialect = call.dialect.filter(|dialect| self.accepts(*dialect)).unwrap_or(self.dialect());
+        let Call { body, stream, operation, .. } = call;
+        let default = self.operation_dialect(operation).unwrap_or(self.dialect());
+        let dialect = call.dialect.filter(|dialect| self.accepts(*dialect)).unwrap_or(default);
         let is_chat = dialect == DialectId::OPENAI_CHAT;
         // A Responses stream always reports its usage.
         let body = if is_chat && stream && self.include_usage { with_include_usage(body) } else { body };
         let request = HttpRequest {
             method: "POST",
-            path: if is_chat { &self.chat_path } else { &self.responses_path },
+            path: match operation {
+                ModelOperation::Generate if is_chat => &self.paths.chat,
+                ModelOperation::Generate => &self.paths.responses,
+                ModelOperation::Compact => &self.paths.compact,
+                ModelOperation::Embed => &self.paths.embeddings,
+            },
             headers: self.headers.pairs(),
             body,
             resend_on_stale: true,
@@ -97,6 +112,15 @@ impl Target for OpenAiTarget {
 
     fn accepts(&self, dialect: DialectId) -> bool {
         dialect == self.dialect() || (self.api == OpenAiApi::Both && dialect == DialectId::RESPONSES)
+    }
+
+    fn operation_dialect(&self, operation: ModelOperation) -> Option<DialectId> {
+        match operation {
+            ModelOperation::Generate => Some(self.dialect()),
+            ModelOperation::Compact => Some(DialectId::RESPONSES).filter(|dialect| self.accepts(*dialect)),
+            // Every OpenAI-compatible server has the same API for embeddings.
+            ModelOperation::Embed => Some(DialectId::OPENAI_CHAT),
+        }
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

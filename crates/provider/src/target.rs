@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seawall_core::failure::Failure;
-use seawall_wire::dialect::{DialectId, ResponseReport};
+use seawall_wire::dialect::{DialectId, ModelOperation, ResponseReport};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,6 +16,8 @@ pub struct Call {
     pub stream: bool,
     /// Beta features that the caller requests, for targets that take them in a header.
     pub betas: Vec<String>,
+    /// The operation. See [`Target::operation_dialect`].
+    pub operation: ModelOperation,
     /// The dialect of the body; the target's default if `None`. See [`Target::accepts`].
     pub dialect: Option<DialectId>,
     /// The version of Anthropic's API that the caller set, if it is not the default.
@@ -29,7 +31,15 @@ impl Call {
     /// A call in the target's default dialect, without additional headers.
     #[must_use]
     pub const fn new(body: Bytes, stream: bool) -> Self {
-        Self { body, stream, betas: Vec::new(), dialect: None, anthropic_version: None, headers: Vec::new() }
+        Self {
+            body,
+            stream,
+            betas: Vec::new(),
+            operation: ModelOperation::Generate,
+            dialect: None,
+            anthropic_version: None,
+            headers: Vec::new(),
+        }
     }
 }
 
@@ -95,6 +105,11 @@ pub trait Target: Send + Sync {
     /// both of its own, so a request in either need not be translated.
     fn accepts(&self, dialect: DialectId) -> bool {
         dialect == self.dialect()
+    }
+
+    /// The dialect to call an operation in; `None` if the target does not have that operation.
+    fn operation_dialect(&self, operation: ModelOperation) -> Option<DialectId> {
+        (operation == ModelOperation::Generate).then(|| self.dialect())
     }
 
     /// Starts an attempt.

@@ -8,7 +8,7 @@ use seawall_model::engine::{Engine, ModelCall};
 use seawall_model::playback::Playback;
 use seawall_model::shared::SharedModel;
 use seawall_provider::{Call, CallFuture, ChunkStream, LocalResponse, LocalTarget, Target};
-use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{DialectId, ModelOperation};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -66,6 +66,10 @@ impl ChunkStream for PlaybackChunks {
 impl Target for ModelTarget {
     fn dialect(&self) -> DialectId {
         self.target.dialect()
+    }
+
+    fn operation_dialect(&self, operation: ModelOperation) -> Option<DialectId> {
+        self.target.operation_dialect(operation)
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

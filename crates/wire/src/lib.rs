@@ -12,6 +12,7 @@
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
 //! | [`openai`] | OpenAI chat completions: the same |
 //! | [`responses`] | OpenAI Responses: the same |
+//! | [`embeddings`] | embeddings of OpenAI's API and of Bedrock's models: requests and answers |
 //! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 //! | [`gemini`] | Gemini API: paths, requests, answers, streams, errors |
 //!
@@ -27,6 +28,7 @@ pub mod chat;
 mod content;
 mod depth;
 pub mod dialect;
+pub mod embeddings;
 mod features;
 mod fields;
 pub mod gemini;

@@ -16,6 +16,9 @@ pub(crate) enum Client {
     AnthropicNode,
     OpenaiPython,
     OpenaiNode,
+    /// The same library, with its newer API.
+    ResponsesPython,
+    ResponsesNode,
     AwsPython(Way),
     AwsNode(Way, Http),
 }
@@ -41,12 +44,14 @@ impl Client {
     pub(crate) const ANTHROPIC: [Self; 3] =
         [Self::AnthropicPythonOne, Self::AnthropicPythonTwo, Self::AnthropicNode];
 
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::AnthropicPythonOne,
         Self::AnthropicPythonTwo,
         Self::AnthropicNode,
         Self::OpenaiPython,
         Self::OpenaiNode,
+        Self::ResponsesPython,
+        Self::ResponsesNode,
         Self::AwsPython(Way::Converse),
         Self::AwsPython(Way::Invoke),
         Self::AwsNode(Way::Converse, Http::One),
@@ -85,6 +90,8 @@ impl Client {
             Self::AnthropicNode => node("anthropic-node", "anthropic_client.mjs"),
             Self::OpenaiPython => python("openai-python", "openai_client.py"),
             Self::OpenaiNode => node("openai-node", "openai_client.mjs"),
+            Self::ResponsesPython => python("openai-python", "responses_client.py"),
+            Self::ResponsesNode => node("openai-node", "responses_client.mjs"),
             Self::AwsPython(_) => python("aws-python", "aws_client.py"),
             Self::AwsNode(..) => node("aws-node", "aws_client.mjs"),
         }?;

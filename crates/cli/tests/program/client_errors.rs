@@ -36,8 +36,8 @@ fn column(client: Client) -> usize {
     match client {
         Client::AnthropicPythonOne => 0,
         Client::AnthropicPythonTwo | Client::AnthropicNode => 1,
-        Client::OpenaiPython => 2,
-        Client::OpenaiNode => 3,
+        Client::OpenaiPython | Client::ResponsesPython => 2,
+        Client::OpenaiNode | Client::ResponsesNode => 3,
         Client::AwsPython(_) | Client::AwsNode(..) => 4,
     }
 }

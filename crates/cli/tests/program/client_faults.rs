@@ -32,8 +32,8 @@ const fn column(client: Client) -> usize {
     match client {
         Client::AnthropicPythonOne | Client::AnthropicPythonTwo => 0,
         Client::AnthropicNode => 1,
-        Client::OpenaiPython => 2,
-        Client::OpenaiNode => 3,
+        Client::OpenaiPython | Client::ResponsesPython => 2,
+        Client::OpenaiNode | Client::ResponsesNode => 3,
         Client::AwsPython(Way::Converse) => 4,
         Client::AwsPython(Way::Invoke) => 5,
         Client::AwsNode(_, Http::One) => 6,

@@ -83,7 +83,7 @@ impl CallerEndpoint {
             },
             _ => match path.strip_prefix("/v1/models/").and_then(decode_model_name) {
                 Some(model) => (Self::Model(model), Method::GET),
-                None => return Self::unknown_path(),
+                None => return not_carried(path).unwrap_or(Self::unknown_path()),
             },
         };
         endpoint.for_method(method, &only)
@@ -101,6 +101,36 @@ impl CallerEndpoint {
         };
         invalid(self.face(), problem, ApiErrorKind::UnknownPath)
     }
+}
+
+/// Operations of the vendors that the gateway does not carry, by the start of their paths, with the reason that callers
+/// receive. Without it, a wrong base URL and a missing operation would look the same.
+const NOT_CARRIED: [(&str, &str); 14] = [
+    ("/v1/messages/batches", "not supported by the gateway: batches"),
+    ("/v1/batches", "not supported by the gateway: batches"),
+    ("/v1/files", "not supported by the gateway: files"),
+    ("/v1/uploads", "not supported by the gateway: files"),
+    ("/v1/images", "not supported by the gateway: images"),
+    ("/v1/videos", "not supported by the gateway: videos"),
+    ("/v1/audio", "not supported by the gateway: audio"),
+    ("/v1/realtime", "not supported by the gateway: realtime sessions"),
+    ("/v1/moderations", "not supported by the gateway: moderations"),
+    ("/v1/completions", "not supported by the gateway: completions without a chat; use /v1/chat/completions"),
+    ("/v1/responses/", "not supported by the gateway: operations on stored responses"),
+    ("/v1/assistants", "not supported by the gateway: assistants; use /v1/responses"),
+    ("/v1/threads", "not supported by the gateway: threads; use /v1/responses"),
+    ("/v1/vector_stores", "not supported by the gateway: vector stores"),
+];
+
+fn not_carried(path: &str) -> Option<CallerEndpoint> {
+    let is_below = |start: &str| {
+        path.strip_prefix(start)
+            .is_some_and(|rest| start.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
+    };
+    let (start, problem) = NOT_CARRIED.into_iter().find(|(start, _)| is_below(start))?;
+    let is_anthropic = start.starts_with("/v1/messages");
+    let face = if is_anthropic { Face::ANTHROPIC_MESSAGES } else { Face::OPENAI_CHAT };
+    Some(invalid(face, problem, ApiErrorKind::UnknownPath))
 }
 
 /// The model name at the end of a path. A slash inside it must be percent-encoded.
@@ -127,6 +157,29 @@ mod tests {
     use seawall_wire::dialect::{DialectId, UrlParameters};
 
     #[test]
+    fn an_operation_that_is_not_carried_is_rejected_by_name() {
+        for (path, face, name) in [
+            ("/v1/images/generations", Face::OPENAI_CHAT, "images"),
+            ("/v1/audio/speech", Face::OPENAI_CHAT, "audio"),
+            ("/v1/batches", Face::OPENAI_CHAT, "batches"),
+            ("/v1/files/file_1/content", Face::OPENAI_CHAT, "files"),
+            ("/v1/messages/batches", Face::ANTHROPIC_MESSAGES, "batches"),
+            ("/v1/responses/resp_1", Face::OPENAI_CHAT, "stored responses"),
+        ] {
+            for method in [Method::POST, Method::GET] {
+                let CallerEndpoint::Invalid { face: rejecting, problem, error_kind } =
+                    CallerEndpoint::route(&method, path)
+                else {
+                    panic!("{path}")
+                };
+                assert_eq!((rejecting, error_kind), (face, ApiErrorKind::UnknownPath), "{path}");
+                assert!(problem.contains(name), "{path}: {problem}");
+            }
+        }
+        assert_eq!(CallerEndpoint::route(&Method::GET, "/v1/filesystem"), CallerEndpoint::unknown_path());
+    }
+
+    #[test]
     fn each_path_leads_to_its_dialect() {
         let post = |path: &str| CallerEndpoint::route(&Method::POST, path);
         assert_eq!(
@@ -145,7 +198,7 @@ mod tests {
             ("converse-stream", (DialectId::BEDROCK_CONVERSE, true)),
         ] {
             let (dialect, stream) = operation;
-            let operation = ApiOperation::Vendor { dialect, url: UrlParameters { model: model(), stream } };
+            let operation = ApiOperation::Vendor { dialect, url: UrlParameters::new(model(), stream) };
             assert_eq!(post(&format!("/model/a%3A0/{name}")), CallerEndpoint::ModelRequest(operation));
         }
         assert_eq!(post("/model/a%3A0/count-tokens"), CallerEndpoint::BedrockCountTokens(model()));

@@ -28,8 +28,9 @@ use crate::status_view::StatusView;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
 use hyper::{Request, Response, StatusCode};
+use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{Pipeline, Runtime as _};
 use seawall_wire::ApiErrorKind;
 use std::convert::Infallible;
@@ -70,6 +71,9 @@ impl GatewayState {
             endpoint => endpoint,
         };
         let face = endpoint.face();
+        if face == Face::RESPONSES && wants_websocket(request.headers()) {
+            return Ok(websocket_unsupported(face, self.new_request_id()));
+        }
         if let Some(problem) = framing_problem(&request) {
             let mut response =
                 error_response::plain_error(face, ApiErrorKind::Malformed, problem, self.new_request_id());
@@ -125,6 +129,21 @@ impl GatewayState {
     fn new_request_id(&self) -> u64 {
         self.runtime.draw().below(u64::MAX)
     }
+}
+
+/// Whether the client asks for a WebSocket instead of a response.
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    headers.get(UPGRADE).is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// OpenAI also serves Responses over a WebSocket. Clients that try that first, such as Codex, send the request by POST
+/// at once if they receive this status; any other one they take for a failure of the connection, and try again.
+fn websocket_unsupported(face: Face, id: u64) -> Response<ReplyBody> {
+    let message = "WebSocket is not supported here: send the request by POST";
+    let mut response = error_response::plain_error(face, ApiErrorKind::UnknownPath, message, id);
+    *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+    response
 }
 
 /// The output of `work`, or `None` if it panics. What it held has been settled by then, and other requests of the

@@ -1,6 +1,6 @@
 //! Collects all values and writes the metrics page.
 
-use super::labels::{self, ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, TIERS};
+use super::labels::{self, ATTEMPT_OUTCOMES, REQUEST_OUTCOMES, TIERS, face_labels};
 use super::page::{MetricsPage, Seconds};
 use super::table::Metric;
 use super::{Metrics, process, request_index, table};
@@ -84,7 +84,7 @@ impl Metrics {
         let named = self.named.load();
         let routes = named.routes.iter().map(|(name, cells)| (&**name, cells));
         for (route, cells) in [("", &self.no_route)].into_iter().chain(routes) {
-            for (face, face_label) in FACES.iter().enumerate() {
+            for (face, face_label) in face_labels().iter().enumerate() {
                 for outcome in 0..REQUEST_OUTCOMES {
                     for tier in 0..TIERS {
                         let count = cells.requests.get(request_index(face, outcome, tier));
@@ -100,7 +100,7 @@ impl Metrics {
     }
 
     pub(super) fn write_faces(&self, page: &mut MetricsPage) {
-        let faces = || FACES.iter().zip(&self.faces);
+        let faces = || face_labels().into_iter().zip(&self.faces);
         for (face, cells) in faces() {
             cells.first_content.write(page, &table::FIRST_CONTENT, &[face]);
         }

@@ -2,17 +2,22 @@
 
 use seawall_core::failure::FailureKind;
 use seawall_core::vocabulary::Tier;
+use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{AttemptOutcomeKind, LimitScope, Rejection, RequestInterruption, RequestOutcome};
 
 /// Stands for a value that is missing from its list, which is a bug.
 const OTHER: &str = "other";
 
-/// The faces.
-pub(super) const FACES: [&str; 6] =
-    ["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "chat", OTHER];
+/// The number of labels for faces.
+pub(super) const FACES: usize = Face::ALL.len() + 1;
+
+/// The labels of the faces.
+pub(super) fn face_labels() -> [&'static str; FACES] {
+    std::array::from_fn(|index| Face::ALL.get(index).map_or(OTHER, |face| face.name()))
+}
 
 pub(super) fn face_index(name: &str) -> usize {
-    index_of(&FACES, name)
+    Face::ALL.iter().position(|face| face.name() == name).unwrap_or(Face::ALL.len())
 }
 
 /// The number of possible outcomes of a request.
@@ -114,7 +119,7 @@ pub(super) fn limit_labels(index: usize) -> [&'static str; 3] {
 #[cfg(test)]
 mod tests {
     use super::{
-        ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, attempt_outcome, attempt_outcome_label, face_index,
+        ATTEMPT_OUTCOMES, REQUEST_OUTCOMES, attempt_outcome, attempt_outcome_label, face_index, face_labels,
         request_outcome, request_outcome_labels,
     };
     use seawall_core::failure::FailureKind;
@@ -162,8 +167,11 @@ mod tests {
     #[test]
     fn every_face_has_its_own_index() {
         for known in Face::ALL {
-            assert_eq!(FACES[face_index(known.name())], known.name());
+            assert_eq!(face_labels()[face_index(known.name())], known.name());
         }
-        assert_eq!((FACES[face_index("chat")], FACES[face_index("telex")]), ("chat", "other"));
+        assert_eq!(
+            (face_labels()[face_index("chat")], face_labels()[face_index("telex")]),
+            ("chat", "other")
+        );
     }
 }

@@ -67,7 +67,7 @@ pub struct Metrics {
     named: ArcSwap<NamedCounters>,
     /// Requests that named no existing route.
     no_route: Arc<RouteCells>,
-    faces: [FaceCells; FACES.len()],
+    faces: [FaceCells; FACES],
     /// Log lines that were lost.
     lines_dropped: CounterCells<1>,
     lookup_fallbacks: CounterCells<1>,
@@ -85,7 +85,7 @@ struct NamedCounters {
 #[derive(Debug, Default)]
 struct RouteCells {
     /// By face, outcome and tier.
-    requests: CounterCells<{ FACES.len() * REQUEST_OUTCOMES * TIERS }>,
+    requests: CounterCells<{ FACES * REQUEST_OUTCOMES * TIERS }>,
 }
 
 #[derive(Debug)]

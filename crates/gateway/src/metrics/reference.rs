@@ -42,7 +42,7 @@ pub fn metrics_reference() -> String {
         |of: &str| outcomes().filter(|(outcome, _)| *outcome == of).map(|(_, reason)| reason).collect();
     let queue = gather::queue_outcomes(&QueueStats::default());
     let rows: [(&str, Vec<&str>); 11] = [
-        ("`face`", labels::FACES.to_vec()),
+        ("`face`", labels::face_labels().to_vec()),
         ("`tier`", Tier::ALL.map(Tier::name).to_vec()),
         ("`outcome` of requests", vec!["answered", "interrupted", "abandoned", "rejected"]),
         ("`reason` of rejected requests", reasons("rejected")),

@@ -154,6 +154,16 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         ..model_operation("/v1/responses", "responses", Face::RESPONSES, "ResponsesRequest")
     },
     OpenApiOperation {
+        summary: "Compacts a conversation of OpenAI Responses, at a target with this API.",
+        responses: &[ResponseContent { content_type: JSON, schema: "OpenAiResponse" }],
+        ..model_operation("/v1/responses/compact", "compactResponse", Face::RESPONSES, "ResponsesRequest")
+    },
+    OpenApiOperation {
+        summary: "OpenAI embeddings, of OpenAI-compatible servers and of Titan and Cohere on Bedrock.",
+        responses: &[ResponseContent { content_type: JSON, schema: "OpenAiEmbeddings" }],
+        ..model_operation("/v1/embeddings", "embeddings", Face::OPENAI_CHAT, "EmbeddingsRequest")
+    },
+    OpenApiOperation {
         summary: "Seawall's own chat, complete or streamed. Every accepted message is answered, by the best rung available.",
         responses: &[
             ResponseContent { content_type: JSON, schema: "ChatAnswer" },

@@ -71,6 +71,17 @@ fn requests() -> Value {
                 "stream": stream,
             },
         },
+        "EmbeddingsRequest": {
+            "type": "object",
+            "description": "A body of OpenAI's embeddings API.",
+            "required": ["model", "input"],
+            "properties": {
+                "model": name,
+                "input": { "description": "A text, or a list of texts.", "type": ["string", "array"] },
+                "dimensions": { "type": "integer", "minimum": 1 },
+                "encoding_format": { "enum": ["float", "base64"] },
+            },
+        },
         "ChatQuestion": {
             "type": "object",
             "description": "A chat message. Other fields are refused.",
@@ -127,6 +138,7 @@ fn answers() -> Value {
         "AnthropicMessage": object("A message of Anthropic's Messages API."),
         "OpenAiCompletion": object("A chat completion of OpenAI's API."),
         "OpenAiResponse": object("A response of OpenAI's Responses API."),
+        "OpenAiEmbeddings": object("A list of embeddings of OpenAI's API."),
         "ConverseAnswer": object("A response of Bedrock's Converse."),
         "ChatAnswer": {
             "type": "object",

@@ -1,6 +1,7 @@
 //! Writes an answer in the dialect of the request.
 
 use super::call::ModelCall;
+use super::operation::OperationFormat;
 use super::script::ScriptHead;
 use super::vendor_format::VendorFormatWriter;
 use bytes::{Bytes, BytesMut};
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 const JSON: &str = "application/json";
 /// Answers of OpenAI's dialect contain a creation time. It is constant here, so that equal seeds give equal bytes.
-const CREATED: u64 = 1_700_000_000;
+pub(super) const CREATED: u64 = 1_700_000_000;
 
 /// Writes one stream.
 pub(super) enum AnswerWriter {
@@ -50,14 +51,16 @@ impl AnswerWriter {
 pub(super) fn whole(
     call: &ModelCall,
     answer: &ChatAnswer,
+    request_body: &[u8],
     request_id: &str,
     elapsed: Duration,
 ) -> (ScriptHead, Bytes) {
     let mut head = ScriptHead::new(200, JSON, call.dialect, request_id);
     head.extra_headers.extend(call.dialect.answer_headers(answer.usage, elapsed));
-    let body = match call.vendor_format() {
-        Some(format) => format.write_answer(answer),
-        None => {
+    let body = match (OperationFormat::of_call(call), call.vendor_format()) {
+        (Some(format), _) => format.write(request_body, answer),
+        (None, Some(format)) => format.write_answer(answer),
+        (None, None) => {
             let defaults = AnswerDefaults { id: request_id, created: CREATED, elapsed };
             call.dialect.write_chat_answer(answer, &defaults)
         }

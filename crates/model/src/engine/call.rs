@@ -1,9 +1,10 @@
 //! The operations of a model, in all dialects.
 
+use super::operation::OperationFormat;
 use super::vendor_format::VendorFormat;
 use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest};
 use seawall_wire::chat::ChatRequest;
-use seawall_wire::dialect::{DialectId, UrlParameters, route};
+use seawall_wire::dialect::{DialectId, ModelOperation, UrlParameters, route};
 use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, bedrock};
 
 /// The dialect and operation of a request.
@@ -27,7 +28,7 @@ impl ModelCall {
     /// A call in a dialect that has its parameters in the URL.
     #[must_use]
     pub fn with_url(dialect: DialectId, model: &str, stream: bool) -> Self {
-        Self { url: UrlParameters { model: model.to_owned(), stream }, ..Self::of(dialect) }
+        Self { url: UrlParameters::new(model.to_owned(), stream), ..Self::of(dialect) }
     }
 
     /// The operation that a path names; `None` if the path is not a model endpoint.
@@ -54,7 +55,12 @@ impl ModelCall {
     /// The name in the call log.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        if self.counts_tokens { "count-tokens" } else { self.dialect.operation(self.url.stream) }
+        match self.url.operation {
+            _ if self.counts_tokens => "count-tokens",
+            ModelOperation::Generate => self.dialect.operation(self.url.stream),
+            ModelOperation::Compact => "compact",
+            ModelOperation::Embed => "embeddings",
+        }
     }
 
     /// Whether a stream consists of binary frames rather than server-sent events.
@@ -83,6 +89,10 @@ impl ModelCall {
     }
 
     fn read_body(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
+        let operation = OperationFormat::of_call(self);
+        if let Some(read) = operation.and_then(|format| format.read(&self.url.model, body, limits)) {
+            return read;
+        }
         if let Some(format) = self.vendor_format() {
             return format.read(&self.url, body, limits);
         }

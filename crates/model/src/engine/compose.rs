@@ -25,6 +25,7 @@ pub(super) struct ParsedRequest<'a> {
     pub(super) profile: &'static Profile,
     pub(super) call: &'a ModelCall,
     pub(super) request: &'a ChatRequest,
+    pub(super) body: &'a [u8],
     pub(super) request_id: &'a str,
     pub(super) referenced: ReferencedInput,
 }
@@ -139,7 +140,8 @@ pub(super) fn whole(parsed: &ParsedRequest<'_>, composed: &ComposedAnswer) -> Sc
         }
     }
     answer.parts.extend(composed.tool.clone().map(AnswerPart::ToolCall));
-    let (head, body) = answer_writer::whole(parsed.call, &answer, parsed.request_id, composed.ends_at);
+    let (head, body) =
+        answer_writer::whole(parsed.call, &answer, parsed.body, parsed.request_id, composed.ends_at);
     let mut script = single_body(head, body, Some(parsed.profile));
     script.steps.iter_mut().for_each(|step| step.at = composed.ends_at);
     if let Some(body) = script.steps.last_mut() {

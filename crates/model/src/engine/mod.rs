@@ -10,6 +10,7 @@ mod chance;
 mod compose;
 mod duration_text;
 mod fault;
+mod operation;
 mod profile;
 mod reference;
 mod schedule;
@@ -29,6 +30,7 @@ pub use script::{Script, ScriptAction, ScriptEnding, ScriptHead, ScriptStep};
 pub use tokens::count_tokens;
 
 use chance::Dice;
+use operation::OperationFormat;
 use reference::ReferencedInput;
 use schedule::FaultSchedule;
 use seawall_core::setting::SettingError;
@@ -149,6 +151,7 @@ impl Engine {
             profile,
             call: incoming.call,
             request: &request,
+            body: incoming.body,
             request_id: &request_id,
             referenced,
         };
@@ -187,5 +190,10 @@ fn parse(incoming: &ModelRequest<'_>) -> Result<RequestParts, (ApiErrorKind, Str
     let profile = Profile::named(&request.model).ok_or_else(|| {
         (ApiErrorKind::NotFound, format!("unknown model: {} is not simulated", request.model))
     })?;
+    let embeds = OperationFormat::of_call(incoming.call).is_some_and(OperationFormat::embeds);
+    if embeds != profile.embeds() {
+        let problem = if embeds { "is not an embedding model" } else { "only embeds" };
+        return Err((ApiErrorKind::NotFound, format!("unknown model: {} {problem}", request.model)));
+    }
     Ok((profile, request, referenced))
 }

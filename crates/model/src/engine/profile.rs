@@ -34,7 +34,10 @@ const SURCHARGES: [(Surcharge, u32); 6] = [
 /// Nano-dollars per use of a server tool: ten dollars per thousand.
 const TOOL_USE_PRICE: u64 = 10_000_000;
 
-const PROFILES: [Profile; 3] = [
+/// The model that embeds.
+const EMBEDDING: &str = "embedding";
+
+const PROFILES: [Profile; 4] = [
     Profile {
         name: "sonnet",
         aliases: &["claude-3-sonnet-20240229", "anthropic.claude-3-sonnet-20240229-v1:0", "gpt-4o"],
@@ -65,6 +68,19 @@ const PROFILES: [Profile; 3] = [
         input_price: 250,
         output_price: 1_250,
     },
+    Profile {
+        name: EMBEDDING,
+        aliases: &[
+            "text-embedding-3-small",
+            "amazon.titan-embed-text-v2:0",
+            "cohere.embed-multilingual-v3",
+            "cohere.embed-v4:0",
+        ],
+        first_token: Duration::from_millis(60),
+        per_token: Duration::ZERO,
+        input_price: 20,
+        output_price: 0,
+    },
 ];
 
 impl Profile {
@@ -72,6 +88,12 @@ impl Profile {
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name || profile.aliases.contains(&name))
+    }
+
+    /// Whether the model embeds texts instead of generating answers.
+    #[must_use]
+    pub fn embeds(&self) -> bool {
+        self.name == EMBEDDING
     }
 
     /// All models.

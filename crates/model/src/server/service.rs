@@ -185,7 +185,8 @@ impl<T: Timer> ModelService<T> {
 
 /// The dialect of clients that use such a path.
 fn dialect_of(path: &str) -> DialectId {
-    let is_openai = path.starts_with("/v1/chat");
+    let is_openai =
+        ["/v1/chat", "/v1/responses", "/v1/embeddings"].iter().any(|start| path.starts_with(start));
     let unknown = if is_openai { DialectId::OPENAI_CHAT } else { DialectId::ANTHROPIC_MESSAGES };
     route(path).map_or(unknown, |(dialect, _)| dialect)
 }

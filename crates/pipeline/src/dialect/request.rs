@@ -5,9 +5,11 @@ use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
 use seawall_provider::{Call, Target};
 use seawall_wire::bedrock::InvokeHeader;
-use seawall_wire::chat::{ChatRequest, RequestPart};
-use seawall_wire::dialect::{RequestHead, RequestOptions, UrlParameters};
-use seawall_wire::{RequestError, RequestFeatures, RequestLimits, may_have_features, read_features};
+use seawall_wire::chat::{ChatRequest, RequestPart, Usage};
+use seawall_wire::dialect::{ModelOperation, OperationAnswer, RequestHead, RequestOptions, UrlParameters};
+use seawall_wire::{
+    AnswerError, RequestError, RequestFeatures, RequestLimits, may_have_features, read_features,
+};
 use std::sync::OnceLock;
 
 /// A request of which only the head was parsed. The rest is parsed when a target needs another dialect, and then
@@ -112,6 +114,22 @@ impl DialectRequest {
         }
     }
 
+    /// What the request asks for.
+    #[must_use]
+    pub fn operation(&self) -> ModelOperation {
+        self.vendor_head().map(RequestHead::operation).unwrap_or_default()
+    }
+
+    /// A target's answer to an operation other than generating; `None` if this request generates.
+    pub(super) fn read_operation_answer(
+        &self,
+        target: DialectId,
+        body: &Bytes,
+        header_usage: Option<Usage>,
+    ) -> Option<Result<OperationAnswer, AnswerError>> {
+        self.vendor_head()?.read_operation_answer(target, body, header_usage)
+    }
+
     /// The number of answers requested.
     #[must_use]
     pub fn choices(&self) -> u32 {
@@ -170,6 +188,10 @@ impl DialectRequest {
     /// nothing is translated; otherwise the target's default.
     #[must_use]
     pub fn dialect_at(&self, target: &dyn Target) -> DialectId {
+        if self.operation() != ModelOperation::Generate {
+            // A target without the operation is skipped, because the request cannot be written for it.
+            return target.operation_dialect(self.operation()).unwrap_or(target.dialect());
+        }
         match &self.head {
             Head::Vendor(own, head) if head.prefers_own_dialect() && target.accepts(*own) => *own,
             Head::Vendor(..) | Head::Chat(_) => target.dialect(),
@@ -193,6 +215,7 @@ impl DialectRequest {
         let mut call = Call::new(self.body_with_limit(limit, field, dialect, model)?, self.stream());
         call.betas = self.betas().to_vec();
         call.dialect = Some(dialect);
+        call.operation = self.operation();
         call.anthropic_version.clone_from(&self.headers.anthropic_version);
         if takes_headers {
             call.headers =
@@ -207,6 +230,7 @@ impl DialectRequest {
     pub fn passes_to(&self, target: DialectId) -> bool {
         match &self.head {
             Head::Vendor(own, head) if head.opaque_answers().is_some() => *own == target,
+            Head::Vendor(_, head) if head.operation() == ModelOperation::Embed => true,
             Head::Vendor(own, _) => own.body_format() == target.body_format(),
             Head::Chat(_) => false,
         }

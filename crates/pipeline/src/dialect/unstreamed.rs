@@ -53,6 +53,18 @@ impl UnstreamedAnswer {
         let face = request.face();
         let (header_usage, passed_headers) =
             report.map_or((None, Vec::new()), |report| (report.usage, report.headers));
+        if let Some(answer) = request.read_operation_answer(target, &body, header_usage) {
+            let answer = answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
+            let UsageReport { usage, output_reported } = merge_usage(answer.report, header_usage);
+            return Ok(Self {
+                usage,
+                output_reported,
+                finish: FinishReason::EndTurn,
+                body: answer.body,
+                text: None,
+                headers: Vec::new(),
+            });
+        }
         if request.opaque_answers().is_some() {
             return Self::opaque(target, body, header_usage, passed_headers, defaults);
         }

@@ -31,7 +31,7 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
-use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{DialectId, ModelOperation};
 use sign::{AUTHORIZATION, DATE, SECURITY_TOKEN, Signature, Signer, SigningEndpoint};
 use std::time::Duration;
 
@@ -190,6 +190,14 @@ impl Target for BedrockTarget {
 
     fn accepts(&self, dialect: DialectId) -> bool {
         [DialectId::BEDROCK_INVOKE, DialectId::BEDROCK_CONVERSE].contains(&dialect)
+    }
+
+    fn operation_dialect(&self, operation: ModelOperation) -> Option<DialectId> {
+        match operation {
+            ModelOperation::Generate => Some(self.dialect),
+            ModelOperation::Compact => None,
+            ModelOperation::Embed => Some(DialectId::BEDROCK_INVOKE),
+        }
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

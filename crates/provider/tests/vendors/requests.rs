@@ -3,6 +3,7 @@
 use crate::support::{LIMITS, around, beside, credentials, listen, question, read, run, say, target};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use seawall_core::failure::FailureKind;
+use seawall_core::vocabulary::OpenAiApi;
 use seawall_model::engine::Pace;
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,

@@ -120,7 +120,7 @@ pub(crate) fn route_call(path: &str, kind: StreamKind) -> Option<Result<UrlParam
         BedrockOperation::CountTokens => return None,
     };
     let stream = call.operation.is_stream();
-    (own == kind).then_some(Ok(UrlParameters { model: call.model, stream }))
+    (own == kind).then_some(Ok(UrlParameters::new(call.model, stream)))
 }
 
 /// Writes the path of a call.

@@ -18,7 +18,9 @@ mod stream;
 pub use error_response::{ErrorResponse, VendorError};
 pub(crate) use error_response::{json_error, with_phrase};
 pub use registry::{DialectId, route};
-pub use request::{RequestHead, RequestOptions, ResponseReport, UrlParameters};
+pub use request::{
+    ModelOperation, OperationAnswer, RequestHead, RequestOptions, ResponseReport, UrlParameters,
+};
 pub(crate) use stream::monitor_methods;
 pub use stream::{
     ChatStreamReader, ChatStreamWriter, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
@@ -73,6 +75,11 @@ pub trait Dialect: fmt::Debug + Send + Sync {
 
     /// The vendor's name of the operation, for the call log of the model simulator.
     fn operation(&self, stream: bool) -> &'static str;
+
+    /// The path of an operation other than generating an answer; `None` if this dialect does not have it.
+    fn operation_path(&self, _operation: ModelOperation) -> Option<&'static str> {
+        None
+    }
 
     /// The beginning of the IDs of answers.
     fn answer_id_prefix(&self) -> &'static str {

@@ -62,6 +62,7 @@ impl fmt::Debug for DialectId {
 #[cfg(test)]
 mod tests {
     use super::{DialectId, UrlParameters, route};
+    use crate::dialect::ModelOperation;
     use std::collections::BTreeSet;
 
     #[test]
@@ -72,6 +73,8 @@ mod tests {
             ("/v1/messages", Some("anthropic")),
             ("/v1/chat/completions", Some("openai")),
             ("/v1/responses", Some("openai_responses")),
+            ("/v1/responses/compact", Some("openai_responses")),
+            ("/v1/embeddings", Some("openai")),
             ("/model/a/invoke", Some("bedrock_invoke")),
             ("/model/a/converse-stream", Some("bedrock_converse")),
             ("/v1/messages/", None),
@@ -85,12 +88,18 @@ mod tests {
             assert_eq!(owners, Vec::from_iter(name), "{path}");
             assert_eq!(route(path).map(|(dialect, _)| dialect.name()), name);
         }
+        for operation in [ModelOperation::Compact, ModelOperation::Embed] {
+            let paths: Vec<_> =
+                DialectId::ALL.iter().filter_map(|dialect| dialect.operation_path(operation)).collect();
+            let [path] = paths[..] else { panic!("{operation:?}: {paths:?}") };
+            assert!(matches!(route(path), Some((_, Ok(url))) if url.operation == operation), "{path}");
+        }
         for dialect in DialectId::ALL {
             for stream in [false, true] {
                 let path = dialect.path("a/b:0", stream);
                 let Some((routed, Ok(url))) = route(&path) else { panic!("{path}") };
                 assert_eq!(routed, dialect);
-                let in_url = UrlParameters { model: "a/b:0".to_owned(), stream };
+                let in_url = UrlParameters::new("a/b:0".to_owned(), stream);
                 assert!(url == UrlParameters::default() || url == in_url, "{path}: {url:?}");
             }
         }

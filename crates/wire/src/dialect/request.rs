@@ -1,12 +1,33 @@
 //! Requests, read as far as decisions need them.
 
 use super::DialectId;
-use crate::chat::{ChatRequest, Usage};
-use crate::{RequestError, RequestLimits};
+use crate::chat::{ChatRequest, Usage, UsageReport};
+use crate::{AnswerError, RequestError, RequestLimits};
 use bytes::Bytes;
 use seawall_core::money::ServiceTier;
 use seawall_core::vocabulary::OutputLimitField;
 use std::fmt;
+
+/// What a request asks a model for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModelOperation {
+    /// An answer to a conversation.
+    #[default]
+    Generate,
+    /// A shorter form of a conversation, which only its vendor can read.
+    Compact,
+    /// Embeddings of texts.
+    Embed,
+}
+
+/// The answer of an operation that generates none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationAnswer {
+    /// The usage.
+    pub report: UsageReport,
+    /// The body in the caller's dialect.
+    pub body: Bytes,
+}
 
 /// Parameters of a request in its URL. A dialect that has them in the body leaves them empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +36,16 @@ pub struct UrlParameters {
     pub model: String,
     /// Whether a streamed answer is requested.
     pub stream: bool,
+    /// The operation.
+    pub operation: ModelOperation,
+}
+
+impl UrlParameters {
+    /// The parameters of a request for an answer of this model.
+    #[must_use]
+    pub const fn new(model: String, stream: bool) -> Self {
+        Self { model, stream, operation: ModelOperation::Generate }
+    }
 }
 
 /// What a request is written with.
@@ -45,6 +76,11 @@ pub trait RequestHead: fmt::Debug + Send + Sync {
 
     /// Whether the request enables thinking, which is billed as output but not always sent.
     fn enables_thinking(&self) -> bool;
+
+    /// What the request asks for.
+    fn operation(&self) -> ModelOperation {
+        ModelOperation::Generate
+    }
 
     /// The number of answers requested.
     fn choices(&self) -> u32 {
@@ -82,6 +118,17 @@ pub trait RequestHead: fmt::Debug + Send + Sync {
 
     /// Parses the whole request.
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError>;
+
+    /// Reads a target's answer to an operation that generates none, and writes it for the caller; `None` if the
+    /// operation is [`Generate`](ModelOperation::Generate). `header_usage` is the usage in the response headers.
+    fn read_operation_answer(
+        &self,
+        _target: DialectId,
+        _body: &Bytes,
+        _header_usage: Option<Usage>,
+    ) -> Option<Result<OperationAnswer, AnswerError>> {
+        None
+    }
 }
 
 /// What the headers of a response report.

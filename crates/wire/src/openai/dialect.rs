@@ -8,10 +8,11 @@ use super::{
 };
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
-    AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
-    RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream, UrlParameters,
-    VendorError, json_error, monitor_methods, with_phrase,
+    AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
+    RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
+    UrlParameters, VendorError, json_error, monitor_methods, with_phrase,
 };
+use crate::embeddings::read_embeddings_head;
 use crate::sse::{MAX_PARTIAL_EVENT, SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
 use bytes::{Bytes, BytesMut};
@@ -20,6 +21,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 const PATH: &str = "/v1/chat/completions";
+const EMBEDDINGS_PATH: &str = "/v1/embeddings";
 
 /// Names for chunks if the vendor sent none.
 const NO_NAMES: ChunkIdentity<'static> = ChunkIdentity { id: "chatcmpl", model: "", created: 0 };
@@ -38,11 +40,20 @@ impl Dialect for ChatCompletionsDialect {
     }
 
     fn route(&self, path: &str) -> Option<Result<UrlParameters, ApiErrorKind>> {
-        (path == PATH).then(|| Ok(UrlParameters::default()))
+        let operation = match path {
+            PATH => ModelOperation::Generate,
+            EMBEDDINGS_PATH => ModelOperation::Embed,
+            _ => return None,
+        };
+        Some(Ok(UrlParameters { operation, ..UrlParameters::default() }))
     }
 
     fn operation(&self, _: bool) -> &'static str {
         "chat_completions"
+    }
+
+    fn operation_path(&self, operation: ModelOperation) -> Option<&'static str> {
+        (operation == ModelOperation::Embed).then_some(EMBEDDINGS_PATH)
     }
 
     fn answer_id_prefix(&self) -> &'static str {
@@ -55,11 +66,14 @@ impl Dialect for ChatCompletionsDialect {
 
     fn read_head(
         &self,
-        _: &UrlParameters,
+        url: &UrlParameters,
         body: &[u8],
         limits: &RequestLimits,
     ) -> Result<Box<dyn RequestHead>, RequestError> {
-        Ok(Box::new(read_request(body, limits)?))
+        Ok(match url.operation {
+            ModelOperation::Embed => Box::new(read_embeddings_head(body, limits)?),
+            ModelOperation::Generate | ModelOperation::Compact => Box::new(read_request(body, limits)?),
+        })
     }
 
     fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {

@@ -1,5 +1,6 @@
 //! OpenAI Responses as a [`Dialect`].
 
+use super::compaction::CompactionHead;
 use super::{
     OpenAiErrorBody, ResponsesChatReader, ResponsesChatWriter, ResponsesHead, ResponsesStream, error_type_of,
     for_upstream_with_limit, read_answer, read_chat_answer, read_chat_request, read_error,
@@ -8,9 +9,9 @@ use super::{
 };
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
-    AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
-    RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters, VendorError,
-    monitor_methods,
+    AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
+    RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters,
+    VendorError, monitor_methods,
 };
 use crate::sse::{SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
@@ -20,6 +21,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 const PATH: &str = "/v1/responses";
+const COMPACT_PATH: &str = "/v1/responses/compact";
 
 /// OpenAI Responses.
 #[derive(Debug)]
@@ -35,11 +37,20 @@ impl Dialect for ResponsesDialect {
     }
 
     fn route(&self, path: &str) -> Option<Result<UrlParameters, ApiErrorKind>> {
-        (path == PATH).then(|| Ok(UrlParameters::default()))
+        let operation = match path {
+            PATH => ModelOperation::Generate,
+            COMPACT_PATH => ModelOperation::Compact,
+            _ => return None,
+        };
+        Some(Ok(UrlParameters { operation, ..UrlParameters::default() }))
     }
 
     fn operation(&self, _: bool) -> &'static str {
         "responses"
+    }
+
+    fn operation_path(&self, operation: ModelOperation) -> Option<&'static str> {
+        (operation == ModelOperation::Compact).then_some(COMPACT_PATH)
     }
 
     fn answer_id_prefix(&self) -> &'static str {
@@ -52,7 +63,7 @@ impl Dialect for ResponsesDialect {
 
     fn read_head(
         &self,
-        _: &UrlParameters,
+        url: &UrlParameters,
         body: &[u8],
         limits: &RequestLimits,
     ) -> Result<Box<dyn RequestHead>, RequestError> {
@@ -63,7 +74,10 @@ impl Dialect for ResponsesDialect {
                 "Not supported: the gateway would not see the answer",
             ));
         }
-        Ok(Box::new(head))
+        Ok(match url.operation {
+            ModelOperation::Compact => Box::new(CompactionHead::new(head)),
+            ModelOperation::Generate | ModelOperation::Embed => Box::new(head),
+        })
     }
 
     fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {

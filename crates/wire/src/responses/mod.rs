@@ -22,6 +22,7 @@ mod chat_reader;
 mod chat_request;
 mod chat_request_out;
 mod chat_writer;
+mod compaction;
 mod dialect;
 mod error_event;
 mod events;

@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 
 /// The dialect's stop reasons: by itself, at the output limit, and with a tool call.
 const fn finishes(client: Client) -> [&'static str; 3] {
-    if is_openais(client) { ["stop", "length", "tool_calls"] } else { ["end_turn", "max_tokens", "tool_use"] }
+    match client {
+        Client::OpenaiPython | Client::OpenaiNode => ["stop", "length", "tool_calls"],
+        Client::ResponsesPython | Client::ResponsesNode => ["completed", "max_output_tokens", "completed"],
+        _ => ["end_turn", "max_tokens", "tool_use"],
+    }
 }
 
 #[test]

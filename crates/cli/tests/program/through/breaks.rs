@@ -14,7 +14,14 @@ const PIECES: usize = 4;
 fn exception(client: Client, fault: &Value) -> &'static str {
     match (client, fault["kind"].as_str()) {
         (Client::AnthropicPythonOne | Client::AnthropicPythonTwo, _) => "APIStatusError",
-        (Client::AnthropicNode | Client::OpenaiPython | Client::OpenaiNode, _) => "APIError",
+        (
+            Client::AnthropicNode
+            | Client::OpenaiPython
+            | Client::OpenaiNode
+            | Client::ResponsesPython
+            | Client::ResponsesNode,
+            _,
+        ) => "APIError",
         (Client::AwsPython(_), _) => "EventStreamError",
         // The vendor's own error, whichever vendor the target is.
         (Client::AwsNode(..), Some("error")) => "ServiceUnavailableException",

@@ -1,6 +1,6 @@
 //! The vendors' own client libraries through `seawall serve`, in every dialect to every dialect.
 //!
-//! One simulated model is behind four targets: each of its dialects, and both of Amazon's operations. Each target has a
+//! One simulated model is behind five targets: each of its dialects, and both of Amazon's operations. Each target has a
 //! route of its own, so that a client chooses the translation by the name of the model. All of them are one model with
 //! one price, so that its bill can be compared with what a client and the gateway report.
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// The routes, each named after the dialect of its target.
-const ROUTES: [&str; 4] = ["to-anthropic", "to-openai", "to-invoke", "to-converse"];
+const ROUTES: [&str; 5] = ["to-anthropic", "to-openai", "to-invoke", "to-converse", "to-responses"];
 
 /// The model's name on the bill.
 const MODEL: &str = "haiku";
@@ -131,10 +131,13 @@ const fn is_amazons(client: Client) -> bool {
 }
 
 const fn is_openais(client: Client) -> bool {
-    matches!(client, Client::OpenaiPython | Client::OpenaiNode)
+    matches!(
+        client,
+        Client::OpenaiPython | Client::OpenaiNode | Client::ResponsesPython | Client::ResponsesNode
+    )
 }
 
-/// Four targets, four routes, and no protection that would interfere.
+/// Five targets, five routes, and no protection that would interfere.
 fn targets(url: &str) -> String {
     let mut text = String::new();
     let faces = r#"faces = ["anthropic", "openai", "bedrock"]"#;
@@ -144,9 +147,14 @@ fn targets(url: &str) -> String {
         // Anthropic's models are called by InvokeModel there, and all others by Converse.
         (ROUTES[2], "bedrock", url.to_owned(), "anthropic.claude-3-haiku-20240307-v1:0"),
         (ROUTES[3], "bedrock", url.to_owned(), MODEL),
+        (ROUTES[4], "openai", format!("{url}/v1"), "gpt-4o-mini"),
     ] {
-        let key = if provider == "bedrock" { r#"region = "us-east-1""# } else { r#"api_key = "env:PATH""# };
-        if model != MODEL {
+        let key = match route {
+            _ if provider == "bedrock" => r#"region = "us-east-1""#,
+            "to-responses" => r#"api_key = "env:PATH", api = "responses""#,
+            _ => r#"api_key = "env:PATH""#,
+        };
+        if model != MODEL && route != "to-responses" {
             text += &format!("models.\"{model}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\" }}\n");
         }
         text += &format!(

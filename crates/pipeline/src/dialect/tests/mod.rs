@@ -139,7 +139,7 @@ fn has_anthropic_bodies(dialect: DialectId) -> bool {
 /// Parses a body at a face.
 fn read(face: Face, stream: bool, body: Bytes) -> Result<DialectRequest, RequestError> {
     let dialect = face.dialect().expect("our own face has no dialect");
-    let url = UrlParameters { model: ALIAS.to_owned(), stream };
+    let url = UrlParameters::new(ALIAS.to_owned(), stream);
     DialectRequest::read(dialect, &url, body, &RequestLimits::default())
 }
 

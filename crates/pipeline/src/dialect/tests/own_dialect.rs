@@ -42,7 +42,7 @@ fn call(request: &DialectRequest, target: &dyn Target) -> Result<Call, RequestEr
 }
 
 fn invoke(body: &Value, stream: bool) -> DialectRequest {
-    let url = UrlParameters { model: "titan".to_owned(), stream };
+    let url = UrlParameters::new("titan".to_owned(), stream);
     let body = Bytes::from(body.to_string());
     DialectRequest::read(DialectId::BEDROCK_INVOKE, &url, body, &RequestLimits::default()).unwrap()
 }

@@ -204,7 +204,7 @@ fn the_longest_name_of_a_model_in_a_path_can_be_answered_by_all() {
     for dialect in [DialectId::BEDROCK_INVOKE, DialectId::BEDROCK_CONVERSE] {
         let face = Face::Vendor(dialect);
         let body = Bytes::from(body(face, &PLAIN).to_string());
-        let url = UrlParameters { model: model.clone(), stream: true };
+        let url = UrlParameters::new(model.clone(), true);
         let request = DialectRequest::read(dialect, &url, body, &RequestLimits::default()).unwrap();
         assert!(request.model() == model && request.stream());
         for target in DialectId::ALL {
