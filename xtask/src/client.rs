@@ -6,7 +6,6 @@
 
 use crate::workspace::target_dir;
 use anyhow::{Context as _, ensure};
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +17,8 @@ struct Library {
     registry: Registry,
     package: &'static str,
     version: &'static str,
+    /// Packages that are installed with it, as requirements.
+    with: &'static [&'static str],
 }
 
 #[derive(Clone, Copy)]
@@ -33,6 +34,7 @@ const FOR_TESTS: &[Library] = &[
     library("anthropic-node", Registry::Node, "@anthropic-ai/sdk", "1.8.0"),
     library("openai-python", Registry::Python, "openai", "3.49.0"),
     library("openai-node", Registry::Node, "openai", "6.49.0"),
+    Library { with: &["@ai-sdk/openai@4.0.115"], ..library("vercel-ai", Registry::Node, "ai", "7.0.170") },
     library("aws-python", Registry::Python, "boto3", "1.44.0"),
     library("aws-node", Registry::Node, "@aws-sdk/client-bedrock-runtime", "3.1162.0"),
     // Frameworks that classify a vendor's errors by their texts.
@@ -48,7 +50,7 @@ const fn library(
     package: &'static str,
     version: &'static str,
 ) -> Library {
-    Library { directory, registry, package, version }
+    Library { directory, registry, package, version, with: &[] }
 }
 
 /// Written last; names the content of the directory.
@@ -80,11 +82,13 @@ pub(crate) fn install_missing() -> anyhow::Result<()> {
 }
 
 impl Library {
+    /// The packages with their versions, separated by spaces.
     fn requirement(&self) -> String {
-        match self.registry {
+        let own = match self.registry {
             Registry::Python => format!("{}=={}", self.package, self.version),
             Registry::Node => format!("{}@{}", self.package, self.version),
-        }
+        };
+        [&[own.as_str()], self.with].concat().join(" ")
     }
 
     fn is_in(&self, directory: &Path) -> bool {
@@ -92,16 +96,17 @@ impl Library {
     }
 
     fn install(&self, directory: &Path) -> anyhow::Result<()> {
-        let package = self.requirement();
+        let requirement = self.requirement();
+        let packages = requirement.split(' ');
         match self.registry {
             Registry::Python => {
                 run(Command::new("python3").args(["-m", "venv"]).arg(directory))?;
                 let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-                run(Command::new(directory.join("bin/python")).args(quiet).arg(package))
+                run(Command::new(directory.join("bin/python")).args(quiet).args(packages))
             }
             Registry::Node => {
                 let quiet = ["install", "--no-audit", "--no-fund", "--loglevel", "error", "--prefix"];
-                run(Command::new("npm").args(quiet).args([directory.as_os_str(), OsStr::new(&package)]))
+                run(Command::new("npm").args(quiet).arg(directory).args(packages))
             }
         }
     }

@@ -21,6 +21,7 @@ use seawall_core::tokens::{OutputLimit, TokenizerFamily};
 use seawall_core::untracked::{InputFeature, InputModel, input_bound};
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
+use seawall_wire::dialect::ModelOperation;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -188,6 +189,11 @@ impl GuardedTarget {
         request: &DialectRequest,
         budget: impl FnOnce() -> OutputBudget,
     ) -> Result<OutputAllowance, String> {
+        if self.max_output == Some(0) && request.operation() == ModelOperation::Generate {
+            // Output would be billed that has no price here.
+            let model = &self.model;
+            return Err(format!("{model} generates no answers: models.{model:?}.max_output is 0"));
+        }
         if let Some(answers) = request.opaque_answers() {
             return Ok(OutputAllowance::opaque(self.opaque_output(answers)?));
         }

@@ -19,6 +19,8 @@ pub(crate) enum Client {
     /// The same library, with its newer API.
     ResponsesPython,
     ResponsesNode,
+    /// Vercel's AI SDK. Its errors are its own, so that it is in no table of exceptions.
+    Vercel,
     AwsPython(Way),
     AwsNode(Way, Http),
 }
@@ -92,6 +94,7 @@ impl Client {
             Self::OpenaiNode => node("openai-node", "openai_client.mjs"),
             Self::ResponsesPython => python("openai-python", "responses_client.py"),
             Self::ResponsesNode => node("openai-node", "responses_client.mjs"),
+            Self::Vercel => node("vercel-ai", "vercel_client.mjs"),
             Self::AwsPython(_) => python("aws-python", "aws_client.py"),
             Self::AwsNode(..) => node("aws-node", "aws_client.mjs"),
         }?;
@@ -137,6 +140,11 @@ impl Session {
             "count": false,
             // Whether only the names of models are requested, as `models`, where the dialect can.
             "list": false,
+            // Texts to embed instead of a question, as `vectors`, and the encoding of the vectors, where the dialect can.
+            "embed": null,
+            "encoding": null,
+            // Whether an image is requested, where the dialect can.
+            "images": false,
             // Whether the user reads headers, which most libraries show only on demand.
             "raw": false,
             // The idempotency key of the request.

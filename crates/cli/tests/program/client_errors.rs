@@ -37,7 +37,7 @@ fn column(client: Client) -> usize {
         Client::AnthropicPythonOne => 0,
         Client::AnthropicPythonTwo | Client::AnthropicNode => 1,
         Client::OpenaiPython | Client::ResponsesPython => 2,
-        Client::OpenaiNode | Client::ResponsesNode => 3,
+        Client::OpenaiNode | Client::ResponsesNode | Client::Vercel => 3,
         Client::AwsPython(_) | Client::AwsNode(..) => 4,
     }
 }

@@ -33,7 +33,7 @@ const fn column(client: Client) -> usize {
         Client::AnthropicPythonOne | Client::AnthropicPythonTwo => 0,
         Client::AnthropicNode => 1,
         Client::OpenaiPython | Client::ResponsesPython => 2,
-        Client::OpenaiNode | Client::ResponsesNode => 3,
+        Client::OpenaiNode | Client::ResponsesNode | Client::Vercel => 3,
         Client::AwsPython(Way::Converse) => 4,
         Client::AwsPython(Way::Invoke) => 5,
         Client::AwsNode(_, Http::One) => 6,

@@ -45,6 +45,8 @@ mod key;
 mod memory;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod openai_operations;
 mod rejection_details;
 #[cfg(test)]
 mod reload;

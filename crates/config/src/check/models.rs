@@ -30,9 +30,6 @@ pub(super) fn models(
             settings.context_windows.insert(id.clone(), window.value);
         }
         if let Some(max_output) = &model.max_output {
-            if max_output.value == 0 {
-                checker.report_invalid(model, "max_output", max_output, "must be at least 1");
-            }
             settings.max_outputs.insert(id.clone(), max_output.value);
         }
         if let Some(image_tokens) = &model.image_tokens {
@@ -61,8 +58,10 @@ pub(super) fn models(
 
 fn price(id: &str, model: &raw::ModelSection, checker: &mut Checker<'_>) -> Option<ModelPriceOptions> {
     let is_free = model.free.value;
+    // A model that generates nothing needs no price for it.
+    let without_output = model.max_output.as_ref().is_some_and(|max_output| max_output.value == 0);
     for (key, price) in [("input", &model.input), ("output", &model.output)] {
-        if price.is_none() && !is_free {
+        if price.is_none() && !is_free && !(without_output && key == "output") {
             let message =
                 format!("{}: no price for {key}; a model without a price is never called", model.path);
             let help = format!("write {key} = \"$3/M\", or free = true if the model is free of charge");
@@ -77,7 +76,7 @@ fn price(id: &str, model: &raw::ModelSection, checker: &mut Checker<'_>) -> Opti
     Some(ModelPriceOptions {
         model: id.to_owned(),
         input: required(&model.input)?,
-        output: required(&model.output)?,
+        output: required(&model.output).or(without_output.then_some(Money::ZERO))?,
         cache_read: optional(&model.cache_read),
         cache_write: optional(&model.cache_write),
         cache_write_1h: optional(&model.cache_write_1h),
@@ -93,6 +92,7 @@ fn price(id: &str, model: &raw::ModelSection, checker: &mut Checker<'_>) -> Opti
             )
         }),
         free: is_free,
+        without_output,
         retires: model.retires.as_ref().map(|date| date.value),
     })
 }

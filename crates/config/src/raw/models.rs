@@ -37,7 +37,8 @@ section! {
         context_window: Option<CountKind>,
         /// Maximum output tokens of one response. A request without its own limit reserves this number. Default: such a
         /// request is sent with a limit of 4,096. Under a budget, InvokeModel with a body in another format than Anthropic's
-        /// requires it, together with `context_window`.
+        /// requires it, together with `context_window`. 0 for an embedding model: it then needs no price for output, and is
+        /// not asked for an answer.
         max_output: Option<CountKind>,
         /// Maximum number of tokens that an image counts as. Default: the number published by the vendor.
         image_tokens: Option<CountKind>,

@@ -34,6 +34,8 @@ pub struct ModelPriceOptions {
     pub long_context: Option<(u64, PriceMultiplier)>,
     /// Declares that the model costs nothing.
     pub free: bool,
+    /// Declares that the model generates no output, such as an embedding model. Its output needs no price.
+    pub without_output: bool,
     /// First moment at which the vendor no longer serves the model.
     pub retires: Option<UtcTime>,
 }
@@ -54,6 +56,7 @@ impl ModelPriceOptions {
             multipliers: Vec::new(),
             long_context: None,
             free: false,
+            without_output: false,
             retires: None,
         }
     }
@@ -78,7 +81,8 @@ impl ModelPriceOptions {
             if self.free && amount > Money::ZERO {
                 return refuse(format!("declared free, but {name} is {amount}"));
             }
-            if !self.free && amount == Money::ZERO {
+            let costs_nothing = self.free || self.without_output && name == "output";
+            if !costs_nothing && amount == Money::ZERO {
                 return refuse(format!("{name} is {amount}; set free = true if the model costs nothing"));
             }
         }

@@ -6,6 +6,8 @@ use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest};
 use seawall_wire::chat::ChatRequest;
 use seawall_wire::dialect::{DialectId, ModelOperation, UrlParameters, route};
 use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, bedrock};
+use serde_json::Value;
+use std::borrow::Cow;
 
 /// The dialect and operation of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,19 @@ pub struct ModelCall {
     pub url: UrlParameters,
     /// Whether only the input tokens are counted, which Bedrock offers for every model.
     pub counts_tokens: bool,
+}
+
+/// The body without the request to store the response, which every other target of the gateway has to refuse. This model
+/// accepts it, as OpenAI does, and stores nothing.
+fn without_store(dialect: DialectId, body: &[u8]) -> Cow<'_, [u8]> {
+    if dialect != DialectId::RESPONSES {
+        return Cow::Borrowed(body);
+    }
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else { return Cow::Borrowed(body) };
+    match fields.remove("store") {
+        Some(_) => Cow::Owned(Value::Object(fields).to_string().into_bytes()),
+        None => Cow::Borrowed(body),
+    }
 }
 
 impl ModelCall {
@@ -100,7 +115,8 @@ impl ModelCall {
             // All other models that are simulated at Bedrock are Anthropic's.
             bedrock::read_invoke_request(body, limits)?;
         }
-        let mut request = self.dialect.read_head(&self.url, body, limits)?.read_chat(body, limits)?;
+        let head = self.dialect.read_head(&self.url, body, limits)?;
+        let mut request = head.read_chat(&without_store(self.dialect, body), limits)?;
         if !self.url.model.is_empty() {
             request.model.clone_from(&self.url.model);
         }

@@ -93,6 +93,17 @@ async function stream(call, seen) {
   }
 }
 
+async function embed(call, seen) {
+  const { model, embed: input, encoding } = call;
+  const answer = await client(call).embeddings.create({ model, input, ...(encoding && { encoding_format: encoding }) });
+  seen.vectors = answer.data.map((entry) => entry.embedding);
+  Object.assign(seen, { input: answer.usage.prompt_tokens, complete: true });
+}
+
+async function images(call) {
+  await client(call).images.generate({ model: call.model, prompt: call.question });
+}
+
 async function models(call, seen) {
   seen.models = [];
   for await (const model of client(call).models.list()) {
@@ -120,7 +131,7 @@ async function see(call) {
   Object.assign(seen, { headers: null, request: null, tool_id: null });
   try {
     const asked = !call.stream ? answer : call.put_together ? wholeOfStream : stream;
-    const ask = call.list ? models : asked;
+    const ask = call.list ? models : call.embed ? embed : call.images ? images : asked;
     await Promise.race([ask(call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.

@@ -90,6 +90,17 @@ def stream(call, seen):
         seen["tool"]["input"] = json.loads(arguments)
 
 
+def embed(call, seen):
+    more = {"encoding_format": call["encoding"]} if call["encoding"] else {}
+    answer = client(call).embeddings.create(model=call["model"], input=call["embed"], **more)
+    seen["vectors"] = [entry.embedding for entry in answer.data]
+    seen["input"], seen["complete"] = answer.usage.prompt_tokens, True
+
+
+def images(call, seen):
+    client(call).images.generate(model=call["model"], prompt=call["question"])
+
+
 def models(call, seen):
     seen["models"] = [model.id for model in client(call).models.list()]
 
@@ -99,7 +110,9 @@ def see(call):
     seen |= {"pieces": 0, "complete": False, "error": None, "headers": None, "request": None, "tool_id": None}
     try:
         in_pieces = whole_of_stream if call["put_together"] else stream
-        (models if call["list"] else in_pieces if call["stream"] else answer)(call, seen)
+        others = {"embed": embed, "images": images, "list": models}
+        other = next((other for name, other in others.items() if call[name]), None)
+        (other if other else in_pieces if call["stream"] else answer)(call, seen)
     except Exception as error:  # Whatever it is, a user would see it.
         kinds = [kind.__name__ for kind in type(error).__mro__]
         status = getattr(error, "status_code", None)

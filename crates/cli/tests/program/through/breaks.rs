@@ -19,7 +19,8 @@ fn exception(client: Client, fault: &Value) -> &'static str {
             | Client::OpenaiPython
             | Client::OpenaiNode
             | Client::ResponsesPython
-            | Client::ResponsesNode,
+            | Client::ResponsesNode
+            | Client::Vercel,
             _,
         ) => "APIError",
         (Client::AwsPython(_), _) => "EventStreamError",

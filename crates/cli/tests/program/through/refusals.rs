@@ -37,7 +37,11 @@ type Exceptions = [Exception; 4];
 const fn column(client: Client) -> usize {
     match client {
         Client::AnthropicPythonOne | Client::AnthropicPythonTwo | Client::AnthropicNode => 0,
-        Client::OpenaiPython | Client::OpenaiNode | Client::ResponsesPython | Client::ResponsesNode => 1,
+        Client::OpenaiPython
+        | Client::OpenaiNode
+        | Client::ResponsesPython
+        | Client::ResponsesNode
+        | Client::Vercel => 1,
         Client::AwsPython(_) => 2,
         Client::AwsNode(..) => 3,
     }
