@@ -106,6 +106,8 @@ pub static OPENAI: ErrorTable = ErrorTable {
         ("billing_not_active", FailureKind::QuotaExhausted),
         ("engine_overloaded", FailureKind::Overloaded),
         ("server_overloaded", FailureKind::Overloaded),
+        ("server_is_overloaded", FailureKind::Overloaded),
+        ("slow_down", FailureKind::Overloaded),
         ("overloaded_error", FailureKind::Overloaded),
         ("server_error", FailureKind::ServerFault),
         ("internal_error", FailureKind::ServerFault),

@@ -1,6 +1,7 @@
 //! Parses a whole request for conversion to another dialect.
 
 use super::items::{ParsedItem, read_item};
+use super::namespace;
 use super::request::STORED_CONTENT_FIELDS;
 use crate::chat::{ChatRequest, JsonText, RequestPart, Role, ToolChoice, ToolDefinition};
 use crate::fields::{JsonFields, is_string, object_text, string_of};
@@ -16,15 +17,17 @@ use serde_json::value::RawValue;
 /// - Rejected, because only the vendor can serve it: `store: true`, `previous_response_id`, `conversation`, `prompt`,
 ///   `background: true` and references to stored items or files. A request without `store` is accepted, although the
 ///   vendor would store its response: most callers leave the field out and never ask for the stored response.
-/// - Rejected: a `text.format` other than text, log probabilities, tools other than functions, a `tool_choice` that
-///   names such a tool or a subset of the tools, items other than messages, function calls, their results and reasoning,
+/// - Rejected: a `text.format` other than text, log probabilities, tools other than functions and web search, a
+///   `tool_choice` that names such a tool or a subset of the tools, items other than messages, function calls, their results and reasoning,
 ///   and parts other than text and images.
-/// - Dropped: `reasoning` items, which are encrypted for their vendor, and every other field that is not named here
+/// - Dropped: an offer to search the web, which the model need not take; `reasoning` items, which are encrypted for their
+///   vendor; and every other field that is not named here
 ///   (`reasoning`, `include`, `truncation`, `parallel_tool_calls`, `metadata`, `text.verbosity`, the `strict` of tools,
 ///   …), and the `detail` of images.
 /// - `instructions`, then `system` and `developer` messages, become the system prompt, wherever they stood.
 /// - Function calls become part of the model's turn, and their results part of the user's turn. Consecutive items of one
 ///   role are merged into one turn. Empty texts are dropped. A `refusal` of the model is text of its turn.
+/// - The functions of a `namespace` are offered under joined names, which are split again in the model's calls.
 /// - A function call without arguments gets `{}`; arguments that are not a JSON object are rejected.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
     let fields = JsonFields::of_body(check_text(body, limits)?, limits)?;
@@ -36,7 +39,7 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
         max_output: fields.max_output("max_output_tokens")?,
         system: fields.string("instructions")?.into_iter().filter(|text| !text.is_empty()).collect(),
         turns: Vec::new(),
-        tools: fields.each("tools", limits, |raw| read_tool(raw, limits))?,
+        tools: fields.each("tools", limits, |raw| read_tools(raw, limits))?.concat(),
         tool_choice: read_tool_choice(&fields, limits).map_err(|error| error.within("tool_choice"))?,
         temperature: fields.number("temperature")?,
         top_p: fields.number("top_p")?,
@@ -57,6 +60,9 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
                 ParsedItem::Dropped => {}
             }
         }
+    }
+    if request.tools.is_empty() && fields.has("tools") && request.tool_choice == ToolChoice::Any {
+        return Err(RequestError::untranslatable("tool_choice", "a required web search"));
     }
     if request.turns.is_empty() {
         return Err(RequestError::invalid("input", "at least one message is required"));
@@ -96,11 +102,28 @@ fn refuse_untranslatable(fields: &JsonFields<'_>, limits: &RequestLimits) -> Res
     }
 }
 
-fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, RequestError> {
+/// The functions of a tool: one, or those of a namespace, or none if the tool can be left out.
+fn read_tools(raw: &RawValue, limits: &RequestLimits) -> Result<Vec<ToolDefinition>, RequestError> {
     let tool = JsonFields::of_value(raw, limits)?;
-    if tool.need_string("type")? != "function" {
-        return Err(RequestError::untranslatable("type", "tools other than functions"));
+    match tool.need_string("type")?.as_str() {
+        "function" => Ok(vec![read_tool(&tool, limits)?]),
+        "namespace" => {
+            let namespace = tool.need_string("name")?;
+            tool.each("tools", limits, |raw| {
+                let tool = JsonFields::of_value(raw, limits)?;
+                if tool.need_string("type")? != "function" {
+                    return Err(RequestError::untranslatable("type", "tools other than functions"));
+                }
+                let tool = read_tool(&tool, limits)?;
+                Ok(ToolDefinition { name: namespace::join(&namespace, &tool.name), ..tool })
+            })
+        }
+        kind if kind.starts_with("web_search") => Ok(Vec::new()),
+        _ => Err(RequestError::untranslatable("type", "tools other than functions")),
     }
+}
+
+fn read_tool(tool: &JsonFields<'_>, limits: &RequestLimits) -> Result<ToolDefinition, RequestError> {
     let schema = match tool.get("parameters") {
         Some(raw) => object_text(raw, limits).map_err(|error| error.within("parameters"))?,
         None => no_parameters(),

@@ -4,14 +4,14 @@ use super::compaction::CompactionHead;
 use super::{
     OpenAiErrorBody, ResponsesChatReader, ResponsesChatWriter, ResponsesHead, ResponsesStream, error_type_of,
     for_upstream_with_limit, read_answer, read_chat_answer, read_chat_request, read_error,
-    read_error_message, read_request, status_of, write_chat_answer, write_chat_request_for,
+    read_error_message, read_request, status_of, write_chat_answer, write_chat_request_for, write_error,
     write_error_event,
 };
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
     RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters,
-    VendorError, monitor_methods,
+    VendorError, json_error, monitor_methods,
 };
 use crate::sse::{SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
@@ -145,7 +145,15 @@ impl Dialect for ResponsesDialect {
         id: &str,
         advice: RetryAdvice,
     ) -> ErrorResponse {
-        DialectId::OPENAI_CHAT.write_error(error_kind, message, id, advice)
+        let message = self.client_message(error_kind, message);
+        let mut reply = OpenAiErrorBody::new(error_kind, &message);
+        if error_kind == ApiErrorKind::Overloaded {
+            // Codex tries 30 times after a 503 with any other code.
+            reply.error_code = Some("server_is_overloaded");
+        }
+        let mut body = BytesMut::new();
+        write_error(&mut body, &reply);
+        json_error(self, status_of(error_kind), body, id, advice)
     }
 
     fn write_vendor_error(&self, error: &VendorError<'_>) -> ErrorResponse {

@@ -1,5 +1,6 @@
 //! Parses the input items of a conversation.
 
+use super::namespace;
 use super::request::is_reference;
 use crate::chat::{Image, JsonText, RequestPart, Role, ToolCall};
 use crate::fields::{JsonFields, each, is_string, object_of, string_of};
@@ -100,10 +101,11 @@ fn read_part(raw: &RawValue, limits: &RequestLimits) -> Result<RequestPart, Requ
 }
 
 fn read_call(call: &JsonFields<'_>, limits: &RequestLimits) -> Result<ToolCall, RequestError> {
-    if call.has("namespace") {
-        return Err(RequestError::untranslatable("namespace", "tools in namespaces"));
-    }
     let (id, name) = (call.need_string("call_id")?, call.need_string("name")?);
+    let name = match call.string("namespace")? {
+        Some(namespace) => namespace::join(&namespace, &name),
+        None => name,
+    };
     let input = input_of(call.string("arguments")?.unwrap_or_default(), limits.max_depth);
     let problem = "Input should be a JSON object encoded as a string";
     let input = input.ok_or_else(|| RequestError::invalid("arguments", problem))?;

@@ -28,6 +28,7 @@ mod error_event;
 mod events;
 mod incoming;
 mod items;
+mod namespace;
 mod output;
 mod output_read;
 mod request;

@@ -1,5 +1,6 @@
 //! The response object and its output items, as they are written.
 
+use super::namespace;
 use super::usage::ResponsesUsageFields;
 use crate::chat::{FinishReason, Usage};
 use serde::ser::Serializer;
@@ -70,13 +71,11 @@ impl OutputItem {
                 id,
                 summary: if is_added { Vec::new() } else { vec![PartOut::SummaryText { text: summary }] },
             },
-            ItemContent::Call { call_id, name, arguments } => ItemOut::FunctionCall {
-                id,
-                status,
-                call_id,
-                name,
-                arguments: if is_added { "" } else { arguments },
-            },
+            ItemContent::Call { call_id, name, arguments } => {
+                let (namespace, name) = namespace::split(name);
+                let arguments = if is_added { "" } else { arguments };
+                ItemOut::FunctionCall { id, status, call_id, namespace, name, arguments }
+            }
         }
     }
 }
@@ -92,9 +91,25 @@ pub(super) enum ItemStatus {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ItemOut<'a> {
-    Message { id: &'a str, status: ItemStatus, role: &'a str, content: Vec<PartOut<'a>> },
-    Reasoning { id: &'a str, summary: Vec<PartOut<'a>> },
-    FunctionCall { id: &'a str, status: ItemStatus, call_id: &'a str, name: &'a str, arguments: &'a str },
+    Message {
+        id: &'a str,
+        status: ItemStatus,
+        role: &'a str,
+        content: Vec<PartOut<'a>>,
+    },
+    Reasoning {
+        id: &'a str,
+        summary: Vec<PartOut<'a>>,
+    },
+    FunctionCall {
+        id: &'a str,
+        status: ItemStatus,
+        call_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
+        name: &'a str,
+        arguments: &'a str,
+    },
 }
 
 #[derive(Serialize)]

@@ -1,9 +1,15 @@
 use super::strategies::{json, request};
-use crate::chat::{ChatRequest, Image, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition, Turn};
-use crate::responses::{read_chat_request, read_request, write_chat_request, write_chat_request_for};
+use crate::chat::{
+    AnswerPart, ChatAnswer, ChatRequest, FinishReason, Image, RequestPart, Role, ToolCall, ToolChoice,
+    ToolDefinition, Turn, Usage,
+};
+use crate::responses::{
+    read_chat_request, read_request, write_chat_answer, write_chat_request, write_chat_request_for,
+};
 use crate::{RequestError, RequestLimits};
 use bytes::BytesMut;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+use serde_json::Value;
 
 fn read(body: &str) -> Result<ChatRequest, RequestError> {
     read_chat_request(body.as_bytes(), &RequestLimits::default())
@@ -105,10 +111,15 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         ),
         (r#""include":["message.output_text.logprobs"]"#, "include", "log probabilities"),
         (r#""top_logprobs":3"#, "top_logprobs", "log probabilities"),
-        (r#""tools":[{"type":"web_search"}]"#, "tools.0.type", "tools other than functions"),
+        (r#""tools":[{"type":"code_interpreter"}]"#, "tools.0.type", "tools other than functions"),
         (
-            r#""tools":[{"type":"namespace","name":"n","tools":[]}]"#,
-            "tools.0.type",
+            r#""tools":[{"type":"web_search"}],"tool_choice":"required""#,
+            "tool_choice",
+            "a required web search",
+        ),
+        (
+            r#""tools":[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"c"}]}]"#,
+            "tools.0.tools.0.type",
             "tools other than functions",
         ),
         (
@@ -126,11 +137,6 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         (r#"{"type":"item_reference","id":"msg_1"}"#, "input.0", "references to items stored at the vendor"),
         (r#"{"type":"compaction","encrypted_content":"x"}"#, "input.0.type", other_item),
         (r#"{"type":"custom_tool_call","call_id":"c","name":"n","input":"x"}"#, "input.0.type", other_item),
-        (
-            r#"{"type":"function_call","call_id":"c","name":"n","namespace":"s","arguments":"{}"}"#,
-            "input.0.namespace",
-            "tools in namespaces",
-        ),
         (
             r#"{"role":"user","content":[{"type":"input_file","file_id":"f"}]}"#,
             "input.0.content.0.type",
@@ -243,4 +249,35 @@ proptest! {
         write_chat_request_for(&mut out, &request, "other").unwrap();
         prop_assert_eq!(read_request(&out, &limits).unwrap().model, "other");
     }
+}
+
+#[test]
+fn tools_of_a_namespace_have_one_name_elsewhere_and_two_again_in_a_call() {
+    let body = r#"{"model":"m","input":[
+        {"role":"user","content":"hi"},
+        {"type":"function_call","call_id":"c","name":"spawn","namespace":"agents","arguments":"{}"},
+        {"type":"function_call_output","call_id":"c","output":"done"}],
+        "tools":[
+            {"type":"function","name":"list"},
+            {"type":"namespace","name":"agents","tools":[{"type":"function","name":"spawn"},{"type":"function","name":"wait"}]},
+            {"type":"web_search","external_web_access":true}]}"#;
+    let request = read(body).unwrap();
+    let names: Vec<_> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["list", "agents-ns-spawn", "agents-ns-wait"]);
+    let RequestPart::ToolCall(call) = &request.turns[1].parts[0] else { panic!("{:?}", request.turns) };
+    assert_eq!(call.name, "agents-ns-spawn");
+    let answer = ChatAnswer {
+        id: "resp_1".to_owned(),
+        model: "m".to_owned(),
+        parts: vec![AnswerPart::ToolCall(call.clone())],
+        finish: FinishReason::ToolUse,
+        usage: Usage::NONE,
+    };
+    let mut out = BytesMut::new();
+    write_chat_answer(&mut out, &answer, 1);
+    let written: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(
+        (&written["output"][0]["namespace"], &written["output"][0]["name"]),
+        (&"agents".into(), &"spawn".into())
+    );
 }
