@@ -113,7 +113,7 @@ impl Dialect for ResponsesDialect {
     }
 
     fn write_interruption(&self, kind: FailureKind, message: &str) -> Bytes {
-        interruption(kind, message, |out, reply| write_error_event(out, reply))
+        interruption(kind, message, write_error_event)
     }
 
     fn read_error<'h>(&self, status: u16, header: &dyn Fn(&str) -> Option<&'h str>, body: &[u8]) -> Failure {

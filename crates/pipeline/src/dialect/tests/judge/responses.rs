@@ -96,7 +96,8 @@ impl Response {
             }
             "response.output_item.done" => {
                 let id = text(&event["item"]["id"])?;
-                let at = number(&event["output_index"])? as usize;
+                let at =
+                    usize::try_from(number(&event["output_index"])?).map_err(|error| error.to_string())?;
                 let item = self.items.get_mut(at).filter(|item| item.id == id && !item.is_done);
                 item.ok_or_else(|| format!("ends nothing: {event}"))?.is_done = true;
             }
@@ -127,7 +128,7 @@ impl Response {
 
     /// The open item that an event names.
     fn item(&mut self, event: &Value) -> Result<&mut Item, String> {
-        let at = number(&event["output_index"])? as usize;
+        let at = usize::try_from(number(&event["output_index"])?).map_err(|error| error.to_string())?;
         let item =
             self.items.get_mut(at).filter(|item| event["item_id"] == item.id.as_str() && !item.is_done);
         item.ok_or_else(|| format!("a piece of nothing: {event}"))
