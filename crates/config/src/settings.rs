@@ -4,8 +4,8 @@
 //! options and cannot be compared, the options are stored, and building the component from them cannot fail.
 
 use crate::kind::{
-    AddressRange, CoreCount, FaceName, JwksSource, JwtAlgorithm, LogDestination, Provider, RateValue,
-    RuntimeLayout, SecretReference, StoreKind,
+    AddressRange, CoreCount, DiagnosticFormat, DiagnosticLevel, FaceName, JwksSource, JwtAlgorithm,
+    LogDestination, Provider, RateValue, RuntimeLayout, SecretReference, StoreKind,
 };
 use seawall_core::breaker::BreakerSettings;
 use seawall_core::budget::{BudgetLimits, CostSettings, LeaseSize};
@@ -482,6 +482,10 @@ pub struct RolloutSettings {
 pub struct TelemetrySettings {
     /// The destination of the access log.
     pub access_log: LogDestination,
+    /// The format of diagnostics.
+    pub diagnostics: DiagnosticFormat,
+    /// The least important diagnostics that are written.
+    pub diagnostics_level: DiagnosticLevel,
     /// The OTLP endpoint for traces.
     pub otlp_endpoint: Option<String>,
     /// The sampling rate of ordinary traces, in percent.
