@@ -18,7 +18,7 @@ use crate::face::GatewayState;
 use crate::runtime::TokioRuntime;
 use crate::status_view::StatusView;
 use crate::store_maintenance::StorageReport;
-use crate::supervisor::{GatewayThreads, ShutdownSignal, ShutdownStage, ThreadOptions};
+use crate::supervisor::{GatewayThreads, ShutdownStage, StopSignal, ThreadOptions};
 use crate::tls::ReloadableTls;
 use seawall_config::{LoadedInput, Settings};
 use seawall_core::quota::LimitChange;
@@ -201,7 +201,7 @@ async fn accept(
     socket: std::net::TcpListener,
     tls: Arc<ReloadableTls>,
     state: Arc<GatewayState>,
-    shutdown: &mut ShutdownSignal,
+    shutdown: &mut StopSignal,
 ) -> std::io::Result<()> {
     let listener = TcpListener::from_std(socket)?;
     let (open, mut all_ended) = mpsc::channel(1);

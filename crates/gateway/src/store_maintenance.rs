@@ -3,7 +3,7 @@
 use crate::assemble::ServeError;
 use crate::diagnostic;
 use crate::runtime::TokioRuntime;
-use crate::supervisor::{ShutdownSignal, ShutdownStage, Supervisor, ThreadOptions};
+use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use seawall_config::{Settings, StoreKind};
 use seawall_pipeline::{LimitRules, Pipeline, Runtime as _, Timer as _};
 use seawall_store::embedded::{OpenError, OpenReport};
@@ -112,7 +112,7 @@ async fn run(
     ledger: &NodeLedger,
     store: Option<&dyn DurableStore>,
     data_dir: Option<&Path>,
-    shutdown: &mut ShutdownSignal,
+    shutdown: &mut StopSignal,
     runtime: TokioRuntime,
     pipeline: &SweptPipeline,
 ) {

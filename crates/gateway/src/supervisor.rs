@@ -1,7 +1,7 @@
 //! Starts, watches and stops the background threads of the process.
 //!
 //! Every thread has a name, which `ps -T` and `top -H` show, and a [`ShutdownStage`]. Threads receive a
-//! [`ShutdownSignal`] and are joined stage by stage, so that each can rely on those of later stages until it has ended:
+//! [`StopSignal`] and are joined stage by stage, so that each can rely on those of later stages until it has ended:
 //! the last request is settled and posted before the stores stop, and its line is written before the log stops.
 //!
 //! **A panic is noticed.** It is counted by thread, reported, and the thread is started again after a pause. Why is that
@@ -20,7 +20,7 @@ mod signal;
 mod tests;
 mod thread;
 
-pub(crate) use signal::ShutdownSignal;
+pub(crate) use signal::StopSignal;
 pub use thread::{ShutdownStage, ThreadOptions};
 
 use crate::diagnostic;
@@ -67,7 +67,7 @@ impl Supervisor {
     pub(crate) fn spawn(
         &self,
         options: ThreadOptions,
-        body: impl FnMut(&mut ShutdownSignal) -> std::io::Result<()> + Send + 'static,
+        body: impl FnMut(&mut StopSignal) -> std::io::Result<()> + Send + 'static,
     ) -> std::io::Result<()> {
         self.panics.add(&options.name, 0);
         let thread = SupervisedThread::start(options, self.runtime, self.panics.clone(), body)?;
@@ -127,7 +127,7 @@ pub(crate) struct GatewayThreads(pub(crate) Supervisor);
 impl GatewayThreads {
     /// Stops all of them. Diagnostics go on: the program has more to report.
     pub(crate) fn stop(&self, drain_timeout: Duration) {
-        self.0.stop_through(ShutdownStage::AccessLog, drain_timeout);
+        self.0.stop_through(ShutdownStage::Log, drain_timeout);
     }
 }
 

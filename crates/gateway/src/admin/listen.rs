@@ -5,7 +5,7 @@
 use super::AdminState;
 use crate::edge::CheckedStream;
 use crate::head_limit::MAX_HEAD;
-use crate::supervisor::{ShutdownSignal, ShutdownStage, Supervisor, ThreadOptions};
+use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -48,7 +48,7 @@ pub(crate) fn start(
 async fn accept(
     listener: TcpListener,
     admin: &Arc<AdminState>,
-    shutdown: &mut ShutdownSignal,
+    shutdown: &mut StopSignal,
 ) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let (open, places) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS)));

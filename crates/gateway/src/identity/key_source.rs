@@ -8,7 +8,7 @@
 
 use super::token::{RefreshDecision, RefreshPermit, TokenIssuer};
 use crate::runtime::TokioRuntime;
-use crate::supervisor::{ShutdownSignal, ShutdownStage, Supervisor, ThreadOptions};
+use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Runtime as _, Timer as _, timeout_at};
@@ -156,7 +156,7 @@ impl KeyFetcher {
 async fn run(
     sources: &Mutex<Vec<Arc<KeySource>>>,
     incoming: &mut mpsc::UnboundedReceiver<FetchRequest>,
-    shutdown: &mut ShutdownSignal,
+    shutdown: &mut StopSignal,
     runtime: TokioRuntime,
 ) {
     loop {

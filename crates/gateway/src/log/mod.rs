@@ -55,7 +55,7 @@ impl TelemetryObserver {
         let recent = Arc::new(RecentRequests::new(sink.is_some()));
         if let Some(mut sink) = sink {
             let (records, closed_records) = (Arc::clone(&recent), Arc::clone(&recent));
-            let options = ThreadOptions::new("access-log", ShutdownStage::AccessLog)
+            let options = ThreadOptions::new("access-log", ShutdownStage::Log)
                 // It waits for records and not for the signal.
                 .wake(move || closed_records.close());
             supervisor.spawn(options, move |_| {

@@ -202,7 +202,7 @@ fn every_line_is_written_before_the_log_stops() {
     for id in 0..9_000 {
         log.request_completed(&RequestRecord { id, ..record(RequestOutcome::Answered) });
     }
-    assert!(supervisor.stop(ShutdownStage::AccessLog, Duration::ZERO).is_empty());
+    assert!(supervisor.stop(ShutdownStage::Log, Duration::ZERO).is_empty());
     let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
     for (id, line) in text.lines().enumerate() {
         let value: Value = serde_json::from_str(line).unwrap();
@@ -237,10 +237,6 @@ fn a_slow_sink_drops_lines_and_delays_no_request() {
     let lost = metrics.lines_dropped();
     assert!(lost > 0 && lost <= pushed - MAX_UNWRITTEN as u64, "{lost}");
     assert_eq!(metrics.requests(), pushed, "what is lost to the log is not lost to counters");
-    assert_eq!(
-        supervisor.stop(ShutdownStage::AccessLog, Duration::ZERO),
-        ["access-log"],
-        "nothing waits for it"
-    );
+    assert_eq!(supervisor.stop(ShutdownStage::Log, Duration::ZERO), ["access-log"], "nothing waits for it");
     drop(hold);
 }

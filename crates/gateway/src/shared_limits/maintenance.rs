@@ -3,7 +3,7 @@
 use super::settlements::{QueuedSettlement, SETTLE_CONCURRENCY, drain, settle};
 use crate::fleet_memory::FleetMemory;
 use crate::runtime::TokioRuntime;
-use crate::supervisor::ShutdownSignal;
+use crate::supervisor::StopSignal;
 use seawall_core::breaker::NodeId;
 use seawall_pipeline::{Runtime as _, Timer as _};
 use seawall_store::{FleetStores, NodeView};
@@ -36,7 +36,7 @@ pub(super) struct SharedLimitsMaintenance {
 impl SharedLimitsMaintenance {
     /// Settles, sends heartbeats and probes, until the shutdown. Then settles what is queued, as far as the store
     /// takes it in time, and removes this node from the fleet.
-    pub(super) async fn run(&mut self, shutdown: &mut ShutdownSignal) {
+    pub(super) async fn run(&mut self, shutdown: &mut StopSignal) {
         let mut due = self.runtime.monotonic();
         let mut batch = Vec::new();
         loop {

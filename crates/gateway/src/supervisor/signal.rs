@@ -5,9 +5,9 @@ use tokio::sync::watch;
 
 /// A request to stop, with the time that requests in flight have to finish. The only way in which a thread is stopped.
 #[derive(Clone, Debug)]
-pub(crate) struct ShutdownSignal(watch::Receiver<Option<Duration>>);
+pub(crate) struct StopSignal(watch::Receiver<Option<Duration>>);
 
-impl ShutdownSignal {
+impl StopSignal {
     pub(super) fn new() -> (watch::Sender<Option<Duration>>, Self) {
         let (sender, receiver) = watch::channel(None);
         (sender, Self(receiver))

@@ -92,36 +92,32 @@ fn a_shutdown_does_not_wait_for_a_restart() {
 fn a_thread_that_does_not_stop_is_left_behind_and_the_next_stage_stops() {
     let (supervisor, ended, runtime) = (Supervisor::default(), Arc::default(), TokioRuntime::new());
     let (hold, held) = channel::<()>();
-    let stuck = supervisor.spawn(ThreadOptions::new("stuck", ShutdownStage::AccessLog), move |_| {
+    let stuck = supervisor.spawn(ThreadOptions::new("stuck", ShutdownStage::Log), move |_| {
         let _ = held.recv();
         Ok(())
     });
     stuck.unwrap();
-    spawn_noting(&supervisor, ShutdownStage::AccessLog, &ended);
+    spawn_noting(&supervisor, ShutdownStage::Log, &ended);
     spawn_noting(&supervisor, ShutdownStage::Diagnostics, &ended);
     let began = runtime.monotonic();
     assert_eq!(supervisor.stop_through(ShutdownStage::Diagnostics, Duration::ZERO), ["stuck"]);
     let took = runtime.monotonic() - began;
-    assert!(
-        took >= ShutdownStage::AccessLog.timeout(Duration::ZERO) && took < Duration::from_secs(10),
-        "{took:?}"
-    );
-    assert_eq!(*ended.lock().unwrap(), [ShutdownStage::AccessLog, ShutdownStage::Diagnostics]);
+    assert!(took >= ShutdownStage::Log.timeout(Duration::ZERO) && took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(*ended.lock().unwrap(), [ShutdownStage::Log, ShutdownStage::Diagnostics]);
     drop(hold);
 }
 
 #[test]
 fn a_thread_that_waits_for_something_else_is_woken() {
     let (supervisor, (wake, woken)) = (Supervisor::default(), channel());
-    let options =
-        ThreadOptions::new("access-log", ShutdownStage::AccessLog).wake(move || wake.send(()).unwrap());
+    let options = ThreadOptions::new("access-log", ShutdownStage::Log).wake(move || wake.send(()).unwrap());
     let thread = supervisor.spawn(options, move |shutdown| {
         woken.recv().unwrap();
         assert!(shutdown.is_requested(), "the signal comes first");
         Ok(())
     });
     thread.unwrap();
-    assert!(supervisor.stop(ShutdownStage::AccessLog, Duration::ZERO).is_empty());
+    assert!(supervisor.stop(ShutdownStage::Log, Duration::ZERO).is_empty());
     assert_eq!(supervisor.panics(), [("access-log".to_owned(), 0)]);
 }
 

@@ -1,6 +1,6 @@
 //! One supervised thread: its stage, its restarts and its end.
 
-use super::{PanicCounts, ShutdownSignal};
+use super::{PanicCounts, StopSignal};
 use crate::diagnostic;
 use crate::runtime::TokioRuntime;
 use seawall_pipeline::Timer as _;
@@ -31,7 +31,7 @@ pub enum ShutdownStage {
     /// Store maintenance.
     Store,
     /// The access log, which writes the lines of the last requests.
-    AccessLog,
+    Log,
     /// Diagnostics, which report on all others.
     Diagnostics,
 }
@@ -43,7 +43,7 @@ impl ShutdownStage {
         Self::KeyFetcher,
         Self::SharedStore,
         Self::Store,
-        Self::AccessLog,
+        Self::Log,
         Self::Diagnostics,
     ];
 
@@ -59,7 +59,7 @@ impl ShutdownStage {
             // It may be in the middle of a write to a slow disk.
             Self::Store => Duration::from_secs(10),
             // A reader that has stopped reading does not delay the end.
-            Self::AccessLog | Self::Diagnostics => Duration::from_secs(1),
+            Self::Log | Self::Diagnostics => Duration::from_secs(1),
         }
     }
 }
@@ -72,7 +72,7 @@ pub struct ThreadOptions {
 }
 
 impl ThreadOptions {
-    /// A thread that waits for its [`ShutdownSignal`]. At most 15 bytes of the name are visible outside the process.
+    /// A thread that waits for its [`StopSignal`]. At most 15 bytes of the name are visible outside the process.
     pub fn new(name: impl Into<String>, stage: ShutdownStage) -> Self {
         let name = name.into();
         debug_assert!(name.len() <= MAX_NAME, "{name} is longer than the kernel shows");
@@ -112,10 +112,10 @@ impl SupervisedThread {
         options: ThreadOptions,
         runtime: TokioRuntime,
         panics: PanicCounts,
-        mut body: impl FnMut(&mut ShutdownSignal) -> std::io::Result<()> + Send + 'static,
+        mut body: impl FnMut(&mut StopSignal) -> std::io::Result<()> + Send + 'static,
     ) -> std::io::Result<Self> {
         let ThreadOptions { name, stage, wake } = options;
-        let (stop, mut signal) = ShutdownSignal::new();
+        let (stop, mut signal) = StopSignal::new();
         let (end, ended) = channel::<()>();
         let own_name = name.clone();
         let handle = std::thread::Builder::new().name(name.clone()).spawn(move || {
@@ -156,9 +156,9 @@ impl SupervisedThread {
 /// Runs the body once. Returns whether it must be started again.
 fn run_once(
     name: &str,
-    signal: &mut ShutdownSignal,
+    signal: &mut StopSignal,
     panics: &PanicCounts,
-    body: &mut impl FnMut(&mut ShutdownSignal) -> std::io::Result<()>,
+    body: &mut impl FnMut(&mut StopSignal) -> std::io::Result<()>,
 ) -> bool {
     // See the module's documentation for why a body may be called again after a panic.
     let outcome = catch_unwind(AssertUnwindSafe(|| body(signal)));
@@ -178,7 +178,7 @@ fn run_once(
 }
 
 /// Waits for the restart delay. Returns whether the thread may go on.
-fn pause(signal: &ShutdownSignal, runtime: TokioRuntime) -> bool {
+fn pause(signal: &StopSignal, runtime: TokioRuntime) -> bool {
     let until = runtime.monotonic() + RESTART_DELAY;
     while !signal.is_requested() {
         let now = runtime.monotonic();
