@@ -6,14 +6,15 @@
 //!
 //! **A panic is noticed.** It is counted by thread, reported, and the thread is started again after a pause. Why is that
 //! right? What must survive is owned by the thread's closure or shared with it, behind locks that tolerate a panic, and
-//! not on its stack. What is on the stack may be lost: the connections of one core, 64 lines of the access log, one batch
-//! of settlements. A body that returns an error, for example because no file descriptor is left for a runtime, is
+//! not on its stack. What is on the stack may be lost: the connections of one core, one batch of lines of the access log, one
+//! batch of settlements. A body that returns an error, for example because no file descriptor is left for a runtime, is
 //! treated the same way. A body that returns without one has nothing left to do and is not started again.
 //!
 //! **A thread that does not stop is not waited for.** Each stage has a deadline; what has not ended by then is reported
 //! and left behind, and the next stage begins. The embedded store recovers from that as it does from a crash.
 //!
-//! The threads of the embedded store are not among these: the store owns and joins them.
+//! The threads of the embedded store are not among these: the store owns them, and joins them without a deadline when it
+//! is dropped, because what it has accepted must be written.
 
 mod signal;
 #[cfg(test)]
