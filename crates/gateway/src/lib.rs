@@ -79,7 +79,7 @@ pub use secret::{SecretError, fetch_text as fetch_secret};
 pub use shared_limits::SharedError;
 pub use simulated_target::SimulatedModel;
 pub use store_maintenance::{StorageError, StorageReport};
-pub use supervisor::{ShutdownStage, Supervisor, ThreadOptions};
+pub use supervisor::{ShutdownStage, Supervisor};
 pub use target::TargetError;
 pub use tls::TlsError;
 /// For the macro `diagnostic!`.

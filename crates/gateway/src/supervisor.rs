@@ -22,7 +22,8 @@ mod tests;
 mod thread;
 
 pub(crate) use signal::StopSignal;
-pub use thread::{ShutdownStage, ThreadOptions};
+pub use thread::ShutdownStage;
+pub(crate) use thread::ThreadOptions;
 
 use crate::diagnostic;
 use crate::runtime::TokioRuntime;

@@ -65,7 +65,7 @@ impl ShutdownStage {
 }
 
 /// What a thread is called, when it stops, and how it is woken for that.
-pub struct ThreadOptions {
+pub(crate) struct ThreadOptions {
     pub(super) name: String,
     pub(super) stage: ShutdownStage,
     wake: Option<Box<dyn Fn() + Send>>,
@@ -73,7 +73,7 @@ pub struct ThreadOptions {
 
 impl ThreadOptions {
     /// A thread that waits for its [`StopSignal`]. At most 15 bytes of the name are visible outside the process.
-    pub fn new(name: impl Into<String>, stage: ShutdownStage) -> Self {
+    pub(crate) fn new(name: impl Into<String>, stage: ShutdownStage) -> Self {
         let name = name.into();
         debug_assert!(name.len() <= MAX_NAME, "{name} is longer than the kernel shows");
         Self { name, stage, wake: None }
@@ -81,7 +81,7 @@ impl ThreadOptions {
 
     /// For a thread that waits for something else: `wake` is called after the signal was sent, and must end that wait.
     #[must_use]
-    pub fn wake(mut self, wake: impl Fn() + Send + 'static) -> Self {
+    pub(crate) fn wake(mut self, wake: impl Fn() + Send + 'static) -> Self {
         self.wake = Some(Box::new(wake));
         self
     }
