@@ -17,7 +17,7 @@ mod format;
 mod queue;
 mod reference;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use reference::diagnostics_reference;
 

@@ -25,6 +25,13 @@ fn written(format: DiagnosticFormat, level: DiagnosticLevel, colours: bool, emit
     String::from_utf8(text).unwrap()
 }
 
+/// The names of the events that `emit` causes on this thread.
+pub(crate) fn events_of(emit: impl FnOnce()) -> Vec<String> {
+    let text = written(DiagnosticFormat::Json, DiagnosticLevel::Info, false, emit);
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.map(|event| event["event"].as_str().unwrap().to_owned()).collect()
+}
+
 fn emit_two() {
     diagnostic!(KEY_CREATED, key = "k1", tier = "prime", "key k1 created (tier prime)");
     diagnostic!(

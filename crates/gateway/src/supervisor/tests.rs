@@ -1,7 +1,8 @@
 //! Starting, restarting and stopping threads.
 
-use super::thread::RESTART_DELAY;
-use super::{GatewayThreads, ShutdownStage, Supervisor, ThreadOptions};
+use super::thread::{RESTART_DELAY, run_once};
+use super::{GatewayThreads, PanicCounts, ShutdownStage, StopSignal, Supervisor, ThreadOptions};
+use crate::diagnostics::tests::events_of;
 use crate::runtime::TokioRuntime;
 use seawall_pipeline::Timer as _;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,6 +77,21 @@ fn a_panic_is_counted_and_the_thread_starts_again_with_its_state() {
 }
 
 #[test]
+fn panics_and_failures_are_reported_and_only_then_a_thread_starts_again() {
+    let (_sender, mut signal) = StopSignal::new();
+    let mut run = |body: fn() -> std::io::Result<()>| {
+        let mut must_restart = false;
+        let reported = events_of(|| {
+            must_restart = run_once("store", &mut signal, &PanicCounts::default(), &mut |_| body());
+        });
+        (must_restart, reported)
+    };
+    assert_eq!(run(|| panic!("on purpose")), (true, vec!["background_thread_panicked".to_owned()]));
+    assert_eq!(run(|| Err(std::io::Error::other("x"))), (true, vec!["background_thread_failed".to_owned()]));
+    assert_eq!(run(|| Ok(())), (false, Vec::new()));
+}
+
+#[test]
 fn a_shutdown_does_not_wait_for_a_restart() {
     let (supervisor, (sender, started)) = (Supervisor::default(), channel());
     let thread = supervisor.spawn(ThreadOptions::new("store", ShutdownStage::Store), move |_| {
@@ -100,7 +116,10 @@ fn a_thread_that_does_not_stop_is_left_behind_and_the_next_stage_stops() {
     spawn_noting(&supervisor, ShutdownStage::Log, &ended);
     spawn_noting(&supervisor, ShutdownStage::Diagnostics, &ended);
     let began = runtime.monotonic();
-    assert_eq!(supervisor.stop_through(ShutdownStage::Diagnostics, Duration::ZERO), ["stuck"]);
+    let reported = events_of(|| {
+        assert_eq!(supervisor.stop_through(ShutdownStage::Diagnostics, Duration::ZERO), ["stuck"]);
+    });
+    assert_eq!(reported, ["background_thread_late"]);
     let took = runtime.monotonic() - began;
     assert!(took >= ShutdownStage::Log.timeout(Duration::ZERO) && took < Duration::from_secs(10), "{took:?}");
     assert_eq!(*ended.lock().unwrap(), [ShutdownStage::Log, ShutdownStage::Diagnostics]);

@@ -154,7 +154,7 @@ impl SupervisedThread {
 }
 
 /// Runs the body once. Returns whether it must be started again.
-fn run_once(
+pub(super) fn run_once(
     name: &str,
     signal: &mut StopSignal,
     panics: &PanicCounts,
