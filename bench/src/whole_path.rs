@@ -20,7 +20,7 @@ use seawall_core::setting::SettingError;
 use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_gateway::identity::hash_api_key;
-use seawall_gateway::{Metrics, TelemetryObserver, TokioRuntime};
+use seawall_gateway::{Metrics, Supervisor, TelemetryObserver, TokioRuntime};
 use seawall_pipeline::callers::{CallerOptions, StaticKey};
 use seawall_pipeline::dialect::DialectHeaders;
 use seawall_pipeline::guardrail::Guardrails;
@@ -105,7 +105,8 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
     });
     let metrics = Arc::new(Metrics::default());
     metrics.register_names(["manga"], ["strong"]);
-    let log = TelemetryObserver::new(metrics, TokioRuntime::new(), None, |caller| caller);
+    let log =
+        TelemetryObserver::new(metrics, TokioRuntime::new(), None, |caller| caller, &Supervisor::default());
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
     let time = TimeLimitOptions::default().check();
     let rules = RuleOptions {

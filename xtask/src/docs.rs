@@ -39,6 +39,7 @@ enum Generator {
 use Generator::{FromGateway, Linked};
 
 const PAGES: &[DocPage] = &[
+    DocPage { path: "docs/diagnostics.md", write: FromGateway("diagnostics") },
     DocPage { path: "docs/metrics.md", write: FromGateway("metrics") },
     DocPage { path: "docs/openapi.json", write: FromGateway("openapi") },
     DocPage { path: "docs/reference/xtask.md", write: Linked(developer_commands) },

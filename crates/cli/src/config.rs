@@ -9,7 +9,7 @@ use seawall_config::{
     Activation, LoadedSettings, Problems, SettingChange, Settings, diff, profile_names, reference, schema,
     show,
 };
-use seawall_gateway::{ServeOptions, TokioRuntime, preflight};
+use seawall_gateway::{ServeOptions, Supervisor, TokioRuntime, preflight};
 use seawall_pipeline::Tier;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -151,7 +151,13 @@ fn check_startup(settings: &Settings) -> Result<(), String> {
     let simulated = simulated_model(settings, &TokioRuntime::new()).map_err(message)?;
     let keys =
         generate_demo_key(settings).map_err(message)?.map(|key| (Tier::Prime, key)).into_iter().collect();
-    let options = ServeOptions { settings: Arc::new(settings.clone()), simulated, keys, diagnostics: true };
+    let options = ServeOptions {
+        settings: Arc::new(settings.clone()),
+        simulated,
+        keys,
+        supervisor: Supervisor::default(),
+        diagnostics: None,
+    };
     preflight(options).map_err(|error| error.to_string())
 }
 

@@ -5,12 +5,11 @@
 //! secret, the reload is retried until the settings are accepted or changed. **What it does not do.** It does not apply
 //! a file that has become empty and does not wait for a pipe: in both cases the user has not written any settings.
 
-use crate::settings::{SettingsLoader, use_colours};
+use crate::settings::SettingsLoader;
 use seawall_config::{Activation, LoadedInput, LoadedSettings, Problems, SettingSource, diff};
 use seawall_core::quota::LimitChange;
-use seawall_gateway::RunningGateway;
+use seawall_gateway::{RunningGateway, diagnostic};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,13 +28,24 @@ pub(crate) struct SettingsReload {
     rejection: Option<String>,
     /// Why the file could not be read at the last check, and whether that was reported.
     read_error: Option<(String, bool)>,
+    /// Whether problems are rendered with colours.
+    colours: bool,
 }
 
 impl SettingsReload {
     /// For a gateway that was started with these settings.
-    pub(crate) fn new(loader: SettingsLoader, startup: Arc<LoadedInput>) -> Self {
+    pub(crate) fn new(loader: SettingsLoader, startup: Arc<LoadedInput>, colours: bool) -> Self {
         let (current, last_text) = (Arc::clone(&startup), startup.text().cloned());
-        Self { loader, current, startup, last_text, pending_text: None, rejection: None, read_error: None }
+        Self {
+            loader,
+            current,
+            startup,
+            last_text,
+            pending_text: None,
+            rejection: None,
+            read_error: None,
+            colours,
+        }
     }
 
     /// Checks whether the file has changed and is stable; call it about every second.
@@ -80,7 +90,11 @@ impl SettingsReload {
         match self.read() {
             Ok(file) => self.apply(file, gateway),
             Err(problem) => {
-                eprintln!("seawall: cannot reload settings: {problem}; the running settings stay in force");
+                diagnostic!(
+                    SETTINGS_UNREADABLE,
+                    reason = problem,
+                    "cannot reload settings: {problem}; the running settings stay in force"
+                );
             }
         }
     }
@@ -115,8 +129,10 @@ impl SettingsReload {
         self.read_error = Some(match self.read_error.take() {
             Some((before, was_reported)) if before == problem => {
                 if !was_reported {
-                    eprintln!(
-                        "seawall: cannot reload settings: {problem}; the running settings stay in force (checked again \
+                    diagnostic!(
+                        SETTINGS_UNREADABLE,
+                        reason = problem,
+                        "cannot reload settings: {problem}; the running settings stay in force (checked again \
                          every second)"
                     );
                 }
@@ -133,32 +149,35 @@ impl SettingsReload {
             Ok(loaded) => loaded,
             Err(problems) => {
                 self.rejection = None;
-                return report_problems(&problems);
+                diagnostic!(
+                    SETTINGS_REJECTED,
+                    details = problems.render(self.colours),
+                    "settings rejected, nothing changed:"
+                );
+                return;
             }
         };
         match gateway.apply_settings(&settings) {
             Ok(limits) => {
                 self.rejection = None;
-                if !warnings.is_empty() {
-                    eprint!("{}", warnings.render(use_colours()));
-                }
-                eprint!("{}", self.describe_changes(&input, &limits));
+                report_warnings(&warnings, self.colours);
+                self.report_changes(&input, &limits);
                 self.current = Arc::new(input);
                 gateway.publish_settings(&self.current);
             }
             Err(error) => {
                 let reason = error.to_string();
                 if self.rejection.as_ref() != Some(&reason) {
-                    eprintln!("seawall: settings rejected, nothing changed: {reason}");
+                    diagnostic!(SETTINGS_REJECTED, reason, "settings rejected, nothing changed: {reason}");
                 }
                 self.rejection = Some(reason);
             }
         }
     }
 
-    /// The message about an applied reload: the changed keys, what happened to the counts of changed limits, and which
+    /// Reports an applied reload: the changed keys, what happened to the counts of changed limits, and which
     /// changes need a restart or are not implemented.
-    fn describe_changes(&self, input: &LoadedInput, limits: &[LimitChange]) -> String {
+    fn report_changes(&self, input: &LoadedInput, limits: &[LimitChange]) {
         let changes = diff(&*self.current, input);
         let keys_with = |activation: Activation| -> Vec<&str> {
             changes
@@ -167,17 +186,15 @@ impl SettingsReload {
                 .map(|change| change.key.as_str())
                 .collect()
         };
-        let mut text = match keys_with(Activation::Live).as_slice() {
-            [] if changes.is_empty() => {
-                "seawall: settings reloaded: no key changed; secrets and certificates were read again\n"
-                    .to_owned()
-            }
-            [] => "seawall: settings reloaded: no changed key takes effect now\n".to_owned(),
-            keys => format!("seawall: settings reloaded: changed {}\n", keys.join(", ")),
+        let keys = keys_with(Activation::Live).join(", ");
+        let text = match keys.as_str() {
+            "" if changes.is_empty() => "no key changed; secrets and certificates were read again".to_owned(),
+            "" => "no changed key takes effect now".to_owned(),
+            keys => format!("changed {keys}"),
         };
+        diagnostic!(SETTINGS_RELOADED, keys, "settings reloaded: {text}");
         for limit in limits.iter().filter(|limit| !limit.is_unchanged()) {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "seawall:   limit {limit}");
+            diagnostic!(LIMIT_CHANGED, limit = %limit, "  limit {limit}");
         }
         let restart_keys: BTreeSet<String> = diff(&*self.startup, input)
             .into_iter()
@@ -185,14 +202,10 @@ impl SettingsReload {
             .map(|change| change.key)
             .collect();
         if !restart_keys.is_empty() {
-            let keys: Vec<String> = restart_keys.into_iter().collect();
-            let _ = writeln!(text, "seawall: restart required: {}", keys.join(", "));
+            let keys = restart_keys.into_iter().collect::<Vec<_>>().join(", ");
+            diagnostic!(RESTART_REQUIRED, keys, "restart required: {keys}");
         }
-        let ignored = keys_with(Activation::NotImplemented);
-        if !ignored.is_empty() {
-            let _ = writeln!(text, "seawall: not implemented, no effect: {}", ignored.join(", "));
-        }
-        text
+        report_unimplemented(keys_with(Activation::NotImplemented));
     }
 }
 
@@ -213,7 +226,19 @@ fn has_content(path: &Path, mut expected: &[u8]) -> io::Result<bool> {
     }
 }
 
-fn report_problems(problems: &Problems) {
-    eprintln!("seawall: settings rejected, nothing changed:");
-    eprint!("{}", problems.render(use_colours()));
+/// Reports what is valid but probably not intended.
+pub(crate) fn report_warnings(warnings: &Problems, colours: bool) {
+    if !warnings.is_empty() {
+        let count = crate::count_of(warnings.list().len(), "warning");
+        diagnostic!(SETTINGS_WARNING, details = warnings.render(colours), "settings accepted with {count}:");
+    }
+}
+
+/// Reports settings without effect, so that operators do not rely on them.
+pub(crate) fn report_unimplemented(keys: impl IntoIterator<Item: AsRef<str>>) {
+    let keys: Vec<_> = keys.into_iter().collect();
+    let keys = keys.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if !keys.is_empty() {
+        diagnostic!(SETTINGS_NOT_IMPLEMENTED, keys, "not implemented, no effect: {keys}");
+    }
 }

@@ -1,18 +1,22 @@
 //! `seawall serve`.
 
-use crate::reload::SettingsReload;
+use crate::reload::{SettingsReload, report_unimplemented, report_warnings};
 use crate::settings::{Overrides, SettingsLoader, use_colours};
 use crate::{CommandError, count_of, signals};
 use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{
-    LoadedInput, LoadedSettings, Provider, Settings, StoreKind, format_duration, unimplemented_settings,
+    DiagnosticFormat, LoadedInput, LoadedSettings, Provider, Settings, StoreKind, format_duration,
+    unimplemented_settings,
 };
 use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Mode;
 use seawall_gateway::identity::key_management::random_key;
-use seawall_gateway::{RunningGateway, ServeOptions, SimulatedModel, StorageReport, TokioRuntime, serve};
+use seawall_gateway::{
+    Diagnostics, DiagnosticsOptions, RunningGateway, ServeOptions, ShutdownStage, SimulatedModel,
+    StorageReport, Supervisor, TokioRuntime, diagnostic, serve,
+};
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::ModelServer;
 use seawall_model::shared::SharedModel;
@@ -69,20 +73,38 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         loader.set("store.data_dir", directory.clone());
     }
     let LoadedSettings { settings, warnings, input } = loader.load_or_fail()?;
-    if !warnings.is_empty() {
-        eprint!("{}", warnings.render(use_colours()));
-    }
+    let (runtime, telemetry) = (TokioRuntime::new(), &settings.telemetry);
+    let environment = ServeEnvironment { runtime, supervisor: Supervisor::new(runtime) };
+    let colours = telemetry.diagnostics == DiagnosticFormat::Text && use_colours();
+    let options =
+        DiagnosticsOptions { format: telemetry.diagnostics, level: telemetry.diagnostics_level, colours };
+    let diagnostics = Diagnostics::install(options, runtime, &environment.supervisor);
+    let diagnostics = diagnostics.map_err(|error| CommandError::Failed(error.into()))?;
+    report_warnings(&warnings, colours);
     drop(warnings);
-    eprint!("{}", unimplemented_warning(&input));
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    report_unimplemented(unimplemented_settings(&input).into_iter().map(|change| change.key));
+    let mut tokio = tokio::runtime::Builder::new_multi_thread();
+    let tokio = tokio.worker_threads(1).thread_name("main-worker").enable_all().build();
     let tokio = tokio.context("cannot start a runtime").map_err(CommandError::Failed)?;
     let input = Arc::new(input);
-    let reload = SettingsReload::new(loader, Arc::clone(&input));
-    tokio.block_on(start(arguments, reload, Arc::new(settings), &input))
+    let reload = SettingsReload::new(loader, Arc::clone(&input), colours);
+    let outcome =
+        tokio.block_on(start(arguments, &environment, diagnostics, reload, Arc::new(settings), &input));
+    // The last diagnostics are written before `main` reports a failure.
+    environment.supervisor.stop_through(ShutdownStage::Diagnostics, Duration::ZERO);
+    outcome
+}
+
+/// What `serve` shares with everything that it starts.
+struct ServeEnvironment {
+    runtime: TokioRuntime,
+    supervisor: Supervisor,
 }
 
 async fn start(
     arguments: &ServeArguments,
+    environment: &ServeEnvironment,
+    diagnostics: Diagnostics,
     reload: SettingsReload,
     settings: Arc<Settings>,
     input: &Arc<LoadedInput>,
@@ -93,7 +115,7 @@ async fn start(
         terminate: signals(SignalKind::terminate()).map_err(CommandError::Failed)?,
         hangup: signals(SignalKind::hangup()).map_err(CommandError::Failed)?,
     };
-    let runtime = TokioRuntime::new();
+    let runtime = environment.runtime;
     let model = simulated_model(&settings, &runtime)?;
     // The model's own server is for reading its bill, setting its faults, or calling it directly.
     let server = match &model {
@@ -103,7 +125,13 @@ async fn start(
     let address = server.as_ref().map(|(_, address)| *address);
     let demo_key = generate_demo_key(&settings)?;
     let keys = demo_key.iter().map(|key| (Tier::Prime, key.clone())).collect();
-    let options = ServeOptions { settings: Arc::clone(&settings), simulated: model, keys, diagnostics: true };
+    let options = ServeOptions {
+        settings: Arc::clone(&settings),
+        simulated: model,
+        keys,
+        supervisor: environment.supervisor.clone(),
+        diagnostics: Some(diagnostics),
+    };
     let gateway = serve(options).map_err(|error| {
         if error.is_bad_input() {
             CommandError::InvalidInput(error.into())
@@ -121,7 +149,7 @@ async fn start(
     ready.print(arguments.json).map_err(|error| CommandError::Failed(error.into()))?;
     // The gateway has its own copy now.
     drop(settings);
-    let until_stopped = run_until_shutdown(gateway, reload, signals, runtime);
+    let until_stopped = run_until_shutdown(gateway, reload, signals, environment);
     match server {
         None => until_stopped.await,
         // It outlives the gateway, so that its bill can be read to the end.
@@ -135,8 +163,9 @@ async fn run_until_shutdown(
     gateway: RunningGateway,
     mut reload: SettingsReload,
     mut signals: Signals,
-    runtime: TokioRuntime,
+    environment: &ServeEnvironment,
 ) {
+    let runtime = environment.runtime;
     let signal = loop {
         tokio::select! {
             biased;
@@ -147,8 +176,11 @@ async fn run_until_shutdown(
         }
     };
     let (drain_timeout, began) = (gateway.drain_timeout(), runtime.monotonic());
-    eprintln!(
-        "seawall: {signal} received: draining requests, for at most {}",
+    diagnostic!(
+        SHUTDOWN_STARTED,
+        signal,
+        drain_timeout_ms = milliseconds(drain_timeout),
+        "{signal} received: draining requests, for at most {}",
         format_duration(drain_timeout)
     );
     // This waits for requests in flight, so it must not block the threads that run them.
@@ -157,16 +189,19 @@ async fn run_until_shutdown(
         biased;
         // It ends by itself; nothing can be done about one that did not.
         _ = &mut stopped => {
-            let took = Duration::from_millis((runtime.monotonic() - began).as_millis().try_into().unwrap_or(u64::MAX));
-            eprintln!("seawall: drained in {}", format_duration(took));
+            let duration_ms = milliseconds(runtime.monotonic() - began);
+            let took = format_duration(Duration::from_millis(duration_ms));
+            diagnostic!(SHUTDOWN_COMPLETED, duration_ms, "drained in {took}");
             return;
         }
         _ = signals.interrupt.recv() => {}
         _ = signals.terminate.recv() => {}
     }
-    eprintln!(
-        "seawall: second signal received: exiting now; calls in flight are charged at their maximum cost at the next start"
+    diagnostic!(
+        SHUTDOWN_FORCED,
+        "second signal received: exiting now; calls in flight are charged at their maximum cost at the next start"
     );
+    environment.supervisor.stop(ShutdownStage::Diagnostics, Duration::ZERO);
     exit_now()
 }
 
@@ -175,14 +210,8 @@ fn exit_now() -> ! {
     std::process::exit(1)
 }
 
-/// A warning about settings without effect, so that operators do not rely on them.
-fn unimplemented_warning(input: &LoadedInput) -> String {
-    let keys: Vec<String> = unimplemented_settings(input).into_iter().map(|change| change.key).collect();
-    if keys.is_empty() {
-        String::new()
-    } else {
-        format!("seawall: not implemented, no effect: {}\n", keys.join(", "))
-    }
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A simulated model in this process, if a target needs one.

@@ -41,9 +41,9 @@ mod unimplemented;
 mod variable;
 
 pub use kind::{
-    AddressRange, CoreCount, FaceName, JsonType, JwksSource, JwtAlgorithm, LogDestination, Provider,
-    RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind, ValueFormat,
-    format_duration, is_metadata_host,
+    AddressRange, CoreCount, DiagnosticFormat, DiagnosticLevel, FaceName, JsonType, JwksSource, JwtAlgorithm,
+    LogDestination, Provider, RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind,
+    ValueFormat, format_duration, is_metadata_host,
 };
 pub use load::{LoadedInput, LoadedSettings, ParsedSettings, SettingsInput, load, parse_settings, read_file};
 pub use problem::{Problem, ProblemCode, ProblemLocation, Problems, Severity};

@@ -3,9 +3,13 @@
 //! Every value is valid: where `core` has a checked type, it is of that type. Where a `core` component is built from
 //! options and cannot be compared, the options are stored, and building the component from them cannot fail.
 
+mod telemetry;
+
+pub use telemetry::TelemetrySettings;
+
 use crate::kind::{
-    AddressRange, CoreCount, FaceName, JwksSource, JwtAlgorithm, LogDestination, Provider, RateValue,
-    RuntimeLayout, SecretReference, StoreKind,
+    AddressRange, CoreCount, FaceName, JwksSource, JwtAlgorithm, Provider, RateValue, RuntimeLayout,
+    SecretReference, StoreKind,
 };
 use seawall_core::breaker::BreakerSettings;
 use seawall_core::budget::{BudgetLimits, CostSettings, LeaseSize};
@@ -477,23 +481,4 @@ pub struct RolloutSettings {
     pub budget: Option<Ramp>,
     /// The share of guests that get the smaller service; `None` means all.
     pub guest_lite: Option<Experiment>,
-}
-
-/// Logs, traces and metrics.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TelemetrySettings {
-    /// The destination of the access log.
-    pub access_log: LogDestination,
-    /// The OTLP endpoint for traces.
-    pub otlp_endpoint: Option<String>,
-    /// The sampling rate of ordinary traces, in percent.
-    pub sampling_rate: f64,
-    /// Traces per second that are sampled in any case.
-    pub min_traces_per_second: u64,
-    /// The secret that pseudonyms are made with.
-    pub salt: Option<SecretReference>,
-    /// Whether the admin listener serves metrics.
-    pub metrics: bool,
-    /// Whether the callers' listener also serves metrics.
-    pub public_metrics: bool,
 }

@@ -7,7 +7,7 @@ use crate::DemoError;
 use crate::demo_gateway::{DemoGateway, LedgerBalance, ReportedCalls};
 use crate::traffic::{CUSTOMERS, DemoClient};
 use seawall_config::{Settings, SettingsInput, load};
-use seawall_gateway::{RunningGateway, ServeOptions, TokioRuntime, serve};
+use seawall_gateway::{RunningGateway, ServeOptions, Supervisor, TokioRuntime, serve};
 use seawall_model::engine::Profile;
 use seawall_pipeline::{Runtime as _, Tier};
 use seawall_testkit::ReservedPort;
@@ -73,7 +73,8 @@ impl DemoGateway for Seawall {
             settings: std::sync::Arc::new(self.settings.clone()),
             simulated: None,
             keys,
-            diagnostics: false,
+            supervisor: Supervisor::default(),
+            diagnostics: None,
         };
         let started = tokio::task::spawn_blocking(|| serve(options)).await;
         let started = started.map_err(|error| DemoError::Listen(io::Error::other(error)))?;

@@ -8,6 +8,7 @@ use crate::admin::{AdminCredential, AdminGuard};
 use crate::chat::{ChatState, guardrails};
 use crate::connection_limiter::{ConnectionLimiter, raise_file_limit};
 use crate::deferred_caller_directory::DeferredCallerDirectory;
+use crate::diagnostics::Diagnostics;
 use crate::identity::{Authenticator, caller_options};
 use crate::listen::{GatewayParts, RunningGateway, ThreadLayout};
 use crate::log::TelemetryObserver;
@@ -15,10 +16,11 @@ use crate::memory_limit::memory_limit;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::secret::fetch_text;
-use crate::shared_limits::{self, SharedStoreSetup, SharedThread};
+use crate::shared_limits::{self, SharedStoreSetup};
 use crate::simulated_target::SimulatedModel;
 use crate::status_view::{MetricsListeners, StatusView};
-use crate::store_maintenance::{self, MaintainedStore, StorageReport, StoreMaintenance};
+use crate::store_maintenance::{self, MaintainedStore, StorageReport};
+use crate::supervisor::{GatewayThreads, Supervisor};
 use crate::target::{TargetEnvironment, Targets};
 use crate::tls::{ReloadableTls, ServerTls};
 use arc_swap::ArcSwap;
@@ -50,9 +52,10 @@ pub struct ServeOptions {
     pub simulated: Option<SimulatedModel>,
     /// API keys that are valid for this run only; they are not stored.
     pub keys: Vec<(Tier, String)>,
-    /// Whether state changes of breakers and credentials are written to standard error. A program that draws on the
-    /// terminal turns this off.
-    pub diagnostics: bool,
+    /// Starts and stops the threads of this gateway, and of no other.
+    pub supervisor: Supervisor,
+    /// The diagnostics of this process, if they are installed: the metrics show how many were dropped.
+    pub diagnostics: Option<Diagnostics>,
 }
 
 /// The parts of a running gateway that a settings reload replaces.
@@ -67,9 +70,6 @@ pub(crate) struct ReloadableState {
     pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
     /// The values derived from the settings in force.
     current: Mutex<DerivedState>,
-    /// Dropped last, after the last settlement and the last post to the ledger.
-    _shared: Option<SharedThread>,
-    _maintenance: StoreMaintenance,
 }
 
 /// The values derived from one version of the settings.
@@ -89,8 +89,11 @@ struct DerivedState {
 
 /// Starts a gateway. It accepts requests when this returns.
 pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
-    let ServeOptions { settings, simulated, keys, diagnostics } = options;
+    let ServeOptions { settings, simulated, keys, supervisor, diagnostics } = options;
     raise_file_limit();
+    // A start that fails stops the threads that run by then.
+    let threads = GatewayThreads(supervisor);
+    let supervisor = &threads.0;
     let cores = match settings.server.cores {
         CoreCount::Fixed(cores) => usize::try_from(cores).unwrap_or(usize::MAX),
         CoreCount::All => std::thread::available_parallelism().map_or(1, Into::into),
@@ -107,16 +110,16 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let initial = DerivedState::initial(&settings, &keys, Arc::clone(&caller_directory))?;
     let (current, rules) = initial.rebuild(&settings, &keys, &environment)?;
     let (setup, shared) = SharedStoreSetup::new(&settings.store, runtime)?.unzip();
-    let open = || store_maintenance::open(&settings, &rules.limits, shared, runtime);
+    let open = || store_maintenance::open(&settings, &rules.limits, shared, runtime, supervisor);
     let opened = match &setup {
         Some(setup) => setup.enter(open),
         None => open(),
     };
-    let MaintainedStore { ledger, report: storage, maintenance, quotas, fleet, store } = opened?;
+    let MaintainedStore { ledger, report: storage, swept_pipeline, quotas, fleet, store } = opened?;
     if let Some(store) = &store {
         caller_directory.set_store(Arc::clone(store) as Arc<dyn Directory>);
     }
-    let authenticator = Authenticator::new(&settings, runtime)?;
+    let authenticator = Authenticator::new(&settings, runtime, supervisor)?;
     authenticator.activate();
     let authenticator = Arc::new(ArcSwap::from_pointee(authenticator));
     let metrics = Arc::new(Metrics::default());
@@ -124,19 +127,19 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let log = open_access_log(&settings.telemetry.access_log)?;
     let current_authenticator = Arc::clone(&authenticator);
     let pseudonym = move |caller| current_authenticator.load().pseudonyms().encode(caller);
-    let observer = TelemetryObserver::new(Arc::clone(&metrics), runtime, log, pseudonym)
+    let observer = TelemetryObserver::new(Arc::clone(&metrics), runtime, log, pseudonym, supervisor)
         .map_err(ServeError::LogThread)?;
-    let observer = if diagnostics { observer } else { observer.without_diagnostics() };
     let (recent, observer) = (observer.recent(), Arc::new(observer));
     let (quotas, shared) = match setup.zip(fleet) {
         Some((setup, fleet)) => {
-            let (settlements, thread) = setup.start(fleet, runtime)?;
-            (QuotaStore::remote(quotas, settlements), Some(thread))
+            let (settlements, probe) = setup.start(fleet, runtime, supervisor)?;
+            (QuotaStore::remote(quotas, settlements), Some(probe))
         }
         None => (QuotaStore::in_process(quotas), None),
     };
     let pipeline = Arc::new(Pipeline::new(runtime, PipelineOptions { rules, quotas, ledger, observer })?);
-    maintenance.set_pipeline(&pipeline);
+    // Set only here.
+    let _ = swept_pipeline.set(Arc::downgrade(&pipeline));
     let tls = Arc::<ReloadableTls>::default();
     tls.set(current.tls.as_ref());
     let status = Arc::new(StatusView {
@@ -153,7 +156,9 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
         settings: Default::default(),
         authenticator: Arc::clone(&authenticator),
         store,
-        shared: shared.as_ref().map(|thread| thread.status.clone()),
+        shared,
+        supervisor: supervisor.clone(),
+        diagnostics,
         address: OnceLock::new(),
     });
     let reloadable = ReloadableState {
@@ -166,17 +171,15 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
         tls,
         authenticator,
         current: Mutex::new(current),
-        _shared: shared,
-        _maintenance: maintenance,
     };
     let (address, admin) = (settings.server.listen, settings.admin.listen);
-    Ok(GatewayParts { address, layout, admin, status, reloadable }.start()?)
+    Ok(GatewayParts { address, layout, admin, status, reloadable, threads }.start()?)
 }
 
 /// Checks whether a gateway with these settings would start. Reads every secret and file that the settings name, and
 /// builds every part that needs no listening socket, no lasting thread and no access to the data directory.
 pub fn preflight(options: ServeOptions) -> Result<(), ServeError> {
-    let ServeOptions { settings, simulated, keys, diagnostics: _ } = options;
+    let ServeOptions { settings, simulated, keys, supervisor: _, diagnostics: _ } = options;
     let runtime = TokioRuntime::new();
     let environment = TargetEnvironment { cores: 1, runtime, simulated };
     let initial = DerivedState::initial(&settings, &keys, Arc::default())?;

@@ -3,6 +3,7 @@
 //! A node that starts while the shared store is down enforces its share of every limit, and must know the number of
 //! nodes for that. The file holds one number and is replaced atomically when the number changes.
 
+use crate::diagnostic;
 use seawall_core::time::Timestamp;
 use seawall_store::FleetSize;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,13 @@ impl FleetMemory {
             // A failed write is reported once per size. The limits hold meanwhile.
             self.saved = Some(size);
             if let Err(error) = self.write(size) {
-                eprintln!("seawall: cannot save the fleet size in {}: {error}", self.path.display());
+                let path = self.path.display();
+                diagnostic!(
+                    FLEET_SIZE_NOT_SAVED,
+                    path = %path,
+                    reason = %error,
+                    "cannot save the fleet size in {path}: {error}"
+                );
             }
         }
         size

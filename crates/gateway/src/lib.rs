@@ -10,6 +10,7 @@
 //! | `chat` | derives the rules of our own chat face from settings |
 //! | `connection_limiter` | connection limits |
 //! | `connection` | one client connection, from accept to close |
+//! | `diagnostics` | events for operators, on standard error as text or JSON |
 //! | `digits` | fast decimal formatting |
 //! | `edge` | checks on the bytes of a connection that the HTTP server does not make itself |
 //! | `store_maintenance` | opens the store, retries its failed writes, and expires what is old |
@@ -31,6 +32,7 @@
 //! | `log` | one line per request, and a ring buffer of recent records |
 //! | `metrics` | counters and gauges, and the Prometheus page |
 //! | `openapi` | an OpenAPI document of the endpoints for callers |
+//! | [`Supervisor`] | starts, watches and stops background threads |
 //! | `status_view` | the status view that the faces and the admin API share |
 //! | `admin` | the admin API, on a listener of its own |
 
@@ -42,6 +44,8 @@ mod connection;
 mod connection_limiter;
 mod core_registry;
 mod deferred_caller_directory;
+#[doc(hidden)]
+pub mod diagnostics;
 mod digits;
 mod edge;
 mod face;
@@ -60,10 +64,12 @@ mod simulated_target;
 mod stalled_streams;
 mod status_view;
 mod store_maintenance;
+mod supervisor;
 mod target;
 mod tls;
 
 pub use assemble::{ServeError, ServeOptions, preflight, serve};
+pub use diagnostics::{Diagnostics, DiagnosticsError, DiagnosticsOptions, diagnostics_reference};
 pub use listen::{ListenError, RunningGateway, ThreadLayout};
 pub use log::TelemetryObserver;
 pub use metrics::{Metrics, metrics_reference};
@@ -73,5 +79,9 @@ pub use secret::{SecretError, fetch_text as fetch_secret};
 pub use shared_limits::SharedError;
 pub use simulated_target::SimulatedModel;
 pub use store_maintenance::{StorageError, StorageReport};
+pub use supervisor::{ShutdownStage, Supervisor};
 pub use target::TargetError;
 pub use tls::TlsError;
+/// For the macro `diagnostic!`.
+#[doc(hidden)]
+pub use tracing;

@@ -10,7 +10,7 @@
 
 mod backlog;
 
-use crate::admin::{AdminListener, AdminState};
+use crate::admin::{self, AdminState};
 use crate::assemble::{ReloadableState, ServeError};
 use crate::connection::{ConnectionAcceptor, ConnectionSignal};
 use crate::core_registry::{ConnectionTimeouts, CoreRegistry};
@@ -18,6 +18,7 @@ use crate::face::GatewayState;
 use crate::runtime::TokioRuntime;
 use crate::status_view::StatusView;
 use crate::store_maintenance::StorageReport;
+use crate::supervisor::{GatewayThreads, ShutdownStage, StopSignal, ThreadOptions};
 use crate::tls::ReloadableTls;
 use seawall_config::{LoadedInput, Settings};
 use seawall_core::quota::LimitChange;
@@ -27,10 +28,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 /// The listen backlog: connections that may wait to be accepted.
 const LISTEN_BACKLOG: u16 = 1_024;
@@ -84,65 +84,62 @@ pub(crate) struct GatewayParts {
     pub(crate) status: Arc<StatusView>,
     /// The parts that a settings reload replaces.
     pub(crate) reloadable: ReloadableState,
+    pub(crate) threads: GatewayThreads,
 }
 
-/// A running gateway.
+/// A running gateway. Dropping it ends requests in flight with an error.
 pub struct RunningGateway {
     address: SocketAddr,
     state: Arc<GatewayState>,
-    /// Signals shutdown, with the drain timeout.
-    shutdown_sender: watch::Sender<Option<Duration>>,
-    threads: Vec<JoinHandle<()>>,
-    /// The admin API stays available until the end.
-    admin: AdminListener,
+    admin: Arc<AdminState>,
+    /// Dropped before what the threads use.
+    threads: GatewayThreads,
     reloadable: ReloadableState,
 }
 
 impl GatewayParts {
     /// Binds the sockets and starts the threads. Requests are served from here on.
     pub(crate) fn start(self) -> Result<RunningGateway, ListenError> {
-        let Self { address, layout, admin, status, reloadable } = self;
+        let Self { address, layout, admin, status, reloadable, threads } = self;
         let bind_error = |error| ListenError::Address { address: admin, error };
-        let admin_socket = AdminListener::bind(admin).map_err(bind_error)?;
+        let admin_socket = admin::bind(admin).map_err(bind_error)?;
         let admin = admin_socket.local_addr().map_err(bind_error)?;
         let (pipeline, runtime) = (Arc::clone(&status.pipeline), status.runtime);
         let (authenticator, shared_status) = (Arc::clone(&reloadable.authenticator), Arc::clone(&status));
         let state = Arc::new(GatewayState { pipeline, runtime, authenticator, status: shared_status });
-        let (shutdown_sender, shutdown_receiver) = watch::channel(None);
         let (listeners, threads_each) = match layout {
             ThreadLayout::PerCore(cores) => (cores.max(1), 1),
             ThreadLayout::Shared(threads) => (1, threads.max(1)),
         };
         let mut bound = address;
-        let mut threads = Vec::new();
         for core in 0..listeners {
             let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
             // The first socket may take a free port; the others share it.
             bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
-            let (state, shutdown_receiver, tls) =
-                (Arc::clone(&state), shutdown_receiver.clone(), reloadable.tls());
-            let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
+            let (state, tls, mut socket) = (Arc::clone(&state), reloadable.tls(), Some(socket));
+            let options = ThreadOptions::new(format!("core-{core}"), ShutdownStage::Listeners);
+            let thread = threads.0.spawn(options, move |shutdown| {
                 seawall_provider::set_current_core(core);
+                // While this core does not listen, the kernel gives its connections to the others.
+                let socket = socket.take().map_or_else(|| bind(bound), Ok)?;
                 let tokio = if threads_each == 1 {
-                    tokio::runtime::Builder::new_current_thread().enable_all().build()
+                    tokio::runtime::Builder::new_current_thread().enable_all().build()?
                 } else {
                     tokio::runtime::Builder::new_multi_thread()
                         .worker_threads(threads_each)
+                        .thread_name("core-worker")
                         .enable_all()
-                        .build()
+                        .build()?
                 };
-                // Without a runtime this core serves nothing; the others continue.
-                if let Ok(tokio) = tokio {
-                    tokio.block_on(accept(socket, tls, state, shutdown_receiver));
-                }
+                tokio.block_on(accept(socket, Arc::clone(&tls), Arc::clone(&state), shutdown))
             });
-            threads.push(thread.map_err(ListenError::Thread)?);
+            thread.map_err(ListenError::Thread)?;
         }
         // Set only here.
         let _ = status.address.set(bound);
-        let admin = AdminState { status, guard: reloadable.guard(admin), address: admin };
-        let admin = AdminListener::start(admin_socket, admin).map_err(ListenError::Thread)?;
-        Ok(RunningGateway { address: bound, state, shutdown_sender, threads, admin, reloadable })
+        let admin = Arc::new(AdminState { status, guard: reloadable.guard(admin), address: admin });
+        admin::start(admin_socket, &admin, &threads.0).map_err(ListenError::Thread)?;
+        Ok(RunningGateway { address: bound, state, admin, threads, reloadable })
     }
 }
 
@@ -156,7 +153,7 @@ impl RunningGateway {
     /// The bound address of the admin listener.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
-        self.admin.admin().address
+        self.admin.address
     }
 
     /// Shows these settings in the admin API as the ones in force, with the source of each.
@@ -173,7 +170,7 @@ impl RunningGateway {
     /// Applies new settings as far as that is possible without a restart. Requests in flight finish under the old ones.
     /// On an error nothing changes. Returns what happened to the counts of every limit.
     pub fn apply_settings(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
-        self.reloadable.apply_settings(settings, &self.admin.admin().guard)
+        self.reloadable.apply_settings(settings, &self.admin.guard)
     }
 
     /// How long requests in flight may take to finish at shutdown.
@@ -182,14 +179,11 @@ impl RunningGateway {
         self.reloadable.drain_timeout()
     }
 
-    /// Shuts down gracefully: accepts no new work, drains requests in flight, and returns when all of them have ended.
+    /// Shuts down gracefully: accepts no new work, drains requests in flight, and returns when all of them and all
+    /// background threads have ended. A thread that does not end in time is reported and left behind.
     pub fn shut_down(self) {
         self.state.status.is_draining.store(true, Ordering::Relaxed);
-        // This fails only if every thread has ended already.
-        let _ = self.shutdown_sender.send(Some(self.reloadable.drain_timeout()));
-        for thread in self.threads {
-            let _ = thread.join();
-        }
+        self.threads.stop(self.reloadable.drain_timeout());
     }
 }
 
@@ -207,17 +201,17 @@ async fn accept(
     socket: std::net::TcpListener,
     tls: Arc<ReloadableTls>,
     state: Arc<GatewayState>,
-    mut shutdown_receiver: watch::Receiver<Option<Duration>>,
-) {
-    let Ok(listener) = TcpListener::from_std(socket) else { return };
+    shutdown: &mut StopSignal,
+) -> std::io::Result<()> {
+    let listener = TcpListener::from_std(socket)?;
     let (open, mut all_ended) = mpsc::channel(1);
     let core = CoreRegistry::default();
     spawn(check_connections(core.clone(), Arc::clone(&state)));
     let acceptor = ConnectionAcceptor { state: Arc::clone(&state), tls, core: core.clone(), open };
-    loop {
+    let drain_timeout = loop {
         let accepted = tokio::select! {
             biased;
-            _ = shutdown_receiver.changed() => break,
+            drain_timeout = shutdown.requested() => break drain_timeout,
             accepted = listener.accept() => accepted,
         };
         // Out of file descriptors, or the connection was closed before it was accepted: try the next one.
@@ -226,14 +220,13 @@ async fn accept(
             continue;
         };
         acceptor.accept(stream, peer);
-    }
+    };
     backlog::drain_backlog(listener, state.runtime, |stream, peer| acceptor.accept(stream, peer)).await;
     drop(acceptor);
-    let drain_timeout = shutdown_receiver.borrow().unwrap_or_default();
     let end: Timestamp = state.runtime.monotonic() + drain_timeout;
     tokio::select! {
         biased;
-        _ = all_ended.recv() => return,
+        _ = all_ended.recv() => return Ok(()),
         () = state.runtime.sleep_until(end) => {}
         () = drain_connections(&core, state.runtime) => {}
     }
@@ -243,6 +236,7 @@ async fn accept(
         _ = all_ended.recv() => {}
         () = state.runtime.sleep_until(state.runtime.monotonic() + TERMINATION_TIMEOUT) => {}
     }
+    Ok(())
 }
 
 /// Closes idle connections and abandons stalled streams, until the runtime ends.

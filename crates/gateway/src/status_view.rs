@@ -1,12 +1,14 @@
 //! Status view of a gateway. The faces update it and report readiness from it; the admin API reads it.
 
 use crate::connection_limiter::{ConnectionEnd, ConnectionLimiter};
+use crate::diagnostics::Diagnostics;
 use crate::identity::Authenticator;
 use crate::log::RecentRequests;
 use crate::metrics::{GatewayGauges, Metrics};
 use crate::runtime::TokioRuntime;
 use crate::shared_limits::SharedStoreProbe;
 use crate::store_maintenance::{StorageReport, store_problem};
+use crate::supervisor::Supervisor;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use seawall_config::{LoadedInput, TelemetrySettings};
 use seawall_core::body_memory::BodyMemory;
@@ -39,6 +41,9 @@ pub(crate) struct StatusView {
     pub(crate) store: Option<Arc<dyn DurableStore>>,
     /// The state of the store that a fleet shares, if there is one.
     pub(crate) shared: Option<SharedStoreProbe>,
+    pub(crate) supervisor: Supervisor,
+    /// The diagnostics of this process, if they are installed.
+    pub(crate) diagnostics: Option<Diagnostics>,
     /// The bound address of the callers' listener, set once it listens.
     pub(crate) address: OnceLock<SocketAddr>,
 }
@@ -112,7 +117,9 @@ impl StatusView {
             connections: self.connections.open(),
             ended: ConnectionEnd::ALL.map(|reason| (reason.name(), self.connections.ended(reason))),
             body_memory: (self.body_memory.held(), self.body_memory.capacity()),
+            diagnostics_dropped: self.diagnostics.as_ref().map_or(0, Diagnostics::dropped),
+            panics: self.supervisor.panics(),
         };
-        self.metrics.text(&self.pipeline, gauges)
+        self.metrics.text(&self.pipeline, &gauges)
     }
 }

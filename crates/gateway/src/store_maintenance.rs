@@ -1,7 +1,9 @@
 //! Store maintenance: opens the stores, expires reservations, retries failed writes and sweeps idle limits.
 
 use crate::assemble::ServeError;
+use crate::diagnostic;
 use crate::runtime::TokioRuntime;
+use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use seawall_config::{Settings, StoreKind};
 use seawall_pipeline::{LimitRules, Pipeline, Runtime as _, Timer as _};
 use seawall_store::embedded::{OpenError, OpenReport};
@@ -10,9 +12,7 @@ use seawall_store::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Interval between two maintenance runs.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -50,29 +50,14 @@ pub enum StorageError {
     Thread(std::io::Error),
 }
 
-/// The maintenance thread. It stops when this is dropped.
-pub(crate) struct StoreMaintenance {
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-    pipeline: SweptPipeline,
-}
-
-/// The pipeline whose limits are swept: callers with nothing left in any window are evicted.
-type SweptPipeline = Arc<OnceLock<Weak<Pipeline<TokioRuntime>>>>;
-
-impl StoreMaintenance {
-    /// Also sweeps the limits of this pipeline.
-    pub(crate) fn set_pipeline(&self, pipeline: &Arc<Pipeline<TokioRuntime>>) {
-        // Set only once: it serves one pipeline.
-        let _ = self.pipeline.set(Arc::downgrade(pipeline));
-    }
-}
+/// The pipeline whose limits are swept: callers with nothing left in any window are evicted. It is set when it exists.
+pub(crate) type SweptPipeline = Arc<OnceLock<Weak<Pipeline<TokioRuntime>>>>;
 
 /// The open stores with their maintenance thread.
 pub(crate) struct MaintainedStore {
     pub(crate) ledger: NodeLedger,
     pub(crate) report: StorageReport,
-    pub(crate) maintenance: StoreMaintenance,
+    pub(crate) swept_pipeline: SweptPipeline,
     pub(crate) quotas: Arc<dyn Quotas>,
     /// The stores that the fleet shares, if there are any.
     pub(crate) fleet: Option<FleetStores>,
@@ -86,6 +71,7 @@ pub(crate) fn open(
     limits: &LimitRules,
     shared: Option<SharedStoreOptions>,
     runtime: TokioRuntime,
+    supervisor: &Supervisor,
 ) -> Result<MaintainedStore, ServeError> {
     let options = StoreOptions {
         data_dir: settings.store.directory().map(Path::to_owned),
@@ -102,32 +88,22 @@ pub(crate) fn open(
         }
         None => (None, StorageReport::Memory),
     };
-    let (stop, stopped) = watch::channel(false);
     let (maintained_ledger, open_store) = (ledger.clone(), store.clone());
     let data_dir = match &report {
         StorageReport::DataDir { path, .. } => Some(path.clone()),
         StorageReport::Memory => None,
     };
-    let pipeline = SweptPipeline::default();
-    let swept_pipeline = pipeline.clone();
-    let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
-        // Without a runtime there is no maintenance: the ledger only uses more memory than needed.
-        if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
-            let (store, data_dir) = (open_store.as_deref(), data_dir.as_deref());
-            tokio.block_on(run(&maintained_ledger, store, data_dir, stopped, runtime, &swept_pipeline));
-        }
-        // The directory is closed after the last call has been written.
-        drop(open_store);
+    let swept_pipeline = SweptPipeline::default();
+    let pipeline = swept_pipeline.clone();
+    // The thread keeps the directory open, so that it is closed after the last call has been written.
+    let thread = supervisor.spawn(ThreadOptions::new("store", ShutdownStage::Store), move |shutdown| {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (store, data_dir) = (open_store.as_deref(), data_dir.as_deref());
+        tokio.block_on(run(&maintained_ledger, store, data_dir, shutdown, runtime, &pipeline));
+        Ok(())
     });
-    let thread = Some(thread.map_err(StorageError::Thread)?);
-    Ok(MaintainedStore {
-        ledger,
-        report,
-        maintenance: StoreMaintenance { stop, thread, pipeline },
-        quotas,
-        fleet,
-        store,
-    })
+    thread.map_err(StorageError::Thread)?;
+    Ok(MaintainedStore { ledger, report, swept_pipeline, quotas, fleet, store })
 }
 
 /// Runs maintenance until stopped. The embedded store learns from its journal which calls have ended. The ledger in
@@ -136,7 +112,7 @@ async fn run(
     ledger: &NodeLedger,
     store: Option<&dyn DurableStore>,
     data_dir: Option<&Path>,
-    mut stopped: watch::Receiver<bool>,
+    shutdown: &mut StopSignal,
     runtime: TokioRuntime,
     pipeline: &SweptPipeline,
 ) {
@@ -158,13 +134,13 @@ async fn run(
         while !ledger.take_events(EVENT_BATCH).is_empty() {}
         tokio::select! {
             biased;
-            _ = stopped.changed() => return,
+            _ = shutdown.requested() => return,
             () = runtime.sleep_until(runtime.monotonic() + INTERVAL) => {}
         }
     }
 }
 
-/// Retries a failed journal. Reports to standard error once when it fails and once when it has recovered. Returns
+/// Retries a failed journal. Reports once when it fails and once when it has recovered. Returns
 /// whether it is failing.
 fn check_journal(ledger: &NodeLedger, data_dir: Option<&Path>, was_failing: bool) -> bool {
     ledger.retry_journal();
@@ -172,11 +148,17 @@ fn check_journal(ledger: &NodeLedger, data_dir: Option<&Path>, was_failing: bool
         (Some(error), false) => {
             let location =
                 data_dir.map(|path| format!(" (data directory {})", path.display())).unwrap_or_default();
-            eprintln!("seawall: no model is called: {}{location}", error.reason());
+            let reason = error.reason();
+            diagnostic!(
+                JOURNAL_UNAVAILABLE,
+                reason = %reason,
+                data_dir = data_dir.map(|path| tracing::field::display(path.display())),
+                "no model is called: {reason}{location}"
+            );
             true
         }
         (None, true) => {
-            eprintln!("seawall: the journal is writable again");
+            diagnostic!(JOURNAL_AVAILABLE, "the journal is writable again");
             false
         }
         (error, _) => error.is_some(),
@@ -200,7 +182,7 @@ pub(crate) fn store_problem(store: &dyn DurableStore) -> Option<String> {
     }
 }
 
-/// Retries failed writes if `retry`. Reports to standard error once when the directory cannot be written and once
+/// Retries failed writes if `retry`. Reports once when the directory cannot be written and once
 /// when it can be again. Returns whether it is failing.
 fn check_store(store: &dyn DurableStore, was_failing: bool, retry: bool) -> bool {
     if retry {
@@ -208,19 +190,9 @@ fn check_store(store: &dyn DurableStore, was_failing: bool, retry: bool) -> bool
     }
     let problem = store_problem(store);
     match (&problem, was_failing) {
-        (Some(problem), false) => eprintln!("seawall: {problem}"),
-        (None, true) => eprintln!("seawall: the data directory is writable again"),
+        (Some(problem), false) => diagnostic!(DATA_DIR_UNAVAILABLE, reason = &**problem, "{problem}"),
+        (None, true) => diagnostic!(DATA_DIR_AVAILABLE, "the data directory is writable again"),
         _ => {}
     }
     problem.is_some()
-}
-
-impl Drop for StoreMaintenance {
-    fn drop(&mut self) {
-        // This fails only if the thread has ended already.
-        let _ = self.stop.send(true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

@@ -14,7 +14,14 @@ use std::path::{Path, PathBuf};
 const READERS: &[(&str, &[&str])] = &[
     (
         "Operators: admin API, log and metrics",
-        &["crates/gateway/src/admin", "crates/gateway/src/log", "crates/gateway/src/metrics"],
+        &[
+            "crates/gateway/src/admin",
+            "crates/gateway/src/diagnostics",
+            "crates/gateway/src/log",
+            "crates/gateway/src/metrics",
+            "crates/gateway/src/supervisor",
+            "crates/gateway/src/supervisor.rs",
+        ],
     ),
     ("Callers: refusals and errors", &["crates/wire/src", "crates/pipeline/src", "crates/gateway/src"]),
     ("Providers: failures of upstream calls", &["crates/provider/src"]),
@@ -32,6 +39,7 @@ const NOT_FOR_PEOPLE: &[&str] = &["{{", "{\"", "\r\n", "charset=", "redis.call",
 const NOT_MESSAGES: &[&str] = &[
     "crates/config/src/reference.rs",
     "crates/demo/src/traffic.rs",
+    "crates/gateway/src/diagnostics/reference.rs",
     "crates/gateway/src/metrics/page.rs",
     "crates/gateway/src/metrics/reference.rs",
     "crates/model/src/engine/catalogue.rs",

@@ -209,6 +209,8 @@ pub(super) fn telemetry(telemetry: &raw::TelemetrySection, checker: &mut Checker
     }
     TelemetrySettings {
         access_log: telemetry.access_log.value.clone(),
+        diagnostics: telemetry.diagnostics.value,
+        diagnostics_level: telemetry.diagnostics_level.value,
         otlp_endpoint: text(&telemetry.otlp_endpoint),
         sampling_rate: telemetry.sampling_rate.value,
         min_traces_per_second: telemetry.min_traces_per_second.value,

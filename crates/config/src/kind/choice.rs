@@ -110,6 +110,28 @@ names! {
 }
 
 names! {
+    /// The format of diagnostics.
+    pub enum DiagnosticFormat {
+        /// One line for people.
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
+}
+
+names! {
+    /// The least important diagnostics that are written.
+    pub enum DiagnosticLevel {
+        /// Something does not work, and somebody must act.
+        Error = "error",
+        /// Something works less well than it should.
+        Warn = "warn",
+        /// A change that is worth knowing.
+        Info = "info",
+    }
+}
+
+names! {
     /// The credits that a retry costs.
     pub enum RetryCosts {
         /// Five, or ten after a timeout.
@@ -125,6 +147,8 @@ choices! {
     FaceName as "a face",
     JwtAlgorithm as "an algorithm",
     StoreKind as "a store kind",
+    DiagnosticFormat as "a format",
+    DiagnosticLevel as "a level",
     RetryCosts as "a cost table",
     Tier as "a tier",
     Grade as "a grade",

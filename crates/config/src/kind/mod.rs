@@ -16,7 +16,9 @@ mod text;
 mod time;
 
 pub(crate) use calendar::{DateKind, TimeOfDayKind, UtcOffsetKind};
-pub use choice::{FaceName, JwtAlgorithm, Provider, RetryCosts, RuntimeLayout, StoreKind};
+pub use choice::{
+    DiagnosticFormat, DiagnosticLevel, FaceName, JwtAlgorithm, Provider, RetryCosts, RuntimeLayout, StoreKind,
+};
 pub(crate) use choice::{JitterKind, UntrackedRuleKind};
 pub(crate) use money::{AmountKind, DailyAmountKind, TokenPriceKind};
 pub(crate) use network::{JwksKind, ListenAddressKind, UrlKind};

@@ -2,8 +2,9 @@
 
 use crate::field::ListField;
 use crate::kind::{
-    BooleanKind, CountKind, DateKind, DurationKind, LocaleKind, LogDestinationKind, NumberKind, PathKind,
-    PercentKind, SecretKind, SmallCountKind, StoreKind, TextKind, UrlKind,
+    BooleanKind, CountKind, DateKind, DiagnosticFormat, DiagnosticLevel, DurationKind, LocaleKind,
+    LogDestinationKind, NumberKind, PathKind, PercentKind, SecretKind, SmallCountKind, StoreKind, TextKind,
+    UrlKind,
 };
 use crate::section::section;
 use seawall_core::vocabulary::Mode;
@@ -162,6 +163,10 @@ section! {
     pub(crate) struct TelemetrySection {
         /// Destination of the access log, which has one line per request.
         access_log: LogDestinationKind [restart],
+        /// Format of the diagnostics on standard error: `text` for people, or `json`, one object per line.
+        diagnostics: DiagnosticFormat [restart] = "\"text\"",
+        /// Diagnostics below this level are discarded.
+        diagnostics_level: DiagnosticLevel [restart] = "\"info\"",
         /// OTLP endpoint for traces.
         otlp_endpoint: Option<UrlKind> [restart],
         /// Sampling rate of traces of successful requests. Traces of failures are always sampled.

@@ -5,6 +5,7 @@
 use super::AdminState;
 use super::response::{AdminError, AdminResponse};
 use super::routes::AdminRequest;
+use crate::diagnostic;
 use crate::identity::key_management::{self, IssueError, KeyList, KeyRequest};
 use seawall_pipeline::Runtime as _;
 use seawall_store::DurableStore;
@@ -22,7 +23,8 @@ pub(super) async fn create(admin: &AdminState, request: AdminRequest) -> Result<
         .await
         .map_err(admin_error)?;
     // Log the id, which is no secret. The name is arbitrary user input and stays out.
-    eprintln!("seawall: key {} created (tier {})", key.id, key.tier);
+    let (id, tier) = (&key.id, &key.tier);
+    diagnostic!(KEY_CREATED, key = %id, tier = %tier, "key {id} created (tier {tier})");
     json_response(&key)
 }
 
@@ -47,7 +49,8 @@ pub(super) async fn revoke(admin: &AdminState, request: AdminRequest) -> Result<
         key_management::revoke(durable_store(admin)?.as_ref(), authenticator.pseudonyms(), &name, now).await;
     let (key, hash) = revoked.map_err(admin_error)?;
     admin.status.pipeline.invalidate_caller(&hash);
-    eprintln!("seawall: key {} revoked (tier {})", key.id, key.tier);
+    let (id, tier) = (&key.id, &key.tier);
+    diagnostic!(KEY_REVOKED, key = %id, tier = %tier, "key {id} revoked (tier {tier})");
     json_response(&key)
 }
 

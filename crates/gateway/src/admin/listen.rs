@@ -5,6 +5,7 @@
 use super::AdminState;
 use crate::edge::CheckedStream;
 use crate::head_limit::MAX_HEAD;
+use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,9 +14,8 @@ use seawall_pipeline::Timer as _;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 /// Header timeout, and idle timeout of a connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,58 +24,39 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Connection limit. Operators need no more than this.
 const CONNECTIONS: usize = 64;
 
-/// The running admin listener. It stops when dropped.
-pub(crate) struct AdminListener {
-    admin: Arc<AdminState>,
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
+/// Binds the address without sharing it: with two processes on it, answers would come from either one.
+pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
-impl AdminListener {
-    /// Binds the address without sharing it: with two processes on it, answers would come from either one.
-    pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    }
-
-    /// Starts to serve.
-    pub(crate) fn start(listener: TcpListener, admin: AdminState) -> std::io::Result<Self> {
-        let (stop, stopped) = watch::channel(false);
-        let admin = Arc::new(admin);
-        let answering = Arc::clone(&admin);
-        let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
-            // Without a runtime there is no admin API; callers are still served.
-            if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                tokio.block_on(accept(listener, answering, stopped));
-            }
-        })?;
-        Ok(Self { admin, stop, thread: Some(thread) })
-    }
-
-    pub(crate) fn admin(&self) -> &AdminState {
-        &self.admin
-    }
+/// Starts to serve.
+pub(crate) fn start(
+    listener: TcpListener,
+    admin: &Arc<AdminState>,
+    supervisor: &Supervisor,
+) -> std::io::Result<()> {
+    let (admin, mut listener) = (Arc::clone(admin), Some(listener));
+    supervisor.spawn(ThreadOptions::new("admin", ShutdownStage::Admin), move |shutdown| {
+        let listener = listener.take().map_or_else(|| bind(admin.address), Ok)?;
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        tokio.block_on(accept(listener, &admin, shutdown))
+    })
 }
 
-impl Drop for AdminListener {
-    fn drop(&mut self) {
-        // This fails only if the thread has ended already.
-        let _ = self.stop.send(true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn accept(listener: TcpListener, admin: Arc<AdminState>, mut stopped: watch::Receiver<bool>) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+async fn accept(
+    listener: TcpListener,
+    admin: &Arc<AdminState>,
+    shutdown: &mut StopSignal,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
     let (open, places) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS)));
     let runtime = admin.status.runtime;
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = stopped.changed() => break,
+            _ = shutdown.requested() => break,
             accepted = listener.accept() => accepted,
         };
         // Out of file descriptors, or the connection was closed before it was accepted: try the next one.
@@ -85,7 +66,7 @@ async fn accept(listener: TcpListener, admin: Arc<AdminState>, mut stopped: watc
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let _ = stream.set_nodelay(true);
-        let admin = Arc::clone(&admin);
+        let admin = Arc::clone(admin);
         let service = service_fn(move |request| {
             let admin = Arc::clone(&admin);
             async move { Ok::<_, Infallible>(admin.serve(request).await) }
@@ -111,4 +92,5 @@ async fn accept(listener: TcpListener, admin: Arc<AdminState>, mut stopped: watc
         () = open.shutdown() => {}
         () = runtime.sleep_until(runtime.monotonic() + DRAIN_TIMEOUT) => {}
     }
+    Ok(())
 }

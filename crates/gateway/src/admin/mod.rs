@@ -31,7 +31,7 @@ mod tests;
 mod views;
 
 pub(crate) use guard::{AdminCredential, AdminGuard};
-pub(crate) use listen::AdminListener;
+pub(crate) use listen::{bind, start};
 
 use crate::status_view::StatusView;
 use std::net::SocketAddr;

@@ -26,6 +26,7 @@ use super::signature::{SignatureRefusal, Signatures};
 use super::token::{KeySetError, TokenIssuers, TokenRefusal};
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch_text};
+use crate::supervisor::Supervisor;
 use hyper::header::HeaderMap;
 use issuer::ConfiguredIssuer;
 use network::Networks;
@@ -126,18 +127,23 @@ pub struct Authenticator {
     networks: Networks,
     pseudonyms: Pseudonyms,
     fetcher: Option<Arc<KeyFetcher>>,
+    supervisor: Supervisor,
 }
 
 impl Authenticator {
     /// Builds the authenticator of these settings. The lock on the data directory must be held.
-    pub fn new(settings: &Settings, runtime: TokioRuntime) -> Result<Self, AuthenticatorError> {
+    pub fn new(
+        settings: &Settings,
+        runtime: TokioRuntime,
+        supervisor: &Supervisor,
+    ) -> Result<Self, AuthenticatorError> {
         let no_issuers = TokenIssuers::new(Vec::new()).map_err(AuthenticatorError::Issuers)?;
-        Self::build(settings, runtime, None, &no_issuers)
+        Self::build(settings, runtime, supervisor, None, &no_issuers)
     }
 
     /// Builds the authenticator of new settings, and reuses what has not changed.
     pub fn rebuild(&self, settings: &Settings) -> Result<Self, AuthenticatorError> {
-        Self::build(settings, self.runtime, Some(self), &self.issuers)
+        Self::build(settings, self.runtime, &self.supervisor, Some(self), &self.issuers)
     }
 
     /// Checks whether an authenticator can be built, without starting a thread and without the secret in the data directory.
@@ -162,6 +168,7 @@ impl Authenticator {
     fn build(
         settings: &Settings,
         runtime: TokioRuntime,
+        supervisor: &Supervisor,
         previous: Option<&Self>,
         previous_issuers: &TokenIssuers,
     ) -> Result<Self, AuthenticatorError> {
@@ -180,7 +187,7 @@ impl Authenticator {
         let fetcher = match previous.and_then(|previous| previous.fetcher.clone()) {
             Some(fetcher) => Some(fetcher),
             None if configured.iter().any(|configured| configured.source.is_some()) => {
-                Some(Arc::new(KeyFetcher::start(runtime).map_err(AuthenticatorError::Thread)?))
+                Some(Arc::new(KeyFetcher::start(runtime, supervisor).map_err(AuthenticatorError::Thread)?))
             }
             None => None,
         };
@@ -199,6 +206,7 @@ impl Authenticator {
             networks,
             pseudonyms,
             fetcher,
+            supervisor: supervisor.clone(),
         })
     }
 

@@ -8,6 +8,7 @@
 
 use super::token::{RefreshDecision, RefreshPermit, TokenIssuer};
 use crate::runtime::TokioRuntime;
+use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Runtime as _, Timer as _, timeout_at};
@@ -16,7 +17,6 @@ use seawall_provider::connect::ClientTlsOptions;
 use seawall_provider::http1::{HttpLimits, HttpRequest};
 use seawall_provider::{Client, ClientOptions, ClientRuntime};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
@@ -106,26 +106,27 @@ fn split_url(url: &str) -> (&str, &str) {
 
 type FetchRequest = (Arc<KeySource>, RefreshPermit);
 
-/// The thread that fetches keys. It ends when this is dropped.
+/// A handle to the thread that fetches keys. The thread ends when this is dropped, and with the gateway.
 pub(super) struct KeyFetcher {
     runtime: TokioRuntime,
     sources: Arc<Mutex<Vec<Arc<KeySource>>>>,
-    requests: Option<mpsc::UnboundedSender<FetchRequest>>,
-    thread: Option<JoinHandle<()>>,
+    requests: mpsc::UnboundedSender<FetchRequest>,
 }
 
 impl KeyFetcher {
-    pub(super) fn start(runtime: TokioRuntime) -> std::io::Result<Self> {
-        let (requests, incoming) = mpsc::unbounded_channel();
+    pub(super) fn start(runtime: TokioRuntime, supervisor: &Supervisor) -> std::io::Result<Self> {
+        let (requests, mut incoming) = mpsc::unbounded_channel();
         let sources = Arc::<Mutex<Vec<Arc<KeySource>>>>::default();
         let shared_sources = Arc::clone(&sources);
-        let thread = std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-            // Without a runtime no keys are fetched, and tokens are rejected.
-            if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                tokio.block_on(run(&shared_sources, incoming, runtime));
-            }
+        let options = ThreadOptions::new("key-fetcher", ShutdownStage::KeyFetcher);
+        supervisor.spawn(options, move |shutdown| {
+            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            tokio.block_on(run(&shared_sources, &mut incoming, shutdown, runtime));
+            // A name lookup may take longer than anybody waits.
+            tokio.shutdown_background();
+            Ok(())
         })?;
-        Ok(Self { runtime, sources, requests: Some(requests), thread: Some(thread) })
+        Ok(Self { runtime, sources, requests })
     }
 
     /// Refreshes these sources from now on.
@@ -142,8 +143,7 @@ impl KeyFetcher {
             RefreshDecision::NotNeeded | RefreshDecision::TooSoon => return,
             RefreshDecision::InProgress => {}
             RefreshDecision::Fetch(permit) => {
-                let Some(requests) = &self.requests else { return };
-                if requests.send((Arc::clone(source), permit)).is_err() {
+                if self.requests.send((Arc::clone(source), permit)).is_err() {
                     return;
                 }
             }
@@ -153,18 +153,10 @@ impl KeyFetcher {
     }
 }
 
-impl Drop for KeyFetcher {
-    fn drop(&mut self) {
-        self.requests = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 async fn run(
     sources: &Mutex<Vec<Arc<KeySource>>>,
-    mut incoming: mpsc::UnboundedReceiver<FetchRequest>,
+    incoming: &mut mpsc::UnboundedReceiver<FetchRequest>,
+    shutdown: &mut StopSignal,
     runtime: TokioRuntime,
 ) {
     loop {
@@ -176,6 +168,7 @@ async fn run(
         }
         tokio::select! {
             biased;
+            _ = shutdown.requested() => return,
             request = incoming.recv() => match request {
                 Some((source, permit)) => spawn_fetch(source, permit, runtime),
                 None => return,

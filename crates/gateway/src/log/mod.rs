@@ -15,64 +15,55 @@ mod tests;
 pub(crate) use line::{Rfc3339, write_line};
 pub(crate) use recent::{MAX_SHOWN, RecentRequests};
 
+use crate::diagnostic;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
+use crate::supervisor::{ShutdownStage, Supervisor, ThreadOptions};
 use seawall_core::breaker::{BreakerPhase, Transition};
 use seawall_pipeline::{AttemptRecord, CredentialStatus, Observer, RequestRecord, Runtime as _};
 use std::io::Write;
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::mem::discriminant;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long lines are batched, unless there are many. Readers of a log do not notice the delay, and twenty wake-ups a
 /// second cost nothing noticeable.
 const BATCH_DELAY: Duration = Duration::from_millis(50);
-/// How long shutdown waits for the last lines to be written.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of a batch in bytes, so that its memory does not grow with the request rate.
 const MAX_BATCH_SIZE: usize = 1 << 20;
 /// Records taken per lock: requests wait for that long.
 const RECORDS_PER_LOCK: usize = 64;
 
 /// Observes requests, attempts and targets: updates the metrics, keeps the newest records, queues them for the access
-/// log, and writes changes of breakers and credentials to standard error. When dropped, it waits for the last lines of
-/// the access log, with a timeout.
+/// log, and reports changes of breakers and credentials as diagnostics.
 #[derive(Debug)]
 pub struct TelemetryObserver {
     metrics: Arc<Metrics>,
     recent: Arc<RecentRequests>,
-    /// Whether state changes of targets are written to standard error.
-    has_diagnostics: bool,
-    /// Closed when the writer thread ends.
-    ended: Option<Mutex<Receiver<()>>>,
 }
 
 impl TelemetryObserver {
     /// Counts records, and writes lines to `sink` if there is one, with times by this clock. `pseudonym` maps a caller
-    /// to its pseudonym.
+    /// to its pseudonym. The supervisor's shutdown writes the last lines.
     pub fn new(
         metrics: Arc<Metrics>,
         clock: TokioRuntime,
         sink: Option<Box<dyn Write + Send>>,
         pseudonym: impl Fn(u64) -> u64 + Send + 'static,
+        supervisor: &Supervisor,
     ) -> Result<Self, std::io::Error> {
         let recent = Arc::new(RecentRequests::new(sink.is_some()));
-        let has_diagnostics = true;
-        let Some(sink) = sink else { return Ok(Self { metrics, recent, has_diagnostics, ended: None }) };
-        let (end, ended) = channel::<()>();
-        let records = Arc::clone(&recent);
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            write_lines(&records, clock, sink, pseudonym);
-            drop(end);
-        })?;
-        Ok(Self { metrics, recent, has_diagnostics, ended: Some(Mutex::new(ended)) })
-    }
-
-    /// The same observer, without messages about targets on standard error.
-    #[must_use]
-    pub(crate) fn without_diagnostics(mut self) -> Self {
-        self.has_diagnostics = false;
-        self
+        if let Some(mut sink) = sink {
+            let (records, closed_records) = (Arc::clone(&recent), Arc::clone(&recent));
+            let options = ThreadOptions::new("access-log", ShutdownStage::Log)
+                // It waits for records and not for the signal.
+                .wake(move || closed_records.close());
+            supervisor.spawn(options, move |_| {
+                write_lines(&records, clock, &mut sink, &pseudonym);
+                Ok(())
+            })?;
+        }
+        Ok(Self { metrics, recent })
     }
 
     /// The ring buffer of recent records.
@@ -95,45 +86,38 @@ impl Observer for TelemetryObserver {
 
     fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
         match status {
-            _ if !self.has_diagnostics => {}
-            CredentialStatus::Rejected => {
-                eprintln!(
-                    "seawall: target {target}: the provider rejects our API key; check targets.{target}.api_key"
-                );
-            }
-            CredentialStatus::Accepted | CredentialStatus::Unknown => {
-                eprintln!("seawall: target {target}: the provider accepts our API key again");
-            }
+            CredentialStatus::Rejected => diagnostic!(
+                CREDENTIAL_REJECTED,
+                target = &**target,
+                "target {target}: the provider rejects our API key; check targets.{target}.api_key"
+            ),
+            CredentialStatus::Accepted | CredentialStatus::Unknown => diagnostic!(
+                CREDENTIAL_ACCEPTED,
+                target = &**target,
+                "target {target}: the provider accepts our API key again"
+            ),
         }
     }
 
+    /// Reports a change of phase. All stages of a half-open trial are one phase. A failed probe reopens the breaker
+    /// without a change of phase, and is worth an event: only then there is a reason.
     fn breaker_changed(&self, target: &Arc<str>, transition: &Transition) {
-        if let Some(message) = breaker_message(transition).filter(|_| self.has_diagnostics) {
-            eprintln!("seawall: target {target}: {message}");
+        if discriminant(&transition.from) == discriminant(&transition.to) && transition.reason.is_none() {
+            return;
         }
-    }
-}
-
-/// The message for a state change of a breaker, if it is worth one. All stages of a half-open trial are one phase.
-fn breaker_message(transition: &Transition) -> Option<String> {
-    let name = |phase| match phase {
-        BreakerPhase::Closed => "closed",
-        BreakerPhase::Open => "opened",
-        BreakerPhase::HalfOpen { .. } => "half-open",
-    };
-    let (from, to) = (name(transition.from), name(transition.to));
-    let reason = transition.reason.map(|reason| format!(": {}", reason.label())).unwrap_or_default();
-    // A failed probe reopens the breaker without a change of phase name, and is worth a line: hence the test of the
-    // reason.
-    (from != to || transition.reason.is_some()).then(|| format!("breaker {to}{reason}"))
-}
-
-impl Drop for TelemetryObserver {
-    fn drop(&mut self) {
-        let Some(ended) = &mut self.ended else { return };
-        self.recent.close();
-        // The thread sends nothing; when it ends, the channel is closed.
-        let _ = ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(DRAIN_TIMEOUT);
+        let (target, reason) = (&**target, transition.reason.map(|reason| reason.label()));
+        let suffix = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        match transition.to {
+            BreakerPhase::Open => {
+                diagnostic!(BREAKER_OPENED, target, reason, "target {target}: breaker opened{suffix}");
+            }
+            BreakerPhase::HalfOpen { .. } => {
+                diagnostic!(BREAKER_HALF_OPEN, target, reason, "target {target}: breaker half-open{suffix}");
+            }
+            BreakerPhase::Closed => {
+                diagnostic!(BREAKER_CLOSED, target, reason, "target {target}: breaker closed{suffix}");
+            }
+        }
     }
 }
 
@@ -141,8 +125,8 @@ impl Drop for TelemetryObserver {
 fn write_lines(
     recent: &RecentRequests,
     clock: TokioRuntime,
-    mut sink: Box<dyn Write + Send>,
-    pseudonym: impl Fn(u64) -> u64,
+    sink: &mut impl Write,
+    pseudonym: &impl Fn(u64) -> u64,
 ) {
     let (mut records, mut batch) = (Vec::with_capacity(RECORDS_PER_LOCK), String::new());
     loop {
@@ -151,7 +135,7 @@ fn write_lines(
         let now = clock.now();
         loop {
             recent.take(RECORDS_PER_LOCK, &mut records);
-            records.iter().for_each(|record| write_line(&mut batch, record, now, &pseudonym));
+            records.iter().for_each(|record| write_line(&mut batch, record, now, pseudonym));
             if records.is_empty() || batch.len() >= MAX_BATCH_SIZE {
                 break;
             }

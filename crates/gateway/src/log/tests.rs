@@ -4,6 +4,7 @@ use super::recent::MAX_UNWRITTEN;
 use super::{MAX_SHOWN, RecentRequests, Rfc3339, TelemetryObserver, write_line};
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
+use crate::supervisor::{ShutdownStage, Supervisor};
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
@@ -187,23 +188,21 @@ impl std::io::Write for Sink {
     }
 }
 
-fn log(sink: impl std::io::Write + Send + 'static) -> (TelemetryObserver, Arc<Metrics>) {
-    let metrics = Arc::new(Metrics::default());
-    let log =
-        TelemetryObserver::new(Arc::clone(&metrics), TokioRuntime::new(), Some(Box::new(sink)), |caller| {
-            caller
-        });
-    (log.unwrap(), metrics)
+fn log(sink: impl std::io::Write + Send + 'static) -> (TelemetryObserver, Arc<Metrics>, Supervisor) {
+    let (metrics, supervisor) = (Arc::new(Metrics::default()), Supervisor::default());
+    let (runtime, sink) = (TokioRuntime::new(), Some(Box::new(sink) as Box<_>));
+    let log = TelemetryObserver::new(Arc::clone(&metrics), runtime, sink, |caller| caller, &supervisor);
+    (log.unwrap(), metrics, supervisor)
 }
 
 #[test]
-fn every_line_is_written_before_the_log_is_gone() {
+fn every_line_is_written_before_the_log_stops() {
     let sink = Sink::default();
-    let (log, metrics) = log(sink.clone());
+    let (log, metrics, supervisor) = log(sink.clone());
     for id in 0..9_000 {
         log.request_completed(&RequestRecord { id, ..record(RequestOutcome::Answered) });
     }
-    drop(log);
+    assert!(supervisor.stop(ShutdownStage::Log, Duration::ZERO).is_empty());
     let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
     for (id, line) in text.lines().enumerate() {
         let value: Value = serde_json::from_str(line).unwrap();
@@ -229,7 +228,7 @@ impl std::io::Write for Stuck {
 #[test]
 fn a_slow_sink_drops_lines_and_delays_no_request() {
     let (hold, held) = std::sync::mpsc::channel();
-    let (log, metrics) = log(Stuck(held));
+    let (log, metrics, supervisor) = log(Stuck(held));
     // Records that the thread has taken are no longer in the ring: at most one batch.
     let pushed = 5 * MAX_UNWRITTEN as u64;
     for _ in 0..pushed {
@@ -238,5 +237,6 @@ fn a_slow_sink_drops_lines_and_delays_no_request() {
     let lost = metrics.lines_dropped();
     assert!(lost > 0 && lost <= pushed - MAX_UNWRITTEN as u64, "{lost}");
     assert_eq!(metrics.requests(), pushed, "what is lost to the log is not lost to counters");
+    assert_eq!(supervisor.stop(ShutdownStage::Log, Duration::ZERO), ["access-log"], "nothing waits for it");
     drop(hold);
 }

@@ -17,7 +17,7 @@ use seawall_pipeline::{CredentialStatus, DaySpend, Pipeline, TargetStatus};
 use std::time::Duration;
 
 /// State of the gateway that the pipeline does not hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct GatewayGauges {
     pub(crate) uptime: Duration,
     pub(crate) is_draining: bool,
@@ -28,11 +28,14 @@ pub(crate) struct GatewayGauges {
     pub(crate) ended: [(&'static str, u64); ConnectionEnd::ALL.len()],
     /// Bytes of request bodies in memory, and the limit.
     pub(crate) body_memory: (u64, u64),
+    pub(crate) diagnostics_dropped: u64,
+    /// Panics by background thread.
+    pub(crate) panics: Vec<(String, u64)>,
 }
 
 impl Metrics {
     /// The metrics page: counters, and the current state of everything.
-    pub(crate) fn text<R: Runtime>(&self, pipeline: &Pipeline<R>, gauges: GatewayGauges) -> String {
+    pub(crate) fn text<R: Runtime>(&self, pipeline: &Pipeline<R>, gauges: &GatewayGauges) -> String {
         let mut page = MetricsPage::default();
         page.value(&table::BUILD, &[env!("CARGO_PKG_VERSION")], 1);
         page.value(&table::UPTIME, &[], seconds(gauges.uptime));
@@ -66,6 +69,10 @@ impl Metrics {
         page.value(&table::BODY_MEMORY, &[], gauges.body_memory.0);
         page.value(&table::BODY_MEMORY_LIMIT, &[], gauges.body_memory.1);
         page.value(&table::LINES_DROPPED, &[], self.lines_dropped());
+        page.value(&table::DIAGNOSTICS_DROPPED, &[], gauges.diagnostics_dropped);
+        for (thread, count) in &gauges.panics {
+            page.value(&table::BACKGROUND_PANICS, &[thread], count);
+        }
         // With zeros, so that an alert sees the first violation as an increase.
         for invariant in Invariant::ALL {
             page.value(&table::INVARIANT_VIOLATIONS, &[invariant.name()], violation_count(invariant));

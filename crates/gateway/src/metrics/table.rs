@@ -167,6 +167,10 @@ metrics! {
         "Maximum bytes of request bodies in memory.";
     LINES_DROPPED: Counter "seawall_log_lines_dropped_total" []
         "Access-log lines that were dropped because the sink was too slow.";
+    DIAGNOSTICS_DROPPED: Counter "seawall_diagnostics_dropped_total" []
+        "Diagnostics that were dropped because standard error was not read in time.";
+    BACKGROUND_PANICS: Counter "seawall_background_panics_total" ["thread"]
+        "Panics of background threads, by the name that `ps -T` shows. The thread is started again. Anything above 0 is a bug in Seawall: please report it.";
     INVARIANT_VIOLATIONS: Counter "seawall_invariant_violations_total" ["invariant"]
         "Decisions that violated an invariant of the program. Anything above 0 is a bug in Seawall: please report it.";
     MEMORY: Gauge "process_resident_memory_bytes" []

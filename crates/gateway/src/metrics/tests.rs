@@ -52,6 +52,7 @@ fn no_label_identifies_a_caller() {
         "scope",
         "mode",
         "invariant",
+        "thread",
     ];
     assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
 }

@@ -3,10 +3,10 @@
 use super::settlements::{QueuedSettlement, SETTLE_CONCURRENCY, drain, settle};
 use crate::fleet_memory::FleetMemory;
 use crate::runtime::TokioRuntime;
+use crate::supervisor::StopSignal;
 use seawall_core::breaker::NodeId;
 use seawall_pipeline::{Runtime as _, Timer as _};
 use seawall_store::{FleetStores, NodeView};
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,23 +29,23 @@ pub(super) struct SharedLimitsMaintenance {
     pub(super) settlements: mpsc::Receiver<QueuedSettlement>,
     pub(super) dropped: Arc<AtomicU64>,
     pub(super) fleet: FleetMemory,
+    /// Numbers heartbeats.
+    pub(super) sequence: u64,
 }
 
 impl SharedLimitsMaintenance {
-    /// Settles, sends heartbeats and probes, until `shutdown` completes. Then settles what is queued, as far as the store
+    /// Settles, sends heartbeats and probes, until the shutdown. Then settles what is queued, as far as the store
     /// takes it in time, and removes this node from the fleet.
-    pub(super) async fn run(mut self, shutdown: impl Future<Output = ()>) {
-        let mut shutdown = std::pin::pin!(shutdown);
-        let mut sequence = 0;
+    pub(super) async fn run(&mut self, shutdown: &mut StopSignal) {
         let mut due = self.runtime.monotonic();
         let mut batch = Vec::new();
         loop {
             tokio::select! {
                 biased;
-                () = &mut shutdown => break,
+                _ = shutdown.requested() => break,
                 () = self.runtime.sleep_until(due) => {
-                    sequence += 1;
-                    let wait = if self.send_heartbeat(sequence).await { HEARTBEAT_INTERVAL } else { PROBE_INTERVAL };
+                    self.sequence += 1;
+                    let wait = if self.send_heartbeat().await { HEARTBEAT_INTERVAL } else { PROBE_INTERVAL };
                     due = self.runtime.monotonic() + wait;
                 }
                 1.. = self.settlements.recv_many(&mut batch, SETTLE_CONCURRENCY) => {
@@ -65,12 +65,12 @@ impl SharedLimitsMaintenance {
     }
 
     /// Sends a heartbeat. Returns whether the store answered.
-    async fn send_heartbeat(&mut self, sequence: u64) -> bool {
+    async fn send_heartbeat(&mut self) -> bool {
         let now = self.runtime.now();
         if !matches!(self.stores.quotas.maintain(now).await, Ok(true)) {
             return false;
         }
-        let view = NodeView { sequence, ..NodeView::default() };
+        let view = NodeView { sequence: self.sequence, ..NodeView::default() };
         if self.stores.board.publish(self.node, &view, HEARTBEAT_TTL, now).await.is_ok()
             && let Ok(fleet) = self.stores.board.read(now).await
         {

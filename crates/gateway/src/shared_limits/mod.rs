@@ -15,9 +15,11 @@ mod maintenance;
 mod settings;
 mod settlements;
 
+use crate::diagnostic;
 use crate::fleet_memory::FleetMemory;
 use crate::runtime::TokioRuntime;
 use crate::secret::SecretError;
+use crate::supervisor::{ShutdownStage, Supervisor, ThreadOptions};
 use maintenance::SharedLimitsMaintenance;
 use seawall_config::StoreSettings;
 use seawall_core::breaker::NodeId;
@@ -30,8 +32,7 @@ use settlements::QueuedSettlements;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 /// Capacity of the settlement queue.
 const QUEUE_CAPACITY: usize = 65_536;
@@ -104,7 +105,7 @@ impl SharedStoreSetup {
             operation_timeout: shared.operation_timeout,
             node,
             fleet_size: fleet.nodes(),
-            observer: Box::new(StderrObserver { store: store.kind.name() }),
+            observer: Box::new(StoreDiagnostics { store: store.kind.name() }),
         };
         Ok(Some((Self { tokio: BackgroundRuntime::new()?, node, fleet }, options)))
     }
@@ -114,28 +115,29 @@ impl SharedStoreSetup {
         self.tokio.enter(open)
     }
 
-    /// Maintains the stores until the thread is dropped.
+    /// Starts the thread that owns the connection and maintains the stores. At shutdown it settles what is queued.
     pub(crate) fn start(
         self,
         stores: FleetStores,
         runtime: TokioRuntime,
-    ) -> Result<(Box<dyn SettlementQueue>, SharedThread), SharedError> {
-        let Self { mut tokio, node, fleet } = self;
+        supervisor: &Supervisor,
+    ) -> Result<(Box<dyn SettlementQueue>, SharedStoreProbe), SharedError> {
+        let Self { tokio, node, fleet } = self;
         let (sender, settlements) = mpsc::channel(QUEUE_CAPACITY);
         let dropped = Arc::<AtomicU64>::default();
         let queue = QueuedSettlements { sender, dropped: Arc::clone(&dropped) };
         let status = SharedStoreProbe { quotas: Arc::clone(&stores.quotas), dropped: Arc::clone(&dropped) };
-        let maintenance = SharedLimitsMaintenance { stores, node, runtime, settlements, dropped, fleet };
-        let (shutdown_sender, mut shutdown_receiver) = watch::channel(false);
-        let thread = std::thread::Builder::new().name("shared-store".to_owned()).spawn(move || {
-            let Some(tokio) = tokio.0.take() else { return };
-            tokio.block_on(maintenance.run(async move {
-                // An error means that the sender was dropped, which also ends the task.
-                let _ = shutdown_receiver.wait_for(|is_shutdown| *is_shutdown).await;
-            }));
+        let mut maintenance =
+            SharedLimitsMaintenance { stores, node, runtime, settlements, dropped, fleet, sequence: 0 };
+        let options = ThreadOptions::new("shared-store", ShutdownStage::SharedStore);
+        let thread = supervisor.spawn(options, move |shutdown| {
+            if let Some(tokio) = &tokio.0 {
+                tokio.block_on(maintenance.run(shutdown));
+            }
+            Ok(())
         });
-        let thread = Some(thread.map_err(SharedError::Thread)?);
-        Ok((Box::new(queue), SharedThread { shutdown_sender, thread, status }))
+        thread.map_err(SharedError::Thread)?;
+        Ok((Box::new(queue), status))
     }
 }
 
@@ -176,41 +178,35 @@ impl SharedStoreProbe {
     }
 }
 
-/// The thread that owns the connection. When dropped, it settles what is queued and ends.
-pub(crate) struct SharedThread {
-    shutdown_sender: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-    pub(crate) status: SharedStoreProbe,
-}
-
-impl Drop for SharedThread {
-    fn drop(&mut self) {
-        // This fails only if the thread has ended already.
-        let _ = self.shutdown_sender.send(true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Reports to standard error, once per change of state.
-struct StderrObserver {
+/// Reports each change of state as a diagnostic.
+struct StoreDiagnostics {
     /// The name of the store.
     store: &'static str,
 }
 
-impl StoreStateObserver for StderrObserver {
+impl StoreStateObserver for StoreDiagnostics {
     fn changed(&self, _: SharedStoreState, to: SharedStoreState, why: &str) {
-        let (state, consequence) = match to {
-            SharedStoreState::Reachable => ("reachable", "limits are enforced across the fleet"),
-            SharedStoreState::Recovering => (
-                "reachable again, but its counts are incomplete",
-                "until the longest window has passed, this node also enforces its own share of every limit",
+        let store = self.store;
+        match to {
+            SharedStoreState::Reachable => diagnostic!(
+                SHARED_STORE_AVAILABLE,
+                store,
+                reason = why,
+                "{store} is reachable ({why}): limits are enforced across the fleet"
             ),
-            SharedStoreState::Unreachable => {
-                ("unavailable", "this node enforces its own share of every limit")
-            }
-        };
-        eprintln!("seawall: {} is {state} ({why}): {consequence}", self.store);
+            SharedStoreState::Recovering => diagnostic!(
+                SHARED_STORE_RECOVERING,
+                store,
+                reason = why,
+                "{store} is reachable again, but its counts are incomplete ({why}): until the longest window has \
+                 passed, this node also enforces its own share of every limit"
+            ),
+            SharedStoreState::Unreachable => diagnostic!(
+                SHARED_STORE_UNAVAILABLE,
+                store,
+                reason = why,
+                "{store} is unavailable ({why}): this node enforces its own share of every limit"
+            ),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A gateway over TLS, with certificates made for the test and a real client.
 
 use super::{ReloadableTls, ServerTls};
-use crate::{RunningGateway, ServeOptions, TokioRuntime, serve};
+use crate::{RunningGateway, ServeOptions, Supervisor, TokioRuntime, serve};
 use bytes::Bytes;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use seawall_config::{Settings, SettingsInput, load};
@@ -58,7 +58,8 @@ impl Folder {
             settings: Arc::new(self.settings(true)),
             simulated: None,
             keys,
-            diagnostics: false,
+            supervisor: Supervisor::default(),
+            diagnostics: None,
         };
         Gateway(Some(serve(options).unwrap()))
     }
@@ -156,7 +157,8 @@ fn what_does_not_go_together_is_refused() {
             settings: Arc::new(directory.settings(true)),
             simulated: None,
             keys,
-            diagnostics: false,
+            supervisor: Supervisor::default(),
+            diagnostics: None,
         };
         serve(options).map(RunningGateway::shut_down).unwrap_err().to_string()
     };

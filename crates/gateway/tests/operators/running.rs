@@ -3,7 +3,7 @@
 use seawall_config::{LoadedSettings, SettingsInput, load};
 use seawall_core::time::UtcTime;
 use seawall_gateway::identity::hash_api_key;
-use seawall_gateway::{RunningGateway, ServeError, ServeOptions, serve};
+use seawall_gateway::{RunningGateway, ServeError, ServeOptions, Supervisor, serve};
 use seawall_testkit::{HttpReply, exchange};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -46,7 +46,8 @@ pub(crate) fn try_start(loaded: &Arc<LoadedSettings>) -> Result<Gateway, ServeEr
         settings: Arc::new(settings),
         simulated: None,
         keys: Vec::new(),
-        diagnostics: false,
+        supervisor: Supervisor::default(),
+        diagnostics: None,
     })?;
     listening.publish_settings(&Arc::new(loaded.input.clone()));
     Ok(Gateway { data: listening.address(), admin: listening.admin_address(), listening: Some(listening) })

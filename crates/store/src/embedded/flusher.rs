@@ -24,14 +24,12 @@ pub(super) struct Flusher {
 impl Flusher {
     /// Starts the thread. `pass` writes what was buffered, syncs it if its argument is true, and returns whether another
     /// pass is needed.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the journal owns this thread, and joins it when it is dropped"
-    )]
-    pub(super) fn start(pass: impl Fn(bool) -> bool + Send + 'static) -> Self {
+    pub(super) fn start(pass: impl Fn(bool) -> bool + Send + 'static) -> std::io::Result<Self> {
         let (wakeups, receiver) = channel();
-        let thread = std::thread::spawn(move || run(&receiver, pass));
-        Self { wakeups: Some(wakeups), thread: Some(thread) }
+        // The journal owns this thread, and joins it when it is dropped.
+        let thread = std::thread::Builder::new().name("journal-flush".to_owned());
+        let thread = thread.spawn(move || run(&receiver, pass))?;
+        Ok(Self { wakeups: Some(wakeups), thread: Some(thread) })
     }
 
     /// Wakes the thread, because there is something to write.

@@ -208,11 +208,11 @@ pub struct EmbeddedJournal {
 }
 
 impl EmbeddedJournal {
-    pub(super) fn new(shared: &Arc<EmbeddedState>, file: File, number: u64) -> Self {
+    pub(super) fn new(shared: &Arc<EmbeddedState>, file: File, number: u64) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(Tail::new(file)));
         let shared_tail = Arc::clone(&tail);
-        let flusher = Flusher::start(move |sync_is_due| run_pass(&shared_tail, sync_is_due));
-        Self { tail, number, flusher, shared: Arc::clone(shared) }
+        let flusher = Flusher::start(move |sync_is_due| run_pass(&shared_tail, sync_is_due))?;
+        Ok(Self { tail, number, flusher, shared: Arc::clone(shared) })
     }
 
     /// Whether something was buffered or written that a power cut would lose.
@@ -225,7 +225,7 @@ impl EmbeddedJournal {
     /// Stops the flusher.
     #[cfg(test)]
     pub(super) fn stop_flusher(&mut self) {
-        self.flusher = Flusher::start(|_| false);
+        self.flusher = Flusher::start(|_| false).unwrap();
     }
 
     /// Replaces the file of the current segment.

@@ -206,6 +206,7 @@ impl EmbeddedStore {
         let (leases, write_error) = (Arc::new(Mutex::new(leases)), Arc::default());
         let writer =
             DatabaseWriter::start(Arc::clone(&database), Arc::clone(&leases), Arc::clone(&write_error));
+        let writer = writer.map_err(|error| OpenError::unusable(&path, &error))?;
         let (seed, stores_counts) = (options.seed, options.groups.is_some());
         let groups = Mutex::new(options.groups.clone());
         let shared = Arc::new(EmbeddedState {
@@ -220,6 +221,7 @@ impl EmbeddedStore {
             data_dir,
         });
         let journal = EmbeddedJournal::new(&shared, segment, number);
+        let journal = journal.map_err(|error| OpenError::unusable(&path, &error))?;
         let (budget_ledger, counts) = recovery.into_parts();
         let quotas = if stores_counts { counts.into_quotas(seed, now).map_err(unusable)? } else { None };
         Ok(OpenedStore { store: Self { shared }, budget_ledger, journal, quotas, report })

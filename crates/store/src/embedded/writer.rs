@@ -83,19 +83,17 @@ pub(super) struct DatabaseWriter {
 }
 
 impl DatabaseWriter {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the store owns this thread, and joins it when it is dropped"
-    )]
     pub(super) fn start(
         database: Arc<ReopenableDatabase>,
         leases: Arc<Mutex<StoredLeases>>,
         write_error: Arc<Mutex<Option<StoreError>>>,
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let (messages, receiver) = channel();
         let writer_loop = WriterLoop { database, leases, failed: None, write_error };
-        let thread = std::thread::spawn(move || writer_loop.run(&receiver));
-        Self { messages, thread: Mutex::new(Some(thread)) }
+        // The store owns this thread, and joins it when it is dropped.
+        let thread = std::thread::Builder::new().name("store-writer".to_owned());
+        let thread = thread.spawn(move || writer_loop.run(&receiver))?;
+        Ok(Self { messages, thread: Mutex::new(Some(thread)) })
     }
 
     /// Runs the work inside a transaction. The future completes when that is durable.

@@ -11,6 +11,7 @@ use crate::identity::{
     AnonymousRefusal, AuthenticationRefusal, CredentialError, HttpRequestHead, KeyRefusal, hash_api_key,
 };
 use crate::runtime::TokioRuntime;
+use crate::supervisor::Supervisor;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use seawall_config::{Settings, SettingsInput, load};
@@ -46,7 +47,7 @@ impl Desk {
     }
 
     fn try_build(&self, more: &str) -> Result<Authenticator, AuthenticatorError> {
-        Authenticator::new(&self.settings(more), TokioRuntime::new())
+        Authenticator::new(&self.settings(more), TokioRuntime::new(), &Supervisor::default())
     }
 
     fn authenticator(&self, more: &str) -> Authenticator {
@@ -299,12 +300,12 @@ fn where_nothing_is_kept_the_master_secret_lives_as_long_as_the_gate() {
         settings.store.kind = seawall_config::StoreKind::Memory;
         settings
     };
-    let authenticator = Authenticator::new(&settings, TokioRuntime::new()).unwrap();
+    let authenticator = Authenticator::new(&settings, TokioRuntime::new(), &Supervisor::default()).unwrap();
     let (hash, network, set_cookie) = new_guest(Asked::new(&[]).before(&authenticator, noon()));
     let again = Asked::new(&[("cookie", &cookie(&set_cookie))]);
     let renewed = authenticator.rebuild(&settings).unwrap();
     assert_eq!(identity(again.before(&renewed, noon())), CallerIdentity::Guest { hash, network });
-    let other = Authenticator::new(&settings, TokioRuntime::new()).unwrap();
+    let other = Authenticator::new(&settings, TokioRuntime::new(), &Supervisor::default()).unwrap();
     assert!(matches!(again.before(&other, noon()), Ok(AuthenticationDecision::NewGuest { .. })));
     assert!(!std::path::Path::new(&settings.store.data_dir).exists());
 }

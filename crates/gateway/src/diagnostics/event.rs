@@ -1,0 +1,114 @@
+//! The table of all diagnostic events. An event outside this table cannot be emitted, and the reference page is
+//! generated from it.
+//!
+//! A name never changes its meaning: alerts match on it. No field contains a key, an address of a caller or a text of a
+//! message.
+
+use tracing::Level;
+
+/// One kind of event.
+#[derive(Debug)]
+pub struct DiagnosticEvent {
+    name: &'static str,
+    level: Level,
+    fields: &'static [&'static str],
+    help: &'static str,
+}
+
+impl DiagnosticEvent {
+    /// Its stable name, the field `event`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn level(&self) -> Level {
+        self.level
+    }
+
+    pub(super) const fn fields(&self) -> &'static [&'static str] {
+        self.fields
+    }
+
+    pub(super) const fn help(&self) -> &'static str {
+        self.help
+    }
+}
+
+macro_rules! events {
+    ($( $constant:ident: $level:ident $name:literal [$($field:literal),*] $help:literal; )+) => {
+        $(
+            #[doc = $help]
+            pub const $constant: DiagnosticEvent =
+                DiagnosticEvent { name: $name, level: Level::$level, fields: &[$($field),*], help: $help };
+        )+
+
+        /// All events with the names of their constants.
+        pub(super) const ALL: &[(&str, DiagnosticEvent)] = &[$((stringify!($constant), $constant)),+];
+    };
+}
+
+events! {
+    SETTINGS_WARNING: WARN "settings_warning" ["details"]
+        "The settings are valid, but probably not as intended.";
+    SETTINGS_NOT_IMPLEMENTED: WARN "settings_not_implemented" ["keys"]
+        "These settings have no effect in this version.";
+    SETTINGS_RELOADED: INFO "settings_reloaded" ["keys"]
+        "New settings are in force; the changed keys.";
+    LIMIT_CHANGED: INFO "limit_changed" ["limit"]
+        "What happened to the counts of a limit that a reload changed.";
+    RESTART_REQUIRED: WARN "restart_required" ["keys"]
+        "These settings differ from those at the start and take effect with the next one.";
+    SETTINGS_UNREADABLE: ERROR "settings_unreadable" ["reason"]
+        "The settings file cannot be read; the running settings stay in force.";
+    SETTINGS_REJECTED: ERROR "settings_rejected" ["reason", "details"]
+        "The changed settings are invalid; the running settings stay in force.";
+    BREAKER_OPENED: WARN "breaker_opened" ["target", "reason"]
+        "A target's breaker opened, or stays open after a failed probe: the target is not called.";
+    BREAKER_HALF_OPEN: INFO "breaker_half_open" ["target", "reason"]
+        "A target's breaker is half-open: some calls pass as probes.";
+    BREAKER_CLOSED: INFO "breaker_closed" ["target", "reason"]
+        "A target's breaker closed: all calls pass.";
+    CREDENTIAL_REJECTED: ERROR "credential_rejected" ["target"]
+        "A target's provider rejects our API key.";
+    CREDENTIAL_ACCEPTED: INFO "credential_accepted" ["target"]
+        "A target's provider accepts our API key again.";
+    SHARED_STORE_UNAVAILABLE: WARN "shared_store_unavailable" ["store", "reason"]
+        "The shared store does not answer; this node enforces its own share of every limit.";
+    SHARED_STORE_RECOVERING: INFO "shared_store_recovering" ["store", "reason"]
+        "The shared store answers again, but its counts are incomplete.";
+    SHARED_STORE_AVAILABLE: INFO "shared_store_available" ["store", "reason"]
+        "The shared store enforces limits across the fleet.";
+    FLEET_SIZE_NOT_SAVED: WARN "fleet_size_not_saved" ["path", "reason"]
+        "The number of nodes cannot be saved; a start without the shared store would use an older number.";
+    JOURNAL_UNAVAILABLE: ERROR "journal_unavailable" ["reason", "data_dir"]
+        "The journal cannot be written: nothing is reserved, and no model is called.";
+    JOURNAL_AVAILABLE: INFO "journal_available" []
+        "The journal can be written again.";
+    DATA_DIR_UNAVAILABLE: ERROR "data_dir_unavailable" ["reason"]
+        "The data directory cannot be written; only the journal is.";
+    DATA_DIR_AVAILABLE: INFO "data_dir_available" []
+        "The data directory can be written again.";
+    KEY_CREATED: INFO "key_created" ["key", "tier"]
+        "A caller's key was created; `key` is its id.";
+    KEY_REVOKED: INFO "key_revoked" ["key", "tier"]
+        "A caller's key was revoked; `key` is its id.";
+    SHUTDOWN_STARTED: INFO "shutdown_started" ["signal", "drain_timeout_ms"]
+        "A signal was received: no new requests are accepted, and those in flight are drained.";
+    SHUTDOWN_COMPLETED: INFO "shutdown_completed" ["duration_ms"]
+        "All requests have ended, and the process ends.";
+    SHUTDOWN_FORCED: WARN "shutdown_forced" []
+        "A second signal was received: the process ends without draining.";
+    THREAD_PANICKED: ERROR "background_thread_panicked" ["thread"]
+        "A background thread panicked and is started again; `panic` says where.";
+    THREAD_FAILED: ERROR "background_thread_failed" ["thread", "reason"]
+        "A background thread could not do its work and is started again.";
+    THREAD_LATE: WARN "background_thread_late" ["thread", "deadline_ms"]
+        "A background thread did not stop in time; the shutdown continues without it.";
+    PANIC: ERROR "panic" ["thread", "location", "reason", "details"]
+        "A bug in Seawall: please report it. `details` is the backtrace if RUST_BACKTRACE is set.";
+    DIAGNOSTICS_DROPPED: WARN "diagnostics_dropped" ["count"]
+        "This many events before this one were dropped because standard error was not read in time.";
+}
