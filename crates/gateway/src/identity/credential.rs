@@ -1,13 +1,14 @@
 //! Extracts the credential of a request.
 //!
-//! It runs on the head of a request, before the body is read. It inspects three headers (`x-api-key`, `authorization`,
-//! and `cookie` if neither is present) and distinguishes credentials by their format alone. The verifiers decide
-//! whether a credential is valid.
+//! It runs on the head of a request, before the body is read. It inspects four headers (`x-api-key`, Gemini's
+//! `x-goog-api-key`, `authorization`, and `cookie` if none of them is present) and distinguishes credentials by their
+//! format alone. The verifiers decide whether a credential is valid.
 //!
 //! It does not choose between credentials: a repeated header, or two different credentials at once, are rejected. It
-//! would be unclear which one counts, and a proxy in front may have used the other. The same credential as `x-api-key`
-//! and as `authorization` counts as one. A credential in the query is rejected even beside a valid one, so that clients
-//! do not get used to sending it where every log shows it. No header can name a tier or a user.
+//! would be unclear which one counts, and a proxy in front may have used the other. The same credential in several
+//! places counts as one. A credential in the query is rejected even beside a valid one, so that clients do not get used
+//! to sending it where every log shows it. The exception is `key` on Gemini's paths, where that vendor's documentation
+//! puts it; the gateway itself never logs a query. No header can name a tier or a user.
 
 use super::guest::GUEST_COOKIE;
 use super::refusal::{INVALID_CREDENTIAL, MALFORMED_CREDENTIAL, SEVERAL_CREDENTIALS, refusals};
@@ -15,9 +16,13 @@ use super::signature::{ALGORITHM, SignedRequest};
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use seawall_wire::bedrock::decode_path;
+use seawall_wire::gemini::is_vendor_path;
 use std::net::IpAddr;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const GOOGLE_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+/// The query parameter for an API key on Gemini's paths.
+const GOOGLE_QUERY_KEY: &str = "key";
 
 /// Maximum size of a credential header in bytes.
 pub(super) const MAX_CREDENTIAL_LENGTH: usize = 16 * 1024;
@@ -89,16 +94,26 @@ refusals! {
 
 /// The credential of this request.
 pub fn extract_credential(request: HttpRequestHead<'_>) -> Result<RequestCredential<'_>, CredentialError> {
+    let mut key = None;
     if let Some(query) = request.uri.query() {
-        check_query(query)?;
+        let takes_key = is_vendor_path(request.uri.path());
+        check_query(query, takes_key)?;
+        key = if takes_key { query_key(query)? } else { None };
     }
-    let key = single_value(request.headers, &API_KEY)?;
+    for name in [&API_KEY, &GOOGLE_API_KEY] {
+        let Some(value) = single_value(request.headers, name)? else { continue };
+        let value = single_word(value)?;
+        if key.is_some_and(|key| key != value) {
+            return Err(CredentialError::Several);
+        }
+        key = Some(value);
+    }
     let authorization = single_value(request.headers, &AUTHORIZATION)?;
     match (key, authorization) {
         (Some(key), Some(authorization)) => {
-            require_same(single_word(key)?, parse_authorization(printable_text(authorization)?, request)?)
+            require_same(key, parse_authorization(printable_text(authorization)?, request)?)
         }
-        (Some(key), None) => single_word(key).map(RequestCredential::ApiKey),
+        (Some(key), None) => Ok(RequestCredential::ApiKey(key)),
         (None, Some(authorization)) => parse_authorization(printable_text(authorization)?, request),
         (None, None) => Ok(RequestCredential::Anonymous {
             cookie: guest_cookie(request.headers)?,
@@ -113,8 +128,9 @@ const QUERY_NAMES: [&str; 7] =
 /// Query parameters of a presigned URL.
 const PRESIGNED_NAMES: [&str; 3] = ["x-amz-signature", "x-amz-credential", "x-amz-security-token"];
 
-/// Rejects a query that contains a credential. Only parameter names are inspected.
-fn check_query(query: &str) -> Result<(), CredentialError> {
+/// Rejects a query that contains a credential, except for Gemini's key where it is accepted. Only parameter names are
+/// inspected.
+fn check_query(query: &str, takes_key: bool) -> Result<(), CredentialError> {
     for pair in query.split('&') {
         let name = pair.split('=').next().unwrap_or_default();
         let decoded = decode_path(name);
@@ -124,11 +140,36 @@ fn check_query(query: &str) -> Result<(), CredentialError> {
         if is_one_of(&PRESIGNED_NAMES) {
             return Err(CredentialError::Presigned);
         }
+        if takes_key && name == GOOGLE_QUERY_KEY.as_bytes() {
+            continue;
+        }
         if is_one_of(&QUERY_NAMES) {
             return Err(CredentialError::InQuery);
         }
     }
     Ok(())
+}
+
+/// The API key in a query. It is not percent-decoded: keys consist of characters that need no encoding.
+fn query_key(query: &str) -> Result<Option<&str>, CredentialError> {
+    let mut keys = query.split('&').filter_map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode_path(name).as_deref() == Some(GOOGLE_QUERY_KEY.as_bytes())).then_some(value)
+    });
+    let Some(key) = keys.next() else { return Ok(None) };
+    if keys.next().is_some() {
+        return Err(CredentialError::Repeated);
+    }
+    if key.is_empty() {
+        return Err(CredentialError::Empty);
+    }
+    if key.len() > MAX_CREDENTIAL_LENGTH {
+        return Err(CredentialError::TooLong);
+    }
+    if key.contains(['%', '+']) || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(CredentialError::Malformed);
+    }
+    Ok(Some(key))
 }
 
 /// Accepts one credential that is in both headers, as some clients send it.

@@ -107,6 +107,23 @@ fn requests() -> Value {
                 "inferenceConfig": { "type": "object", "properties": { "maxTokens": max_tokens } },
             },
         },
+        "GeminiRequest": {
+            "type": "object",
+            "description": "A body of the Gemini API. The path names the model, so the body must not.",
+            "required": ["contents"],
+            "properties": {
+                "contents": turns("Contents in Gemini's format."),
+                "generationConfig": { "type": "object", "properties": { "maxOutputTokens": max_tokens } },
+            },
+        },
+        "GeminiCountRequest": {
+            "type": "object",
+            "description": "A body of Gemini's countTokens: either `contents`, or a whole request as `generateContentRequest`.",
+            "properties": {
+                "contents": turns("Contents in Gemini's format."),
+                "generateContentRequest": { "type": "object", "required": ["contents"] },
+            },
+        },
     })
 }
 
@@ -116,6 +133,7 @@ fn answers() -> Value {
         "AnthropicMessage": object("A message of Anthropic's Messages API."),
         "OpenAiCompletion": object("A chat completion of OpenAI's API."),
         "ConverseAnswer": object("A response of Bedrock's Converse."),
+        "GeminiAnswer": object("A response of Gemini's generateContent."),
         "ChatAnswer": {
             "type": "object",
             "required": ["answer", "rung", "confidence", "degraded", "reasons", "stale", "request_id", "usage", "cost", "finish"],
@@ -148,6 +166,11 @@ fn answers() -> Value {
             "type": "object",
             "required": ["inputTokens"],
             "properties": { "inputTokens": { "type": "integer", "minimum": 0 } },
+        },
+        "GeminiTokenCount": {
+            "type": "object",
+            "required": ["totalTokens"],
+            "properties": { "totalTokens": { "type": "integer", "minimum": 0 } },
         },
         "TokenCount": {
             "type": "object",
@@ -193,6 +216,22 @@ fn answers() -> Value {
                         "type": { "type": "string" },
                         "param": { "type": ["string", "null"] },
                         "code": { "type": ["string", "null"] },
+                    },
+                },
+            },
+        },
+        "GeminiError": {
+            "type": "object",
+            "required": ["error"],
+            "properties": {
+                "error": {
+                    "type": "object",
+                    "required": ["code", "message", "status"],
+                    "properties": {
+                        "code": { "type": "integer" },
+                        "message": { "type": "string" },
+                        "status": { "type": "string" },
+                        "details": { "type": "array", "items": { "type": "object" } },
                     },
                 },
             },

@@ -99,6 +99,7 @@ fn path_of(endpoint: &CallerEndpoint) -> Option<String> {
         CallerEndpoint::Model(_) => "/v1/models/{modelId}",
         CallerEndpoint::CountTokens => "/v1/messages/count_tokens",
         CallerEndpoint::BedrockCountTokens(_) => "/model/{modelId}/count-tokens",
+        CallerEndpoint::GeminiCountTokens(_) => "/v1beta/models/{modelId}:countTokens",
         CallerEndpoint::Liveness => "/livez",
         CallerEndpoint::Readiness => "/readyz",
         CallerEndpoint::Metrics => "/metrics",
@@ -116,7 +117,7 @@ fn every_path_of_the_table_is_served_and_every_path_that_is_served_is_in_the_tab
         assert_eq!(path_of(&endpoint).as_deref(), Some(operation.path));
     }
     let paths: BTreeSet<&str> = PATHS.iter().map(|operation| operation.path).collect();
-    assert_eq!((paths.len(), PATHS.len()), (15, 15));
+    assert_eq!((paths.len(), PATHS.len()), (18, 18));
     for (dialect, stream) in
         DialectId::ALL.into_iter().flat_map(|dialect| [(dialect, false), (dialect, true)])
     {
@@ -187,6 +188,7 @@ fn path_of_face(face: Face) -> &'static str {
         "openai" => "/v1/chat/completions",
         "bedrock_invoke" => "/model/{modelId}/invoke",
         "bedrock_converse" => "/model/{modelId}/converse",
+        "gemini" => "/v1beta/models/{modelId}:generateContent",
         "chat" => "/chat",
         other => panic!("{other:?}"),
     }

@@ -4,7 +4,7 @@ use super::vendor_format::VendorFormat;
 use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest};
 use seawall_wire::chat::ChatRequest;
 use seawall_wire::dialect::{DialectId, UrlParameters, route};
-use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, bedrock};
+use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, bedrock, gemini};
 
 /// The dialect and operation of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct ModelCall {
     pub dialect: DialectId,
     /// The parameters in the URL.
     pub url: UrlParameters,
-    /// Whether only the input tokens are counted, which Bedrock offers for every model.
+    /// Whether only the input tokens are counted, which Bedrock and Gemini offer for every model.
     pub counts_tokens: bool,
 }
 
@@ -47,6 +47,11 @@ impl ModelCall {
             let call = Self::with_url(DialectId::BEDROCK_INVOKE, &model, false);
             return Some(Ok(Self { counts_tokens: true, ..call }));
         }
+        if let Some(model) = gemini::read_count_path(path) {
+            let call = model.map(|model| Self::with_url(DialectId::GEMINI, &model, false));
+            let call = call.map_err(|error| error.api_error_kind());
+            return Some(call.map(|call| Self { counts_tokens: true, ..call }));
+        }
         let (dialect, url) = route(path)?;
         Some(url.map(|url| Self { dialect, url, counts_tokens: false }))
     }
@@ -54,7 +59,11 @@ impl ModelCall {
     /// The name in the call log.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        if self.counts_tokens { "count-tokens" } else { self.dialect.operation(self.url.stream) }
+        match self.counts_tokens {
+            true if self.dialect == DialectId::GEMINI => "countTokens",
+            true => "count-tokens",
+            false => self.dialect.operation(self.url.stream),
+        }
     }
 
     /// Whether a stream consists of binary frames rather than server-sent events.
@@ -74,6 +83,9 @@ impl ModelCall {
         let limits = RequestLimits::default();
         if !self.counts_tokens {
             return self.read_body(body, &limits);
+        }
+        if self.dialect == DialectId::GEMINI {
+            return self.read_body(gemini::read_count_input(body, &limits)?.as_bytes(), &limits);
         }
         let call = BedrockCall { operation: BedrockOperation::CountTokens, model: self.url.model.clone() };
         match bedrock::read_count_request(&call, body, &limits)? {

@@ -176,6 +176,43 @@ fn a_credential_in_the_query_is_refused_even_beside_a_valid_one() {
 }
 
 #[test]
+fn gemini_clients_send_a_key_in_their_own_header_or_in_the_query_of_their_paths() {
+    let key = Ok(Found::Key("sw_a_b".to_owned()));
+    assert_eq!(found(&[("x-goog-api-key", b"sw_a_b")]), key);
+    assert_eq!(found(&[("x-goog-api-key", b"sw_a_b"), ("x-api-key", b"sw_a_b")]), key);
+    assert_eq!(found(&[("x-goog-api-key", b"a"), ("x-api-key", b"b")]), Err(CredentialError::Several));
+    assert_eq!(found(&[("x-goog-api-key", b"")]), Err(CredentialError::Empty));
+    let at = |query: &str, headers: &[(&'static str, &[u8])]| {
+        look(&format!("/v1beta/models/m:streamGenerateContent?{query}"), headers)
+    };
+    for query in ["key=sw_a_b", "alt=sse&key=sw_a_b", "%6bey=sw_a_b"] {
+        assert_eq!(at(query, &[]), key, "{query}");
+        assert_eq!(at(query, &[("x-goog-api-key", b"sw_a_b")]), key, "{query}");
+        for header in [("x-goog-api-key", &b"other"[..]), ("authorization", b"Bearer other")] {
+            assert_eq!(at(query, &[header]), Err(CredentialError::Several), "{query}");
+        }
+    }
+    let long = format!("key={}", "a".repeat(MAX_CREDENTIAL_LENGTH + 1));
+    for (query, expected) in [
+        ("key=", CredentialError::Empty),
+        ("key", CredentialError::Empty),
+        ("key=a&key=a", CredentialError::Repeated),
+        ("key=a%20b", CredentialError::Malformed),
+        ("key=a+b", CredentialError::Malformed),
+        (&long, CredentialError::TooLong),
+        ("Key=a", CredentialError::InQuery),
+        ("api_key=a", CredentialError::InQuery),
+        ("access_token=a", CredentialError::InQuery),
+        ("X-Amz-Signature=a", CredentialError::Presigned),
+    ] {
+        assert_eq!(at(query, &[]), Err(expected), "{query}");
+    }
+    assert_eq!(at("alt=sse", &[]), Ok(Found::Nobody(None)));
+    // A model that only resembles a path of Gemini's.
+    assert_eq!(look("/v1/models/m?key=sw_a_b", &[]), Err(CredentialError::InQuery));
+}
+
+#[test]
 fn a_claim_in_a_header_proves_nothing() {
     for name in ["x-user-tier", "x-seawall-tier", "x-user-id", "proxy-authorization", "x-amz-security-token"]
     {
@@ -186,7 +223,7 @@ fn a_claim_in_a_header_proves_nothing() {
 proptest! {
     #[test]
     fn any_bytes_in_a_header_are_answered(
-        name in sample::select(vec!["authorization", "x-api-key", "cookie"]),
+        name in sample::select(vec!["authorization", "x-api-key", "x-goog-api-key", "cookie"]),
         start in sample::select(vec!["", "Bearer ", "AWS4-HMAC-SHA256 ", "seawall_guest="]),
         bytes in collection::vec(any::<u8>(), 0..80),
     ) {
