@@ -120,7 +120,7 @@ pub fn write_error_event(out: &mut BytesMut, error_kind: ApiErrorKind, message: 
     write_error(out, error_kind, message);
     out.put_slice(b"\n\n");
     write_error(out, error_kind, message);
-    out.put_slice(b"\n");
+    out.put_slice(b"\n\n");
 }
 
 /// The client library for Python recognises an error in a stream by `error` as the first field.

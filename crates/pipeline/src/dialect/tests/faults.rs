@@ -73,7 +73,7 @@ fn a_failure_that_contains_a_credential_is_reported_with_the_gateways_message() 
     let written = "the simulated model is overloaded";
     let quoted = "the key sk-0123456789abcdef is bad";
     for (face, target) in every_pair() {
-        if ![DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT].contains(&target) {
+        if ![DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT, DialectId::GEMINI].contains(&target) {
             continue;
         }
         let request = request_for(face, &SHORT);
@@ -96,6 +96,7 @@ fn half_a_surrogate_pair_passes_where_nobody_needs_the_text_and_never_breaks_any
         let start = match target.name() {
             "anthropic" => r#""text_delta","text":""#,
             "openai" => r#""content":""#,
+            "gemini" => r#""text":""#,
             "bedrock_invoke" | "bedrock_converse" => continue,
             other => panic!("{other:?}"),
         };
@@ -208,6 +209,8 @@ fn a_stream_is_typed_by_why_it_broke_off() {
         (Face::BEDROCK_INVOKE, FailureKind::TimedOut, "modelTimeoutException"),
         (Face::BEDROCK_CONVERSE, FailureKind::TimedOut, "modelStreamErrorException"),
         (Face::BEDROCK_CONVERSE, FailureKind::Throttled, "throttlingException"),
+        (Face::GEMINI, FailureKind::TimedOut, "DEADLINE_EXCEEDED"),
+        (Face::GEMINI, FailureKind::StreamInterrupted, "UNAVAILABLE"),
     ] {
         let mut stream =
             DialectStream::new(&request_for(face, &SHORT), DialectId::OPENAI_CHAT, &super::DEFAULTS);

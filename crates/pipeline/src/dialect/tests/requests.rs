@@ -23,6 +23,7 @@ pub(super) fn limit(target: DialectId, body: &Value) -> u64 {
         "openai" if body["max_completion_tokens"].is_null() => &body["max_tokens"],
         "openai" => &body["max_completion_tokens"],
         "bedrock_converse" => &body["inferenceConfig"]["maxTokens"],
+        "gemini" => &body["generationConfig"]["maxOutputTokens"],
         other => panic!("{other:?}"),
     };
     limit.as_u64().unwrap_or_else(|| panic!("{target:?} has no limit: {body}"))
@@ -59,6 +60,7 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
                     assert!(body.get("model").is_none() && body.get("stream").is_none(), "{face:?}");
                 }
                 "bedrock_converse" => assert!(body.get("model").is_none()),
+                "gemini" => assert!(body.get("model").is_none() && body.get("stream").is_none()),
                 other => panic!("{other:?}"),
             }
         }
@@ -67,7 +69,7 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
 
 #[test]
 fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
-    for face in [Face::OPENAI_CHAT, Face::BEDROCK_CONVERSE] {
+    for face in [Face::OPENAI_CHAT, Face::BEDROCK_CONVERSE, Face::GEMINI] {
         let request = request_for(face, &Question { max_output: None, ..PLAIN });
         assert_eq!(request.max_output(), None);
         for target in DialectId::ALL {
@@ -78,7 +80,8 @@ fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
             };
             assert_eq!(limit(target, &limited(Some(77))), 77, "{face:?} {target:?}");
             let text = limited(None).to_string();
-            let has_limit = text.contains("maxTokens") || text.contains("_tokens");
+            let has_limit =
+                ["maxTokens", "_tokens", "maxOutputTokens"].iter().any(|name| text.contains(name));
             // Two dialects require a limit.
             assert_eq!(has_limit, super::has_anthropic_bodies(target), "{text}");
         }
@@ -113,28 +116,41 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
             json!([{"type": "document", "source": {"type": "text", "data": "x"}}]);
     };
     for (request, names, takers) in [
-        (with(Face::ANTHROPIC_MESSAGES, document), "messages.0.content.0.type", &[true, false, true, false]),
-        (with(Face::BEDROCK_INVOKE, document), "messages.0.content.0.type", &[true, false, true, false]),
+        (
+            with(Face::ANTHROPIC_MESSAGES, document),
+            "messages.0.content.0.type",
+            &[true, false, true, false, false],
+        ),
+        (
+            with(Face::BEDROCK_INVOKE, document),
+            "messages.0.content.0.type",
+            &[true, false, true, false, false],
+        ),
         (
             with(Face::OPENAI_CHAT, |body| body["response_format"] = json!({"type": "json_object"})),
             "response_format.type",
-            &[false, true, false, false],
+            &[false, true, false, false, false],
         ),
         (
             with(Face::BEDROCK_CONVERSE, |body| {
                 body["guardrailConfig"] = json!({"guardrailIdentifier": "g"});
             }),
             "guardrailConfig",
-            &[false, false, false, true],
+            &[false, false, false, true, false],
         ),
         (
-            // All targets but one accept image URLs.
+            // All targets but two accept image URLs.
             with(Face::ANTHROPIC_MESSAGES, |body| {
                 let source = json!({"type": "url", "url": "https://example.com/a.png"});
                 body["messages"][0]["content"] = json!([{"type": "image", "source": source}]);
             }),
             "messages.0.content.0",
-            &[true, true, true, false],
+            &[true, true, true, false, false],
+        ),
+        (
+            with(Face::GEMINI, |body| body["cachedContent"] = json!("cachedContents/1")),
+            "cachedContent",
+            &[false, false, false, false, true],
         ),
     ] {
         for (target, takes) in DialectId::ALL.into_iter().zip(takers) {
@@ -205,7 +221,7 @@ fn an_empty_conversation_is_rejected_where_the_dialect_drops_empty_turns() {
     for content in [json!([]), json!([{"text": ""}]), json!([{"cachePoint": {"type": "default"}}])] {
         silent["messages"][0]["content"] = content;
         let request = read(Face::BEDROCK_CONVERSE, &silent).unwrap();
-        for target in [DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT, DialectId::BEDROCK_INVOKE] {
+        for target in DialectId::ALL.into_iter().filter(|target| *target != DialectId::BEDROCK_CONVERSE) {
             let error = request.body_for(target, "m").unwrap_err();
             assert_eq!(error.to_string(), "messages: at least one message is required");
         }

@@ -10,11 +10,19 @@ use seawall_wire::chat::{
 };
 use seawall_wire::dialect::DialectId;
 use seawall_wire::sse::SseLimits;
-use seawall_wire::{anthropic, bedrock, openai};
+use seawall_wire::{anthropic, bedrock, gemini, openai};
 use serde_json::Value;
 use std::time::Duration;
 
 const USAGE: Usage = Usage { input: 11, cache_read: 7, cache_write: 5, output: 3, ..Usage::NONE };
+
+/// The usage that a target of this dialect reports, and what remains of it at a face. Gemini has no count of tokens that
+/// are written to a cache: they are input like any other.
+fn usage_at(target: DialectId, face: Option<Face>) -> Usage {
+    let has_gemini = target == DialectId::GEMINI || face == Some(Face::GEMINI);
+    let Usage { input, cache_write, .. } = USAGE;
+    if has_gemini { Usage { input: input + cache_write, cache_write: 0, ..USAGE } } else { USAGE }
+}
 
 fn events() -> Vec<ChatEvent> {
     let call = |id: &str, name: &str| ChatEvent::ToolCallStarted { id: id.to_owned(), name: name.to_owned() };
@@ -38,11 +46,13 @@ fn written(target: DialectId, events: &[ChatEvent]) -> BytesMut {
         (anthropic::AnthropicChatWriter::new(), openai::OpenAiChatWriter::new(1, true));
     let (mut frames, mut converse) =
         (SseToInvoke::new(SseLimits::default()), bedrock::ConverseChatWriter::new());
+    let mut google = gemini::GeminiChatWriter::new();
     for event in events {
         match target.name() {
             "anthropic" => messages.write(&mut out, event),
             "openai" => chat.write(&mut out, event),
             "bedrock_converse" => converse.write(&mut out, event),
+            "gemini" => google.write(&mut out, event),
             "bedrock_invoke" => {
                 let mut events = BytesMut::new();
                 messages.write(&mut events, event);
@@ -66,7 +76,7 @@ fn text_tool_calls_and_cached_tokens_survive_every_pair() {
             assert_eq!(parsed.text, "See\n\ndata: \"漫画 🚂", "{face:?} {target:?}");
             assert_eq!(
                 (parsed.usage, played.stream.final_usage()),
-                (Some(USAGE), Some(USAGE)),
+                (Some(usage_at(target, Some(face))), Some(usage_at(target, None))),
                 "{face:?} {target:?}"
             );
             let find = ("find".to_owned(), "call_1".to_owned(), r#"{"query":"road\n"}"#.to_owned());
@@ -90,7 +100,7 @@ fn a_stream_without_text_is_complete_too() {
             parsed.is_complete && parsed.text.is_empty() && parsed.calls.is_empty(),
             "{face:?} {target:?}"
         );
-        assert_eq!(played.stream.final_usage(), Some(USAGE));
+        assert_eq!(played.stream.final_usage(), Some(usage_at(target, None)));
     }
 }
 
@@ -114,7 +124,7 @@ fn an_end_after_unreadable_data_does_not_count() {
     // A watcher does not inspect the content; a translation must.
     let bytes =
         chunks(&[r#"{"delta":{"content":"hi"}}"#, r#"{"delta":{"content":7},"finish_reason":"stop"}"#]);
-    for face in [Face::ANTHROPIC_MESSAGES, Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE] {
+    for face in [Face::ANTHROPIC_MESSAGES, Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE, Face::GEMINI] {
         let played = play(&request_for(face, &STREAM), DialectId::OPENAI_CHAT, [&bytes[..]]);
         assert!(!played.is_complete() && !played.events.contains(&StreamEvent::Finished));
         let parsed = listen(face, &played.sent).unwrap();
@@ -142,6 +152,7 @@ fn whole_answers_keep_text_tool_calls_and_cached_tokens() {
             }
             "openai" => openai::write_chat_answer(&mut out, &answer, 1),
             "bedrock_converse" => return bedrock::write_chat_answer(&answer, Duration::ZERO),
+            "gemini" => gemini::write_chat_answer(&mut out, &answer),
             other => panic!("{other:?}"),
         }
         out.freeze()
@@ -150,14 +161,17 @@ fn whole_answers_keep_text_tool_calls_and_cached_tokens() {
         let body: Bytes = written(target);
         let whole =
             UnstreamedAnswer::read(&request_for(face, &PLAIN), target, body, None, &DEFAULTS).unwrap();
-        assert_eq!((whole.usage, whole.finish), (USAGE, FinishReason::ToolUse), "{face:?} {target:?}");
+        let usage = usage_at(target, None);
+        assert_eq!((whole.usage, whole.finish), (usage, FinishReason::ToolUse), "{face:?} {target:?}");
         let parsed = match dialect(face).name() {
             "anthropic" | "bedrock_invoke" => anthropic::read_chat_answer(&whole.body).unwrap(),
             "openai" => openai::read_chat_answer(&whole.body).unwrap(),
             "bedrock_converse" => bedrock::read_chat_answer(&whole.body, "a", "m").unwrap(),
+            "gemini" => gemini::read_chat_answer(&whole.body, "a", "m").unwrap(),
             other => panic!("{other:?}"),
         };
-        assert_eq!((parsed.parts, parsed.usage), (parts.clone(), USAGE), "{face:?} {target:?}");
+        let usage = usage_at(target, Some(face));
+        assert_eq!((parsed.parts, parsed.usage), (parts.clone(), usage), "{face:?} {target:?}");
         let failure_message: Value = serde_json::from_slice(&whole.body).unwrap();
         assert!(failure_message.is_object());
     }

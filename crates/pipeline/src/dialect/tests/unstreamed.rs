@@ -44,6 +44,16 @@ fn read(face: Face, body: &Value) -> Read {
             }
             (text(&body["stopReason"]), &body["usage"], "inputTokens", "outputTokens")
         }
+        "gemini" => {
+            for part in body["candidates"][0]["content"]["parts"].as_array().unwrap() {
+                match part.get("functionCall") {
+                    Some(call) => calls.push((text(&call["name"]), call["args"].clone())),
+                    None => words += part["text"].as_str().unwrap(),
+                }
+            }
+            let finish = text(&body["candidates"][0]["finishReason"]);
+            (finish, &body["usageMetadata"], "promptTokenCount", "candidatesTokenCount")
+        }
         "chat" => panic!("our own face has no body"),
         other => panic!("{other:?}"),
     };
@@ -59,6 +69,8 @@ fn whole(request: &DialectRequest, target: DialectId) -> UnstreamedAnswer {
 pub(super) fn word(face: Face, finish: FinishReason) -> &'static str {
     let is_openai = face == Face::OPENAI_CHAT;
     match finish {
+        FinishReason::EndTurn | FinishReason::ToolUse if face == Face::GEMINI => "STOP",
+        FinishReason::MaxTokens if face == Face::GEMINI => "MAX_TOKENS",
         FinishReason::EndTurn => {
             if is_openai {
                 "stop"
