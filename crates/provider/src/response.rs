@@ -256,7 +256,7 @@ mod tests {
         let beside = r#"{"message":"max_tokens: too many"}"#;
         for dialect in DialectId::ALL {
             let body = match dialect.name() {
-                "anthropic" | "openai" => inside,
+                "anthropic" | "openai" | "gemini" => inside,
                 "bedrock_invoke" | "bedrock_converse" => beside,
                 other => panic!("{other:?}"),
             };

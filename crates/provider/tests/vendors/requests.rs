@@ -6,8 +6,8 @@ use seawall_core::failure::FailureKind;
 use seawall_model::engine::Pace;
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
-    ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, SecretString, Target,
-    UpstreamResponse,
+    ClientOptions, EnvironmentCredentials, GeminiKey, GeminiOptions, GeminiTarget, OpenAiOptions,
+    OpenAiTarget, SecretString, Target, UpstreamResponse,
 };
 use seawall_wire::dialect::DialectId;
 use std::net::SocketAddr;
@@ -201,6 +201,43 @@ fn openai_is_asked_below_its_base_and_for_usage() {
         };
         let (_, body) = sent(make, "/v1", false).await;
         assert_eq!(body, question(DialectId::OPENAI_CHAT, false).body);
+    });
+}
+
+#[test]
+fn gemini_is_asked_by_path_with_a_key_or_a_token() {
+    run(async {
+        let hidden = SecretString::new("hush");
+        let project = "/v1/projects/p/locations/l/publishers/google";
+        for (base, stream, key, path, credential) in [
+            (
+                "",
+                false,
+                GeminiKey::ApiKey(hidden.clone()),
+                "/v1beta/models/gemini-2.5-pro:generateContent",
+                Some("x-goog-api-key: hush"),
+            ),
+            ("/v1", true, GeminiKey::None, "/v1/models/gemini-2.5-pro:streamGenerateContent?alt=sse", None),
+            (
+                project,
+                true,
+                GeminiKey::Bearer(hidden.clone()),
+                "/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+                Some("authorization: Bearer hush"),
+            ),
+        ] {
+            let make = |client| -> Box<dyn Target> {
+                let options = GeminiOptions::new(key.clone());
+                Box::new(GeminiTarget::new(client, "gemini-2.5-pro", &options).unwrap())
+            };
+            let (head, body) = sent(make, base, stream).await;
+            let post = format!("POST {path} HTTP/1.1");
+            let before = [post.as_str(), "host: SERVER", "content-type: application/json"];
+            let expected: Vec<_> =
+                before.into_iter().chain(credential).chain(["content-length: LENGTH"]).collect();
+            assert_eq!(head, expected);
+            assert_eq!(body, question(DialectId::GEMINI, stream).body);
+        }
     });
 }
 
