@@ -71,6 +71,7 @@ fn a_stream_that_breaks_off_is_never_reported_as_complete() {
                 "anthropic" => ("message_stop", "event: error"),
                 "openai" => ("[DONE]", "\"error\""),
                 "bedrock_invoke" | "bedrock_converse" => ("messageStop", "xception"),
+                "gemini" => ("finishReason", "data: {\"error\""),
                 "chat" => ("event: done", "event: interrupted"),
                 other => panic!("{other:?}"),
             };

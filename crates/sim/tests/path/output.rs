@@ -96,6 +96,7 @@ fn end_of(face: Face) -> Option<&'static str> {
         "anthropic" => Some("\"stop_reason\":\"max_tokens\""),
         "openai" => Some("\"finish_reason\":\"length\""),
         "bedrock_converse" => Some("\"stopReason\":\"max_tokens\""),
+        "gemini" => Some("\"finishReason\":\"MAX_TOKENS\""),
         "chat" => Some("\"finish\":\"budget\""),
         // This face wraps its content in base64.
         "bedrock_invoke" => None,
