@@ -35,6 +35,8 @@ const FOR_TESTS: &[Library] = &[
     library("openai-node", Registry::Node, "openai", "6.49.0"),
     library("aws-python", Registry::Python, "boto3", "1.44.0"),
     library("aws-node", Registry::Node, "@aws-sdk/client-bedrock-runtime", "3.1162.0"),
+    library("gemini-python", Registry::Python, "google-genai", "3.3.0"),
+    library("gemini-node", Registry::Node, "@google/genai", "3.1.0"),
     // Frameworks that classify a vendor's errors by their texts.
     library("langchain-openai", Registry::Python, "langchain-openai", "1.7.3"),
     library("langchain-anthropic", Registry::Python, "langchain-anthropic", "1.7.7"),

@@ -8,8 +8,8 @@ use seawall_pipeline::{AttemptOutcomeKind, LimitScope, Rejection, RequestInterru
 const OTHER: &str = "other";
 
 /// The faces.
-pub(super) const FACES: [&str; 6] =
-    ["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "chat", OTHER];
+pub(super) const FACES: [&str; 7] =
+    ["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "gemini", "chat", OTHER];
 
 pub(super) fn face_index(name: &str) -> usize {
     index_of(&FACES, name)

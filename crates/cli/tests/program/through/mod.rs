@@ -1,11 +1,12 @@
 //! The vendors' own client libraries through `seawall serve`, in every dialect to every dialect.
 //!
-//! One simulated model is behind four targets: each of its dialects, and both of Amazon's operations. Each target has a
+//! One simulated model is behind five targets: each of its dialects, and both of Amazon's operations. Each target has a
 //! route of its own, so that a client chooses the translation by the name of the model. All of them are one model with
 //! one price, so that its bill can be compared with what a client and the gateway report.
 
 mod answers;
 mod breaks;
+mod gemini;
 mod refusals;
 
 use crate::client::{Client, Session};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// The routes, each named after the dialect of its target.
-const ROUTES: [&str; 4] = ["to-anthropic", "to-openai", "to-invoke", "to-converse"];
+const ROUTES: [&str; 5] = ["to-anthropic", "to-openai", "to-invoke", "to-converse", "to-gemini"];
 
 /// The model's name on the bill.
 const MODEL: &str = "haiku";
@@ -134,16 +135,26 @@ const fn is_openais(client: Client) -> bool {
     matches!(client, Client::OpenaiPython | Client::OpenaiNode)
 }
 
-/// Four targets, four routes, and no protection that would interfere.
+const fn is_googles(client: Client) -> bool {
+    matches!(client, Client::GeminiPython | Client::GeminiNode)
+}
+
+/// All clients, Google's included.
+fn every_client() -> impl Iterator<Item = Client> {
+    Client::ALL.into_iter().chain(Client::GEMINI)
+}
+
+/// Five targets, five routes, and no protection that would interfere.
 fn targets(url: &str) -> String {
     let mut text = String::new();
-    let faces = r#"faces = ["anthropic", "openai", "bedrock"]"#;
+    let faces = r#"faces = ["anthropic", "openai", "bedrock", "gemini"]"#;
     for (route, provider, url, model) in [
         (ROUTES[0], "anthropic", url.to_owned(), "claude-3-haiku-20240307"),
         (ROUTES[1], "openai", format!("{url}/v1"), "gpt-4o-mini"),
         // Anthropic's models are called by InvokeModel there, and all others by Converse.
         (ROUTES[2], "bedrock", url.to_owned(), "anthropic.claude-3-haiku-20240307-v1:0"),
         (ROUTES[3], "bedrock", url.to_owned(), MODEL),
+        (ROUTES[4], "gemini", url.to_owned(), "gemini-2.5-flash"),
     ] {
         let key = if provider == "bedrock" { r#"region = "us-east-1""# } else { r#"api_key = "env:PATH""# };
         if model != MODEL {
