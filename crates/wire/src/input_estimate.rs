@@ -146,7 +146,7 @@ fn count_strings(value: &Value, name: &str, counts: &mut TextCounts) {
                 match name.as_str() {
                     // Tool inputs and JSON results are counted as JSON text.
                     "input" | "json" | "args" | "response" if !value.is_string() => {
-                        *counts += TextCounts::of(&value.to_string())
+                        *counts += TextCounts::of(&value.to_string());
                     }
                     "source" => count_source(value, counts),
                     // Media is counted by size, and cache markers are not sent to the model.

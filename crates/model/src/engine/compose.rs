@@ -192,11 +192,14 @@ fn charge_of(composed: &ComposedAnswer) -> Usage {
     total(composed.events.iter().map(|chunk| &chunk.charge))
 }
 
-fn total<'a>(charges: impl Iterator<Item = &'a Usage> + Clone) -> Usage {
-    let sum = |part: fn(&Usage) -> u64| charges.clone().map(part).sum();
-    let tool_uses = sum(|usage| usage.extras.tool_uses);
-    let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
-    Usage { input: sum(|usage| usage.input), output: sum(|usage| usage.output), extras, ..NO_USAGE }
+fn total<'a>(charges: impl Iterator<Item = &'a Usage>) -> Usage {
+    charges.fold(NO_USAGE, |sum, charge| {
+        let tool_uses = sum.extras.tool_uses.saturating_add(charge.extras.tool_uses);
+        let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
+        let (input, output) =
+            (sum.input.saturating_add(charge.input), sum.output.saturating_add(charge.output));
+        Usage { input, output, extras, ..NO_USAGE }
+    })
 }
 
 /// All texts of a request, over which its tokens are counted.
