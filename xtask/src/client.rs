@@ -37,6 +37,8 @@ const FOR_TESTS: &[Library] = &[
     Library { with: &["@ai-sdk/openai@4.0.115"], ..library("vercel-ai", Registry::Node, "ai", "7.0.170") },
     library("aws-python", Registry::Python, "boto3", "1.44.0"),
     library("aws-node", Registry::Node, "@aws-sdk/client-bedrock-runtime", "3.1162.0"),
+    library("gemini-python", Registry::Python, "google-genai", "3.3.0"),
+    library("gemini-node", Registry::Node, "@google/genai", "3.1.0"),
     // Frameworks that classify a vendor's errors by their texts.
     library("langchain-openai", Registry::Python, "langchain-openai", "1.7.3"),
     library("langchain-anthropic", Registry::Python, "langchain-anthropic", "1.7.7"),

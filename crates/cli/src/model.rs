@@ -89,7 +89,7 @@ fn print_ready(address: SocketAddr, as_json: bool) -> io::Result<()> {
         serde_json::json!({ "ready": true, "url": url, "models": models }).to_string()
     } else {
         format!(
-            "simulated model ready: {url} (Anthropic, OpenAI and Bedrock; models: {}), bill: {url}/admin/bill",
+            "simulated model ready: {url} (Anthropic, OpenAI, Bedrock and Gemini; models: {}), bill: {url}/admin/bill",
             models.join(", ")
         )
     };

@@ -362,7 +362,7 @@ impl ReadyReport<'_> {
             });
             writeln!(out, "{line}")?;
         } else {
-            let faces = "Anthropic, OpenAI, Bedrock, /chat";
+            let faces = "Anthropic, OpenAI, Bedrock, Gemini, /chat";
             writeln!(out, "seawall ready:   {url} ({faces}; models: {})", routes.join(", "))?;
             writeln!(out, "health:          {url}/livez, {url}/readyz; {url}/openapi.json")?;
             writeln!(out, "admin:           {admin}/admin/status, {admin}/metrics")?;

@@ -420,6 +420,7 @@ fn face_set(names: &[FaceName]) -> Faces {
             FaceName::Anthropic => &[Face::ANTHROPIC_MESSAGES][..],
             FaceName::OpenAi => &[Face::OPENAI_CHAT, Face::RESPONSES],
             FaceName::Bedrock => &[Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE],
+            FaceName::Gemini => &[Face::GEMINI],
             FaceName::Chat => &[Face::Chat],
         }
         .iter()

@@ -21,7 +21,8 @@ use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings};
 use seawall_provider::http1::HttpLimits;
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Client, ClientOptions,
-    CredentialOptions, Environment, OpenAiOptions, OpenAiTarget, SecretString, Target,
+    CredentialOptions, Environment, GeminiKey, GeminiOptions, GeminiTarget, OpenAiOptions, OpenAiTarget,
+    SecretString, Target,
 };
 use seawall_wire::dialect::DialectId;
 use std::collections::BTreeMap;
@@ -158,6 +159,7 @@ fn price(settings: &Settings, model: &str) -> Result<PriceTable, TargetError> {
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
+const GEMINI: &str = "https://generativelanguage.googleapis.com";
 
 impl ConnectorSettings {
     fn connect(&self, environment: &TargetEnvironment) -> Result<Arc<dyn Target>, TargetError> {
@@ -172,6 +174,12 @@ impl ConnectorSettings {
                 let options =
                     OpenAiOptions { api: self.settings.api, ..OpenAiOptions::new(self.key(OPENAI)?) };
                 Arc::new(OpenAiTarget::new(self.client(self.url(OPENAI), environment)?.0, &options)?)
+            }
+            Provider::Gemini => {
+                let url = self.url(GEMINI);
+                let key = self.key(GEMINI)?.map_or(GeminiKey::None, |key| GeminiKey::for_url(&url, key));
+                let client = self.client(url, environment)?.0;
+                Arc::new(GeminiTarget::new(client, model, &GeminiOptions::new(key))?)
             }
             Provider::Bedrock => Arc::new(self.bedrock(environment)?),
             Provider::Simulated => {

@@ -1,7 +1,7 @@
 //! Clients of model providers.
 //!
-//! A [`Target`] makes one attempt and returns its result: [`AnthropicTarget`], [`OpenAiTarget`] or [`BedrockTarget`],
-//! each in its own dialect, which the pipeline must write. All of them use a [`Client`]: [`connect`] resolves the server and
+//! A [`Target`] makes one attempt and returns its result: [`AnthropicTarget`], [`OpenAiTarget`],
+//! [`GeminiTarget`] or [`BedrockTarget`], each in its own dialect, which the pipeline must write. All of them use a [`Client`]: [`connect`] resolves the server and
 //! opens a connection, with or without TLS, and [`http1`] or [`http2`] carry the request. Nothing here retries, and
 //! there are no limits, budgets or breakers: the pipeline decides what follows from a failure.
 //!
@@ -17,6 +17,8 @@ mod bedrock;
 mod client;
 #[cfg(feature = "client")]
 pub mod connect;
+#[cfg(feature = "client")]
+mod gemini;
 #[cfg(feature = "client")]
 mod headers;
 #[cfg(feature = "client")]
@@ -43,6 +45,8 @@ pub use client::{
     Client, ClientOptions, ClientResponse, ClientRuntime, Http2Policy, ResponseBody, ResponseHeaders,
     set_current_core,
 };
+#[cfg(feature = "client")]
+pub use gemini::{GeminiKey, GeminiOptions, GeminiTarget};
 #[cfg(feature = "client")]
 pub use headers::SecretString;
 pub use local::{LocalResponse, LocalResponseFuture, LocalTarget};

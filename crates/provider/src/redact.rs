@@ -37,8 +37,17 @@ const ACCESS_KEYS: [&str; 3] = ["AKIA", "ASIA", "ABIA"];
 const ACCESS_KEY_LENGTH: usize = 16;
 
 /// Parameter names whose values are credentials, in lower case.
-const PARAMETER_NAMES: [&str; 8] =
-    ["api_key=", "api-key=", "apikey=", "x-api-key:", "access_token=", "?key=", "&key=", "credential="];
+const PARAMETER_NAMES: [&str; 9] = [
+    "api_key=",
+    "api-key=",
+    "apikey=",
+    "x-api-key:",
+    "x-goog-api-key:",
+    "access_token=",
+    "?key=",
+    "&key=",
+    "credential=",
+];
 
 /// A shorter secret could be an ordinary word of any text.
 const MIN_SECRET_LENGTH: usize = 6;

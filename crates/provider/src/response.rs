@@ -256,7 +256,7 @@ mod tests {
         let beside = r#"{"message":"max_tokens: too many"}"#;
         for dialect in DialectId::ALL {
             let body = match dialect.name() {
-                "anthropic" | "openai" | "openai_responses" => inside,
+                "anthropic" | "openai" | "openai_responses" | "gemini" => inside,
                 "bedrock_invoke" | "bedrock_converse" => beside,
                 other => panic!("{other:?}"),
             };

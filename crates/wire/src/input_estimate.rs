@@ -2,7 +2,7 @@
 //!
 //! It counts what a vendor counts: the system prompt, the conversation, tool calls and their results, thinking that is
 //! sent back, tool definitions, images by their size and documents by their pages. It matches field names, so that
-//! Anthropic's bodies and Converse need no separate readers; in another vendor's body every string counts.
+//! the bodies of Anthropic, Converse and Gemini need no separate readers; in another vendor's body every string counts.
 //!
 //! The result is an estimate. Where a vendor publishes a rule (images, the overhead of tools), that rule is used; text
 //! is counted by [`estimate`]; content that is only referenced is counted with its minimum size.
@@ -23,8 +23,8 @@ const VENDOR_TOOL: u64 = 700;
 /// Tokens of one PDF page with its image: the vendor publishes 7,000 tokens for three pages.
 const PDF_PAGE: u64 = 2_334;
 
-/// Best estimate of the input tokens of this body for this model. The body is one of Anthropic Messages, InvokeModel or
-/// Converse.
+/// Best estimate of the input tokens of this body for this model. The body is one of Anthropic Messages, InvokeModel,
+/// Converse or Gemini.
 ///
 /// ```
 /// use seawall_wire::{RequestLimits, estimate_input};
@@ -62,6 +62,10 @@ struct InputCount {
 impl InputCount {
     fn of(body: &Value) -> Self {
         let mut counted = Self::default();
+        if let Some(contents) = body.get("contents").and_then(Value::as_array) {
+            counted.counts = gemini_counts(body, contents);
+            return counted;
+        }
         let Some(messages) = body.get("messages").and_then(Value::as_array) else {
             // Another vendor's body: it is unknown which strings its model reads.
             count_strings(body, "", &mut counted.counts.history);
@@ -101,6 +105,23 @@ impl InputCount {
     }
 }
 
+/// The texts of a Gemini body. The vendor adds no prompt for tools that is known.
+fn gemini_counts(body: &Value, contents: &[Value]) -> RequestCounts {
+    let mut counts = RequestCounts { messages: contents.len() as u64, ..RequestCounts::default() };
+    contents.iter().for_each(|content| count_strings(content, "content", &mut counts.history));
+    for name in ["systemInstruction", "system_instruction"] {
+        count_strings(body.get(name).unwrap_or(&Value::Null), name, &mut counts.system);
+    }
+    let tools = body.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for tool in tools {
+        let functions = ["functionDeclarations", "function_declarations"].map(|name| tool.get(name));
+        for function in functions.into_iter().flatten().filter_map(Value::as_array).flatten() {
+            counts.system += TextCounts::of(&function.to_string());
+        }
+    }
+    counts
+}
+
 /// A tool definition as the model sees it: name, description and schema.
 fn tool_definition(tool: &Value) -> String {
     let tool = tool.get("toolSpec").unwrap_or(tool);
@@ -124,10 +145,13 @@ fn count_strings(value: &Value, name: &str, counts: &mut TextCounts) {
             for (name, value) in fields {
                 match name.as_str() {
                     // Tool inputs and JSON results are counted as JSON text.
-                    "input" | "json" if !value.is_string() => *counts += TextCounts::of(&value.to_string()),
+                    "input" | "json" | "args" | "response" if !value.is_string() => {
+                        *counts += TextCounts::of(&value.to_string());
+                    }
                     "source" => count_source(value, counts),
                     // Media is counted by size, and cache markers are not sent to the model.
                     "image" | "video" | "audio" | "cache_control" | "cachePoint" => {}
+                    "inlineData" | "inline_data" | "fileData" | "file_data" => {}
                     name => count_strings(value, name, counts),
                 }
             }
@@ -162,6 +186,8 @@ fn is_protocol(name: &str) -> bool {
             | "format"
             | "status"
             | "signature"
+            | "thoughtSignature"
+            | "thought_signature"
     )
 }
 
@@ -254,6 +280,23 @@ mod tests {
         let pdf = BASE64.encode_to_string("%PDF-1.4 /Type /Page /Type /Page ".as_bytes());
         let source = json!({ "type": "base64", "media_type": "application/pdf", "data": pdf });
         assert_eq!(tokens(&request(json!([{ "type": "document", "source": source }]))) - base, 2 * PDF_PAGE);
+    }
+
+    #[test]
+    fn a_gemini_body_counts_like_the_same_messages() {
+        let words = "a recommendation of some ten words for a long evening";
+        let gemini = |part: Value| json!({ "contents": [{ "role": "user", "parts": [part] }] });
+        let plain = tokens(&gemini(json!({ "text": words })));
+        assert_eq!(plain, tokens(&request(json!(words))));
+        let image =
+            json!({ "inlineData": { "mimeType": "image/png", "data": png(1_000, 1_000).repeat(50) } });
+        assert!(tokens(&gemini(image)) < 2_000);
+        let call = json!({ "functionCall": { "name": "find", "args": { "title": words } }, "thoughtSignature": "c2ln" });
+        assert!((plain + 3..plain + 15).contains(&tokens(&gemini(call))));
+        let mut with = gemini(json!({ "text": words }));
+        with["systemInstruction"] = json!({ "parts": [{ "text": words }] });
+        with["tools"] = json!([{ "functionDeclarations": [{ "name": "find", "description": words }] }]);
+        assert!((2 * plain..4 * plain).contains(&tokens(&with)));
     }
 
     #[test]

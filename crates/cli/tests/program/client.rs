@@ -23,6 +23,8 @@ pub(crate) enum Client {
     Vercel,
     AwsPython(Way),
     AwsNode(Way, Http),
+    GeminiPython,
+    GeminiNode,
 }
 
 /// The two operations of Bedrock to call a model.
@@ -46,6 +48,10 @@ impl Client {
     pub(crate) const ANTHROPIC: [Self; 3] =
         [Self::AnthropicPythonOne, Self::AnthropicPythonTwo, Self::AnthropicNode];
 
+    /// Google's, which read no header: neither a request id of an error nor that it must not be retried.
+    pub(crate) const GEMINI: [Self; 2] = [Self::GeminiPython, Self::GeminiNode];
+
+    /// All but Google's.
     pub(crate) const ALL: [Self; 13] = [
         Self::AnthropicPythonOne,
         Self::AnthropicPythonTwo,
@@ -97,6 +103,8 @@ impl Client {
             Self::Vercel => node("vercel-ai", "vercel_client.mjs"),
             Self::AwsPython(_) => python("aws-python", "aws_client.py"),
             Self::AwsNode(..) => node("aws-node", "aws_client.mjs"),
+            Self::GeminiPython => python("gemini-python", "gemini_client.py"),
+            Self::GeminiNode => node("gemini-node", "gemini_client.mjs"),
         }?;
         command.arg(url);
         if let Self::AwsPython(way) | Self::AwsNode(way, _) = self {

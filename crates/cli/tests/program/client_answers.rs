@@ -9,6 +9,7 @@ fn finishes(client: Client) -> (&'static str, &'static str) {
     match client {
         Client::OpenaiPython | Client::OpenaiNode => ("length", "tool_calls"),
         Client::ResponsesPython | Client::ResponsesNode => ("max_output_tokens", "completed"),
+        Client::GeminiPython | Client::GeminiNode => ("MAX_TOKENS", "STOP"),
         _ => ("max_tokens", "tool_use"),
     }
 }
@@ -16,7 +17,7 @@ fn finishes(client: Client) -> (&'static str, &'static str) {
 #[test]
 fn every_client_receives_whole_streamed_and_tool_call_responses() -> anyhow::Result<()> {
     let model = Running::model("client-answers", "[]")?;
-    for client in Client::ALL {
+    for client in Client::ALL.into_iter().chain(Client::GEMINI) {
         // One process for all calls: starting a client takes longer than anything it does.
         let mut session = client.open(&model.url)?;
         reads_the_same_whole_and_in_pieces_and_is_billed_for_it(client, &mut session, &model)?;
@@ -33,6 +34,7 @@ const fn vendors_name(client: Client) -> &'static str {
         Client::OpenaiPython | Client::OpenaiNode | Client::ResponsesPython | Client::ResponsesNode => {
             "gpt-4o-mini"
         }
+        Client::GeminiPython | Client::GeminiNode => "gemini-2.5-flash",
         Client::AwsPython(_) | Client::AwsNode(..) => "anthropic.claude-3-haiku-20240307-v1:0",
         _ => "claude-3-haiku-20240307",
     }

@@ -39,6 +39,7 @@ fn column(client: Client) -> usize {
         Client::OpenaiPython | Client::ResponsesPython => 2,
         Client::OpenaiNode | Client::ResponsesNode | Client::Vercel => 3,
         Client::AwsPython(_) | Client::AwsNode(..) => 4,
+        Client::GeminiPython | Client::GeminiNode => unreachable!("they have tests of their own"),
     }
 }
 

@@ -38,6 +38,7 @@ const fn column(client: Client) -> usize {
         Client::AwsPython(Way::Invoke) => 5,
         Client::AwsNode(_, Http::One) => 6,
         Client::AwsNode(_, Http::Two) => 7,
+        Client::GeminiPython | Client::GeminiNode => unreachable!(),
     }
 }
 

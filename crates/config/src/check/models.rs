@@ -183,7 +183,7 @@ fn retirement(target: &raw::TargetSection, model: &raw::ModelSection, checker: &
 fn provider(target: &raw::TargetSection, checker: &mut Checker<'_>) {
     let name = target.provider.value;
     let missing = match name {
-        Provider::Anthropic | Provider::OpenAi => {
+        Provider::Anthropic | Provider::OpenAi | Provider::Gemini => {
             // A self-hosted server may need no key; the vendor always does.
             let is_self_hosted = target.base_url.as_ref().is_some_and(|url| !is_vendor_api(&url.value));
             (target.api_key.is_none() && !is_self_hosted).then_some(("api_key", "api_key = \"env:NAME\""))
@@ -209,7 +209,7 @@ fn provider(target: &raw::TargetSection, checker: &mut Checker<'_>) {
     let url = [("base_url", target.base_url.as_ref().map(|url| url.origin))];
     let unused: Vec<_> = match name {
         Provider::OpenAi => bedrock.to_vec(),
-        Provider::Anthropic => bedrock.into_iter().chain(openai).collect(),
+        Provider::Anthropic | Provider::Gemini => bedrock.into_iter().chain(openai).collect(),
         Provider::Bedrock => key.into_iter().chain(openai).collect(),
         Provider::Simulated => bedrock.into_iter().chain(key).chain(openai).chain(url).collect(),
     };
@@ -240,7 +240,8 @@ pub(super) fn is_local(url: &str) -> bool {
 
 /// Whether a URL is a vendor's own.
 fn is_vendor_api(url: &str) -> bool {
-    ["api.anthropic.com", "api.openai.com"].contains(&host(url))
+    let host = host(url);
+    ["api.anthropic.com", "api.openai.com"].contains(&host) || host.ends_with(".googleapis.com")
 }
 
 fn host(url: &str) -> &str {

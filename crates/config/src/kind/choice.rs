@@ -64,6 +64,8 @@ names! {
         OpenAi = "openai",
         /// Amazon Bedrock.
         Bedrock = "bedrock",
+        /// Google's Gemini API, and Gemini on Vertex AI.
+        Gemini = "gemini",
         /// The simulated model that comes with Seawall.
         Simulated = "simulated",
     }
@@ -78,6 +80,8 @@ names! {
         OpenAi = "openai",
         /// The Amazon Bedrock runtime API.
         Bedrock = "bedrock",
+        /// The Gemini API.
+        Gemini = "gemini",
         /// Our own chat protocol.
         Chat = "chat",
     }

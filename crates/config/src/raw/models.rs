@@ -79,9 +79,12 @@ section! {
         grade: Grade,
         /// AWS region, for Bedrock.
         region: Option<TextKind>,
-        /// Base URL including the path, such as `http://localhost:11434/v1`. Default: the provider's public endpoint.
+        /// Base URL including the path, such as `http://localhost:11434/v1`. Default: the provider's public endpoint. For
+        /// Gemini, a URL without a path is completed with `/v1beta`; on Vertex AI it ends with the publisher, such as
+        /// `https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/europe-west1/publishers/google`.
         base_url: Option<UrlKind>,
-        /// Reference to the API key, for Anthropic and OpenAI.
+        /// Reference to the API key, for Anthropic, OpenAI and Gemini. For a project on Vertex AI it is an access token, which
+        /// is sent as a bearer token and must be renewed from outside, as a file that is replaced before a reload.
         api_key: Option<SecretKind>,
         /// ARN of the IAM role to assume, for Bedrock. Credentials come from the default AWS credential provider chain.
         role_arn: Option<TextKind>,

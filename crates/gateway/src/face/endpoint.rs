@@ -6,6 +6,7 @@ use seawall_pipeline::dialect::Face;
 use seawall_wire::ApiErrorKind;
 use seawall_wire::bedrock::{decode_path, read_path};
 use seawall_wire::dialect::route;
+use seawall_wire::gemini;
 
 /// The endpoint of a request: what its method and path select.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(crate) enum CallerEndpoint {
     CountTokens,
     /// A token count for this model, in Bedrock's dialect.
     BedrockCountTokens(String),
+    /// A token count for this model, in Gemini's dialect.
+    GeminiCountTokens(String),
     /// Liveness.
     Liveness,
     /// Readiness.
@@ -45,6 +48,7 @@ impl CallerEndpoint {
             Self::ModelRequest(operation) => operation.face(),
             Self::CountTokens => Face::ANTHROPIC_MESSAGES,
             Self::BedrockCountTokens(_) => Face::BEDROCK_INVOKE,
+            Self::GeminiCountTokens(_) => Face::GEMINI,
             Self::Invalid { face, .. } => *face,
             Self::Models
             | Self::Model(_)
@@ -60,7 +64,7 @@ impl CallerEndpoint {
             let endpoint = match url {
                 Ok(url) => Self::ModelRequest(ApiOperation::Vendor { dialect, url }),
                 Err(ApiErrorKind::UnknownPath) => unknown_path(Face::Vendor(dialect)),
-                Err(error_kind) => invalid(Face::Vendor(dialect), "invalid model id in the path", error_kind),
+                Err(error_kind) => invalid(Face::Vendor(dialect), INVALID_MODEL, error_kind),
             };
             return endpoint.for_method(method, &Method::POST);
         }
@@ -81,12 +85,29 @@ impl CallerEndpoint {
                 Ok(call) => (Self::BedrockCountTokens(call.model), Method::POST),
                 Err(_) => return unknown_path(Face::BEDROCK_INVOKE),
             },
+            _ if let Some(model) = gemini::read_count_path(path) => match model {
+                Ok(model) => (Self::GeminiCountTokens(model), Method::POST),
+                Err(_) => return invalid(Face::GEMINI, INVALID_MODEL, ApiErrorKind::Malformed),
+            },
+            // A GET may name a route with a colon.
+            _ if gemini::is_vendor_path(path) && (method == Method::POST || path.starts_with("/v1beta/")) => {
+                return unknown_path(Face::GEMINI);
+            }
             _ => match path.strip_prefix("/v1/models/").and_then(decode_model_name) {
                 Some(model) => (Self::Model(model), Method::GET),
                 None => return not_carried(path).unwrap_or(Self::unknown_path()),
             },
         };
         endpoint.for_method(method, &only)
+    }
+
+    /// The endpoint, unless this query selects something that its dialect does not support.
+    pub(crate) fn for_query(self, query: Option<&str>) -> Self {
+        let Self::ModelRequest(ApiOperation::Vendor { dialect, url }) = &self else { return self };
+        match dialect.check_query(url, query.unwrap_or_default()) {
+            Ok(()) => self,
+            Err(problem) => invalid(Face::Vendor(*dialect), problem, ApiErrorKind::Malformed),
+        }
     }
 
     /// The endpoint, if this is the only method that it has.
@@ -103,6 +124,7 @@ impl CallerEndpoint {
     }
 }
 
+const INVALID_MODEL: &str = "invalid model id in the path";
 /// Operations of the vendors that the gateway does not carry, by the start of their paths, with the reason that callers
 /// receive. Without it, a wrong base URL and a missing operation would look the same.
 const NOT_CARRIED: [(&str, &str); 14] = [
@@ -202,6 +224,20 @@ mod tests {
             assert_eq!(post(&format!("/model/a%3A0/{name}")), CallerEndpoint::ModelRequest(operation));
         }
         assert_eq!(post("/model/a%3A0/count-tokens"), CallerEndpoint::BedrockCountTokens(model()));
+        for version in ["v1", "v1beta"] {
+            for (name, stream) in [("generateContent", false), ("streamGenerateContent", true)] {
+                let url = UrlParameters::new(model(), stream);
+                let operation = ApiOperation::Vendor { dialect: DialectId::GEMINI, url };
+                assert_eq!(
+                    post(&format!("/{version}/models/a%3A0:{name}")),
+                    CallerEndpoint::ModelRequest(operation)
+                );
+            }
+            assert_eq!(
+                post(&format!("/{version}/models/a%3A0:countTokens")),
+                CallerEndpoint::GeminiCountTokens(model())
+            );
+        }
         assert_eq!(CallerEndpoint::route(&Method::GET, "/v1/models"), CallerEndpoint::Models);
         for (path, name) in [("manga", "manga"), ("a%2Fb%3A0", "a/b:0"), ("%E6%BC%AB%E7%94%BB", "漫画")] {
             assert_eq!(
@@ -234,11 +270,38 @@ mod tests {
             refused(Method::POST, "/model/%ff/invoke"),
             (Face::BEDROCK_INVOKE, ApiErrorKind::Malformed)
         );
+        for (path, error_kind) in [
+            ("/v1beta/models/a:embedContent", ApiErrorKind::UnknownPath),
+            ("/v1/models/a:embedContent", ApiErrorKind::UnknownPath),
+            ("/v1beta/models", ApiErrorKind::UnknownPath),
+            ("/v1beta/models/%ff:generateContent", ApiErrorKind::Malformed),
+            ("/v1/models/%ff:countTokens", ApiErrorKind::Malformed),
+        ] {
+            assert_eq!(refused(Method::POST, path), (Face::GEMINI, error_kind), "{path}");
+        }
+        assert_eq!(refused(Method::GET, "/v1beta/models"), (Face::GEMINI, ApiErrorKind::UnknownPath));
         for path in ["/v1/models/", "/v1/models/a/b", "/v1/models/%zz", "/v1/models/%ff"] {
             assert_eq!(refused(Method::GET, path), (Face::OPENAI_CHAT, ApiErrorKind::UnknownPath), "{path}");
         }
         for path in ["/", "//v1/messages", "/v1/messages/", "/admin", "/v1/../admin", "/%2e%2e/admin"] {
             assert_eq!(refused(Method::POST, path), (Face::OPENAI_CHAT, ApiErrorKind::UnknownPath), "{path}");
         }
+    }
+
+    #[test]
+    fn a_stream_that_is_not_of_events_is_rejected_in_its_dialect() {
+        let at = |query| {
+            CallerEndpoint::route(&Method::POST, "/v1beta/models/a:streamGenerateContent").for_query(query)
+        };
+        assert!(matches!(at(Some("alt=sse&key=k")), CallerEndpoint::ModelRequest(_)));
+        for query in [None, Some("alt=json"), Some("key=k")] {
+            let CallerEndpoint::Invalid { face, error_kind, problem } = at(query) else {
+                panic!("{query:?}")
+            };
+            assert_eq!((face, error_kind), (Face::GEMINI, ApiErrorKind::Malformed));
+            assert!(problem.contains("alt=sse"));
+        }
+        let messages = CallerEndpoint::route(&Method::POST, "/v1/messages");
+        assert_eq!(messages.for_query(None), CallerEndpoint::route(&Method::POST, "/v1/messages"));
     }
 }

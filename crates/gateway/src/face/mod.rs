@@ -44,6 +44,7 @@ use std::task::Poll;
 pub(crate) use endpoint::CallerEndpoint;
 #[cfg(test)]
 pub(crate) use model_request::respond;
+use models::CountFormat;
 
 /// The state that all connections share.
 pub(crate) struct GatewayState {
@@ -64,7 +65,8 @@ impl GatewayState {
         if is_too_large(&request) {
             return Ok(head_too_large());
         }
-        let endpoint = match CallerEndpoint::route(request.method(), request.uri().path()) {
+        let uri = request.uri();
+        let endpoint = match CallerEndpoint::route(request.method(), uri.path()).for_query(uri.query()) {
             CallerEndpoint::Metrics if !self.status.metrics_listeners.callers() => {
                 CallerEndpoint::unknown_path()
             }
@@ -109,8 +111,13 @@ impl GatewayState {
             }
             CallerEndpoint::Models => self.models(request, peer, None).await,
             CallerEndpoint::Model(name) => self.models(request, peer, Some(name)).await,
-            CallerEndpoint::CountTokens => self.count_tokens(request, peer, None).await,
-            CallerEndpoint::BedrockCountTokens(model) => self.count_tokens(request, peer, Some(model)).await,
+            CallerEndpoint::CountTokens => self.count_tokens(request, peer, CountFormat::Anthropic).await,
+            CallerEndpoint::BedrockCountTokens(model) => {
+                self.count_tokens(request, peer, CountFormat::Bedrock { model }).await
+            }
+            CallerEndpoint::GeminiCountTokens(model) => {
+                self.count_tokens(request, peer, CountFormat::Gemini { model }).await
+            }
             CallerEndpoint::Liveness => plain_text(StatusCode::OK, "ok\n".into()),
             CallerEndpoint::Readiness => {
                 let (is_ready, body) = self.status.readiness();

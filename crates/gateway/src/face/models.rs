@@ -6,7 +6,7 @@ use super::model_request::respond;
 use super::request_body::{ReceivedBody, http_request_head, linger};
 use super::response_headers::write_request_id;
 use crate::body::ReplyBody;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
@@ -14,7 +14,7 @@ use seawall_core::strategy::Language;
 use seawall_pipeline::Rejection;
 use seawall_pipeline::dialect;
 use seawall_wire::bedrock::{self, CountInput};
-use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, anthropic, estimate_input, openai};
+use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, anthropic, estimate_input, gemini, openai};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -53,22 +53,19 @@ impl GatewayState {
             (None, true) => anthropic::write_models(&mut out, &names.map(anthropic).collect::<Vec<_>>()),
             (None, false) => openai::write_models(&mut out, &names.map(openai).collect::<Vec<_>>()),
         }
-        json_response(out, face, id)
+        json_response(out.freeze(), face, id)
     }
 
-    /// Estimates the tokens of a request, one of Anthropic's or one of Bedrock's to this model. No model is called and
-    /// no money is charged; rate limits apply as to any other request.
+    /// Estimates the tokens of a request. No model is called and no money is charged; rate limits apply as to any other
+    /// request.
     pub(super) async fn count_tokens(
         &self,
         request: Request<Incoming>,
         peer: IpAddr,
-        at_bedrock: Option<String>,
+        format: CountFormat,
     ) -> Response<ReplyBody> {
         let id = self.new_request_id();
-        let face = match at_bedrock {
-            Some(_) => dialect::Face::BEDROCK_INVOKE,
-            None => dialect::Face::ANTHROPIC_MESSAGES,
-        };
+        let face = format.face();
         let (head, mut body) = request.into_parts();
         let authenticator = self.authenticator.load_full();
         let request_head = http_request_head(&authenticator, &head, peer);
@@ -94,15 +91,15 @@ impl GatewayState {
             }
         };
         let limits = self.pipeline.with_request_limits(|limits| *limits);
-        let (is_bedrock, length, pipeline) = (at_bedrock.is_some(), body.len(), Arc::clone(&self.pipeline));
+        let (length, pipeline) = (body.len(), Arc::clone(&self.pipeline));
         let count = move || {
-            let named = match at_bedrock {
-                Some(model) => model,
-                None => anthropic::read_count_request(&body, &limits)?.model,
+            let named = match &format {
+                CountFormat::Anthropic => anthropic::read_count_request(&body, &limits)?.model,
+                CountFormat::Bedrock { model } | CountFormat::Gemini { model } => model.clone(),
             };
             // An unknown model must be an error here already, not only in the request that follows.
             match pipeline.first_model(face, &caller, &named) {
-                Some(model) => Ok(count_input(&model, &body, is_bedrock, &limits)?),
+                Some(model) => Ok(format.write(format.count(&model, &body, &limits)?)),
                 None => Err(CountError::UnknownModel(named)),
             }
         };
@@ -118,14 +115,7 @@ impl GatewayState {
             }
         };
         match counted {
-            Ok(tokens) if is_bedrock => {
-                json_response(BytesMut::from(&bedrock::write_count(tokens)[..]), face, id)
-            }
-            Ok(tokens) => {
-                let mut out = BytesMut::new();
-                anthropic::write_count_answer(&mut out, tokens);
-                json_response(out, face, id)
-            }
+            Ok(answer) => json_response(answer, face, id),
             Err(CountError::UnknownModel(name)) => {
                 reject(face, &Rejection::UnknownModel(name), id, Language::English)
             }
@@ -148,28 +138,56 @@ impl From<RequestError> for CountError {
     }
 }
 
-/// The tokens of a request to this model.
-fn count_input(
-    model: &str,
-    body: &[u8],
-    is_bedrock: bool,
-    limits: &RequestLimits,
-) -> Result<u64, RequestError> {
-    if !is_bedrock {
-        return estimate_input(model, body, limits);
+/// The format of a request to count tokens. The path names the model, except in Anthropic's format.
+pub(super) enum CountFormat {
+    Anthropic,
+    Bedrock { model: String },
+    Gemini { model: String },
+}
+
+impl CountFormat {
+    const fn face(&self) -> dialect::Face {
+        match self {
+            Self::Anthropic => dialect::Face::ANTHROPIC_MESSAGES,
+            Self::Bedrock { .. } => dialect::Face::BEDROCK_INVOKE,
+            Self::Gemini { .. } => dialect::Face::GEMINI,
+        }
     }
-    match bedrock::read_count_input(body, limits)? {
-        CountInput::Converse(body) => estimate_input(model, body.as_bytes(), limits),
-        CountInput::Invoke(body) => {
-            // The same validation as for the request itself.
-            bedrock::read_invoke_body(&body, limits)?;
-            estimate_input(model, &body, limits)
+
+    /// The tokens of a request to this model.
+    fn count(&self, model: &str, body: &[u8], limits: &RequestLimits) -> Result<u64, RequestError> {
+        match self {
+            Self::Anthropic => estimate_input(model, body, limits),
+            Self::Gemini { .. } => {
+                estimate_input(model, gemini::read_count_input(body, limits)?.as_bytes(), limits)
+            }
+            Self::Bedrock { .. } => match bedrock::read_count_input(body, limits)? {
+                CountInput::Converse(body) => estimate_input(model, body.as_bytes(), limits),
+                CountInput::Invoke(body) => {
+                    // The same validation as for the request itself.
+                    bedrock::read_invoke_body(&body, limits)?;
+                    estimate_input(model, &body, limits)
+                }
+            },
+        }
+    }
+
+    /// The answer.
+    fn write(&self, tokens: u64) -> Bytes {
+        match self {
+            Self::Anthropic => {
+                let mut out = BytesMut::new();
+                anthropic::write_count_answer(&mut out, tokens);
+                out.freeze()
+            }
+            Self::Bedrock { .. } => bedrock::write_count(tokens),
+            Self::Gemini { .. } => gemini::write_count(tokens),
         }
     }
 }
 
-fn json_response(out: BytesMut, face: dialect::Face, id: u64) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::Full(Some(out.freeze())));
+fn json_response(body: Bytes, face: dialect::Face, id: u64) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::Full(Some(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     write_request_id(response.headers_mut(), face, id);
     response

@@ -1,13 +1,14 @@
 //! Extracts the credential of a request.
 //!
-//! It runs on the head of a request, before the body is read. It inspects three headers (`x-api-key`, `authorization`,
-//! and `cookie` if neither is present) and distinguishes credentials by their format alone. The verifiers decide
-//! whether a credential is valid.
+//! It runs on the head of a request, before the body is read. It inspects four headers (`x-api-key`, Gemini's
+//! `x-goog-api-key`, `authorization`, and `cookie` if none of them is present) and distinguishes credentials by their
+//! format alone. The verifiers decide whether a credential is valid.
 //!
 //! It does not choose between credentials: a repeated header, or two different credentials at once, are rejected. It
-//! would be unclear which one counts, and a proxy in front may have used the other. The same credential as `x-api-key`
-//! and as `authorization` counts as one. A credential in the query is rejected even beside a valid one, so that clients
-//! do not get used to sending it where every log shows it. No header can name a tier or a user.
+//! would be unclear which one counts, and a proxy in front may have used the other. The same credential in several
+//! places counts as one. A credential in the query is rejected even beside a valid one, so that clients do not get used
+//! to sending it where every log shows it: also `?key=` of Gemini's documentation, because that vendor's clients send
+//! the header. No header can name a tier or a user.
 
 use super::guest::GUEST_COOKIE;
 use super::refusal::{INVALID_CREDENTIAL, MALFORMED_CREDENTIAL, SEVERAL_CREDENTIALS, refusals};
@@ -18,6 +19,7 @@ use seawall_wire::bedrock::decode_path;
 use std::net::IpAddr;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const GOOGLE_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
 /// Maximum size of a credential header in bytes.
 pub(super) const MAX_CREDENTIAL_LENGTH: usize = 16 * 1024;
@@ -92,13 +94,21 @@ pub fn extract_credential(request: HttpRequestHead<'_>) -> Result<RequestCredent
     if let Some(query) = request.uri.query() {
         check_query(query)?;
     }
-    let key = single_value(request.headers, &API_KEY)?;
+    let mut key = None;
+    for name in [&API_KEY, &GOOGLE_API_KEY] {
+        let Some(value) = single_value(request.headers, name)? else { continue };
+        let value = single_word(value)?;
+        if key.is_some_and(|key| key != value) {
+            return Err(CredentialError::Several);
+        }
+        key = Some(value);
+    }
     let authorization = single_value(request.headers, &AUTHORIZATION)?;
     match (key, authorization) {
         (Some(key), Some(authorization)) => {
-            require_same(single_word(key)?, parse_authorization(printable_text(authorization)?, request)?)
+            require_same(key, parse_authorization(printable_text(authorization)?, request)?)
         }
-        (Some(key), None) => single_word(key).map(RequestCredential::ApiKey),
+        (Some(key), None) => Ok(RequestCredential::ApiKey(key)),
         (None, Some(authorization)) => parse_authorization(printable_text(authorization)?, request),
         (None, None) => Ok(RequestCredential::Anonymous {
             cookie: guest_cookie(request.headers)?,

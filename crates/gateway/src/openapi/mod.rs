@@ -59,11 +59,12 @@ fn document() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT OR Apache-2.0" },
         },
-        "security": [{ "key": [] }, { "bearer": [] }],
+        "security": [{ "key": [] }, { "googleKey": [] }, { "bearer": [] }],
         "paths": paths,
         "components": {
             "securitySchemes": {
                 "key": { "type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key." },
+                "googleKey": { "type": "apiKey", "in": "header", "name": "x-goog-api-key", "description": "The same API key, as Gemini's clients send it." },
                 "bearer": { "type": "http", "scheme": "bearer", "description": "The same API key, or a JSON Web Token." },
             },
             "parameters": paths::parameters(),
@@ -150,7 +151,8 @@ fn describe_errors(face: Face, errors: &[ApiErrorKind]) -> Value {
         Face::Vendor(dialect) => match dialect.error_name_header() {
             None => {
                 let types = names(&|error_kind| dialect.error_name(error_kind));
-                let properties = json!({ "error": { "properties": { "type": { "enum": types } } } });
+                let name = dialect.error_name_field();
+                let properties = json!({ "error": { "properties": { name: { "enum": types } } } });
                 (dialect.error_schema(), json!({ "properties": properties }))
             }
             Some(header) => {

@@ -218,6 +218,40 @@ pub(super) static PATHS: &[OpenApiOperation] = &[
         )
     },
     OpenApiOperation {
+        summary: "Gemini generateContent. The same path below /v1 is equivalent, here and for the next two.",
+        parameters: MODEL_PARAMETERS,
+        responses: &[ResponseContent { content_type: JSON, schema: "GeminiAnswer" }],
+        ..model_operation(
+            "/v1beta/models/{modelId}:generateContent",
+            "generateContent",
+            Face::GEMINI,
+            "GeminiRequest",
+        )
+    },
+    OpenApiOperation {
+        summary: "The same, as server-sent events. Streams in another format are not supported.",
+        parameters: &["ModelId", "IdempotencyKey", "Alt"],
+        responses: &[ResponseContent { content_type: EVENTS, schema: "Events" }],
+        ..model_operation(
+            "/v1beta/models/{modelId}:streamGenerateContent",
+            "streamGenerateContent",
+            Face::GEMINI,
+            "GeminiRequest",
+        )
+    },
+    OpenApiOperation {
+        summary: "Gemini countTokens: estimates the tokens of a request. No model is called, and nothing is charged.",
+        parameters: &["ModelId"],
+        responses: &[ResponseContent { content_type: JSON, schema: "GeminiTokenCount" }],
+        errors: PossibleErrors::RequestBody,
+        ..model_operation(
+            "/v1beta/models/{modelId}:countTokens",
+            "geminiCountTokens",
+            Face::GEMINI,
+            "GeminiCountRequest",
+        )
+    },
+    OpenApiOperation {
         parameters: &["AnthropicVersion"],
         errors: PossibleErrors::Authentication,
         is_public: false,
@@ -292,6 +326,13 @@ pub(super) fn parameters() -> Value {
             "in": "header",
             "description": "The API version of Anthropic's clients. Its presence selects Anthropic's format.",
             "schema": { "type": "string" },
+        },
+        "Alt": {
+            "name": "alt",
+            "in": "query",
+            "required": true,
+            "description": "The format of the stream.",
+            "schema": { "const": "sse" },
         },
         "ModelId": {
             "name": "modelId",

@@ -129,6 +129,23 @@ fn requests() -> Value {
                 "inferenceConfig": { "type": "object", "properties": { "maxTokens": max_tokens } },
             },
         },
+        "GeminiRequest": {
+            "type": "object",
+            "description": "A body of the Gemini API. The path names the model, so the body must not.",
+            "required": ["contents"],
+            "properties": {
+                "contents": turns("Contents in Gemini's format."),
+                "generationConfig": { "type": "object", "properties": { "maxOutputTokens": max_tokens } },
+            },
+        },
+        "GeminiCountRequest": {
+            "type": "object",
+            "description": "A body of Gemini's countTokens: either `contents`, or a whole request as `generateContentRequest`.",
+            "properties": {
+                "contents": turns("Contents in Gemini's format."),
+                "generateContentRequest": { "type": "object", "required": ["contents"] },
+            },
+        },
     })
 }
 
@@ -140,6 +157,7 @@ fn answers() -> Value {
         "OpenAiResponse": object("A response of OpenAI's Responses API."),
         "OpenAiEmbeddings": object("A list of embeddings of OpenAI's API."),
         "ConverseAnswer": object("A response of Bedrock's Converse."),
+        "GeminiAnswer": object("A response of Gemini's generateContent."),
         "ChatAnswer": {
             "type": "object",
             "required": ["answer", "rung", "confidence", "degraded", "reasons", "stale", "request_id", "usage", "cost", "finish"],
@@ -172,6 +190,11 @@ fn answers() -> Value {
             "type": "object",
             "required": ["inputTokens"],
             "properties": { "inputTokens": { "type": "integer", "minimum": 0 } },
+        },
+        "GeminiTokenCount": {
+            "type": "object",
+            "required": ["totalTokens"],
+            "properties": { "totalTokens": { "type": "integer", "minimum": 0 } },
         },
         "TokenCount": {
             "type": "object",
@@ -217,6 +240,22 @@ fn answers() -> Value {
                         "type": { "type": "string" },
                         "param": { "type": ["string", "null"] },
                         "code": { "type": ["string", "null"] },
+                    },
+                },
+            },
+        },
+        "GeminiError": {
+            "type": "object",
+            "required": ["error"],
+            "properties": {
+                "error": {
+                    "type": "object",
+                    "required": ["code", "message", "status"],
+                    "properties": {
+                        "code": { "type": "integer" },
+                        "message": { "type": "string" },
+                        "status": { "type": "string" },
+                        "details": { "type": "array", "items": { "type": "object" } },
                     },
                 },
             },

@@ -100,6 +100,7 @@ fn path_of(endpoint: &CallerEndpoint) -> Option<String> {
         CallerEndpoint::Model(_) => "/v1/models/{modelId}",
         CallerEndpoint::CountTokens => "/v1/messages/count_tokens",
         CallerEndpoint::BedrockCountTokens(_) => "/model/{modelId}/count-tokens",
+        CallerEndpoint::GeminiCountTokens(_) => "/v1beta/models/{modelId}:countTokens",
         CallerEndpoint::Liveness => "/livez",
         CallerEndpoint::Readiness => "/readyz",
         CallerEndpoint::Metrics => "/metrics",
@@ -189,6 +190,7 @@ fn path_of_face(face: Face) -> &'static str {
         "openai_responses" => "/v1/responses",
         "bedrock_invoke" => "/model/{modelId}/invoke",
         "bedrock_converse" => "/model/{modelId}/converse",
+        "gemini" => "/v1beta/models/{modelId}:generateContent",
         "chat" => "/chat",
         other => panic!("{other:?}"),
     }

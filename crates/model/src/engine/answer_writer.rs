@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::UsageExtras;
 use seawall_wire::chat::{ChatAnswer, ChatEvent, Usage};
-use seawall_wire::dialect::{AnswerDefaults, ChatStreamWriter, ErrorResponse, VendorError};
-use seawall_wire::{ApiErrorKind, RetryAdvice, bedrock};
+use seawall_wire::dialect::{AnswerDefaults, ChatStreamWriter, DialectId, ErrorResponse, VendorError};
+use seawall_wire::{ApiErrorKind, RetryAdvice, bedrock, gemini};
 use std::time::Duration;
 
 const JSON: &str = "application/json";
@@ -70,7 +70,12 @@ pub(super) fn whole(
 
 /// Writes the response of a token-counting request.
 pub(super) fn count(call: &ModelCall, input: u64, request_id: &str) -> (ScriptHead, Bytes) {
-    (ScriptHead::new(200, JSON, call.dialect, request_id), bedrock::write_count(input))
+    let count = if call.dialect == DialectId::GEMINI {
+        gemini::write_count(input)
+    } else {
+        bedrock::write_count(input)
+    };
+    (ScriptHead::new(200, JSON, call.dialect, request_id), count)
 }
 
 /// Writes an error of this kind.

@@ -5,7 +5,7 @@ use super::vendor_format::VendorFormat;
 use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest};
 use seawall_wire::chat::ChatRequest;
 use seawall_wire::dialect::{DialectId, ModelOperation, UrlParameters, route};
-use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, bedrock};
+use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, bedrock, gemini};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub struct ModelCall {
     pub dialect: DialectId,
     /// The parameters in the URL.
     pub url: UrlParameters,
-    /// Whether only the input tokens are counted, which Bedrock offers for every model.
+    /// Whether only the input tokens are counted, which Bedrock and Gemini offer for every model.
     pub counts_tokens: bool,
 }
 
@@ -63,6 +63,11 @@ impl ModelCall {
             let call = Self::with_url(DialectId::BEDROCK_INVOKE, &model, false);
             return Some(Ok(Self { counts_tokens: true, ..call }));
         }
+        if let Some(model) = gemini::read_count_path(path) {
+            let call = model.map(|model| Self::with_url(DialectId::GEMINI, &model, false));
+            let call = call.map_err(|error| error.api_error_kind());
+            return Some(call.map(|call| Self { counts_tokens: true, ..call }));
+        }
         let (dialect, url) = route(path)?;
         Some(url.map(|url| Self { dialect, url, counts_tokens: false }))
     }
@@ -71,6 +76,7 @@ impl ModelCall {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.url.operation {
+            _ if self.counts_tokens && self.dialect == DialectId::GEMINI => "countTokens",
             _ if self.counts_tokens => "count-tokens",
             ModelOperation::Generate => self.dialect.operation(self.url.stream),
             ModelOperation::Compact => "compact",
@@ -95,6 +101,9 @@ impl ModelCall {
         let limits = RequestLimits::default();
         if !self.counts_tokens {
             return self.read_body(body, &limits);
+        }
+        if self.dialect == DialectId::GEMINI {
+            return self.read_body(gemini::read_count_input(body, &limits)?.as_bytes(), &limits);
         }
         let call = BedrockCall { operation: BedrockOperation::CountTokens, model: self.url.model.clone() };
         match bedrock::read_count_request(&call, body, &limits)? {

@@ -96,12 +96,20 @@ pub(super) fn stream(parsed: &ParsedRequest<'_>, composed: &ComposedAnswer) -> S
     let mut writer = AnswerWriter::new(parsed.call, parsed.request.stream_usage);
     let mut written = BytesMut::new();
     let mut marks = Vec::with_capacity(composed.events.len());
+    let (mut end, mut unsent) = (0, NO_USAGE);
     for TimedEvent { at, charge, event } in &composed.events {
         if matches!(event, ChatEvent::Finished(_)) {
             writer.write(&mut written, &ChatEvent::Usage(composed.reported_usage), *at);
         }
         writer.write(&mut written, event, *at);
-        marks.push((*at, *charge, written.len()));
+        let charge = total([unsent, *charge].iter());
+        // An event that writes nothing is charged with the next chunk.
+        if written.len() == end {
+            unsent = charge;
+        } else {
+            (end, unsent) = (written.len(), NO_USAGE);
+            marks.push((*at, charge, end));
+        }
     }
     let begins_at = composed.events.first().map_or(Duration::ZERO, |chunk| chunk.at);
     let head = ScriptStep {
@@ -183,10 +191,17 @@ pub(super) fn single_body(mut head: ScriptHead, body: Bytes, profile: Option<&'s
 }
 
 fn charge_of(composed: &ComposedAnswer) -> Usage {
-    let sum = |part: fn(&Usage) -> u64| composed.events.iter().map(|chunk| part(&chunk.charge)).sum();
-    let tool_uses = sum(|usage| usage.extras.tool_uses);
-    let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
-    Usage { input: sum(|usage| usage.input), output: sum(|usage| usage.output), extras, ..NO_USAGE }
+    total(composed.events.iter().map(|chunk| &chunk.charge))
+}
+
+fn total<'a>(charges: impl Iterator<Item = &'a Usage>) -> Usage {
+    charges.fold(NO_USAGE, |sum, charge| {
+        let tool_uses = sum.extras.tool_uses.saturating_add(charge.extras.tool_uses);
+        let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
+        let (input, output) =
+            (sum.input.saturating_add(charge.input), sum.output.saturating_add(charge.output));
+        Usage { input, output, extras, ..NO_USAGE }
+    })
 }
 
 /// All texts of a request, over which its tokens are counted.

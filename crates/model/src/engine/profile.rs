@@ -40,7 +40,12 @@ const EMBEDDING: &str = "embedding";
 const PROFILES: [Profile; 4] = [
     Profile {
         name: "sonnet",
-        aliases: &["claude-3-sonnet-20240229", "anthropic.claude-3-sonnet-20240229-v1:0", "gpt-4o"],
+        aliases: &[
+            "claude-3-sonnet-20240229",
+            "anthropic.claude-3-sonnet-20240229-v1:0",
+            "gpt-4o",
+            "gemini-2.5-pro",
+        ],
         first_token: Duration::from_millis(600),
         per_token: Duration::from_nanos(1_000_000_000 / 60),
         input_price: 3_000,
@@ -52,6 +57,7 @@ const PROFILES: [Profile; 4] = [
             "claude-3-haiku-20240307",
             "anthropic.claude-3-haiku-20240307-v1:0",
             "gpt-4o-mini",
+            "gemini-2.5-flash",
             "amazon.titan-text-express-v1",
             "meta.llama3-8b-instruct-v1:0",
         ],

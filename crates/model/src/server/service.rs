@@ -12,6 +12,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, Head
 use hyper::{Method, Request, Response, StatusCode};
 use seawall_core::runtime::Timer;
 use seawall_wire::dialect::{DialectId, route};
+use seawall_wire::gemini::is_vendor_path;
 use seawall_wire::{ApiErrorKind, RequestLimits, RetryAdvice, anthropic, openai};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -19,7 +20,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const NO_KEY: &str = "missing API key: send x-api-key or authorization; any value is accepted";
+const NO_KEY: &str =
+    "missing API key: send x-api-key, x-goog-api-key or authorization; any value is accepted";
 
 /// The connection is broken on purpose.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -53,8 +55,12 @@ impl<T: Timer> ModelService<T> {
         if *request.method() == Method::POST
             && let Some(call) = ModelCall::of_path(path)
         {
+            let query = request.uri().query().unwrap_or_default();
             return match call {
-                Ok(call) => self.call_model(call, request).await,
+                Ok(call) => match call.dialect.check_query(&call.url, query) {
+                    Ok(()) => self.call_model(call, request).await,
+                    Err(problem) => Ok(self.refused(call.dialect, ApiErrorKind::Malformed, problem)),
+                },
                 Err(error_kind) => Ok(self.refused(dialect_of(path), error_kind, "the path is not valid")),
             };
         }
@@ -187,7 +193,11 @@ impl<T: Timer> ModelService<T> {
 fn dialect_of(path: &str) -> DialectId {
     let is_openai =
         ["/v1/chat", "/v1/responses", "/v1/embeddings"].iter().any(|start| path.starts_with(start));
-    let unknown = if is_openai { DialectId::OPENAI_CHAT } else { DialectId::ANTHROPIC_MESSAGES };
+    let unknown = match path {
+        _ if is_vendor_path(path) => DialectId::GEMINI,
+        _ if is_openai => DialectId::OPENAI_CHAT,
+        _ => DialectId::ANTHROPIC_MESSAGES,
+    };
     route(path).map_or(unknown, |(dialect, _)| dialect)
 }
 
@@ -196,7 +206,7 @@ fn has_key(headers: &HeaderMap) -> bool {
     let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
     let signed = authorization.strip_prefix(b"AWS4-HMAC-SHA256 ");
     let bearer = authorization.strip_prefix(b"Bearer ");
-    let plain = headers.get("x-api-key").map(HeaderValue::as_bytes);
+    let plain = headers.get("x-api-key").or_else(|| headers.get("x-goog-api-key")).map(HeaderValue::as_bytes);
     bearer.or(signed).or(plain).is_some_and(|key| !key.trim_ascii().is_empty())
 }
 

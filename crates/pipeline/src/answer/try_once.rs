@@ -198,6 +198,10 @@ pub(crate) fn read_chunk<R: Runtime>(
             }
         }
         None if stream.end(&mut into, &mut events) == DialectStreamEnd::Interrupted => {
+            // A guardrail may block only when the text has ended.
+            if stream.blocked_by().is_some() {
+                return Err(Failure::of(FailureKind::Filtered));
+            }
             let failure = Failure::of(FailureKind::StreamInterrupted);
             // A response without a byte contains no output.
             return Err(if attempt.has_received_bytes() { failure } else { failure.without_output() });

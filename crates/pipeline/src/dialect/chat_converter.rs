@@ -4,7 +4,7 @@ use super::AnswerDefaults;
 use crate::chat::{ChatReply, InterruptReason, interrupted_event, text_event};
 use crate::guardrail::{AnswerInspector, GuardedText, Guardrail as _, Guardrails};
 use bytes::{Bytes, BytesMut};
-use seawall_core::failure::FailureKind;
+use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::ChatEvent;
 use seawall_wire::dialect::DialectId;
 use seawall_wire::dialect::{ChatStreamReader, UnreadableStream};
@@ -24,6 +24,8 @@ pub(super) struct ChatConverter {
     delivered: u64,
     /// Whether the final event was sent.
     is_complete: bool,
+    /// The failure that the target reported.
+    failure: Option<Failure>,
 }
 
 impl ChatConverter {
@@ -35,6 +37,7 @@ impl ChatConverter {
             sent_text: String::new(),
             delivered: 0,
             is_complete: false,
+            failure: None,
         }
     }
 
@@ -46,14 +49,20 @@ impl ChatConverter {
         self.text.blocked_by()
     }
 
+    /// The failure that the target reported.
+    pub(super) const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
     /// Parses a chunk and passes its text to the guardrail.
     pub(super) fn feed(&mut self, chunk: &[u8]) -> Result<(), UnreadableStream> {
         // The reader emits nothing after the end of a stream.
         let mut text = String::new();
-        self.reader.feed(chunk, &mut |event| {
-            if let ChatEvent::Text(piece) = event {
-                text.push_str(&piece);
-            }
+        let failure = &mut self.failure;
+        self.reader.feed(chunk, &mut |event| match event {
+            ChatEvent::Text(piece) => text.push_str(&piece),
+            ChatEvent::Failed { failure: reported, .. } => *failure = Some(reported),
+            _ => {}
         })?;
         // The model's reason for declining is not forwarded: the caller gets a prepared text.
         if !text.is_empty() && !self.reader.has_refused() {

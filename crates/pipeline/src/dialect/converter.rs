@@ -5,7 +5,7 @@ use super::partial_event::PartialEvent;
 use super::translation::Translation;
 use super::{AnswerDefaults, DialectRequest};
 use bytes::{Bytes, BytesMut};
-use seawall_core::failure::FailureKind;
+use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::dialect::{DialectId, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream};
 use seawall_wire::sse::MAX_PARTIAL_EVENT;
 use std::time::Duration;
@@ -79,10 +79,20 @@ impl StreamConverter {
     /// with everything else.
     pub(super) const fn forwarded_failure(&self) -> bool {
         match self {
-            Self::Translated(translation) => translation.forwarded_failure(),
+            Self::Translated(translation) => translation.forwarded_failure().is_some(),
             // The pipeline reports it, with the number of characters delivered.
             Self::Chat(_) => false,
             Self::PassThrough(_) | Self::Rewritten(..) => true,
+        }
+    }
+
+    /// The failure that the target reported, as far as the stream is parsed. Some dialects report a failure as a finish
+    /// reason, which is an end like any other to a caller of the same dialect, but cannot be translated to one.
+    pub(super) const fn parsed_failure(&self) -> Option<Failure> {
+        match self {
+            Self::Translated(translation) => translation.forwarded_failure(),
+            Self::Chat(chat) => chat.failure(),
+            Self::PassThrough(_) | Self::Rewritten(..) => None,
         }
     }
 

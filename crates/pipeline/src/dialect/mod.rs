@@ -56,6 +56,8 @@ impl Face {
     pub const BEDROCK_INVOKE: Self = Self::Vendor(DialectId::BEDROCK_INVOKE);
     /// Amazon Bedrock's Converse.
     pub const BEDROCK_CONVERSE: Self = Self::Vendor(DialectId::BEDROCK_CONVERSE);
+    /// The Gemini API.
+    pub const GEMINI: Self = Self::Vendor(DialectId::GEMINI);
 
     /// The faces with a vendor's dialect, in a fixed order.
     pub const VENDORS: [Self; DialectId::ALL.len()] = {

@@ -134,6 +134,11 @@ impl DialectStream {
         } else if !out.is_empty() {
             into(out.freeze());
         }
+        if state == State::Running
+            && let Some(failure) = self.converter.parsed_failure()
+        {
+            state = State::Failed { failure, is_reported: self.converter.forwarded_failure() };
+        }
         if state == State::Running && self.blocked_by().is_some() {
             state = blocked();
         }

@@ -2,7 +2,7 @@
 
 use super::AnswerDefaults;
 use bytes::{Bytes, BytesMut};
-use seawall_core::failure::FailureKind;
+use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
 use seawall_wire::dialect::DialectId;
 use seawall_wire::dialect::{ChatStreamReader, ChatStreamWriter, UnreadableStream};
@@ -15,8 +15,8 @@ pub(super) struct Translation {
     writer: Box<dyn ChatStreamWriter>,
     ids: AnswerIds,
     has_started: bool,
-    /// Whether a failure of the target was forwarded to the caller.
-    forwarded_failure: bool,
+    /// The failure of the target that was forwarded to the caller.
+    forwarded_failure: Option<Failure>,
 }
 
 /// The IDs of the answer and its model.
@@ -37,11 +37,11 @@ impl Translation {
         let reader = target.read_stream(defaults.id, model);
         let writer = face.write_stream(defaults.created, wants_usage);
         let ids = AnswerIds { id: defaults.id.to_owned(), model: model.to_owned() };
-        Self { reader, writer, ids, has_started: false, forwarded_failure: false }
+        Self { reader, writer, ids, has_started: false, forwarded_failure: None }
     }
 
-    /// Whether a failure of the target was forwarded to the caller.
-    pub(super) const fn forwarded_failure(&self) -> bool {
+    /// The failure of the target that was forwarded to the caller.
+    pub(super) const fn forwarded_failure(&self) -> Option<Failure> {
         self.forwarded_failure
     }
 
@@ -55,7 +55,9 @@ impl Translation {
         let Self { reader, writer, ids, has_started, forwarded_failure } = self;
         reader.feed(bytes, &mut |event| {
             *has_started |= matches!(event, ChatEvent::Started { .. });
-            *forwarded_failure |= matches!(event, ChatEvent::Failed { .. });
+            if let ChatEvent::Failed { failure, .. } = event {
+                *forwarded_failure = Some(failure);
+            }
             writer.write(out, &ids.apply(event), elapsed);
         })
     }

@@ -29,7 +29,8 @@ fn answers_arrive_whole_and_in_pieces() {
         let (whole, end) = ask(target.as_ref(), false).await.unwrap();
         assert!(end.is_ok());
         let whole: serde_json::Value = serde_json::from_slice(&whole).unwrap();
-        assert!(whole["usage"].is_object(), "{whole}");
+        let usage = if dialect == DialectId::GEMINI { "usageMetadata" } else { "usage" };
+        assert!(whole[usage].is_object(), "{whole}");
         let (pieces, end) = ask(target.as_ref(), true).await.unwrap();
         assert!(end.is_ok());
         let text = String::from_utf8_lossy(&pieces);
@@ -40,6 +41,7 @@ fn answers_arrive_whole_and_in_pieces() {
             "openai_responses" => "event: response.incomplete",
             "bedrock_invoke" => "chunk",
             "bedrock_converse" => "metadata",
+            "gemini" => "\"finishReason\":\"MAX_TOKENS\"",
             other => panic!("{other:?}"),
         };
         assert!(text.contains(last), "{dialect:?}: {text}");
@@ -60,7 +62,8 @@ fn a_refusal_is_read_as_the_vendor_means_it() {
         every_way(&[Fault::Status { status, retry_after, error: None }], async |dialect, options| {
             for stream in [false, true] {
                 // The error code that comes with it attributes the fault to the vendor.
-                let is_named = status == 503 && dialect.error_name_header().is_none();
+                let has_other_name = ["anthropic", "openai"].contains(&dialect.name());
+                let is_named = status == 503 && has_other_name;
                 let kind = if is_named { FailureKind::ServerFault } else { kind };
                 let failure = refusal(target(dialect, options.clone()).as_ref(), stream).await;
                 assert_eq!(
@@ -82,6 +85,7 @@ fn the_name_of_an_error_decides_before_its_status() {
         (DialectId::OPENAI_CHAT, fault(400, "server_overloaded"), FailureKind::Overloaded),
         (DialectId::BEDROCK_INVOKE, fault(400, "ServiceQuotaExceededException"), FailureKind::QuotaExhausted),
         (DialectId::BEDROCK_CONVERSE, fault(400, "ThrottlingException"), FailureKind::Throttled),
+        (DialectId::GEMINI, fault(400, "UNAVAILABLE"), FailureKind::Overloaded),
     ] {
         beside(Pace::Instant, vec![fault], async |address, _| {
             for way in WAYS {

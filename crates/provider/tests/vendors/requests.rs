@@ -7,8 +7,8 @@ use seawall_core::vocabulary::OpenAiApi;
 use seawall_model::engine::Pace;
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
-    ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, SecretString, Target,
-    UpstreamResponse,
+    ClientOptions, EnvironmentCredentials, GeminiKey, GeminiOptions, GeminiTarget, OpenAiOptions,
+    OpenAiTarget, SecretString, Target, UpstreamResponse,
 };
 use seawall_wire::dialect::DialectId;
 use std::net::SocketAddr;
@@ -233,6 +233,43 @@ fn openai_is_asked_in_the_api_of_the_request_if_the_server_has_it() {
                 assert!(request.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{request}");
                 assert_eq!(request.contains("include_usage"), sent == chat, "{request}");
             }
+        }
+    });
+}
+
+#[test]
+fn gemini_is_asked_by_path_with_a_key_or_a_token() {
+    run(async {
+        let hidden = SecretString::new("hush");
+        let project = "/v1/projects/p/locations/l/publishers/google";
+        for (base, stream, key, path, credential) in [
+            (
+                "",
+                false,
+                GeminiKey::ApiKey(hidden.clone()),
+                "/v1beta/models/gemini-2.5-pro:generateContent",
+                Some("x-goog-api-key: hush"),
+            ),
+            ("/v1", true, GeminiKey::None, "/v1/models/gemini-2.5-pro:streamGenerateContent?alt=sse", None),
+            (
+                project,
+                true,
+                GeminiKey::Bearer(hidden.clone()),
+                "/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+                Some("authorization: Bearer hush"),
+            ),
+        ] {
+            let make = |client| -> Box<dyn Target> {
+                let options = GeminiOptions::new(key.clone());
+                Box::new(GeminiTarget::new(client, "gemini-2.5-pro", &options).unwrap())
+            };
+            let (head, body) = sent(make, base, stream).await;
+            let post = format!("POST {path} HTTP/1.1");
+            let before = [post.as_str(), "host: SERVER", "content-type: application/json"];
+            let expected: Vec<_> =
+                before.into_iter().chain(credential).chain(["content-length: LENGTH"]).collect();
+            assert_eq!(head, expected);
+            assert_eq!(body, question(DialectId::GEMINI, stream).body);
         }
     });
 }

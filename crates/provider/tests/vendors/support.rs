@@ -10,8 +10,8 @@ use seawall_model::server::{Meter, ModelServer};
 use seawall_provider::http1::{HttpLimits, HttpRequest, TokioTimer};
 use seawall_provider::{
     AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, ChunkStream,
-    Client, ClientOptions, ClientRuntime, Http2Policy, OpenAiOptions, OpenAiTarget, SecretString,
-    StaticCredentials, Target, UpstreamResponse,
+    Client, ClientOptions, ClientRuntime, GeminiKey, GeminiOptions, GeminiTarget, Http2Policy, OpenAiOptions,
+    OpenAiTarget, SecretString, StaticCredentials, Target, UpstreamResponse,
 };
 use seawall_wire::dialect::DialectId;
 use std::future::{Future, pending, poll_fn};
@@ -88,6 +88,10 @@ pub(crate) fn target_around(
             };
             Box::new(BedrockTarget::new(client, &options).unwrap())
         }
+        "gemini" => {
+            let options = GeminiOptions::new(GeminiKey::ApiKey(key));
+            Box::new(GeminiTarget::new(client, "haiku", &options).unwrap())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -110,6 +114,10 @@ pub(crate) fn question(dialect: DialectId, stream: bool) -> Call {
         }
         "bedrock_converse" => {
             r#"{"inferenceConfig":{"maxTokens":60},"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
+                .to_owned()
+        }
+        "gemini" => {
+            r#"{"generationConfig":{"maxOutputTokens":60},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#
                 .to_owned()
         }
         other => panic!("{other:?}"),

@@ -114,6 +114,7 @@ fn on_a_vendors_face_it_is_forwarded_unchanged() {
         (Face::OPENAI_CHAT, r#""finish_reason":"content_filter""#),
         (Face::BEDROCK_INVOKE, r#""stop_reason":"refusal""#),
         (Face::BEDROCK_CONVERSE, r#""stopReason":"content_filtered""#),
+        (Face::GEMINI, r#""finishReason":"SAFETY""#),
     ] {
         for stream in [false, true] {
             let stand =

@@ -72,6 +72,7 @@ fn a_stream_that_breaks_off_is_never_reported_as_complete() {
                 "openai" => ("[DONE]", "\"error\""),
                 "openai_responses" => ("response.completed", "event: response.failed"),
                 "bedrock_invoke" | "bedrock_converse" => ("messageStop", "xception"),
+                "gemini" => ("finishReason", "data: {\"error\""),
                 "chat" => ("event: done", "event: interrupted"),
                 other => panic!("{other:?}"),
             };

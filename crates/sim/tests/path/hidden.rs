@@ -21,7 +21,8 @@ const LIMIT: u64 = 4_000;
 fn question(face: Face, field: &str) -> (ApiOperation, String) {
     let (operation, body) = at_face(face, true);
     let body = body.replace(":100", &format!(":{LIMIT}"));
-    (operation, body.replacen('{', &format!("{{{field}"), 1))
+    let place = if face == Face::GEMINI { "\"generationConfig\":{" } else { "{" };
+    (operation, body.replacen(place, &format!("{place}{field}"), 1))
 }
 
 /// Sends a question, disconnects after the beginning of the answer, and returns what was posted.
@@ -42,7 +43,7 @@ fn with_window(dialect: DialectId) -> Stand {
 }
 
 /// Request fields at each face, and whether they cause output that is billed and not shown.
-const FIELDS: [(Face, &str, bool); 19] = [
+const FIELDS: [(Face, &str, bool); 22] = [
     (Face::ANTHROPIC_MESSAGES, "", false),
     (Face::ANTHROPIC_MESSAGES, r#""thinking":{"type":"enabled","budget_tokens":1024},"#, true),
     (Face::ANTHROPIC_MESSAGES, r#""thinking":{"type":"adaptive"},"#, true),
@@ -70,6 +71,10 @@ const FIELDS: [(Face, &str, bool); 19] = [
         false,
     ),
     (Face::BEDROCK_CONVERSE, r#""additionalModelRequestFields":{"top_k":5},"#, false),
+    // Its models think unless the request says otherwise.
+    (Face::GEMINI, "", true),
+    (Face::GEMINI, r#""thinkingConfig":{"thinkingBudget":0},"#, false),
+    (Face::GEMINI, r#""thinkingConfig":{"thinkingLevel":"HIGH"},"#, true),
 ];
 
 #[test]
@@ -138,7 +143,8 @@ fn an_answer_with_invalid_usage_is_forwarded_unchanged_and_charged_at_its_bound(
                 let tells_usage = !(stream && [Face::OPENAI_CHAT, Face::BEDROCK_INVOKE].contains(&face));
                 if face.dialect() == Some(dialect) && tells_usage {
                     let answer = String::from_utf8_lossy(&bytes(&seen)).into_owned();
-                    assert!(answer.contains(&format!("okens\":{figure}")), "{what}: {answer}");
+                    let name = if face == Face::GEMINI { "TokenCount" } else { "okens" };
+                    assert!(answer.contains(&format!("{name}\":{figure}")), "{what}: {answer}");
                 }
             }
         }

@@ -35,6 +35,10 @@ fn question(dialect: DialectId, stream: bool) -> Call {
             r#"{"inferenceConfig":{"maxTokens":9},"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
                 .to_owned()
         }
+        "gemini" => {
+            r#"{"generationConfig":{"maxOutputTokens":9},"contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#
+                .to_owned()
+        }
         other => panic!("{other:?}"),
     };
     Call::new(body.into(), stream)

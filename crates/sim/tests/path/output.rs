@@ -97,6 +97,7 @@ fn end_of(face: Face) -> Option<&'static str> {
         "openai" => Some("\"finish_reason\":\"length\""),
         "openai_responses" => Some("\"reason\":\"max_output_tokens\""),
         "bedrock_converse" => Some("\"stopReason\":\"max_tokens\""),
+        "gemini" => Some("\"finishReason\":\"MAX_TOKENS\""),
         "chat" => Some("\"finish\":\"budget\""),
         // This face wraps its content in base64.
         "bedrock_invoke" => None,

@@ -73,6 +73,11 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// The parameters in a path of this dialect; `None` if the path belongs to another one.
     fn route(&self, path: &str) -> Option<Result<UrlParameters, ApiErrorKind>>;
 
+    /// Checks the query of a routed request. The error describes a query that selects something unsupported.
+    fn check_query(&self, _url: &UrlParameters, _query: &str) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     /// The vendor's name of the operation, for the call log of the model simulator.
     fn operation(&self, stream: bool) -> &'static str;
 
@@ -194,6 +199,11 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// The header with the name of an error; `None` if it is in the body.
     fn error_name_header(&self) -> Option<&'static str> {
         None
+    }
+
+    /// The field of `error` in the body that holds its name, if no header does.
+    fn error_name_field(&self) -> &'static str {
+        "type"
     }
 
     /// The name of the error's schema in the OpenAPI document.

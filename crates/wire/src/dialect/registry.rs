@@ -1,7 +1,7 @@
 //! The dialects that the gateway speaks.
 
 use super::{Dialect, UrlParameters};
-use crate::{ApiErrorKind, anthropic, bedrock, openai, responses};
+use crate::{ApiErrorKind, anthropic, bedrock, gemini, openai, responses};
 use std::fmt;
 use std::ops::Deref;
 
@@ -20,14 +20,17 @@ impl DialectId {
     pub const BEDROCK_INVOKE: Self = Self(&bedrock::InvokeDialect);
     /// Amazon Bedrock's Converse.
     pub const BEDROCK_CONVERSE: Self = Self(&bedrock::ConverseDialect);
+    /// The Gemini API.
+    pub const GEMINI: Self = Self(&gemini::GeminiDialect);
 
     /// Every dialect, in a fixed order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ANTHROPIC_MESSAGES,
         Self::OPENAI_CHAT,
         Self::BEDROCK_INVOKE,
         Self::BEDROCK_CONVERSE,
         Self::RESPONSES,
+        Self::GEMINI,
     ];
 }
 
@@ -77,6 +80,9 @@ mod tests {
             ("/v1/embeddings", Some("openai")),
             ("/model/a/invoke", Some("bedrock_invoke")),
             ("/model/a/converse-stream", Some("bedrock_converse")),
+            ("/v1beta/models/a:generateContent", Some("gemini")),
+            ("/v1/models/a:streamGenerateContent", Some("gemini")),
+            ("/v1/models/a", None),
             ("/v1/messages/", None),
             ("/", None),
         ] {

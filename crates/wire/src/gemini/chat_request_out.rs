@@ -25,9 +25,9 @@ pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(
     let mut calls = BTreeMap::new();
     let mut contents = Vec::with_capacity(request.turns.len());
     for (at, turn) in request.turns.iter().enumerate() {
-        let content = write_turn(turn, &mut calls);
-        let content =
-            content.map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))?;
+        let content = write_turn(turn, &mut calls).map_err(|(part, problem)| {
+            RequestError::untranslatable(format!("messages.{at}.content.{part}"), problem)
+        })?;
         contents.extend(content);
     }
     let system: Vec<_> = request.system.iter().filter_map(|text| text_part(text)).collect();
@@ -53,21 +53,25 @@ pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(
     Ok(())
 }
 
-/// Writes a turn; `None` if it is empty. `calls` holds the function names of the calls so far, by id.
+/// Writes a turn; `None` if it is empty. `calls` holds the function names of the calls so far, by id. The error names
+/// the part that cannot be written.
 fn write_turn<'a>(
     turn: &'a Turn,
     calls: &mut BTreeMap<&'a str, &'a str>,
-) -> Result<Option<Content<'a>>, &'static str> {
+) -> Result<Option<Content<'a>>, (usize, &'static str)> {
     let (role, is_user) = match turn.role {
         Role::User => ("user", true),
         Role::Assistant => ("model", false),
     };
     let mut parts = Vec::with_capacity(turn.parts.len());
-    for part in &turn.parts {
+    for (at, part) in turn.parts.iter().enumerate() {
+        let unsupported = |problem| (at, problem);
         match part {
             RequestPart::Text(text) => parts.extend(text_part(text)),
-            RequestPart::Image(image) => parts.push(image_part(image)?),
-            RequestPart::ToolCall(_) if is_user => return Err("tool calls outside of assistant messages"),
+            RequestPart::Image(image) => parts.push(image_part(image).map_err(unsupported)?),
+            RequestPart::ToolCall(_) if is_user => {
+                return Err(unsupported("tool calls outside of assistant messages"));
+            }
             RequestPart::ToolCall(call) => {
                 calls.insert(&call.id, &call.name);
                 let (id, name, args) = (&call.id, &call.name, &call.input);
@@ -75,10 +79,13 @@ fn write_turn<'a>(
                 let thought_signature = Some(NO_SIGNATURE);
                 parts.push(GeminiPartOut { function_call, thought_signature, ..GeminiPartOut::default() });
             }
-            RequestPart::ToolResult { .. } if !is_user => return Err("tool results in assistant messages"),
+            RequestPart::ToolResult { .. } if !is_user => {
+                return Err(unsupported("tool results in assistant messages"));
+            }
             RequestPart::ToolResult { call, parts: content, is_error } => {
-                let name = calls.get(call.as_str()).ok_or("tool results without their tool call")?;
-                parts.push(result_part(call, name, content, *is_error)?);
+                let name = calls.get(call.as_str()).ok_or("tool results without their tool call");
+                let result = name.and_then(|name| result_part(call, name, content, *is_error));
+                parts.push(result.map_err(unsupported)?);
             }
         }
     }

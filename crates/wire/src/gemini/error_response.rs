@@ -91,6 +91,24 @@ pub fn write_error_with_retry(
     put_json(out, &Body { error: Fields { code, message, status, details } });
 }
 
+/// Appends the body of an error with this HTTP status; by default with the vendor's usual name for it.
+pub(super) fn write_error_of_status(out: &mut BytesMut, code: u16, name: Option<&str>, message: &str) {
+    let usual = match code {
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        409 => "ABORTED",
+        429 => "RESOURCE_EXHAUSTED",
+        499 => "CANCELLED",
+        503 | 529 => "UNAVAILABLE",
+        408 | 504 => "DEADLINE_EXCEEDED",
+        400..=498 => "INVALID_ARGUMENT",
+        _ => "INTERNAL",
+    };
+    let status = name.unwrap_or(usual);
+    put_json(out, &Body { error: Fields { code, message, status, details: Vec::new() } });
+}
+
 /// Appends the error that ends a stream that cannot be completed. It must be written at an event boundary, and nothing
 /// may follow it.
 ///
@@ -102,7 +120,7 @@ pub fn write_error_event(out: &mut BytesMut, error_kind: ApiErrorKind, message: 
     write_error(out, error_kind, message);
     out.put_slice(b"\n\n");
     write_error(out, error_kind, message);
-    out.put_slice(b"\n");
+    out.put_slice(b"\n\n");
 }
 
 /// The client library for Python recognises an error in a stream by `error` as the first field.
@@ -115,7 +133,7 @@ struct Body<'a> {
 struct Fields<'a> {
     code: u16,
     message: &'a str,
-    status: &'static str,
+    status: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     details: Vec<Detail>,
 }

@@ -13,8 +13,10 @@
 //! `data:` lines may be inserted into a stream, not even comments: the vendor's client libraries take any other line
 //! for an error.
 //!
-//! It does not validate what the vendor validates. It supports neither tuned models nor Vertex AI paths, and neither
-//! the streams without `alt=sse`, which are one long JSON array, nor `countTokens`.
+//! `countTokens` is answered with an estimate ([`read_count_path`], [`read_count_input`], [`write_count`]).
+//!
+//! It does not validate what the vendor validates. It supports neither tuned models nor streams without `alt=sse`, which
+//! are one long JSON array. Paths of Vertex AI are written, for targets ([`path_for`]), but not read.
 
 mod answer;
 mod chat_reader;
@@ -22,6 +24,8 @@ mod chat_request;
 mod chat_request_out;
 mod chat_writer;
 mod contents;
+mod count;
+mod dialect;
 mod error;
 mod error_response;
 mod names;
@@ -40,8 +44,13 @@ pub use chat_reader::GeminiChatReader;
 pub use chat_request::read_chat_request;
 pub use chat_request_out::write_chat_request;
 pub use chat_writer::GeminiChatWriter;
+pub use count::{read_count_input, write_count};
+pub use dialect::GeminiDialect;
 pub use error::{read_error, read_error_message};
 pub use error_response::{status_name_of, status_of, write_error, write_error_event, write_error_with_retry};
-pub use path::{GeminiCall, path_for, read_path, requests_sse};
+use path::url_path;
+pub use path::{
+    DEFAULT_VERSION, GeminiCall, is_vendor_path, path_for, read_count_path, read_path, requests_sse,
+};
 pub use request::{GeminiHead, read_request, with_limit};
 pub use stream::GeminiStream;

@@ -5,9 +5,12 @@ use crate::request_error::RequestError;
 
 /// Maximum length of a model name, which also becomes a metric label and appears in logs.
 const MAX_MODEL_LENGTH: usize = 256;
+/// The API version that the vendor's client libraries use by default.
+pub const DEFAULT_VERSION: &str = "/v1beta";
 const PREFIXES: [&str; 2] = ["/v1beta/models/", "/v1/models/"];
 const WHOLE: &str = "generateContent";
 const STREAMED: &str = "streamGenerateContent";
+const COUNT: &str = "countTokens";
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// A parsed path.
@@ -34,14 +37,38 @@ pub struct GeminiCall {
 /// ```
 #[must_use]
 pub fn read_path(path: &str) -> Option<Result<GeminiCall, RequestError>> {
-    let rest = PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix))?;
-    let (model, operation) = rest.rsplit_once(':')?;
+    let (model, operation) = split_path(path)?;
     let stream = match operation {
         WHOLE => false,
         STREAMED => true,
         _ => return None,
     };
     Some(read_model(model).map(|model| GeminiCall { model, stream }))
+}
+
+/// Reads the path of a request to count tokens, and returns the model. `None` if it is another path.
+///
+/// ```
+/// use seawall_wire::gemini::read_count_path;
+///
+/// assert_eq!(read_count_path("/v1beta/models/m:countTokens").unwrap()?, "m");
+/// assert!(read_count_path("/v1beta/models/m:generateContent").is_none());
+/// # Ok::<(), seawall_wire::RequestError>(())
+/// ```
+#[must_use]
+pub fn read_count_path(path: &str) -> Option<Result<String, RequestError>> {
+    split_path(path).filter(|(_, operation)| *operation == COUNT).map(|(model, _)| read_model(model))
+}
+
+/// Whether clients of this dialect use such a path, whatever the operation.
+#[must_use]
+pub fn is_vendor_path(path: &str) -> bool {
+    path.starts_with("/v1beta/") || split_path(path).is_some()
+}
+
+/// The encoded model and the operation.
+fn split_path(path: &str) -> Option<(&str, &str)> {
+    PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix))?.rsplit_once(':')
 }
 
 /// Whether the query of a streamed call requests server-sent events. Without `alt=sse`, the vendor streams one long
@@ -53,20 +80,34 @@ pub fn requests_sse(query: &str) -> bool {
     values.next_back().is_some_and(|value| value.eq_ignore_ascii_case("sse"))
 }
 
-/// The path and query of a call, to be appended to the vendor's base address. The model may be given with or without
-/// the prefix `models/`.
+/// The path and query of a call below an API version, such as `/v1beta`, or below a publisher on Vertex AI. The model
+/// may be given with or without the prefix `models/`.
 ///
 /// ```
 /// use seawall_wire::gemini::path_for;
 ///
-/// assert_eq!(path_for("gemini-3.8-flash", false), "/v1beta/models/gemini-3.8-flash:generateContent");
-/// assert_eq!(path_for("a/b", true), "/v1beta/models/a%2Fb:streamGenerateContent?alt=sse");
+/// assert_eq!(path_for("gemini-3.8-flash", false), "/models/gemini-3.8-flash:generateContent");
+/// assert_eq!(path_for("a/b", true), "/models/a%2Fb:streamGenerateContent?alt=sse");
 /// ```
 #[must_use]
 pub fn path_for(model: &str, stream: bool) -> String {
+    let mut path = model_path("", model, stream);
+    if stream {
+        path.push_str("?alt=sse");
+    }
+    path
+}
+
+/// The path of a call at the vendor's own host, without the query.
+pub(super) fn url_path(model: &str, stream: bool) -> String {
+    model_path(DEFAULT_VERSION, model, stream)
+}
+
+fn model_path(version: &str, model: &str, stream: bool) -> String {
     let model = model.strip_prefix("models/").unwrap_or(model);
     let mut path = String::with_capacity(model.len() + 64);
-    path.push_str(PREFIXES[0]);
+    path.push_str(version);
+    path.push_str("/models/");
     for byte in model.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             path.push(char::from(byte));
@@ -78,9 +119,6 @@ pub fn path_for(model: &str, stream: bool) -> String {
     }
     path.push(':');
     path.push_str(if stream { STREAMED } else { WHOLE });
-    if stream {
-        path.push_str("?alt=sse");
-    }
     path
 }
 

@@ -6,6 +6,7 @@
 
 mod answers;
 mod breaks;
+mod gemini;
 mod refusals;
 
 use crate::client::{Client, Session};
@@ -15,7 +16,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// The routes, each named after the dialect of its target.
-const ROUTES: [&str; 5] = ["to-anthropic", "to-openai", "to-invoke", "to-converse", "to-responses"];
+const ROUTES: [&str; 6] =
+    ["to-anthropic", "to-openai", "to-invoke", "to-converse", "to-gemini", "to-responses"];
 
 /// The model's name on the bill.
 const MODEL: &str = "haiku";
@@ -137,17 +139,27 @@ const fn is_openais(client: Client) -> bool {
     )
 }
 
+const fn is_googles(client: Client) -> bool {
+    matches!(client, Client::GeminiPython | Client::GeminiNode)
+}
+
+/// All clients, Google's included.
+fn every_client() -> impl Iterator<Item = Client> {
+    Client::ALL.into_iter().chain(Client::GEMINI)
+}
+
 /// Five targets, five routes, and no protection that would interfere.
 fn targets(url: &str) -> String {
     let mut text = String::new();
-    let faces = r#"faces = ["anthropic", "openai", "bedrock"]"#;
+    let faces = r#"faces = ["anthropic", "openai", "bedrock", "gemini"]"#;
     for (route, provider, url, model) in [
         (ROUTES[0], "anthropic", url.to_owned(), "claude-3-haiku-20240307"),
         (ROUTES[1], "openai", format!("{url}/v1"), "gpt-4o-mini"),
         // Anthropic's models are called by InvokeModel there, and all others by Converse.
         (ROUTES[2], "bedrock", url.to_owned(), "anthropic.claude-3-haiku-20240307-v1:0"),
         (ROUTES[3], "bedrock", url.to_owned(), MODEL),
-        (ROUTES[4], "openai", format!("{url}/v1"), "gpt-4o-mini"),
+        (ROUTES[4], "gemini", url.to_owned(), "gemini-2.5-flash"),
+        (ROUTES[5], "openai", format!("{url}/v1"), "gpt-4o-mini"),
     ] {
         let key = match route {
             _ if provider == "bedrock" => r#"region = "us-east-1""#,

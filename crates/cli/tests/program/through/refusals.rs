@@ -44,6 +44,7 @@ const fn column(client: Client) -> usize {
         | Client::Vercel => 1,
         Client::AwsPython(_) => 2,
         Client::AwsNode(..) => 3,
+        Client::GeminiPython | Client::GeminiNode => unreachable!(),
     }
 }
 
@@ -162,17 +163,22 @@ impl End {
 fn faults(route: &str) -> Vec<(Value, [End; 2])> {
     use End::{Internal, Malformed, Overloaded, Throttled};
     let status = |status: u16| json!({ "kind": "status", "status": status });
-    let is_amazons = matches!(route, "to-invoke" | "to-converse");
+    let is_capacity = matches!(route, "to-invoke" | "to-converse" | "to-gemini");
+    // Text is in the first chunk of one dialect, so it has to break off inside that one.
+    let opened = |kind: &str| match route {
+        "to-gemini" => json!({ "kind": "cut", "after_bytes": 20 }),
+        _ => json!({ "kind": kind, "after": 1 }),
+    };
     vec![
-        // Only one vendor uses it for a lack of capacity.
-        (status(503), if is_amazons { [Overloaded; 2] } else { [Internal; 2] }),
+        // Only two vendors use it for a lack of capacity.
+        (status(503), if is_capacity { [Overloaded; 2] } else { [Internal; 2] }),
         (status(500), [Internal; 2]),
         (status(429), [Throttled; 2]),
         (status(400), [Malformed; 2]),
         (json!({ "kind": "reset" }), [Overloaded; 2]),
-        (json!({ "kind": "cut", "after": 1 }), [Overloaded; 2]),
+        (opened("cut"), [Overloaded; 2]),
         (json!({ "kind": "truncate", "after": 0 }), [Internal, Overloaded]),
-        (json!({ "kind": "end_early", "after": 1 }), [Internal, Overloaded]),
+        (opened("end_early"), if route == "to-gemini" { [Overloaded; 2] } else { [Internal, Overloaded] }),
         (json!({ "kind": "malformed", "after": 0 }), [Internal; 2]),
         (json!({ "kind": "html" }), [Internal; 2]),
     ]

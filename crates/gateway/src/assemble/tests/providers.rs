@@ -62,6 +62,10 @@ fn every_provider_is_asked_in_its_dialect() {
             DialectId::BEDROCK_INVOKE,
         ),
         (format!("{bedrock}model = \"amazon.nova-pro-v1:0\""), DialectId::BEDROCK_CONVERSE),
+        (
+            "provider = \"gemini\"\nbase_url = \"http://127.0.0.1:9\"\nmodel = \"haiku\"".to_owned(),
+            DialectId::GEMINI,
+        ),
         ("provider = \"simulated\"\nmodel = \"haiku\"".to_owned(), DialectId::ANTHROPIC_MESSAGES),
     ] {
         assert_eq!(dialect(&target), Ok(expected), "{target}");
@@ -89,10 +93,13 @@ fn missing_or_invalid_settings_are_refused_at_startup() {
 #[test]
 fn only_self_hosted_servers_may_need_no_key() {
     // Parsed settings are refused earlier for this; settings that a program builds are not.
-    for provider in ["anthropic", "openai"] {
+    for (provider, vendor) in [
+        ("anthropic", "api.anthropic.com"),
+        ("openai", "api.openai.com"),
+        ("gemini", "generativelanguage.googleapis.com"),
+    ] {
         let mut settings = settings(&format!("provider = \"{provider}\"\nbase_url = \"http://127.0.0.1:9\""));
         assert!(opened(&settings, &environment(None)).is_ok());
-        let vendor = format!("api.{provider}.com");
         for url in [None, Some(format!("https://{vendor}")), Some(format!("http://{vendor}:80/v1"))] {
             settings.targets.get_mut("sonnet").unwrap().base_url.clone_from(&url);
             let refusal = opened(&settings, &environment(None)).err().unwrap().to_string();

@@ -176,6 +176,17 @@ fn a_credential_in_the_query_is_refused_even_beside_a_valid_one() {
 }
 
 #[test]
+fn gemini_clients_send_a_key_in_their_own_header() {
+    let key = Ok(Found::Key("sw_a_b".to_owned()));
+    assert_eq!(found(&[("x-goog-api-key", b"sw_a_b")]), key);
+    assert_eq!(found(&[("x-goog-api-key", b"sw_a_b"), ("x-api-key", b"sw_a_b")]), key);
+    assert_eq!(found(&[("x-goog-api-key", b"a"), ("x-api-key", b"b")]), Err(CredentialError::Several));
+    assert_eq!(found(&[("x-goog-api-key", b"")]), Err(CredentialError::Empty));
+    let path = "/v1beta/models/m:generateContent?key=sw_a_b";
+    assert_eq!(look(path, &[("x-goog-api-key", b"sw_a_b")]), Err(CredentialError::InQuery));
+}
+
+#[test]
 fn a_claim_in_a_header_proves_nothing() {
     for name in ["x-user-tier", "x-seawall-tier", "x-user-id", "proxy-authorization", "x-amz-security-token"]
     {
@@ -186,7 +197,7 @@ fn a_claim_in_a_header_proves_nothing() {
 proptest! {
     #[test]
     fn any_bytes_in_a_header_are_answered(
-        name in sample::select(vec!["authorization", "x-api-key", "cookie"]),
+        name in sample::select(vec!["authorization", "x-api-key", "x-goog-api-key", "cookie"]),
         start in sample::select(vec!["", "Bearer ", "AWS4-HMAC-SHA256 ", "seawall_guest="]),
         bytes in collection::vec(any::<u8>(), 0..80),
     ) {

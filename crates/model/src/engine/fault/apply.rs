@@ -267,12 +267,14 @@ fn change_bodies(script: &mut Script, change: impl Fn(&Bytes) -> Bytes) {
     }
 }
 
-/// Removes the `usage` members from JSON written by this crate, in which no string inside `usage` contains braces.
+/// Removes the usage members from JSON written by this crate, in which no string inside them contains braces.
 fn without_usage(json: &Bytes) -> Bytes {
-    const MEMBER: &[u8] = b"\"usage\":{";
+    const MEMBERS: [&[u8]; 2] = [b"\"usage\":{", b"\"usageMetadata\":{"];
     let mut rest = &json[..];
     let mut kept = BytesMut::with_capacity(rest.len());
-    while let Some(start) = rest.windows(MEMBER.len()).position(|window| window == MEMBER) {
+    while let Some(start) =
+        (0..rest.len()).find(|start| MEMBERS.iter().any(|member| rest[*start..].starts_with(member)))
+    {
         let mut depth = 0_usize;
         let end = rest[start..].iter().position(|byte| {
             depth = match byte {

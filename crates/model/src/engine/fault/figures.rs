@@ -8,10 +8,17 @@ use seawall_wire::bedrock::{
 use seawall_wire::dialect::DialectId;
 
 /// The output token count, and the total that includes it, in every dialect.
-pub(super) const OUTPUT_KEYS: [&str; 5] =
-    ["output_tokens", "completion_tokens", "outputTokens", "total_tokens", "totalTokens"];
+pub(super) const OUTPUT_KEYS: [&str; 7] = [
+    "output_tokens",
+    "completion_tokens",
+    "outputTokens",
+    "candidatesTokenCount",
+    "total_tokens",
+    "totalTokens",
+    "totalTokenCount",
+];
 /// All token counts.
-pub(super) const USAGE_KEYS: [&str; 10] = [
+pub(super) const USAGE_KEYS: [&str; 13] = [
     "input_tokens",
     "output_tokens",
     "prompt_tokens",
@@ -22,6 +29,9 @@ pub(super) const USAGE_KEYS: [&str; 10] = [
     "totalTokens",
     "inputTokenCount",
     "outputTokenCount",
+    "promptTokenCount",
+    "candidatesTokenCount",
+    "totalTokenCount",
 ];
 /// The event types of a ConverseStream.
 const EVENTS: [&str; 6] =

@@ -1,7 +1,7 @@
 //! The same answer in every dialect.
 
 use super::{body, engine, head, sent};
-use crate::engine::{ModelCall, ModelRequest, Script, count_tokens};
+use crate::engine::{ModelCall, ModelRequest, Script, ScriptAction, count_tokens};
 use seawall_core::vocabulary::OutputLimitField;
 use seawall_wire::bedrock::{self, BedrockOperation, FrameLimits, InvokeStream};
 use seawall_wire::chat::{AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Usage};
@@ -152,12 +152,39 @@ fn errors_are_named_as_each_vendor_names_them() {
     let converse = refused(&bedrock_call(BedrockOperation::Converse));
     let name = ("x-amzn-errortype", "ValidationException".to_owned());
     assert!(head(&converse).extra_headers.contains(&name) && head(&converse).status == 400);
+    let gemini = refused(&ModelCall::with_url(DialectId::GEMINI, "haiku", false));
+    let error: Value = serde_json::from_slice(&sent(&gemini)).unwrap();
+    assert_eq!(
+        (&error["error"]["code"], &error["error"]["status"]),
+        (&400.into(), &"INVALID_ARGUMENT".into())
+    );
     let ids = [messages, completions, converse].map(|script| {
         let ids: Vec<_> =
             head(&script).headers().filter(|(name, _)| name.to_lowercase().contains("request")).collect();
         ids.first().map(|(name, _)| *name)
     });
     assert_eq!(ids, [Some("request-id"), Some("x-request-id"), Some("x-amzn-RequestId")]);
+}
+
+#[test]
+fn gemini_counts_tokens_and_streams_its_first_text_in_the_first_chunk() {
+    let call = ModelCall::of_path("/v1beta/models/haiku:countTokens").unwrap().unwrap();
+    assert_eq!((call.name(), call.counts_tokens), ("countTokens", true));
+    let contents = json!([{ "parts": [{ "text": QUESTION }] }]);
+    for body in
+        [json!({ "contents": contents }), json!({ "generateContentRequest": { "contents": contents } })]
+    {
+        let script = engine(vec![]).script(&ModelRequest::first(&call, body.to_string().as_bytes()));
+        let answer: Value = serde_json::from_slice(&sent(&script)).unwrap();
+        assert_eq!(answer, json!({ "totalTokens": count_tokens(QUESTION) }), "{body}");
+    }
+    let call = ModelCall::with_url(DialectId::GEMINI, "haiku", true);
+    let body = json!({ "contents": contents }).to_string();
+    let script = engine(vec![]).script(&ModelRequest::first(&call, body.as_bytes()));
+    // The opening event of other dialects writes nothing here; it is charged with the first text.
+    let first = &script.steps[1];
+    assert!(matches!(&first.action, ScriptAction::Body(bytes) if bytes.starts_with(b"data: {")));
+    assert!(first.charge.input > 0 && first.charge.output > 0);
 }
 
 #[test]

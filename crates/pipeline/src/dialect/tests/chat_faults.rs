@@ -71,6 +71,12 @@ fn data_after_a_complete_answer_is_ignored() {
         let joined = answered(&request_for(true, None), target).concat();
         let alone = play(target, uninspected(), [&joined[..]]);
         let played = play(target, uninspected(), [&joined[..], b"data: garbage\n\n", &joined[..]]);
+        if target == DialectId::GEMINI {
+            // Its streams have no end marker, so more may belong to the answer.
+            assert_eq!(played.outcome.map_err(|failure| failure.kind), Err(FailureKind::Unrecognised));
+            assert!(alone.outcome == Ok(DialectStreamEnd::Complete) && played.parsed.done.is_none());
+            continue;
+        }
         assert_eq!(
             (played.outcome, &played.parsed),
             (Ok(DialectStreamEnd::Complete), &alone.parsed),
@@ -132,7 +138,10 @@ fn a_watch_that_fails_ends_the_stream() {
         for pieces in [0, 1, 3, u32::MAX] {
             let inspector = Box::new(Failing(pieces, 0));
             let played = play(target, inspector, frames.iter().map(|frame| &frame[..]));
-            assert_eq!(played.outcome.map_err(|failure| failure.kind), Err(FailureKind::Filtered));
+            let at_end = target == DialectId::GEMINI && pieces == u32::MAX;
+            let expected =
+                if at_end { Ok(DialectStreamEnd::Interrupted) } else { Err(FailureKind::Filtered) };
+            assert_eq!(played.outcome.map_err(|failure| failure.kind), expected, "{target:?} {pieces}");
             assert_eq!(
                 (played.stream.blocked_by(), pieces == 0),
                 (Some("failed"), played.parsed.text.is_empty())
@@ -174,7 +183,7 @@ fn a_match_at_the_end_of_the_text_is_decided_at_the_end() {
 proptest! {
     #[test]
     fn a_stream_that_was_changed_on_its_way_is_done_or_interrupted(
-        target in 0_usize..4, size in 1_usize..400,
+        target in 0..DialectId::ALL.len(), size in 1_usize..400,
         flips in vec((any::<Index>(), any::<u8>()), 0..3),
         cut in proptest::option::of((any::<Index>(), 0_usize..300)),
     ) {
@@ -195,7 +204,7 @@ proptest! {
 
     #[test]
     fn any_bytes_of_a_target_are_no_complete_answer(
-        target in 0_usize..4, pieces in vec(vec(any::<u8>(), 0..40), 0..6),
+        target in 0..DialectId::ALL.len(), pieces in vec(vec(any::<u8>(), 0..40), 0..6),
     ) {
         let target = DialectId::ALL[target];
         let played = play(target, uninspected(), pieces.iter().map(|piece| &piece[..]));

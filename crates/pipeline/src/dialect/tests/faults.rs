@@ -97,6 +97,7 @@ fn half_a_surrogate_pair_passes_where_nobody_needs_the_text_and_never_breaks_any
             "anthropic" => r#""text_delta","text":""#,
             "openai" => r#""content":""#,
             "openai_responses" => r#""delta":""#,
+            "gemini" => r#""text":""#,
             "bedrock_invoke" | "bedrock_converse" => continue,
             other => panic!("{other:?}"),
         };
@@ -211,6 +212,8 @@ fn a_stream_is_typed_by_why_it_broke_off() {
         (Face::BEDROCK_INVOKE, FailureKind::TimedOut, "modelTimeoutException"),
         (Face::BEDROCK_CONVERSE, FailureKind::TimedOut, "modelStreamErrorException"),
         (Face::BEDROCK_CONVERSE, FailureKind::Throttled, "throttlingException"),
+        (Face::GEMINI, FailureKind::TimedOut, "DEADLINE_EXCEEDED"),
+        (Face::GEMINI, FailureKind::StreamInterrupted, "UNAVAILABLE"),
     ] {
         let mut stream =
             DialectStream::new(&request_for(face, &SHORT), DialectId::OPENAI_CHAT, &super::DEFAULTS);

@@ -1,9 +1,10 @@
-//! All pairs and the chat face, with the simulated model as target and strict clients as callers.
+//! All pairs of a face and a target, and the chat face, with the simulated model as target and strict clients as callers.
 
 mod any_bytes;
 mod chat;
 mod chat_faults;
 mod faults;
+mod gemini;
 mod judge;
 mod own_dialect;
 mod pass_through;
@@ -79,6 +80,10 @@ fn body(face: Face, question: &Question) -> Value {
         "bedrock_converse" => json!({
             "system": [{"text": "Be kind."}], "messages": [{"role": "user", "content": [{"text": words}]}],
         }),
+        "gemini" => json!({
+            "systemInstruction": {"parts": [{"text": "Be kind."}]},
+            "contents": [{"role": "user", "parts": [{"text": words}]}],
+        }),
         "chat" => panic!("our own face has no dialect"),
         other => panic!("{other:?}"),
     };
@@ -103,6 +108,11 @@ fn body(face: Face, question: &Question) -> Value {
                 body["inferenceConfig"] = json!({"maxTokens": limit});
             }
         }
+        "gemini" => {
+            if let Some(limit) = question.max_output {
+                body["generationConfig"] = json!({"maxOutputTokens": limit});
+            }
+        }
         "chat" => {}
         other => panic!("{other:?}"),
     }
@@ -124,6 +134,11 @@ fn body(face: Face, question: &Question) -> Value {
             "bedrock_converse" => {
                 let tool = json!({"toolSpec": {"name": "find", "inputSchema": {"json": schema()}}});
                 body["toolConfig"] = json!({"tools": [tool], "toolChoice": {"any": {}}});
+            }
+            "gemini" => {
+                let function = json!({"name": "find", "parametersJsonSchema": schema()});
+                body["tools"] = json!([{"functionDeclarations": [function]}]);
+                body["toolConfig"] = json!({"functionCallingConfig": {"mode": "ANY"}});
             }
             "chat" => {}
             other => panic!("{other:?}"),
@@ -153,6 +168,7 @@ fn model_of(target: DialectId) -> &'static str {
         "anthropic" => "claude-3-haiku-20240307",
         "openai" | "openai_responses" => "gpt-4o-mini",
         "bedrock_invoke" | "bedrock_converse" => "anthropic.claude-3-haiku-20240307-v1:0",
+        "gemini" => "gemini-2.5-flash",
         other => panic!("{other:?}"),
     }
 }
@@ -229,7 +245,9 @@ fn play<'a>(
 /// Whether bytes end between two events of a face.
 fn is_whole(face: Face, sent: &[u8]) -> bool {
     match face.name() {
-        "anthropic" | "openai" | "openai_responses" | "chat" => whole_length(b"", sent) == sent.len(),
+        "anthropic" | "openai" | "openai_responses" | "gemini" | "chat" => {
+            whole_length(b"", sent) == sent.len()
+        }
         "bedrock_invoke" | "bedrock_converse" => {
             let mut frames = FrameReader::new(FrameLimits::default());
             // Bytes after the target's own end or failure may be anything.

@@ -1,7 +1,7 @@
 //! Bytes that are not translated are not modified.
 
 use super::{ALIAS, DEFAULTS, PLAIN, Question, STREAM, answered, body, dialect, model_of, play, request_for};
-use crate::dialect::{DialectStream, Face};
+use crate::dialect::{DialectStream, DialectStreamEnd, Face};
 use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
 use serde_json::{Value, json};
@@ -84,6 +84,11 @@ fn a_frame_in_the_same_dialect_is_forwarded_without_copying() {
             stream.feed(&frame, &mut |bytes| got.push(bytes), &mut |_| ()).unwrap();
             let places: Vec<_> = got.iter().map(|bytes| (bytes.as_ptr(), bytes.len())).collect();
             assert_eq!(places, [(frame.as_ptr(), frame.len())], "{face:?}");
+        }
+        if face == Face::GEMINI {
+            assert!(!stream.is_finished(), "its streams have no end marker");
+            let end = stream.end(&mut |_| panic!("nothing was held back"), &mut |_| ());
+            assert_eq!(end, DialectStreamEnd::Complete);
         }
         assert!(stream.is_finished());
     }

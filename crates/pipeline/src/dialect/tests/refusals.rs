@@ -1,7 +1,7 @@
 //! Error responses and response headers of the faces.
 
 use crate::dialect::{Face, content_type, render_error, request_id_header, stream_headers};
-use seawall_wire::{ApiErrorKind, RetryAdvice, anthropic, bedrock, openai};
+use seawall_wire::{ApiErrorKind, RetryAdvice, anthropic, bedrock, gemini, openai};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -30,6 +30,11 @@ fn a_refusal_has_the_status_message_and_headers_that_client_libraries_read() {
                     assert_eq!(header("x-amzn-errortype"), Some(name));
                     assert_eq!(header("x-amz-retry-after"), Some("1500"));
                     (status, &body["message"])
+                }
+                "gemini" => {
+                    assert_eq!(body["error"]["status"], gemini::status_name_of(why));
+                    assert_eq!(body["error"]["code"], gemini::status_of(why));
+                    (gemini::status_of(why), &body["error"]["message"])
                 }
                 "chat" => {
                     assert_eq!((&body["request_id"], &body["retry_after"]), (&"req_9".into(), &2.into()));
@@ -79,7 +84,7 @@ fn each_face_has_its_content_type() {
     let types = Face::ALL.map(|face| (content_type(face, false), content_type(face, true)));
     assert_eq!(
         types,
-        [events, events, frames, frames, events, events].map(|stream| ("application/json", stream))
+        [events, events, frames, frames, events, events, events].map(|stream| ("application/json", stream))
     );
     let ids = Face::ALL.map(request_id_header);
     assert_eq!(
@@ -90,12 +95,13 @@ fn each_face_has_its_content_type() {
             "x-amzn-RequestId",
             "x-amzn-RequestId",
             "x-request-id",
+            "x-request-id",
             "x-request-id"
         ]
     );
     let more = Face::ALL.map(stream_headers);
     let invoke: &[_] = &[("x-amzn-bedrock-content-type", "application/json")];
-    assert_eq!(more, [&[], &[], invoke, &[], &[], &[]]);
+    assert_eq!(more, [&[], &[], invoke, &[], &[], &[], &[]]);
     let vendors = Face::ALL.into_iter().filter(|face| face.dialect().is_some());
     assert!(vendors.eq(Face::VENDORS));
 }

@@ -24,6 +24,7 @@ pub(super) fn limit(target: DialectId, body: &Value) -> u64 {
         "openai" => &body["max_completion_tokens"],
         "openai_responses" => &body["max_output_tokens"],
         "bedrock_converse" => &body["inferenceConfig"]["maxTokens"],
+        "gemini" => &body["generationConfig"]["maxOutputTokens"],
         other => panic!("{other:?}"),
     };
     limit.as_u64().unwrap_or_else(|| panic!("{target:?} has no limit: {body}"))
@@ -60,6 +61,7 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
                     assert!(body.get("model").is_none() && body.get("stream").is_none(), "{face:?}");
                 }
                 "bedrock_converse" => assert!(body.get("model").is_none()),
+                "gemini" => assert!(body.get("model").is_none() && body.get("stream").is_none()),
                 other => panic!("{other:?}"),
             }
         }
@@ -68,7 +70,7 @@ fn every_target_gets_its_own_model_the_limit_and_the_usage_option() {
 
 #[test]
 fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
-    for face in [Face::OPENAI_CHAT, Face::RESPONSES, Face::BEDROCK_CONVERSE] {
+    for face in [Face::OPENAI_CHAT, Face::RESPONSES, Face::BEDROCK_CONVERSE, Face::GEMINI] {
         let request = request_for(face, &Question { max_output: None, ..PLAIN });
         assert_eq!(request.max_output(), None);
         for target in DialectId::ALL {
@@ -79,7 +81,8 @@ fn a_request_without_a_limit_is_written_without_one_unless_one_is_added() {
             };
             assert_eq!(limit(target, &limited(Some(77))), 77, "{face:?} {target:?}");
             let text = limited(None).to_string();
-            let has_limit = text.contains("maxTokens") || text.contains("_tokens");
+            let has_limit =
+                ["maxTokens", "_tokens", "maxOutputTokens"].iter().any(|name| text.contains(name));
             // Two dialects require a limit.
             assert_eq!(has_limit, super::has_anthropic_bodies(target), "{text}");
         }
@@ -136,7 +139,7 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
             &[DialectId::BEDROCK_CONVERSE],
         ),
         (
-            // All targets but Converse accept image URLs.
+            // All targets but Converse and Gemini accept image URLs.
             with(Face::ANTHROPIC_MESSAGES, |body| {
                 let source = json!({"type": "url", "url": "https://example.com/a.png"});
                 body["messages"][0]["content"] = json!([{"type": "image", "source": source}]);
@@ -148,6 +151,11 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
                 DialectId::BEDROCK_INVOKE,
                 DialectId::RESPONSES,
             ],
+        ),
+        (
+            with(Face::GEMINI, |body| body["cachedContent"] = json!("cachedContents/1")),
+            "cachedContent",
+            &[DialectId::GEMINI],
         ),
     ] {
         for target in DialectId::ALL {
@@ -219,7 +227,7 @@ fn an_empty_conversation_is_rejected_where_the_dialect_drops_empty_turns() {
     for content in [json!([]), json!([{"text": ""}]), json!([{"cachePoint": {"type": "default"}}])] {
         silent["messages"][0]["content"] = content;
         let request = read(Face::BEDROCK_CONVERSE, &silent).unwrap();
-        for target in [DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT, DialectId::BEDROCK_INVOKE] {
+        for target in DialectId::ALL.into_iter().filter(|target| *target != DialectId::BEDROCK_CONVERSE) {
             let error = request.body_for(target, "m").unwrap_err();
             assert_eq!(error.to_string(), "messages: at least one message is required");
         }

@@ -7,6 +7,7 @@ use crate::dialect::{DialectStream, DialectStreamEnd, Face, UnstreamedAnswer};
 use bytes::Bytes;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use proptest::sample::Index;
+use seawall_core::failure::FailureKind;
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage};
 use seawall_wire::dialect::DialectId;
 use seawall_wire::{anthropic, chat::AnswerPart};
@@ -107,7 +108,7 @@ fn usage_is_sent_only_on_request_but_always_recorded() {
 
 #[test]
 fn a_translated_stream_has_an_id_and_the_callers_model_name() {
-    for face in [Face::ANTHROPIC_MESSAGES, Face::OPENAI_CHAT, Face::BEDROCK_INVOKE] {
+    for face in [Face::ANTHROPIC_MESSAGES, Face::OPENAI_CHAT, Face::BEDROCK_INVOKE, Face::GEMINI] {
         for target in DialectId::ALL {
             let request = request_for(face, &STREAM);
             let played = play(&request, target, [&answered(&request, target).concat()[..]]);
@@ -153,6 +154,15 @@ fn data_after_a_complete_answer_is_ignored() {
         let alone = play(&request, target, frames.iter().map(|frame| &frame[..]));
         frames.push(Bytes::from_static(b"data: garbage\n\n and more of it"));
         let played = play(&request, target, frames.iter().map(|frame| &frame[..]));
+        if target == DialectId::GEMINI {
+            // Its streams have no end marker, so more may belong to the answer.
+            let kind = played.outcome.map_err(|failure| failure.kind);
+            assert_eq!(kind, Err(FailureKind::Unrecognised), "{face:?}");
+            assert!(
+                alone.is_complete() && !listen(face, &played.sent).is_ok_and(|parsed| parsed.is_complete)
+            );
+            continue;
+        }
         assert!(played.is_complete() && played.sent == alone.sent, "{face:?} {target:?}");
         assert_eq!((played.stream.received(), &played.events), (alone.stream.received(), &alone.events));
     }
@@ -190,7 +200,7 @@ fn a_whole_answer_is_no_stream() {
 
 proptest! {
     #[test]
-    fn pieces_do_not_change_what_is_heard(pair in 0_usize..16, which in 0_usize..3, places: Vec<Index>) {
+    fn pieces_do_not_change_what_is_heard(pair in 0..every_pair().count(), which in 0_usize..3, places: Vec<Index>) {
         let (face, target) = every_pair().nth(pair).unwrap();
         let request = request_for(face, &QUESTIONS[which].0);
         let joined = answered(&request, target).concat();

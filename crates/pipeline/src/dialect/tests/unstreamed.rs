@@ -58,6 +58,16 @@ fn read(face: Face, body: &Value) -> Read {
             }
             (text(&body["stopReason"]), &body["usage"], "inputTokens", "outputTokens")
         }
+        "gemini" => {
+            for part in body["candidates"][0]["content"]["parts"].as_array().unwrap() {
+                match part.get("functionCall") {
+                    Some(call) => calls.push((text(&call["name"]), call["args"].clone())),
+                    None => words += part["text"].as_str().unwrap(),
+                }
+            }
+            let finish = text(&body["candidates"][0]["finishReason"]);
+            (finish, &body["usageMetadata"], "promptTokenCount", "candidatesTokenCount")
+        }
         "chat" => panic!("our own face has no body"),
         other => panic!("{other:?}"),
     };
@@ -78,6 +88,8 @@ pub(super) fn word(face: Face, finish: FinishReason) -> &'static str {
         // A call of a tool completes the response like any other output.
         ("openai_responses", FinishReason::EndTurn | FinishReason::ToolUse) => "completed",
         ("openai_responses", FinishReason::MaxTokens) => "max_output_tokens",
+        ("gemini", FinishReason::EndTurn | FinishReason::ToolUse) => "STOP",
+        ("gemini", FinishReason::MaxTokens) => "MAX_TOKENS",
         (_, FinishReason::EndTurn) => "end_turn",
         (_, FinishReason::MaxTokens) => "max_tokens",
         (_, FinishReason::ToolUse) => "tool_use",

@@ -132,7 +132,7 @@ fn an_interrupted_stream_ends_with_an_error_for_every_client() {
     let mut out = BytesMut::new();
     write_error_event(&mut out, ApiErrorKind::Overloaded, "lost");
     let document = r#"{"error":{"code":503,"message":"lost","status":"UNAVAILABLE"}}"#;
-    assert_eq!(out, format!("data: {document}\n\n{document}\n"));
+    assert_eq!(out, format!("data: {document}\n\n{document}\n\n"));
     let (events, stream) = watch([&out[..]]);
     assert!(matches!(&events[..], [StreamEvent::Failed { failure, message }]
         if failure.kind == FailureKind::Overloaded && message == "lost"));

@@ -1,5 +1,7 @@
 mod answer;
 mod any_stream;
+mod count;
+mod dialect;
 mod errors;
 mod head;
 mod paths;

@@ -1,4 +1,6 @@
-use crate::gemini::{GeminiCall, path_for, read_path, requests_sse};
+use crate::gemini::{
+    DEFAULT_VERSION, GeminiCall, is_vendor_path, path_for, read_count_path, read_path, requests_sse,
+};
 use proptest::prelude::{any, prop_assert_eq, proptest};
 
 fn call(model: &str, stream: bool) -> GeminiCall {
@@ -67,6 +69,25 @@ fn a_stream_of_events_has_to_be_requested() {
 }
 
 #[test]
+fn token_counts_have_paths_of_their_own() {
+    let counted = |path| read_count_path(path).map(Result::ok);
+    assert_eq!(counted("/v1beta/models/a%2Fb:countTokens"), Some(Some("a/b".to_owned())));
+    assert_eq!(counted("/v1/models/a:countTokens"), Some(Some("a".to_owned())));
+    assert_eq!(counted("/v1/models/%zz:countTokens"), Some(None));
+    assert_eq!(counted("/v1/models/a:generateContent"), None);
+    assert_eq!(counted("/v1/models/a"), None);
+    for (path, is_ours) in [
+        ("/v1beta/models", true),
+        ("/v1beta/models/a:embedContent", true),
+        ("/v1/models/a:embedContent", true),
+        ("/v1/models/a", false),
+        ("/v1betas", false),
+    ] {
+        assert_eq!(is_vendor_path(path), is_ours, "{path}");
+    }
+}
+
+#[test]
 fn a_model_is_named_with_or_without_its_prefix() {
     assert_eq!(path_for("models/gemini-2.5-pro", false), path_for("gemini-2.5-pro", false));
 }
@@ -74,7 +95,7 @@ fn a_model_is_named_with_or_without_its_prefix() {
 proptest! {
     #[test]
     fn a_written_path_is_read_back(model in "[^/\\p{Cc}]{1,20}(/[a-z]{1,5})?", stream: bool) {
-        let path = path_for(&model, stream);
+        let path = [DEFAULT_VERSION, &path_for(&model, stream)].concat();
         let (path, query) = path.split_once('?').unwrap_or((&path, ""));
         prop_assert_eq!(requests_sse(query), stream);
         if matches!(model.split('/').next(), Some("." | ".." | "models")) {

@@ -260,7 +260,7 @@ fn what_the_vendor_cannot_take_is_refused_when_it_is_written() {
         (turn(Role::Assistant, result), "tool results in assistant messages"),
     ] {
         let error = written(&request).unwrap_err();
-        assert_eq!(error, format!("messages.0: Not supported by the target model: {problem}"));
+        assert_eq!(error, format!("messages.0.content.0: Not supported by the target model: {problem}"));
     }
     let zero = ChatRequest { max_output: Some(0), ..turn(Role::User, RequestPart::Text("q".to_owned())) };
     assert!(written(&zero).unwrap_err().starts_with("max_tokens: "));

@@ -1,8 +1,10 @@
 //! Strict clients, one per face: they accept only what the vendors' own libraries accept, in the order those require.
 
+mod gemini;
 mod responses;
 
 use crate::dialect::Face;
+use gemini::listen_to_gemini;
 use seawall_wire::bedrock::{FrameEnding, FrameKind, FrameLimits, FrameReader, InvokeEvent, InvokeReader};
 use seawall_wire::chat::Usage;
 use serde_json::Value;
@@ -30,24 +32,25 @@ pub(super) fn listen(face: Face, bytes: &[u8]) -> Result<ParsedStream, String> {
         "openai_responses" => responses::listen(bytes),
         "bedrock_invoke" => listen_to_invoke(bytes),
         "bedrock_converse" => listen_to_converse(bytes),
+        "gemini" => listen_to_gemini(bytes),
         "chat" => Err("our own face has a judge of its own".to_owned()),
         other => panic!("{other:?}"),
     }
 }
 
-fn ensure(is_right: bool, problem: &str, seen: &Value) -> Result<(), String> {
+pub(super) fn ensure(is_right: bool, problem: &str, seen: &Value) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("{problem}: {seen}")) }
 }
 
-fn json(text: &[u8]) -> Result<Value, String> {
+pub(super) fn json(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| format!("{error}: {:?}", String::from_utf8_lossy(text)))
 }
 
-fn text(value: &Value) -> Result<String, String> {
+pub(super) fn text(value: &Value) -> Result<String, String> {
     value.as_str().map(str::to_owned).ok_or_else(|| format!("no text: {value}"))
 }
 
-fn number(value: &Value) -> Result<u64, String> {
+pub(super) fn number(value: &Value) -> Result<u64, String> {
     value.as_u64().ok_or_else(|| format!("no count: {value}"))
 }
 
