@@ -118,7 +118,7 @@ fn every_path_of_the_table_is_served_and_every_path_that_is_served_is_in_the_tab
         assert_eq!(path_of(&endpoint).as_deref(), Some(operation.path));
     }
     let paths: BTreeSet<&str> = PATHS.iter().map(|operation| operation.path).collect();
-    assert_eq!((paths.len(), PATHS.len()), (18, 18));
+    assert_eq!((paths.len(), PATHS.len()), (21, 21));
     for (dialect, stream) in
         DialectId::ALL.into_iter().flat_map(|dialect| [(dialect, false), (dialect, true)])
     {

@@ -62,7 +62,7 @@ fn a_refusal_is_read_as_the_vendor_means_it() {
         every_way(&[Fault::Status { status, retry_after, error: None }], async |dialect, options| {
             for stream in [false, true] {
                 // The error code that comes with it attributes the fault to the vendor.
-                let has_other_name = ["anthropic", "openai"].contains(&dialect.name());
+                let has_other_name = ["anthropic", "openai", "openai_responses"].contains(&dialect.name());
                 let is_named = status == 503 && has_other_name;
                 let kind = if is_named { FailureKind::ServerFault } else { kind };
                 let failure = refusal(target(dialect, options.clone()).as_ref(), stream).await;
