@@ -118,8 +118,8 @@ pub(crate) fn read_stream(raw: &RawValue) -> Result<bool, RequestError> {
 }
 
 /// The range of `part`, a subslice of `whole`.
-pub(crate) fn span_of(part: &str, whole: &str) -> Range<usize> {
-    let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
+pub(crate) fn span_of(part: &str, whole: &(impl AsRef<[u8]> + ?Sized)) -> Range<usize> {
+    let start = part.as_ptr().addr().saturating_sub(whole.as_ref().as_ptr().addr());
     start..start + part.len()
 }
 

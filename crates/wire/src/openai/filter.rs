@@ -102,9 +102,12 @@ impl UsageFilter {
     }
 }
 
+const KEY: &[u8] = b"\"usage\"";
+
 fn is_usage_only(event: &[u8]) -> bool {
-    // Most events do not contain the key and need no parsing.
-    if memchr::memmem::find(event, b"\"usage\"").is_none() {
+    // Most events do not contain the key, or have null there, and need no parsing.
+    let mut keys = memchr::memmem::find_iter(event, KEY);
+    if keys.all(|at| event[at + KEY.len()..].starts_with(b":null")) {
         return false;
     }
     let mut lines = event.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());

@@ -27,6 +27,7 @@ mod messages;
 mod models;
 mod request;
 mod stream;
+mod template;
 
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,13 @@
 use super::answer::{OpenAiUsageFields, as_refusal, finish_of, is_non_empty};
 use super::chat_writer::write_end;
 use super::error::failure_of;
+use super::template::ChunkTemplate;
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use crate::content;
 use crate::features::ServiceOption;
 use crate::lenient::Lenient;
-use crate::request::CowStr;
+use crate::request::{CowStr, span_of};
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{feed_events, parse};
 use bytes::BytesMut;
@@ -60,6 +61,8 @@ struct Account {
     /// Choices that have begun, and those that have ended, one bit each.
     begun: u64,
     ended: u64,
+    /// The last chunk that had text and nothing else.
+    template: Option<ChunkTemplate>,
 }
 
 /// The fields that all chunks of an answer repeat.
@@ -142,6 +145,12 @@ impl OpenAiStream {
         self.sse.unfinished()
     }
 
+    /// Makes the next chunk be parsed, whatever its shape.
+    #[cfg(test)]
+    pub(super) fn forget_template(&mut self) {
+        self.account.template = None;
+    }
+
     /// Whether the bytes so far end at an event boundary. Only there may other events be inserted.
     #[must_use]
     pub fn is_between_events(&self) -> bool {
@@ -154,6 +163,12 @@ impl Account {
         if is_done(data) {
             self.is_complete = true;
             on_event(StreamEvent::Finished);
+            return Ok(());
+        }
+        if let Some(text) = self.template.as_ref().and_then(|template| template.text_of(data)) {
+            self.meter.add_json(text);
+            self.meter.record_event();
+            on_event(StreamEvent::Content);
             return Ok(());
         }
         let chunk: Chunk<'_> = parse("chunk", data)?;
@@ -180,6 +195,9 @@ impl Account {
             }
             self.has_refused |= choice.has_refused();
             choice.count(&mut self.meter);
+        }
+        if let Some(text) = chunk.only_text() {
+            self.template = ChunkTemplate::new(data, span_of(text, data));
         }
         if chunk.choices.iter().any(Choice::has_content) {
             emit(StreamEvent::Content);
@@ -217,6 +235,20 @@ struct Chunk<'a> {
     #[serde(default)]
     service_tier: ServiceOption,
     error: Option<Value>,
+}
+
+impl<'a> Chunk<'a> {
+    /// The text of a chunk that has nothing else that counts, without its quotes.
+    fn only_text(&self) -> Option<&'a str> {
+        let ([choice], Lenient::Absent) = (&self.choices[..], &self.usage) else { return None };
+        let delta = choice.delta.as_ref().filter(|_| choice.finish_reason.is_none())?;
+        let others =
+            [delta.refusal, delta.tool_calls, delta.function_call, delta.reasoning_content, delta.reasoning];
+        if others.into_iter().flatten().any(is_non_empty) {
+            return None;
+        }
+        delta.content?.get().strip_prefix('"')?.strip_suffix('"')
+    }
 }
 
 #[derive(Deserialize)]

@@ -2,6 +2,7 @@ use crate::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage};
 use crate::openai::OpenAiStream;
 use crate::sse::{SseError, SseLimits};
+use proptest::prelude::{prop, prop_assert_eq, proptest};
 use seawall_core::failure::FailureKind;
 
 const COMPLETE: &str = include_str!("../../../tests/golden/openai/stream.txt");
@@ -106,4 +107,39 @@ fn an_error_is_final() {
     let mut stream = OpenAiStream::new(SseLimits { max_line_bytes: 30, max_event_bytes: 30 });
     let too_long = StreamError::Sse(SseError::LineTooLong { limit: 30 });
     assert_eq!(stream.feed(&[b'x'; 31], |_| ()), Err(too_long));
+}
+
+proptest! {
+    #[test]
+    fn a_chunk_has_the_same_meaning_whether_it_is_parsed_or_recognised(
+        chunks in prop::collection::vec((0..9_usize, "[a-z漫\\\\\"{},:\\t]{0,6}", "[a-z]{0,3}"), 1..12),
+    ) {
+        let chunk = |kind: usize, text: &str, padding: &str| {
+            let text = serde_json::to_string(text).unwrap();
+            let head = r#""id":"c","object":"chat.completion.chunk","created":1,"model":"m""#;
+            let choice = |delta: String, end: &str| {
+                format!(r#"{{{head},"choices":[{{"index":0,"delta":{{{delta}}},"finish_reason":{end}}}],"usage":null}}"#)
+            };
+            match kind {
+                0..=3 => choice(format!(r#""content":{text}"#), "null"),
+                4 => choice(format!(r#""content":{text},"refusal":"no""#), "null"),
+                5 => choice(format!(r#""content":{text}"#), r#""stop""#),
+                6 => format!(r#"{{{head},"choices":[{{"delta":{{"content":{text}}}}}],"obfuscation":"{padding}"}}"#),
+                7 => format!(r#"{{{head},"choices":[],"usage":{{"prompt_tokens":3,"completion_tokens":2}}}}"#),
+                _ => choice(format!(r#""content":{text}"#), "null").replace('}', ""),
+            }
+        };
+        let mut streams = [0, 1].map(|_| (OpenAiStream::new(SseLimits::default()), Vec::new()));
+        for (kind, text, padding) in chunks {
+            let bytes = format!("data: {}\n\n", chunk(kind, &text, &padding));
+            let [known, parsed] = &mut streams;
+            parsed.0.forget_template();
+            let outcomes = [known, parsed].map(|(stream, events)| {
+                (stream.feed(bytes.as_bytes(), |event| events.push(format!("{event:?}"))), format!("{:?}", stream.meter()))
+            });
+            prop_assert_eq!(&outcomes[0], &outcomes[1]);
+        }
+        let [known, parsed] = &streams;
+        prop_assert_eq!((&known.1, known.0.report(), known.0.finish_reason()), (&parsed.1, parsed.0.report(), parsed.0.finish_reason()));
+    }
 }
