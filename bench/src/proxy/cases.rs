@@ -74,6 +74,8 @@ pub(crate) struct ProxyCase {
 
 pub(crate) const PLAIN: &str = "plain, saturated";
 pub(crate) const BURST: &str = "burst stream, saturated";
+/// The same in OpenAI's dialect, whose events have no names.
+pub(crate) const OPENAI_BURST: &str = "OpenAI, burst stream";
 pub(crate) const STEADY: &str = "plain, 1,000 a second";
 pub(crate) const PACED: &str = "paced stream, 200 starts a second";
 pub(crate) const ONE_CALLER: &str = "one key, plain";
@@ -126,6 +128,7 @@ pub(crate) fn all() -> Vec<ProxyCase> {
     use BenchDialect::{Anthropic, Converse, Invoke, Openai};
     let core = plain(ProxyPart::Core, PLAIN, Anthropic);
     let burst = BenchRequest { kind: BenchRequestKind::Burst, ..core.request };
+    let openai = plain(ProxyPart::Dialects, OPENAI_BURST, Openai);
     let token = plain(ProxyPart::Token, "token, plain", Anthropic);
     let with_token = BenchRequest { credential: BenchCredential::Token, ..token.request };
     let callers = |name, callers| ProxyCase {
@@ -152,6 +155,11 @@ pub(crate) fn all() -> Vec<ProxyCase> {
         },
         paced(ProxyPart::Core, PACED, Anthropic),
         plain(ProxyPart::Dialects, "OpenAI, plain", Openai),
+        ProxyCase {
+            request: BenchRequest { kind: BenchRequestKind::Burst, ..openai.request },
+            cpu: Some(GOAL_BURST),
+            ..openai
+        },
         paced(ProxyPart::Dialects, "OpenAI, paced stream", Openai),
         plain(ProxyPart::Dialects, "Bedrock invoke, plain", Invoke),
         paced(ProxyPart::Dialects, "Bedrock invoke, paced stream", Invoke),

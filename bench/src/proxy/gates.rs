@@ -1,6 +1,6 @@
 //! Gates (bounds that must hold) and goals.
 
-use super::cases::{MANY_CALLERS, ONE_CALLER, PLAIN, STEADY};
+use super::cases::{BURST, MANY_CALLERS, ONE_CALLER, OPENAI_BURST, PLAIN, STEADY};
 use super::report::{ProxyResults, Round};
 use super::requests::BenchRequestKind;
 use super::target::SEAWALL;
@@ -57,6 +57,7 @@ impl ProxyResults {
         let memory = self.memory.iter().find(|memory| memory.target == SEAWALL);
         let rate = self.ratio(PLAIN, SEAWALL, |round| round.rate);
         let over_keys = self.case_ratio(MANY_CALLERS, ONE_CALLER, SEAWALL, |round| round.cpu);
+        let over_anthropic = self.case_ratio(OPENAI_BURST, BURST, SEAWALL, |round| round.cpu);
         let mut gates: Vec<ProxyGate> = self
             .rows
             .iter()
@@ -76,6 +77,7 @@ impl ProxyResults {
                 Some(1.3),
             ),
             ProxyGate::new("CPU, 10,000 keys ÷ one key", over_keys, 1.3, Some(1.1)),
+            ProxyGate::new("CPU, burst stream: OpenAI ÷ Anthropic", over_anthropic, 1.2, Some(1.0)),
             ProxyGate::new(
                 "many callers ÷ one, no socket",
                 self.callers.map(|found| found.ratio),
