@@ -2,8 +2,10 @@
 
 use crate::sse::SseError;
 use bytes::{Bytes, BytesMut};
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use std::sync::LazyLock;
 
 /// Forwards a stream without the chunk that has usage and no choices, for a caller that did not request usage.
 ///
@@ -103,11 +105,12 @@ impl UsageFilter {
 }
 
 const KEY: &[u8] = b"\"usage\"";
+/// Built once: that takes longer than most searches.
+static KEY_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(KEY));
 
 fn is_usage_only(event: &[u8]) -> bool {
     // Most events do not contain the key, or have null there, and need no parsing.
-    let mut keys = memchr::memmem::find_iter(event, KEY);
-    if keys.all(|at| event[at + KEY.len()..].starts_with(b":null")) {
+    if KEY_FINDER.find_iter(event).all(|at| event[at + KEY.len()..].starts_with(b":null")) {
         return false;
     }
     let mut lines = event.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
