@@ -189,8 +189,10 @@ impl GuardedTarget {
         request: &DialectRequest,
         budget: impl FnOnce() -> OutputBudget,
     ) -> Result<OutputAllowance, String> {
-        if self.max_output == Some(0) && request.operation() == ModelOperation::Generate {
-            // Output would be billed that has no price here.
+        // An InvokeModel body of unknown format may be for an embedding model; any other answer would have no price.
+        let may_embed = request.operation() == ModelOperation::Embed
+            || request.operation() == ModelOperation::Generate && request.opaque_answers().is_some();
+        if self.max_output == Some(0) && !may_embed {
             let model = &self.model;
             return Err(format!("{model} generates no answers: models.{model:?}.max_output is 0"));
         }

@@ -33,9 +33,9 @@ fn start(test: &str) -> anyhow::Result<(Running, Running)> {
         };
         more += &format!(
             r#"
-            models."{model}" = {{ input = "$0.02/M", max_output = 0 }}
+            models."{model}" = {{ input = "$0.02/M", max_output = 0, context_window = 8_192 }}
             targets.{route} = {{ provider = "{provider}", model = "{model}", {own}, grade = "fast", breaker = "haiku" }}
-            routes.{route} = {{ targets = ["{route}"], faces = ["openai"] }}
+            routes.{route} = {{ targets = ["{route}"], faces = ["openai", "bedrock"] }}
             "#
         );
     }
@@ -116,6 +116,9 @@ fn an_embedding_that_no_target_can_make_is_refused_by_name_and_costs_nothing() -
     let message = body["error"]["message"].as_str().unwrap_or_default();
     assert!(status == 400 && message.contains("generates no answers"), "{body}");
     assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, 0);
+    // Its own format passes through InvokeModel, at the price of its input.
+    let (status, body) = post(&gateway, "/model/titan/invoke", &json!({"inputText": "a"}))?;
+    assert!(status == 200 && body["embedding"].is_array(), "{status} {body}");
     // A target that cannot embed is passed over.
     let (status, body) = post(&gateway, "/v1/embeddings", &json!({"model": "fallback", "input": two}))?;
     assert_eq!((status, body["data"].as_array().map(Vec::len)), (200, Some(2)), "{body}");

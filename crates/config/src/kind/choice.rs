@@ -126,7 +126,7 @@ names! {
 names! {
     /// The least important diagnostics that are written.
     pub enum DiagnosticLevel {
-        /// Something does not work, and somebody must act.
+        /// Something does not work, and an operator must act.
         Error = "error",
         /// Something works less well than it should.
         Warn = "warn",

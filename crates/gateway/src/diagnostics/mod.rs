@@ -4,7 +4,7 @@
 //! can match on it. [`diagnostic!`](crate::diagnostic) emits one through `tracing`. No event is emitted for a request
 //! that succeeds.
 //!
-//! **Standard error may stall.** A full pipe blocks whoever writes to it. An event is therefore formatted where it
+//! **Standard error may stall.** A full pipe blocks the writer. An event is therefore formatted where it
 //! occurs, put into a bounded queue, and written by a thread of its own. When the queue is full, events are dropped and
 //! counted, and nothing waits.
 //!
@@ -35,7 +35,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-/// The target of every event of ours, by which they are told from those of other libraries.
+/// The target of every event of ours, which distinguishes them from those of other libraries.
 #[doc(hidden)]
 pub const TARGET: &str = "seawall";
 

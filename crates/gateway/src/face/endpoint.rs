@@ -125,6 +125,7 @@ impl CallerEndpoint {
 }
 
 const INVALID_MODEL: &str = "invalid model id in the path";
+
 /// Operations of the vendors that the gateway does not carry, by the start of their paths, with the reason that callers
 /// receive. Without it, a wrong base URL and a missing operation would look the same.
 const NOT_CARRIED: [(&str, &str); 14] = [

@@ -49,7 +49,7 @@ fn read_chunk(parsed: &mut ParsedStream, chunk: &Value) -> Result<(), String> {
     let Some([candidate]) = chunk["candidates"].as_array().map(Vec::as_slice) else {
         return Err(format!("not one candidate: {chunk}"));
     };
-    ensure(candidate["content"]["role"] == "model", "nobody speaks", chunk)?;
+    ensure(candidate["content"]["role"] == "model", "no model answers", chunk)?;
     for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
         match part.get("functionCall") {
             None => parsed.text.push_str(&text(&part["text"])?),
