@@ -1,12 +1,11 @@
 //! Derives the rules of our own chat face from settings.
 
+use seawall_assistant::{AnswerCache, AnswerSingleFlight, ChatPromptOptions, ChatRules, apologies};
 use seawall_config::{FaceName, Settings};
 use seawall_core::cache_policy::SingleFlightOptions;
 use seawall_core::setting::SettingError;
 use seawall_core::strategy::Language;
-use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrails};
-use seawall_pipeline::{AnswerCache, AnswerSingleFlight, ChatRules};
 use std::sync::Arc;
 
 /// Capacity of the answer cache in memory: about 16 MiB of answers of typical size.
@@ -64,6 +63,17 @@ impl ChatState {
             language: Language::of_locale(&assistant.locale),
         })))
     }
+}
+
+/// The texts that answer on a route whose models give no answer, if it prefers them over an error.
+pub(crate) fn fallback_texts(settings: &Settings, is_wanted: bool) -> Arc<[Box<str>]> {
+    if !is_wanted {
+        return Arc::default();
+    }
+    // Callers of a vendor's dialect do not say their language.
+    let has_chat = chat_route(settings).is_some();
+    let language = if has_chat { Language::of_locale(&settings.assistant.locale) } else { Language::English };
+    apologies(language).map(Into::into).collect()
 }
 
 /// The route that serves our own chat face: of several, the first by name.

@@ -1,4 +1,4 @@
-//! Fourth stage: evaluates the posture for this caller and face, which gives the plan of the request.
+//! Fourth stage: evaluates the posture for this caller, which gives the plan of the request. An assistant makes its own.
 
 use crate::admit::AdmittedRequest;
 use crate::callers::Caller;
@@ -22,9 +22,9 @@ pub(crate) struct PlannedRequest {
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request, caller, route, is_over_budget, shared_remaining } = admitted;
+    let (request, caller) = (&admitted.request, &admitted.caller);
     let situation = PlanSituation {
-        face: if request.chat.is_some() { FaceKind::Chat } else { FaceKind::Api },
+        face: FaceKind::Api,
         is_suspended: caller.is_suspended,
         ..PlanSituation::of(caller.id, caller.tier)
     };
@@ -32,5 +32,12 @@ pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejectio
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }
-    Ok(PlannedRequest { request, caller, route, plan, is_over_budget, shared_remaining })
+    Ok(PlannedRequest::new(admitted, plan))
+}
+
+impl PlannedRequest {
+    pub(crate) fn new(admitted: AdmittedRequest, plan: Plan) -> Self {
+        let AdmittedRequest { request, caller, route, is_over_budget, shared_remaining } = admitted;
+        Self { request, caller, route, plan, is_over_budget, shared_remaining }
+    }
 }

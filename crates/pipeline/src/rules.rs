@@ -4,7 +4,6 @@
 //! spend and measurements are not part of the rules and survive a reload.
 
 use crate::callers::CallerResolver;
-use crate::chat_rules::ChatRules;
 use crate::limit_description::{LimitDescription, LimitScope, policy_item};
 use crate::quota_store::QuotaStore;
 use crate::target::Route;
@@ -19,6 +18,7 @@ use seawall_core::vocabulary::Tier;
 use seawall_store::Placement;
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,8 +120,6 @@ pub struct RuleOptions {
     pub posture: Posture,
     /// The daily budget per caller, if a shared store keeps it. Otherwise the local ledger does.
     pub shared_caller_budget: Option<Money>,
-    /// Configuration of the chat face, if a route serves it.
-    pub chat: Option<Arc<ChatRules>>,
 }
 
 impl RuleOptions {
@@ -140,6 +138,24 @@ impl RuleOptions {
     }
 }
 
+/// The rules at one moment. An assistant makes its question and has it answered under the same rules.
+#[derive(Clone)]
+pub struct RulesSnapshot(pub(crate) Arc<PipelineRules>);
+
+impl RulesSnapshot {
+    /// Size limits of requests.
+    #[must_use]
+    pub fn request_limits(&self) -> &RequestLimits {
+        &self.0.request
+    }
+}
+
+impl fmt::Debug for RulesSnapshot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RulesSnapshot").finish_non_exhaustive()
+    }
+}
+
 /// Validated rules, prepared for use by requests.
 pub(crate) struct PipelineRules {
     pub(crate) callers: Arc<CallerResolver>,
@@ -154,7 +170,6 @@ pub(crate) struct PipelineRules {
     pub(crate) receive: ReceiveLimits,
     pub(crate) posture: Posture,
     pub(crate) shared_caller_budget: Option<Money>,
-    pub(crate) chat: Option<Arc<ChatRules>>,
     policies: [Arc<str>; 3],
 }
 
@@ -178,7 +193,6 @@ impl PipelineRules {
             receive,
             posture,
             shared_caller_budget,
-            chat,
         } = options;
         let groups = LimitGroups::new(quotas, &limit_rules)?;
         let policies = limit_rules.tiers.each_ref().map(policy);
@@ -197,7 +211,6 @@ impl PipelineRules {
             receive,
             posture,
             shared_caller_budget,
-            chat,
             policies,
         })
     }

@@ -22,7 +22,7 @@ mod tests;
 use bytes::Bytes;
 use headers::ResponseKind;
 use paths::{OpenApiOperation, PATHS, PossibleErrors, ResponseContent};
-use seawall_pipeline::chat::error_code;
+use seawall_wire::chat_face::error_code;
 use seawall_pipeline::dialect::Face;
 use seawall_wire::ApiErrorKind;
 use seawall_wire::dialect::DialectId;

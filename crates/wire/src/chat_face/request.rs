@@ -3,7 +3,7 @@
 use super::{ChatError, locale};
 use seawall_core::history::Role;
 use seawall_core::strategy::Language;
-use seawall_wire::{JsonFields, RequestError, RequestLimits};
+use crate::{JsonFields, RequestError, RequestLimits};
 
 /// Maximum length of a message, in characters.
 const MAX_MESSAGE_CHARACTERS: usize = 16_000;

@@ -147,6 +147,14 @@ const APOLOGIES: [(&str, &str); 3] = [
     ),
 ];
 
+/// The apologies in this language.
+pub fn apologies(language: Language) -> impl ExactSizeIterator<Item = &'static str> {
+    APOLOGIES.into_iter().map(move |(japanese, english)| match language {
+        Language::Japanese => japanese,
+        Language::English => english,
+    })
+}
+
 /// One of the three apologies, chosen uniformly.
 #[must_use]
 pub fn apology(language: Language, draw: Draw) -> &'static str {

@@ -1,17 +1,17 @@
-//! Configuration of the chat face.
+//! Configuration of the assistant.
 
 use crate::answer_cache::{AnswerCache, CacheVersions};
-use crate::chat::{ChatPrompt, PromptModel};
-use crate::guardrail::Guardrails;
+use crate::prompt::{ChatPrompt, PromptModel};
 use crate::single_flight::AnswerSingleFlight;
 use seawall_core::cache_policy::CacheAges;
 use seawall_core::deadline::RungReserves;
 use seawall_core::history::TokenLimits;
 use seawall_core::strategy::Language;
 use seawall_core::tokens::{Calibration, OverheadOptions};
+use seawall_pipeline::guardrail::Guardrails;
 use std::sync::Arc;
 
-/// Configuration of the chat face, as the settings define it.
+/// Configuration of the assistant, as the settings define it.
 pub struct ChatRules {
     /// The route that chat messages use.
     pub route: String,

@@ -1,0 +1,6 @@
+//! Tests of the assistant.
+
+mod faults;
+mod prompt;
+mod streams;
+mod texts;
