@@ -32,6 +32,9 @@ impl EncodedStream {
         match self {
             Self::Api(stream, encoder) => loop {
                 let Some(event) = ready!(stream.poll_event(context)) else { return Poll::Ready(None) };
+                if !matches!(event, ReplyEvent::Opaque(_)) && stream.is_finished() {
+                    encoder.set_elapsed(stream.elapsed());
+                }
                 let bytes = encoder.encode(event, || stream.take_ready());
                 // A dialect may have nothing to write for an event.
                 if !bytes.is_empty() {

@@ -20,8 +20,6 @@ pub mod dialect;
 pub mod guardrail;
 mod identify;
 mod limit_description;
-#[cfg(test)]
-mod manual_clock;
 mod output;
 mod output_history;
 mod output_limit;

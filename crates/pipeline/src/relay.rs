@@ -241,6 +241,12 @@ impl<R: Runtime> ReplyStream<R> {
         self.stream.is_finished()
     }
 
+    /// The time since the request was received.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.runtime.monotonic() - self.timeouts.received
+    }
+
     /// Why the model stopped, once known, and whether the gateway stopped it because it exceeded its reservation.
     #[must_use]
     pub fn finish_reason(&self) -> (Option<FinishReason>, bool) {

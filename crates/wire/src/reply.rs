@@ -40,7 +40,7 @@ pub struct ReplyIdentity {
     pub model: String,
     /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// The elapsed time when the answer began; two dialects report it.
+    /// The elapsed time, as far as known; two dialects report it.
     pub elapsed: Duration,
 }
 
@@ -85,6 +85,13 @@ impl ReplyEncoder {
     pub fn typed(dialect: DialectId, identity: ReplyIdentity, wants_usage: bool) -> Self {
         let writer = dialect.write_stream(identity.created, wants_usage);
         Self { dialect, typed: Some(TypedStream { writer, identity, has_started: false }) }
+    }
+
+    /// Sets the elapsed time, which two dialects report at the end.
+    pub fn set_elapsed(&mut self, elapsed: Duration) {
+        if let Some(typed) = &mut self.typed {
+            typed.identity.elapsed = elapsed;
+        }
     }
 
     /// The bytes of an event and of those that are ready behind it; opaque bytes are not copied. Empty if the dialect

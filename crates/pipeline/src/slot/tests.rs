@@ -1,6 +1,6 @@
 use super::{SlotUnavailable, SlotWaiter, TargetSlot, WaitState};
-use crate::manual_clock::ManualClock;
 use crate::target::{GuardedTarget, TargetOptions};
+use seawall_core::manual_clock::ManualClock;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::in_flight::{SlotOwner, SlotRefusal, SlotShares};
 use seawall_core::money::{Money, Price};
