@@ -1,5 +1,7 @@
 //! Derives the rules of our own chat face from settings.
 
+use seawall_assistant::plan::MessageSituation;
+use seawall_assistant::router::Router;
 use seawall_config::{FaceName, Settings};
 use seawall_core::cache_policy::SingleFlightOptions;
 use seawall_core::setting::SettingError;
@@ -48,8 +50,12 @@ impl ChatState {
             max_output: u32::try_from(settings.tokens.limits.output(None)).unwrap_or(u32::MAX),
             history_turns: assistant.max_history_turns as usize,
         };
+        let router = Router::new(settings.hours.evening_peak);
         Ok(Some(Arc::new(ChatRules {
             route: route.clone(),
+            routing: Arc::new(move |posture, caller, tier, utc| {
+                router.situation(posture, &MessageSituation::of(caller, tier), utc)
+            }),
             model: model.map(|target| target.model.clone()).unwrap_or_default(),
             prompt: prompt.check()?,
             tokens: settings.tokens.limits,

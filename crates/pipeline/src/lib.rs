@@ -46,7 +46,7 @@ mod target;
 
 pub use answer_cache::{AnswerCache, PendingLookup};
 pub use callers::{Caller, CallerIdentity, CallerResolver, CredentialKind, IdentifyError, TierOrigin};
-pub use chat_rules::ChatRules;
+pub use chat_rules::{ChatRules, MessageRouting};
 pub use credential::CredentialStatus;
 pub use limit_description::{LimitDescription, LimitScope};
 pub use pacing::PacingStatus;

@@ -23,12 +23,13 @@ pub(crate) struct PlannedRequest {
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
     let AdmittedRequest { request, caller, route, is_over_budget, shared_remaining } = admitted;
-    let situation = PlanSituation {
-        face: if request.chat.is_some() { FaceKind::Chat } else { FaceKind::Api },
-        is_suspended: caller.is_suspended,
-        ..PlanSituation::of(caller.id, caller.tier)
+    let (posture, utc) = (&request.rules.posture, request.received.utc);
+    let situation = match request.rules.chat.as_ref().filter(|_| request.chat.is_some()) {
+        Some(chat) => (chat.routing)(posture, caller.id, caller.tier, utc),
+        None => PlanSituation { face: FaceKind::Api, ..PlanSituation::of(caller.id, caller.tier) },
     };
-    let plan = evaluate(&request.rules.posture, &situation, request.received.utc).plan;
+    let situation = PlanSituation { is_suspended: caller.is_suspended, ..situation };
+    let plan = evaluate(posture, &situation, utc).plan;
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }

@@ -1,7 +1,7 @@
 //! Prepared texts in Japanese and English.
 
 use seawall_core::random::Draw;
-use seawall_core::strategy::{FallbackKind, Language, message};
+use seawall_core::strategy::Language;
 use seawall_wire::ApiErrorKind;
 
 /// A prepared text.
@@ -81,7 +81,10 @@ impl ChatText {
     #[must_use]
     pub const fn in_language(self, language: Language) -> &'static str {
         let (japanese, english) = match self {
-            Self::Redirect => return message(FallbackKind::GuardrailBlock, language, false),
+            Self::Redirect => (
+                "申し訳ございませんが、その内容にはお答えできません。漫画についてのご質問でしたら、お手伝いできます。",
+                "That is something I can't help with. I am happy to answer questions about manga.",
+            ),
             Self::LimitReached => (
                 "ただいまメッセージをお受けできません。少し時間をおいて、もう一度お送りください。",
                 "We cannot take this message right now. Please wait a moment and send it again.",
