@@ -3,8 +3,7 @@
 //! CI fails when a page differs from what the code would generate, and when a generated page is left over that no code
 //! generates any more. Pages without the opening line are written by hand and left alone.
 
-mod choices;
-mod gateway;
+mod example;
 mod machines;
 mod messages;
 
@@ -32,23 +31,27 @@ struct DocPage {
 enum Generator {
     /// By a library that xtask links.
     Linked(fn() -> String),
-    /// By the gateway, which xtask must not link: xtask also installs what the gateway is built with.
-    FromGateway(&'static str),
+    /// By a package that xtask must not link, and the name that it has for the page: xtask also installs what these
+    /// packages are built with.
+    FromPackage(&'static str, &'static str),
 }
 
-use Generator::{FromGateway, Linked};
+use Generator::{FromPackage, Linked};
+
+const ASSISTANT: &str = "seawall-assistant";
+const GATEWAY: &str = "seawall-gateway";
 
 const PAGES: &[DocPage] = &[
-    DocPage { path: "docs/diagnostics.md", write: FromGateway("diagnostics") },
-    DocPage { path: "docs/metrics.md", write: FromGateway("metrics") },
-    DocPage { path: "docs/openapi.json", write: FromGateway("openapi") },
+    DocPage { path: "docs/diagnostics.md", write: FromPackage(GATEWAY, "diagnostics") },
+    DocPage { path: "docs/metrics.md", write: FromPackage(GATEWAY, "metrics") },
+    DocPage { path: "docs/openapi.json", write: FromPackage(GATEWAY, "openapi") },
     DocPage { path: "docs/reference/xtask.md", write: Linked(developer_commands) },
     DocPage { path: "docs/reference/failures.md", write: Linked(machines::failures) },
     DocPage { path: "docs/reference/protections.md", write: Linked(machines::protections) },
     DocPage { path: "docs/reference/invariants.md", write: Linked(machines::invariants) },
     DocPage { path: "docs/reference/messages.md", write: Linked(messages::messages) },
-    DocPage { path: "docs/reference/routing.md", write: Linked(choices::routing) },
-    DocPage { path: "docs/reference/strategy.md", write: Linked(choices::strategy) },
+    DocPage { path: "docs/reference/routing.md", write: FromPackage(ASSISTANT, "routing") },
+    DocPage { path: "docs/reference/strategy.md", write: FromPackage(ASSISTANT, "strategy") },
     DocPage { path: "docs/reference/settings.md", write: Linked(seawall_config::reference) },
     DocPage { path: "docs/reference/settings.schema.json", write: Linked(schema) },
 ];
@@ -115,7 +118,7 @@ fn orphaned(root: &Path, pages: &[DocPage]) -> anyhow::Result<Vec<String>> {
 fn text(page: &DocPage) -> anyhow::Result<String> {
     let written = match page.write {
         Linked(write) => write(),
-        FromGateway(name) => gateway::page(name)?,
+        FromPackage(package, name) => example::page(package, name)?,
     };
     // JSON has no comments.
     Ok(if page.path.ends_with(".json") { written } else { format!("{GENERATED_NOTE}\n{written}") })

@@ -3,12 +3,16 @@
 use super::{PolicyCases, median_of};
 use crate::measure::Case;
 use crate::report::BenchGate;
+use seawall_assistant::intent::Intent;
+use seawall_assistant::plan::MessageSituation;
+use seawall_assistant::router::Router;
 use seawall_core::budget::{BudgetEntry, BudgetLedger, BudgetOptions, ReservationRequest};
-use seawall_core::evaluator::{PlanSituation, Posture, Protection, evaluate};
+use seawall_core::evaluator::{Posture, Protection};
 use seawall_core::history::TokenLimits;
+use seawall_core::hours::{HoursOptions, OffPeakOptions};
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_core::vocabulary::{CostState, Intent, Level, Mode, Tier};
+use seawall_core::vocabulary::{CostState, Level, Mode, Tier};
 use std::hint::black_box;
 
 const DECISIONS: u32 = 400_000;
@@ -18,22 +22,26 @@ const BOTH_PLANS: &str = "plan, with shadow plan";
 const MAX_PLAN: f64 = 1_000.0;
 
 /// Rotates callers, tiers and intents, so that no branch is always the same.
-fn situation(number: u32) -> PlanSituation {
+fn message(number: u32) -> MessageSituation {
     let index = |many: usize| usize::try_from(number).unwrap_or(0) % many;
-    PlanSituation {
+    MessageSituation {
         intent: Some(Intent::ALL[index(Intent::ALL.len())]),
         has_cart: number.is_multiple_of(5),
-        ..PlanSituation::of(number.into(), Tier::ALL[index(Tier::ALL.len())])
+        ..MessageSituation::of(number.into(), Tier::ALL[index(Tier::ALL.len())])
     }
 }
 
-fn planning<'a>(name: &'static str, posture: Posture) -> Case<'a> {
+fn planning<'a>(name: &'static str, posture: Posture) -> Option<Case<'a>> {
+    let in_japan = |start, end| HoursOptions::full_hours(start, end, 9 * 60);
+    let router = Router::new(in_japan(19, 23).check().ok()?);
+    let off_peak = OffPeakOptions::of(in_japan(23, 8)).check().ok()?;
+    let posture = Posture { off_peak: Some(off_peak), ..posture };
     let utc = UtcTime::from_civil(2026, 11, 15);
     let run = move |decisions: u32| {
-        let plan = |number| evaluate(black_box(&posture), &situation(number), utc).plan;
+        let plan = |number| router.plan(black_box(&posture), &message(number), utc).plan;
         (0..decisions).map(|number| plan(number).rungs.len() as u64).sum()
     };
-    Case { name, decisions: DECISIONS, run: Box::new(run) }
+    Some(Case { name, decisions: DECISIONS, run: Box::new(run) })
 }
 
 fn reserving<'a>(name: &'static str, callers: u64) -> Option<Case<'a>> {
@@ -71,7 +79,9 @@ pub(crate) fn cases<'a>() -> PolicyCases<'a> {
     let strained = Posture { level: Level::HighLoad, day_cost: CostState::Warning, ..Posture::default() };
     let mut observing = strained.clone();
     observing.protections.set_mode(Protection::CostBreaker, Mode::Observe);
-    let mut cases = vec![planning(PLAN, strained), planning(BOTH_PLANS, observing)];
+    let mut cases = Vec::new();
+    cases.extend(planning(PLAN, strained));
+    cases.extend(planning(BOTH_PLANS, observing));
     cases.extend(reserving("budget, reserve and post, one caller", 1));
     cases.extend(reserving("budget, reserve and post, 100,000 callers", 100_000));
     PolicyCases {

@@ -2,7 +2,7 @@
 
 use seawall_core::cache_policy::{AnswerEnd, CacheKey, KeyParts, NewAnswer, Question};
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::{Grade, Intent};
+use seawall_core::vocabulary::Grade;
 use seawall_store::{MemoryAnswers, StoredAnswer};
 use seawall_wire::chat::FinishReason;
 use seawall_wire::chat_face::ChatFaceRequest;
@@ -68,7 +68,8 @@ impl CacheableQuestion {
 
     /// The intent is not classified yet, so the question is treated as private to its caller.
     fn question(&self) -> Question<'_> {
-        Question { intent: Intent::Unknown, text: &self.message, history: &self.history, uses_account: false }
+        let (text, history) = (self.message.as_str(), self.history.as_str());
+        Question { intent: "unknown", is_context_free: false, text, history, uses_account: false }
     }
 
     fn parts(&self) -> KeyParts<'_> {

@@ -1,12 +1,12 @@
 //! One message, from its bytes to its reply.
 
 use crate::cascade::{ChatOutcome, ChatQuestion, answer};
+use crate::plan::MessageSituation;
 use crate::prompt::PreparedChat;
 use crate::rules::ChatRules;
 use crate::stream::ChatStream;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use seawall_core::evaluator::{FaceKind, PlanSituation, evaluate};
 use seawall_core::runtime::Runtime;
 use seawall_core::strategy::Language;
 use seawall_core::tokens::Calibration;
@@ -145,12 +145,11 @@ impl<R: Runtime> Assistant<R> {
         *language = Some(question.request.language());
         let admitted = self.pipeline.admit(open, asked).await?;
         let caller = admitted.caller();
-        let situation = PlanSituation {
-            face: FaceKind::Chat,
+        let message = MessageSituation {
             is_suspended: caller.is_suspended,
-            ..PlanSituation::of(caller.id, caller.tier)
+            ..MessageSituation::of(caller.id, caller.tier)
         };
-        let plan = evaluate(admitted.posture(), &situation, admitted.received().utc).plan;
+        let plan = snapshot.chat.router.plan(admitted.posture(), &message, admitted.received().utc).plan;
         let mut planned = admitted.with_plan(plan);
         let id = open.id();
         let outcome =

@@ -2,6 +2,7 @@
 
 use crate::answer_cache::{AnswerCache, CacheVersions};
 use crate::prompt::{ChatPrompt, PromptModel};
+use crate::router::Router;
 use crate::single_flight::AnswerSingleFlight;
 use seawall_core::cache_policy::CacheAges;
 use seawall_core::deadline::RungReserves;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 pub struct ChatRules {
     /// The route that chat messages use.
     pub route: String,
+    /// The routing rules of messages.
+    pub router: Router,
     /// The model that token estimates are made for.
     pub model: String,
     /// The prompt that is sent with every message.

@@ -1,7 +1,9 @@
 //! Prepared texts in Japanese and English.
 
+use crate::fallback::message;
 use seawall_core::random::Draw;
-use seawall_core::strategy::{FallbackKind, Language, message};
+use seawall_core::strategy::FallbackKind;
+use seawall_core::vocabulary::Language;
 use seawall_wire::ApiErrorKind;
 
 /// A prepared text.

@@ -53,9 +53,10 @@ pub use reference::reference;
 pub use schema::schema;
 pub use settings::{
     AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
-    DeadlineSettings, DegradationSettings, IssuerKeys, IssuerSettings, KeySettings, LimitSettings,
-    ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings, ServerSettings,
-    ServerTlsSettings, Settings, StoreSettings, TargetSettings, TelemetrySettings, TokenSettings,
+    DeadlineSettings, DegradationSettings, HoursSettings, IssuerKeys, IssuerSettings, KeySettings,
+    LimitSettings, ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings,
+    ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings, TelemetrySettings,
+    TokenSettings,
 };
 pub use shape::{Activation, KeyShape, ScalarShape, SectionShape, ValueShape};
 pub use show::{EffectiveSetting, SettingChange, diff, effective_settings, show, unimplemented_settings};

@@ -16,9 +16,10 @@ use seawall_core::budget::{BudgetLimits, CostSettings, LeaseSize};
 use seawall_core::cache_policy::{CacheAges, CacheStoreRule, SingleFlightOptions};
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::deadline::{Phases, RungReserves, TimeLimits};
-use seawall_core::evaluator::{Protections, ShopHours};
+use seawall_core::evaluator::Protections;
 use seawall_core::framing::FramingSettings;
 use seawall_core::history::TokenLimits;
+use seawall_core::hours::{Hours, OffPeak};
 use seawall_core::in_flight::SlotShares;
 use seawall_core::ladder::{ClassifierOptions, LadderSettings, SignalWindowOptions};
 use seawall_core::money::{ModelPriceOptions, PriceList};
@@ -72,8 +73,8 @@ pub struct Settings {
     pub degradation: DegradationSettings,
     /// The intent classifier.
     pub classifier: ClassifierSettings,
-    /// The hours of the evening and the night.
-    pub hours: ShopHours,
+    /// The peak and off-peak hours.
+    pub hours: HoursSettings,
     /// The answer cache.
     pub cache: CacheSettings,
     /// Framing of streamed answers.
@@ -378,6 +379,15 @@ pub struct ClassifierSettings {
     pub watch: ClassifierOptions,
     /// Timeout of a classification.
     pub timeout: Duration,
+}
+
+/// The peak and off-peak hours. At any moment at most one of them applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoursSettings {
+    /// The busiest hours, in which fewer callers get strong models.
+    pub evening_peak: Hours,
+    /// The off-peak policy.
+    pub off_peak: OffPeak,
 }
 
 /// The answer cache.

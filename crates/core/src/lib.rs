@@ -22,7 +22,6 @@
 //! | [`deadline`] | how much time is left, and for which step |
 //! | [`budget`] | is there money for this request, and how much of the day's budget is used |
 //! | [`framing`] | what part of a model's output to send to the client now, and how the stream ends |
-//! | [`router`] | the request's priority, its models, and whether a prepared answer comes first |
 //! | [`hours`] | is it that time of day, and when does that change |
 //! | [`strategy`] | how often a failure is worth a retry, and what to answer with instead |
 //! | [`cache_policy`] | who may see a cached answer, for how long, and which of many equal requests calls the model |
@@ -66,7 +65,6 @@ pub mod quota;
 pub mod random;
 pub mod retry;
 pub mod rollout;
-pub mod router;
 pub mod runtime;
 pub mod sender;
 pub mod setting;

@@ -4,6 +4,23 @@
 //! name is an error that lists the known ones, never a default.
 
 /// Defines an enum whose values have names, with the list of all values, the name of each, and a parser.
+///
+/// ```
+/// seawall_core::vocabulary::named_enum! {
+///     /// The size of a cup.
+///     pub enum CupSize as "cup_size" {
+///         /// 200 ml.
+///         Small = "small",
+///         /// 400 ml.
+///         Large = "large",
+///     }
+/// }
+///
+/// assert_eq!(CupSize::parse("large"), Ok(CupSize::Large));
+/// assert_eq!(CupSize::ALL.map(CupSize::name), ["small", "large"]);
+/// ```
+#[macro_export]
+#[doc(hidden)]
 macro_rules! named_enum {
     (
         $(#[$about:meta])*
@@ -55,7 +72,8 @@ macro_rules! named_enum {
         }
     };
 }
-pub(crate) use named_enum;
+#[doc(inline)]
+pub use named_enum;
 
 named_enum! {
     /// The request field in which an OpenAI-compatible server takes the output limit. Servers that support only one of
@@ -89,6 +107,37 @@ named_enum! {
         ChatCompletions = "chat_completions",
         /// Only Responses.
         Responses = "responses",
+    }
+}
+
+named_enum! {
+    /// A language of our own messages.
+    pub enum Language as "language" {
+        /// Japanese.
+        Japanese = "ja",
+        /// English.
+        English = "en",
+    }
+}
+
+impl Language {
+    /// The language for a locale such as `ja-JP`. An empty locale means Japanese, our first language; any other language
+    /// gets English.
+    ///
+    /// ```
+    /// use seawall_core::vocabulary::Language;
+    /// assert_eq!(Language::of_locale("ja_JP.UTF-8"), Language::Japanese);
+    /// assert_eq!(Language::of_locale("fr"), Language::English);
+    /// assert_eq!(Language::of_locale(""), Language::Japanese);
+    /// ```
+    #[must_use]
+    pub fn of_locale(locale: &str) -> Self {
+        let language = locale.split(['-', '_', '.']).next().unwrap_or_default().trim();
+        if language.is_empty() || language.eq_ignore_ascii_case("ja") {
+            Self::Japanese
+        } else {
+            Self::English
+        }
     }
 }
 
@@ -153,24 +202,14 @@ impl Ceiling {
 }
 
 named_enum! {
-    /// What a message is about.
-    pub enum Intent as "intent" {
-        /// A frequent question with the same answer for all callers.
-        Faq = "faq",
-        /// Looking for something to read.
-        ProductDiscovery = "product_discovery",
-        /// A question about one product.
-        ProductQuestion = "product_question",
-        /// Asking for advice on what to read.
-        Recommendation = "recommendation",
-        /// A question about an offer.
-        Promotion = "promotion",
-        /// A question about the caller's own order.
-        Order = "order",
-        /// Small talk.
-        Chitchat = "chitchat",
-        /// The intent could not be determined.
-        Unknown = "unknown",
+    /// How much an answer depends on retrieved documents.
+    pub enum RetrievalNeed as "retrieval_need" {
+        /// It does not use any.
+        None = "none",
+        /// It is better with them, or it is not known whether it is.
+        Optional = "optional",
+        /// It is wrong or empty without them.
+        Required = "required",
     }
 }
 
@@ -239,7 +278,7 @@ named_enum! {
     pub enum Priority as "priority" {
         /// Requests that keep the service itself alive.
         Critical = "critical",
-        /// Prime callers, and callers with something in the cart.
+        /// Callers who are served before others, such as prime callers.
         High = "high",
         /// Known callers.
         Normal = "normal",
@@ -252,7 +291,10 @@ named_enum! {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ceiling, CostState, Grade, Intent, Level, Mode, OutputLimitField, Priority, Rung, Tier};
+    use super::{
+        Ceiling, CostState, Grade, Language, Level, Mode, OutputLimitField, Priority, RetrievalNeed, Rung,
+        Tier,
+    };
 
     #[test]
     fn every_name_parses_to_its_value_and_index() {
@@ -265,12 +307,39 @@ mod tests {
                 assert!($type::parse("").is_err() && $type::parse("Prime").is_err());
             )+};
         }
-        check!(OutputLimitField, Tier, Grade, Ceiling, Intent, Rung, Mode, Level, CostState, Priority);
+        check!(
+            OutputLimitField,
+            Language,
+            Tier,
+            Grade,
+            Ceiling,
+            RetrievalNeed,
+            Rung,
+            Mode,
+            Level,
+            CostState,
+            Priority
+        );
     }
 
     #[test]
     fn a_ceiling_allows_what_is_not_above_it() {
         let allowed = |ceiling: Ceiling| Grade::ALL.map(|grade| ceiling.allows(grade));
         assert_eq!(Ceiling::ALL.map(allowed), [[false, false], [true, false], [true, true]]);
+    }
+
+    #[test]
+    fn a_locale_names_the_language_that_we_write_in() {
+        for (locale, language) in [
+            ("ja", Language::Japanese),
+            ("JA-jp", Language::Japanese),
+            ("ja_JP", Language::Japanese),
+            ("", Language::Japanese),
+            ("en-GB", Language::English),
+            ("jam", Language::English),
+            ("zh", Language::English),
+        ] {
+            assert_eq!(Language::of_locale(locale), language, "{locale}");
+        }
     }
 }

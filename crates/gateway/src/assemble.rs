@@ -358,7 +358,7 @@ impl DerivedState {
             },
             posture: Posture {
                 protections: settings.protections,
-                hours: settings.hours.clone(),
+                off_peak: Some(settings.hours.off_peak.clone()),
                 guest_lite: settings.rollout.guest_lite,
                 ..Posture::default()
             },

@@ -1,5 +1,6 @@
 //! Derives the rules of our own chat face from settings.
 
+use seawall_assistant::router::Router;
 use seawall_assistant::{AnswerCache, AnswerSingleFlight, ChatPromptOptions, ChatRules, apologies};
 use seawall_config::{FaceName, Settings};
 use seawall_core::cache_policy::SingleFlightOptions;
@@ -49,6 +50,7 @@ impl ChatState {
         };
         Ok(Some(Arc::new(ChatRules {
             route: route.clone(),
+            router: Router::new(settings.hours.evening_peak),
             model: model.map(|target| target.model.clone()).unwrap_or_default(),
             prompt: prompt.check()?,
             tokens: settings.tokens.limits,

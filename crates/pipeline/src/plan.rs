@@ -23,12 +23,13 @@ pub(crate) struct PlannedRequest {
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
     let (request, caller) = (&admitted.request, &admitted.caller);
+    let (posture, utc) = (&request.rules.posture, request.received.utc);
     let situation = PlanSituation {
         face: FaceKind::Api,
         is_suspended: caller.is_suspended,
         ..PlanSituation::of(caller.id, caller.tier)
     };
-    let plan = evaluate(&request.rules.posture, &situation, request.received.utc).plan;
+    let plan = evaluate(posture, &situation, utc).plan;
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }

@@ -23,7 +23,10 @@ const READERS: &[(&str, &[&str])] = &[
             "crates/gateway/src/supervisor.rs",
         ],
     ),
-    ("Callers: refusals and errors", &["crates/wire/src", "crates/pipeline/src", "crates/gateway/src"]),
+    (
+        "Callers: refusals and errors",
+        &["crates/wire/src", "crates/pipeline/src", "crates/assistant/src", "crates/gateway/src"],
+    ),
     ("Providers: failures of upstream calls", &["crates/provider/src"]),
     ("Settings", &["crates/config/src", "crates/core/src/setting.rs"]),
     ("Storage", &["crates/store/src"]),
@@ -37,6 +40,8 @@ const NOT_FOR_PEOPLE: &[&str] = &["{{", "{\"", "\r\n", "charset=", "redis.call",
 
 /// Sources whose texts are not messages: generated pages, scripts, sample questions and sample answers.
 const NOT_MESSAGES: &[&str] = &[
+    "crates/assistant/src/reference.rs",
+    "crates/assistant/src/router/table.rs",
     "crates/config/src/reference.rs",
     "crates/demo/src/traffic.rs",
     "crates/gateway/src/diagnostics/reference.rs",

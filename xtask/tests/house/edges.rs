@@ -22,11 +22,14 @@ use Allowed::{AllBut, Only};
 
 /// The dependencies of the stages of the request path.
 const PARTS: &[&str] = &["core", "config", "store", "wire", "provider", "model"];
+/// The dependencies of the assistant: the stages, and what they use.
+const STAGES: &[&str] = &["core", "config", "store", "wire", "provider", "pipeline"];
 /// The dependencies of a program that runs the request path.
-const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", "pipeline"];
+const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", "pipeline", "assistant"];
 
 /// The dependencies of a demonstration of the running gateway.
-const DEMO: &[&str] = &["core", "config", "wire", "provider", "model", "pipeline", "gateway", "testkit"];
+const DEMO: &[&str] =
+    &["core", "config", "wire", "provider", "model", "pipeline", "assistant", "gateway", "testkit"];
 
 /// The dependencies of the chaos test: it starts the program and uses nothing of its internals.
 const CHAOS: &[&str] = &["core", "config", "store", "model", "gateway", "demo", "testkit"];
@@ -47,6 +50,7 @@ const RULES: &[Rule] = &[
     rule("provider", Only(&["core", "wire"]),     &[]),
     rule("model",    Only(&["core", "wire"]),     &[]),
     rule("pipeline", Only(PARTS),                 &[]),
+    rule("assistant", Only(STAGES),               &[]),
     rule("gateway",  Only(PATH),                  &[]),
     rule("sim",      Only(PATH),                  &["hyper", "axum"]),
     rule("drs",      Only(&["core"]),             &[]),

@@ -3,7 +3,7 @@ use seawall_core::cache_policy::{CacheKey, KeyParts, Question, SingleFlightKey, 
 use seawall_core::deadline::Deadline;
 use seawall_core::manual_clock::ManualClock;
 use seawall_core::time::Timestamp;
-use seawall_core::vocabulary::{Grade, Intent};
+use seawall_core::vocabulary::Grade;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,10 @@ use std::time::Duration;
 
 fn key() -> SingleFlightKey {
     let parts = KeyParts { route: "chat", locale: "ja", prompt_version: "1", catalogue_version: "1" };
-    let question = Question { intent: Intent::Faq, text: "送料は?", history: "", uses_account: false };
+    let question =
+        Question {
+            intent: "faq", is_context_free: true, text: "送料は?", history: "", uses_account: false
+        };
     SingleFlightKey { key: CacheKey::of(&question, "", &parts).unwrap(), grade: Grade::Strong }
 }
 

@@ -1,8 +1,10 @@
 //! Tests of the prepared texts.
 
+use crate::fallback::message;
 use crate::texts::{ChatText, apology};
 use seawall_core::random::Draw;
-use seawall_core::strategy::{FallbackKind, Language, message};
+use seawall_core::strategy::FallbackKind;
+use seawall_core::vocabulary::Language;
 use seawall_wire::ApiErrorKind;
 use std::collections::BTreeSet;
 

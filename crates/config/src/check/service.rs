@@ -5,16 +5,14 @@ use crate::field::KeyOrigins;
 use crate::kind::{TimeOfDayKind, ValueKind as _};
 use crate::problem::{Problem, ProblemCode};
 use crate::raw;
-use crate::settings::{CacheSettings, ClassifierSettings, DegradationSettings};
+use crate::settings::{CacheSettings, ClassifierSettings, DegradationSettings, HoursSettings};
 use crate::source::Located;
 use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFlightOptions};
-use seawall_core::evaluator::ShopHours;
 use seawall_core::framing::{FramingOptions, FramingSettings};
-use seawall_core::hours::{HoursOptions, OffPeakOptions};
+use seawall_core::hours::{DailySchedule, HoursOptions, OffPeakOptions};
 use seawall_core::ladder::{
     ClassifierOptions, ClassifierWatch, LadderOptions, SignalWindow, SignalWindowOptions,
 };
-use seawall_core::router::RouterOptions;
 
 pub(super) fn degradation(
     raw: &raw::DegradationSection,
@@ -90,7 +88,7 @@ pub(super) fn hours(
     off_peak_section: &raw::OffPeakSection,
     evening_section: &raw::EveningPeakSection,
     checker: &mut Checker<'_>,
-) -> Option<ShopHours> {
+) -> Option<HoursSettings> {
     let hours = hours_options(
         off_peak_section,
         (&off_peak_section.start, &off_peak_section.end, &off_peak_section.utc_offset),
@@ -112,12 +110,13 @@ pub(super) fn hours(
             .collect(),
     };
     let off_peak = checker.checked(&[off_peak_section], off_peak.check())?;
-    let router =
-        checker.checked(&[evening_section], RouterOptions { evening_peak: evening_peak? }.check())?;
-    match ShopHours::new(router, off_peak) {
-        Ok(hours) => Some(hours),
+    let evening_peak = checker.checked(&[evening_section], evening_peak?.check())?;
+    let named = [("router.evening_peak", evening_peak), ("off_peak", *off_peak.hours())];
+    // One is when many ask and the other is when few do, so that a minute in both is a mistake.
+    match DailySchedule::new(named.map(|(name, hours)| (name.to_owned(), hours)).to_vec()) {
+        Ok(_) => Some(HoursSettings { evening_peak, off_peak }),
         Err(error) => {
-            let message = error.problem().replace("evening_peak", "router.evening_peak");
+            let message = error.problem();
             let problem =
                 Problem::error(ProblemCode::OverlappingHours, message, off_peak_section.start.origin);
             checker.add(problem.also_at(evening_section.end.origin, "the peak hours end here"));

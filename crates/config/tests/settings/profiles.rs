@@ -10,9 +10,10 @@ use seawall_core::budget::{BudgetOptions, CostOptions, LeaseSizeOptions};
 use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFlightOptions};
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::deadline::{Phases, RungReserves, TimeLimitOptions};
-use seawall_core::evaluator::{Protections, ShopHours};
+use seawall_core::evaluator::Protections;
 use seawall_core::framing::FramingOptions;
 use seawall_core::history::TokenLimitsOptions;
+use seawall_core::hours::{HoursOptions, OffPeakOptions};
 use seawall_core::ladder::{ClassifierOptions, LadderOptions, SignalWindowOptions};
 use seawall_core::money::{ModelPriceOptions, Money};
 use seawall_core::pressure::PressureOptions;
@@ -93,7 +94,9 @@ fn the_default_profile_equals_the_defaults_of_core() {
     assert_eq!(settings.degradation.window, SignalWindowOptions::default());
     assert_eq!(settings.classifier.watch, ClassifierOptions::default());
     assert_eq!(settings.classifier.timeout, Duration::from_millis(20));
-    assert_eq!(settings.hours, ShopHours::default());
+    let in_japan = |start, end| HoursOptions::full_hours(start, end, 9 * 60);
+    assert_eq!(settings.hours.evening_peak, in_japan(19, 23).check().unwrap());
+    assert_eq!(settings.hours.off_peak, OffPeakOptions::of(in_japan(23, 8)).check().unwrap());
     let ages = CacheAgeOptions::default().check().unwrap();
     assert_eq!(settings.cache.ages, ages);
     assert_eq!(settings.cache.storage, CacheStoreOptions::default().check(ages).unwrap());
@@ -104,6 +107,27 @@ fn the_default_profile_equals_the_defaults_of_core() {
         (settings.rollout.limits, settings.rollout.budget, settings.rollout.guest_lite),
         (None, None, None)
     );
+}
+
+#[test]
+fn an_evening_and_a_night_that_overlap_are_refused_by_the_names_of_both() {
+    let hours = |evening: (u32, u32), night: (u32, u32)| {
+        read(&format!(
+            "router.evening_peak = {{ start = \"{:02}:00\", end = \"{:02}:00\" }}\n\
+             off_peak = {{ start = \"{:02}:00\", end = \"{:02}:00\" }}\n",
+            evening.0, evening.1, night.0, night.1
+        ))
+        .map(|loaded| loaded.settings.hours)
+    };
+    assert_eq!(hours((19, 23), (23, 8)).unwrap(), accepted("").settings.hours);
+    assert!(hours((8, 23), (23, 8)).is_ok());
+    for (evening, night) in [((19, 23), (22, 8)), ((7, 23), (23, 8)), ((1, 2), (23, 8))] {
+        let error = hours(evening, night).unwrap_err().to_string();
+        assert!(error.contains("evening_peak") && error.contains("off_peak"), "{error}");
+    }
+    let error = hours((18, 24), (23, 8)).unwrap_err().to_string();
+    let problem = "off_peak (23:00-08:00 UTC+09:00) overlaps router.evening_peak (18:00-24:00 UTC+09:00)";
+    assert!(error.contains(problem), "{error}");
 }
 
 fn tier(name: &str, [minute, burst, hour, day]: [u32; 4]) -> QuotaGroup {

@@ -12,7 +12,7 @@ pub struct KeyParts<'a> {
     pub locale: &'a str,
     /// Version of the prompt.
     pub prompt_version: &'a str,
-    /// Version of the catalogue and its prices.
+    /// Version of the content that answers are based on, such as a catalogue and its prices.
     pub catalogue_version: &'a str,
 }
 
@@ -65,7 +65,7 @@ impl CacheKey {
             caller,
             parts.route,
             &locale,
-            question.intent.name(),
+            question.intent,
             &text,
             question.history,
             parts.prompt_version,

@@ -5,26 +5,25 @@
 //! does. After a complete answer: [`CacheStoreRule::decide`] decides whether it is stored, and [`CacheKey::for_answer`]
 //! under which key.
 //!
-//! **Who sees what.** An answer is public only if the intent has the same answer for all callers (FAQ, search,
-//! product, promotion), there is no earlier turn, no account data went into the prompt, and neither the question nor
-//! the answer contains [personal data](personal_data). Recommendations are never public: what they were based on
-//! cannot be seen from their text. All other answers are private to their caller, and keyed by the history as well.
+//! **Who sees what.** An answer is public only if the question has the same answer for all callers, there is no earlier
+//! turn, no account data went into the prompt, and neither the question nor the answer contains
+//! [personal data](personal_data). All other answers are private to their caller, and keyed by the history as well.
 //!
 //! **What it does not do.** It stores nothing and hashes nothing: a key is plain bytes, and a store hashes them as it
 //! likes. The detector of personal data is cheap and errs on the private side; [`personal_data`] lists what it misses.
 //!
 //! ```
 //! use seawall_core::cache_policy::{CacheKey, KeyParts, Question};
-//! use seawall_core::vocabulary::Intent;
 //!
 //! let parts = KeyParts { route: "chat", locale: "ja-JP", prompt_version: "7", catalogue_version: "2026-11-15" };
-//! let question = |text, intent| Question { intent, text, history: "", uses_account: false };
+//! let faq = |text| Question { intent: "faq", is_context_free: true, text, history: "", uses_account: false };
 //!
-//! let shipping = CacheKey::of(&question("ｼｯﾋﾟﾝｸﾞ はいつ？", Intent::Faq), "ann", &parts).unwrap();
-//! let same = CacheKey::of(&question("シッピング　はいつ", Intent::Faq), "bob", &parts).unwrap();
+//! let shipping = CacheKey::of(&faq("ｼｯﾋﾟﾝｸﾞ はいつ？"), "ann", &parts).unwrap();
+//! let same = CacheKey::of(&faq("シッピング　はいつ"), "bob", &parts).unwrap();
 //! assert!(shipping.is_public() && shipping == same);
 //!
-//! let order = |caller| CacheKey::of(&question("where is my order", Intent::Order), caller, &parts).unwrap();
+//! let question = Question { intent: "order", is_context_free: false, ..faq("where is my order") };
+//! let order = |caller| CacheKey::of(&question, caller, &parts).unwrap();
 //! assert!(!order("ann").is_public() && order("ann") != order("bob"));
 //! ```
 

@@ -1,18 +1,19 @@
 //! Decides whether an answer is public or private to its caller.
 
 use super::personal::{PersonalData, personal_data};
-use crate::vocabulary::Intent;
 
 /// The properties of a question that the cache depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// The intent.
-    pub intent: Intent,
+    /// The name of the intent, which is part of the key.
+    pub intent: &'a str,
+    /// Whether the intent has the same answer for all callers. Not so for an unknown intent.
+    pub is_context_free: bool,
     /// The text of the question.
     pub text: &'a str,
     /// A digest of the earlier turns; empty if there are none.
     pub history: &'a str,
-    /// Whether account data goes into the prompt: cart, orders, profile.
+    /// Whether data of the caller's account goes into the prompt.
     pub uses_account: bool,
 }
 
@@ -28,7 +29,7 @@ pub enum ScopeDecision {
 /// Why an answer is private.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivateReason {
-    /// The intent is personal or unknown.
+    /// The intent is unknown, or its answers depend on the caller.
     Intent,
     /// It depends on earlier turns.
     History,
@@ -44,7 +45,7 @@ impl Question<'_> {
     /// The scope, as far as the question determines it.
     #[must_use]
     pub fn scope(&self) -> ScopeDecision {
-        let reason = if !is_caller_independent(self.intent) {
+        let reason = if !self.is_context_free {
             PrivateReason::Intent
         } else if !self.history.is_empty() {
             PrivateReason::History
@@ -65,13 +66,5 @@ impl Question<'_> {
             (ScopeDecision::Public, Some(data)) => ScopeDecision::Private(PrivateReason::Answer(data)),
             (scope, _) => scope,
         }
-    }
-}
-
-/// Whether an intent has the same answer for all callers.
-const fn is_caller_independent(intent: Intent) -> bool {
-    match intent {
-        Intent::Faq | Intent::ProductDiscovery | Intent::ProductQuestion | Intent::Promotion => true,
-        Intent::Recommendation | Intent::Order | Intent::Chitchat | Intent::Unknown => false,
     }
 }

@@ -172,11 +172,12 @@ impl Flight {
 /// use seawall_core::cache_policy::*;
 /// use seawall_core::deadline::Deadline;
 /// use seawall_core::time::Timestamp;
-/// use seawall_core::vocabulary::{Grade, Intent};
+/// use seawall_core::vocabulary::Grade;
 /// use std::time::Duration;
 ///
 /// let parts = KeyParts { route: "chat", locale: "ja", prompt_version: "1", catalogue_version: "1" };
-/// let question = Question { intent: Intent::Faq, text: "送料は?", history: "", uses_account: false };
+/// let question =
+///     Question { intent: "faq", is_context_free: true, text: "送料は?", history: "", uses_account: false };
 /// let key = SingleFlightKey { key: CacheKey::of(&question, "", &parts).unwrap(), grade: Grade::Strong };
 ///
 /// let mut flights = SingleFlightOptions::default().check().unwrap();

@@ -7,46 +7,45 @@
 //! **When it acts.** Once per request, on a snapshot. The inputs are evaluated in a fixed order: an operator's
 //! override, the switches, the cost states, the level, the intent, the off-peak hours, the router, the hint. The
 //! lowest ceiling wins, whichever input sets it, and every input that restricts the plan is recorded as a [`PlanReason`].
+//! What the router decided arrives with the request, as a [`Routing`].
 //!
 //! **Shadow mode.** A protection in observe mode does not affect the plan; a second plan shows the result with it. A
 //! protection that is switched off affects neither.
 //!
 //! **What it does not do.** It does not look at circuit breakers: they act later, and only lower the grade. The API
 //! face ([`FaceKind::Api`]) is transparent: only an operator can block its models, and the caller then receives an error
-//! instead of a substitute. From the router it takes the priority, by purpose and tier, with the notes that explain
-//! it.
+//! instead of a substitute. Of its routing it takes the priority, with the notes that explain it.
 //!
 //! ```
 //! use seawall_core::evaluator::{PlanSituation, Posture, evaluate};
 //! use seawall_core::time::UtcTime;
 //! use seawall_core::vocabulary::{Ceiling, Level, Rung, Tier};
-//! use std::time::Duration;
 //!
 //! let posture = Posture { level: Level::HighLoad, ..Posture::default() };
-//! let noon_in_tokyo = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(3 * 3_600);
-//! let plan = evaluate(&posture, &PlanSituation::of(7, Tier::Prime), noon_in_tokyo).plan;
+//! let now = UtcTime::from_civil(2026, 11, 15);
+//! let plan = evaluate(&posture, &PlanSituation::of(7, Tier::Prime), now).plan;
 //! assert_eq!(plan.ceiling, Ceiling::Fast);
 //! assert_eq!(plan.binding().map(ToString::to_string).collect::<Vec<_>>(), ["level:high_load=fast"]);
 //! assert_eq!(plan.rungs.first(), Some(&Rung::FastModel));
 //! ```
 
 mod plan;
-mod shop_hours;
+mod routing;
 mod switches;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
 pub use plan::{Allowance, Plan, PlanInput, PlanReason, PlanReasons};
-pub use shop_hours::ShopHours;
+pub use routing::{RequestPurpose, Routing, RoutingNote, RoutingNotes};
 pub use switches::{Protection, Protections, Switch};
 
+use crate::hours::OffPeak;
 use crate::ladder::{LevelPermits, RetrievalBypass};
 use crate::rollout::Experiment;
-use crate::router::{RequestPurpose, RoutingDecision, RoutingNote, RoutingNotes, RoutingSituation};
 use crate::setting::Factor;
 use crate::time::UtcTime;
-use crate::vocabulary::{Ceiling, CostState, Grade, Intent, Level, Mode, Priority, Rung, Tier};
+use crate::vocabulary::{Ceiling, CostState, Grade, Level, Mode, Priority, RetrievalNeed, Rung, Tier};
 use arrayvec::ArrayVec;
 
 /// The control plane's state that every plan reads.
@@ -66,8 +65,8 @@ pub struct Posture {
     pub classifier_available: bool,
     /// The guests that get the reduced pipeline; all guests if `None`.
     pub guest_lite: Option<Experiment>,
-    /// The evening peak and the off-peak hours.
-    pub hours: ShopHours,
+    /// The off-peak hours; `None` if there are none.
+    pub off_peak: Option<OffPeak>,
     /// Factor on rate limits during a rollout.
     pub limit_factor: Factor,
     /// Factor on budgets during a rollout.
@@ -85,7 +84,7 @@ impl Default for Posture {
             level: Level::Normal,
             classifier_available: true,
             guest_lite: None,
-            hours: ShopHours::default(),
+            off_peak: None,
             limit_factor: Factor::ONE,
             budget_factor: Factor::ONE,
         }
@@ -102,20 +101,18 @@ pub enum FaceKind {
 }
 
 /// What is known of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanSituation {
     /// The face on which it arrived. An API request is treated as chat if its route is configured that way.
     pub face: FaceKind,
-    /// What the request is for.
-    pub purpose: RequestPurpose,
     /// The caller's number.
     pub caller: u64,
     /// The caller's tier; `None` if it is unknown.
     pub tier: Option<Tier>,
-    /// Whether the caller's shopping cart has items.
-    pub has_cart: bool,
-    /// The intent, if it was classified.
-    pub intent: Option<Intent>,
+    /// How the request is treated before load, budget and switches are considered.
+    pub routing: Routing,
+    /// The routing with the reduced pipeline for guests; `None` if it is the same.
+    pub guest_lite_routing: Option<Routing>,
     /// Whether an operator has suspended this caller's access to models.
     pub is_suspended: bool,
     /// The grade that is sufficient for the question, if a complexity estimate exists.
@@ -125,14 +122,13 @@ pub struct PlanSituation {
 impl PlanSituation {
     /// A chat message of a caller of this tier, with nothing else known.
     #[must_use]
-    pub const fn of(caller: u64, tier: Tier) -> Self {
+    pub fn of(caller: u64, tier: Tier) -> Self {
         Self {
             face: FaceKind::Chat,
-            purpose: RequestPurpose::Caller,
             caller,
             tier: Some(tier),
-            has_cart: false,
-            intent: None,
+            routing: Routing::by_tier(RequestPurpose::Caller, Some(tier)),
+            guest_lite_routing: None,
             is_suspended: false,
             hint: None,
         }
@@ -141,10 +137,6 @@ impl PlanSituation {
     /// An unknown tier falls back to the cheapest one.
     fn known_tier(&self) -> Tier {
         self.tier.unwrap_or(Tier::Guest)
-    }
-
-    fn known_intent(&self) -> Intent {
-        self.intent.unwrap_or(Intent::Unknown)
     }
 }
 
@@ -176,9 +168,9 @@ fn plan(
 ) -> Plan {
     let mut builder = PlanBuilder { allowed: Allowance::ALL, reasons: PlanReasons::new() };
     apply_operator_settings(posture, situation, &mut builder);
-    let route = route_request(posture, situation, utc, &acts);
+    let routing = routing(posture, situation, &acts);
     if situation.face == FaceKind::Api {
-        return builder.into_api_plan(route);
+        return builder.into_api_plan(routing);
     }
     let tier = situation.known_tier();
     if acts(Protection::CostBreaker) {
@@ -187,22 +179,21 @@ fn plan(
         builder.restrict(PlanInput::DayCost(posture.day_cost), cost_allowance(posture.day_cost));
     }
     let level = if acts(Protection::Degradation) { posture.level } else { Level::Normal };
-    builder.restrict(PlanInput::Level(level), level_allowance(level, situation));
-    let intent = situation.known_intent();
-    builder.restrict(PlanInput::Intent(intent), intent_allowance(intent));
-    if acts(Protection::OffPeak) {
-        let night = posture.hours.off_peak().decide(tier, route.priority, utc);
-        let templates_first = night.template_and_cache_first();
+    builder.restrict(PlanInput::Level(level), level_allowance(level, tier, routing.retrieval_need));
+    builder.restrict(PlanInput::Intent(routing.intent), intent_allowance(routing.retrieval_need));
+    if let Some(off_peak) = posture.off_peak.as_ref().filter(|_| acts(Protection::OffPeak)) {
+        let decision = off_peak.decide(tier, routing.priority, utc);
+        let templates_first = decision.template_and_cache_first();
         builder.restrict(
             PlanInput::OffPeak,
-            Allowance { ceiling: night.ceiling(), templates_first, ..Allowance::ALL },
+            Allowance { ceiling: decision.ceiling(), templates_first, ..Allowance::ALL },
         );
     }
-    builder.restrict(PlanInput::Router(route.reason), route_allowance(&route));
+    builder.restrict(PlanInput::Router(routing.reason), routing_allowance(routing));
     if let Some(ceiling) = situation.hint {
         builder.restrict(PlanInput::Hint, Allowance { ceiling, ..Allowance::ALL });
     }
-    builder.into_chat_plan(route.priority, route.notes)
+    builder.into_chat_plan(routing.priority, routing.notes.clone())
 }
 
 /// Operator settings apply to all requests and in every mode: they are not protections and have no observe mode.
@@ -226,22 +217,17 @@ fn apply_operator_settings(posture: &Posture, situation: &PlanSituation, builder
     }
 }
 
-fn route_request(
+/// The routing that applies to the request: that of the reduced pipeline if it is in force for this caller.
+fn routing<'a>(
     posture: &Posture,
-    situation: &PlanSituation,
-    utc: UtcTime,
+    situation: &'a PlanSituation,
     acts: impl Fn(Protection) -> bool,
-) -> RoutingDecision {
+) -> &'a Routing {
     let is_chosen = || posture.guest_lite.is_none_or(|experiment| experiment.includes(situation.caller));
-    let situation = RoutingSituation {
-        purpose: situation.purpose,
-        tier: situation.tier,
-        has_cart: situation.has_cart,
-        intent: situation.intent,
-        classifier_available: posture.classifier_available,
-        guest_lite: acts(Protection::GuestLite) && is_chosen(),
-    };
-    posture.hours.router().route(&situation, utc)
+    match &situation.guest_lite_routing {
+        Some(reduced) if acts(Protection::GuestLite) && is_chosen() => reduced,
+        _ => &situation.routing,
+    }
 }
 
 fn cost_allowance(state: CostState) -> Allowance {
@@ -253,29 +239,28 @@ fn cost_allowance(state: CostState) -> Allowance {
     Allowance { ceiling, templates_first: true, ..Allowance::ALL }
 }
 
-fn level_allowance(level: Level, situation: &PlanSituation) -> Allowance {
+fn level_allowance(level: Level, tier: Tier, need: RetrievalNeed) -> Allowance {
     let permits = LevelPermits::of(level);
     // Intents that need no retrieval at any level are not attributed to the level.
-    let is_bypassed =
-        permits.bypass > RetrievalBypass::NotNeeded && permits.bypass.covers(situation.known_intent());
+    let is_bypassed = permits.bypass > RetrievalBypass::NotNeeded && permits.bypass.covers(need);
     Allowance {
-        ceiling: permits.ceiling(situation.known_tier()),
+        ceiling: permits.ceiling(tier),
         templates_first: false,
         chunks: if is_bypassed { 0 } else { permits.chunks },
         reranker: permits.reranker,
     }
 }
 
-fn intent_allowance(intent: Intent) -> Allowance {
-    let needs_none = RetrievalBypass::NotNeeded.covers(intent);
+fn intent_allowance(need: RetrievalNeed) -> Allowance {
+    let needs_none = RetrievalBypass::NotNeeded.covers(need);
     Allowance { chunks: if needs_none { 0 } else { Allowance::ALL.chunks }, ..Allowance::ALL }
 }
 
-fn route_allowance(route: &RoutingDecision) -> Allowance {
+fn routing_allowance(routing: &Routing) -> Allowance {
     Allowance {
-        ceiling: route.ceiling,
-        templates_first: route.template_first,
-        chunks: if route.use_retrieval { Allowance::ALL.chunks } else { 0 },
+        ceiling: routing.ceiling,
+        templates_first: routing.template_first,
+        chunks: if routing.use_retrieval { Allowance::ALL.chunks } else { 0 },
         reranker: true,
     }
 }
@@ -297,13 +282,13 @@ impl PlanBuilder {
 
     /// An API request gets its models or nothing. API requests have no intent, so that the note about a missing one is
     /// dropped.
-    fn into_api_plan(self, route: RoutingDecision) -> Plan {
-        let mut notes = route.notes;
+    fn into_api_plan(self, routing: &Routing) -> Plan {
+        let mut notes = routing.notes.clone();
         notes.retain(|note| *note != RoutingNote::IntentMissing);
         let rungs = [Rung::StrongModel, Rung::FastModel];
         let may_ask = |_: &Rung| self.allowed.ceiling != Ceiling::None;
         Plan {
-            priority: route.priority,
+            priority: routing.priority,
             ceiling: self.allowed.ceiling,
             rungs: rungs.into_iter().filter(may_ask).collect(),
             chunks: 0,

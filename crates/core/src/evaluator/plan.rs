@@ -1,8 +1,8 @@
 //! The plan of a request and the reasons for its restrictions.
 
+use super::routing::RoutingNotes;
 use crate::ladder::LevelPermits;
-use crate::router::{RoutingNotes, RoutingReason};
-use crate::vocabulary::{Ceiling, CostState, Intent, Level, Priority, Rung};
+use crate::vocabulary::{Ceiling, CostState, Level, Priority, Rung};
 use arrayvec::ArrayVec;
 use std::fmt;
 
@@ -21,12 +21,12 @@ pub enum PlanInput {
     DayCost(CostState),
     /// Level of the degradation ladder.
     Level(Level),
-    /// An intent that needs no retrieval at any level.
-    Intent(Intent),
+    /// An intent, by name, that needs no retrieval at any level.
+    Intent(&'static str),
     /// Off-peak hours.
     OffPeak,
-    /// The router's decision, by caller, intent and time of day.
-    Router(RoutingReason),
+    /// The rule, by name, that the router applied.
+    Router(&'static str),
     /// A complexity estimate: a lower grade is sufficient.
     Hint,
 }
@@ -118,7 +118,7 @@ pub struct Plan {
     pub reranker: bool,
     /// Every input that restricts the plan.
     pub reasons: PlanReasons,
-    /// What was missing or special about the request. Notes explain the route and restrict nothing by themselves.
+    /// What was missing or special about the request. Notes explain the routing and restrict nothing by themselves.
     pub notes: RoutingNotes,
 }
 

@@ -1,32 +1,54 @@
 use super::{
-    Allowance, FaceKind, Plan, PlanInput, PlanSituation, Posture, Protection, Protections, ShopHours, Switch,
-    evaluate,
+    Allowance, FaceKind, Plan, PlanInput, PlanSituation, Posture, Protection, Protections, RequestPurpose,
+    Routing, RoutingNote, Switch, evaluate,
 };
-use crate::hours::{HoursOptions, OffPeak, OffPeakOptions};
+use crate::hours::{HoursOptions, OffPeakOptions};
 use crate::rollout::Experiment;
-use crate::router::{RequestPurpose, Router, RouterOptions, RoutingNote};
 use crate::time::UtcTime;
-use crate::vocabulary::{Ceiling, CostState, Intent, Level, Mode, Priority, Rung, Tier};
-use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, proptest};
+use crate::vocabulary::{Ceiling, CostState, Level, Mode, Priority, RetrievalNeed, Rung, Tier};
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
 use std::time::Duration;
 
-/// A day in November in Tokyo, at this time.
-fn tokyo(hour: u64, minute: u64) -> UtcTime {
-    let midnight = UtcTime::from_civil(2026, 11, 14) + Duration::from_secs(15 * 3_600);
-    midnight + Duration::from_secs(hour * 3_600 + minute * 60)
+/// A day in November, at this time.
+fn clock(hour: u64, minute: u64) -> UtcTime {
+    UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(hour * 3_600 + minute * 60)
 }
 
 fn noon() -> UtcTime {
-    tokyo(12, 0)
+    clock(12, 0)
+}
+
+/// Off-peak hours from 23:00 to 08:00.
+fn night() -> OffPeakOptions {
+    OffPeakOptions::of(HoursOptions::full_hours(23, 8, 0))
+}
+
+/// A normal posture with off-peak hours.
+fn normal() -> Posture {
+    Posture { off_peak: Some(night().check().unwrap()), ..Posture::default() }
+}
+
+/// A caller whom the router treats as it treats a prime one.
+fn privileged(tier: Tier) -> PlanSituation {
+    let routing = Routing::by_tier(RequestPurpose::Caller, Some(Tier::Prime));
+    PlanSituation { routing, ..PlanSituation::of(7, tier) }
+}
+
+/// A guest who gets no model from the reduced pipeline.
+fn lite_guest() -> PlanSituation {
+    let full = PlanSituation::of(7, Tier::Guest);
+    let reduced = Routing {
+        ceiling: Ceiling::None,
+        use_retrieval: false,
+        reason: "guest_lite",
+        ..full.routing.clone()
+    };
+    PlanSituation { guest_lite_routing: Some(reduced), ..full }
 }
 
 fn standard() -> PlanSituation {
     PlanSituation::of(7, Tier::Standard)
-}
-
-fn guest(intent: Intent) -> PlanSituation {
-    PlanSituation { intent: Some(intent), ..PlanSituation::of(7, Tier::Guest) }
 }
 
 fn plan(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Plan {
@@ -38,7 +60,7 @@ fn chain(plan: &Plan) -> Vec<String> {
 }
 
 fn thrown(switch: Switch) -> Posture {
-    let mut posture = Posture::default();
+    let mut posture = normal();
     posture.protections.set_switch(switch, false);
     posture
 }
@@ -50,31 +72,31 @@ fn observing(protection: Protection, posture: &Posture) -> Posture {
 }
 
 #[test]
-fn the_hour_decides_what_a_caller_without_a_cart_gets() {
-    let posture = Posture::default();
-    let with_cart = PlanSituation { has_cart: true, ..standard() };
+fn the_hour_decides_the_ceiling_of_callers_who_are_not_exempt() {
+    let posture = normal();
     let flag_off = thrown(Switch::OffPeak);
-    for (posture, situation, at, ceiling) in [
-        (&posture, standard(), noon(), Ceiling::Strong),
-        (&posture, standard(), tokyo(20, 0), Ceiling::Fast),
-        (&posture, with_cart, tokyo(20, 0), Ceiling::Strong),
-        (&posture, with_cart, tokyo(23, 30), Ceiling::Fast),
-        (&flag_off, with_cart, tokyo(23, 30), Ceiling::Strong),
-        (&flag_off, standard(), tokyo(23, 30), Ceiling::Strong),
-        (&posture, with_cart, tokyo(23, 0), Ceiling::Fast),
-        (&posture, with_cart, UtcTime::from_nanos(tokyo(23, 0).as_nanos() - 1), Ceiling::Strong),
-        (&posture, with_cart, tokyo(32, 0), Ceiling::Strong),
-        (&posture, with_cart, UtcTime::from_nanos(tokyo(32, 0).as_nanos() - 1), Ceiling::Fast),
+    let none = Posture::default();
+    let high = privileged(Tier::Standard);
+    for (posture, at, ceiling) in [
+        (&posture, noon(), Ceiling::Strong),
+        (&posture, clock(23, 30), Ceiling::Fast),
+        (&flag_off, clock(23, 30), Ceiling::Strong),
+        (&none, clock(23, 30), Ceiling::Strong),
+        (&posture, clock(23, 0), Ceiling::Fast),
+        (&posture, UtcTime::from_nanos(clock(23, 0).as_nanos() - 1), Ceiling::Strong),
+        (&posture, clock(32, 0), Ceiling::Strong),
+        (&posture, UtcTime::from_nanos(clock(32, 0).as_nanos() - 1), Ceiling::Fast),
     ] {
-        assert_eq!(plan(posture, &situation, at).ceiling, ceiling, "{situation:?} at {at:?}");
+        assert_eq!(plan(posture, &high, at).ceiling, ceiling, "{at:?}");
+        assert_eq!(plan(posture, &standard(), at).ceiling, ceiling, "{at:?}");
     }
-    let night = plan(&posture, &with_cart, tokyo(23, 30));
-    assert_eq!(night.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
-    assert_eq!(night.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::OffPeak]);
-    let exempt = OffPeakOptions { exempt_priorities: vec![Priority::High], ..OffPeakOptions::default() };
-    let hours = ShopHours::new(Router::default(), exempt.check().unwrap()).unwrap();
-    let posture = Posture { hours, ..posture };
-    assert_eq!(plan(&posture, &with_cart, tokyo(23, 30)).ceiling, Ceiling::Strong);
+    let off_peak = plan(&posture, &high, clock(23, 30));
+    assert_eq!(off_peak.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
+    assert_eq!(off_peak.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::OffPeak]);
+    let exempt = OffPeakOptions { exempt_priorities: vec![Priority::High], ..night() };
+    let posture = Posture { off_peak: Some(exempt.check().unwrap()), ..posture };
+    assert_eq!(plan(&posture, &high, clock(23, 30)).ceiling, Ceiling::Strong);
+    assert_eq!(plan(&posture, &standard(), clock(23, 30)).ceiling, Ceiling::Fast);
 }
 
 #[test]
@@ -83,10 +105,9 @@ fn the_lowest_ceiling_wins_and_every_restriction_is_a_reason() {
         ceiling_override: Some(Ceiling::None),
         level: Level::HighLoad,
         tier_costs: [CostState::Normal, CostState::Warning, CostState::Normal],
-        ..Posture::default()
+        ..normal()
     };
-    let high = PlanSituation { has_cart: true, intent: Some(Intent::Recommendation), ..standard() };
-    let plan = plan(&posture, &high, noon());
+    let plan = plan(&posture, &privileged(Tier::Standard), noon());
     assert_eq!(plan.ceiling, Ceiling::None);
     assert_eq!(chain(&plan), ["override=none", "tier_cost:warning=fast", "level:high_load=fast"]);
     assert_eq!(plan.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::Override]);
@@ -96,9 +117,7 @@ fn the_lowest_ceiling_wins_and_every_restriction_is_a_reason() {
 
 #[test]
 fn a_plan_that_allows_everything_has_no_reasons() {
-    let situation =
-        PlanSituation { intent: Some(Intent::Recommendation), ..PlanSituation::of(1, Tier::Prime) };
-    let plan = plan(&Posture::default(), &situation, noon());
+    let plan = plan(&normal(), &PlanSituation::of(1, Tier::Prime), noon());
     assert_eq!(chain(&plan), Vec::<String>::new());
     assert_eq!(plan.binding().count(), 0);
     let rungs = [Rung::StrongModel, Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology];
@@ -107,58 +126,95 @@ fn a_plan_that_allows_everything_has_no_reasons() {
 }
 
 #[test]
-fn lower_priorities_try_the_fresh_cache_before_a_model() {
-    let posture = Posture::default();
-    let plan_of = |situation| plan(&posture, &situation, noon());
-    let normal = plan_of(PlanSituation { intent: Some(Intent::Order), ..standard() });
-    assert_eq!(normal.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::StrongModel]);
-    assert_eq!((normal.chunks, normal.reranker), (0, false));
-    let check = PlanSituation { purpose: RequestPurpose::HealthCheck, ..standard() };
-    assert_eq!(plan_of(check).priority, Priority::Critical);
-    let bulk = PlanSituation { purpose: RequestPurpose::Background, has_cart: true, ..standard() };
-    assert_eq!(plan_of(bulk).priority, Priority::Bulk);
-    assert_eq!(plan_of(bulk).rungs.first(), Some(&Rung::FreshCache));
+fn what_the_router_takes_away_is_attributed_to_its_rule() {
+    let all = Routing::by_tier(RequestPurpose::Caller, Some(Tier::Prime));
+    let posture = normal();
+    let routed = |routing: Routing| {
+        let routing = Routing { reason: "some_rule", ..routing };
+        plan(&posture, &PlanSituation { routing, ..PlanSituation::of(1, Tier::Prime) }, noon())
+    };
+    let fast = routed(Routing { ceiling: Ceiling::Fast, ..all.clone() });
+    assert_eq!((chain(&fast), fast.ceiling), (vec!["router:some_rule=fast".to_owned()], Ceiling::Fast));
+    let prepared = routed(Routing { template_first: true, ..all.clone() });
+    assert_eq!(chain(&prepared), ["router:some_rule=strong"]);
+    assert_eq!(prepared.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::StrongModel]);
+    let bare = routed(Routing { use_retrieval: false, ..all.clone() });
+    assert_eq!(chain(&bare), ["router:some_rule=strong"]);
+    assert_eq!((bare.chunks, bare.reranker, bare.ceiling), (0, false, Ceiling::Strong));
+    assert_eq!(chain(&routed(all)), Vec::<String>::new());
 }
 
 #[test]
-fn guests_get_a_model_only_for_what_cannot_be_prepared() {
-    let posture = Posture::default();
-    let faq = plan(&posture, &guest(Intent::Faq), noon());
-    assert!(!faq.calls_models());
+fn lower_priorities_try_the_fresh_cache_before_a_model() {
+    let posture = normal();
+    let plan_of = |routing| {
+        let situation = PlanSituation { routing, ..PlanSituation::of(7, Tier::Standard) };
+        plan(&posture, &situation, noon())
+    };
+    let by_tier = Routing::by_tier;
+    let normal = plan_of(by_tier(RequestPurpose::Caller, Some(Tier::Standard)));
+    assert_eq!(normal.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::StrongModel]);
+    let check = plan_of(by_tier(RequestPurpose::HealthCheck, Some(Tier::Standard)));
+    assert_eq!((check.priority, check.rungs.first()), (Priority::Critical, Some(&Rung::FastModel)));
+    let bulk = plan_of(by_tier(RequestPurpose::Background, Some(Tier::Prime)));
+    assert_eq!(bulk.priority, Priority::Bulk);
+    assert_eq!(bulk.rungs.first(), Some(&Rung::FreshCache));
+}
+
+#[test]
+fn without_a_router_the_tier_decides() {
+    let posture = normal();
+    for (tier, ceiling, first) in [
+        (Some(Tier::Prime), Ceiling::Strong, Rung::StrongModel),
+        (Some(Tier::Standard), Ceiling::Strong, Rung::Template),
+        (Some(Tier::Guest), Ceiling::Fast, Rung::Template),
+        (None, Ceiling::Fast, Rung::Template),
+    ] {
+        let routing = Routing::by_tier(RequestPurpose::Caller, tier);
+        let name = tier.unwrap_or(Tier::Guest).name();
+        assert_eq!((routing.reason, routing.intent), (name, "unknown"));
+        let plan = plan(&posture, &PlanSituation { tier, routing, ..standard() }, noon());
+        assert_eq!((plan.ceiling, plan.rungs.first(), plan.chunks), (ceiling, Some(&first), 3));
+    }
+}
+
+#[test]
+fn the_reduced_pipeline_replaces_the_routing_of_its_guests() {
+    let reduced = plan(&normal(), &lite_guest(), noon());
+    assert!(!reduced.calls_models());
+    assert_eq!(chain(&reduced), ["router:guest_lite=none"]);
     assert_eq!(
-        faq.rungs.as_slice(),
+        reduced.rungs.as_slice(),
         [Rung::Template, Rung::FreshCache, Rung::StaleCache, Rung::Faq, Rung::Apology]
     );
-    let question = plan(&posture, &guest(Intent::ProductQuestion), noon());
-    assert_eq!((question.ceiling, question.chunks), (Ceiling::Fast, 3));
-    assert_eq!(question.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
-    let unknown = PlanSituation { tier: None, ..guest(Intent::Faq) };
-    assert!(!plan(&posture, &unknown, noon()).calls_models());
+    let off = plan(&thrown(Switch::GuestLite), &lite_guest(), noon());
+    assert_eq!((off.ceiling, chain(&off)), (Ceiling::Fast, vec!["router:guest=fast".to_owned()]));
+    let same = PlanSituation { guest_lite_routing: None, ..lite_guest() };
+    assert!(plan(&normal(), &same, noon()).calls_models());
 }
 
 #[test]
 fn levels_take_away_step_by_step() {
-    let at =
-        |level, situation: &PlanSituation| plan(&Posture { level, ..Posture::default() }, situation, noon());
-    let prime = PlanSituation { intent: Some(Intent::Recommendation), ..PlanSituation::of(1, Tier::Prime) };
+    let at = |level, situation: &PlanSituation| plan(&Posture { level, ..normal() }, situation, noon());
+    let needing = |tier| {
+        let situation = privileged(tier);
+        let routing = Routing { retrieval_need: RetrievalNeed::Required, ..situation.routing.clone() };
+        PlanSituation { routing, ..situation }
+    };
+    let prime = needing(Tier::Prime);
     let elevated = at(Level::Elevated, &prime);
     assert_eq!((elevated.ceiling, elevated.chunks, elevated.reranker), (Ceiling::Strong, 3, false));
     assert_eq!(chain(&elevated), ["level:elevated=strong"]);
-    let overload = at(Level::Overload, &PlanSituation { tier: Some(Tier::Standard), ..prime });
+    let overload = at(Level::Overload, &needing(Tier::Standard));
     assert_eq!((overload.ceiling, overload.chunks), (Ceiling::Fast, 1));
-    assert!(!at(Level::Overload, &guest(Intent::Recommendation)).calls_models());
-    for number in 0..1_000 {
-        let situation = PlanSituation {
-            caller: number,
-            tier: Some(Tier::ALL[usize::try_from(number % 3).unwrap()]),
-            intent: Some(Intent::ALL[usize::try_from(number % 8).unwrap()]),
-            has_cart: number % 2 == 0,
-            ..standard()
-        };
-        let plan = at(Level::Emergency, &situation);
+    assert!(!at(Level::Overload, &needing(Tier::Guest)).calls_models());
+    let unknown = PlanSituation { tier: None, ..needing(Tier::Prime) };
+    assert!(!at(Level::Overload, &unknown).calls_models(), "an unknown tier is a guest's");
+    for tier in Tier::ALL {
+        let plan = at(Level::Emergency, &needing(tier));
         assert_eq!((plan.calls_models(), plan.chunks), (false, 0));
     }
-    let mut off = Posture { level: Level::Emergency, ..Posture::default() };
+    let mut off = Posture { level: Level::Emergency, ..normal() };
     off.protections.set_switch(Switch::Degradation, false);
     assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
 }
@@ -168,9 +224,9 @@ fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
     let costs = |prime, standard, day| Posture {
         tier_costs: [prime, standard, CostState::Normal],
         day_cost: day,
-        ..Posture::default()
+        ..normal()
     };
-    let prime = PlanSituation { intent: Some(Intent::Faq), ..PlanSituation::of(1, Tier::Prime) };
+    let prime = PlanSituation::of(1, Tier::Prime);
     let spent = costs(CostState::Normal, CostState::Spent, CostState::Normal);
     assert_eq!(plan(&spent, &standard(), noon()).ceiling, Ceiling::None);
     assert_eq!(plan(&spent, &prime, noon()).ceiling, Ceiling::Strong);
@@ -185,7 +241,7 @@ fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
 
 #[test]
 fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
-    let spent = Posture { day_cost: CostState::Spent, ..Posture::default() };
+    let spent = Posture { day_cost: CostState::Spent, ..normal() };
     assert_eq!(evaluate(&spent, &standard(), noon()).shadow, None);
     let evaluation = evaluate(&observing(Protection::CostBreaker, &spent), &standard(), noon());
     assert_eq!(evaluation.plan.ceiling, Ceiling::Strong);
@@ -195,15 +251,15 @@ fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
         (Ceiling::None, Some("day_cost:spent=none"))
     );
 
-    let guests = observing(Protection::GuestLite, &Posture::default());
-    let evaluation = evaluate(&guests, &guest(Intent::Faq), noon());
+    let guests = observing(Protection::GuestLite, &normal());
+    let evaluation = evaluate(&guests, &lite_guest(), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
-    let loaded = Posture { level: Level::Emergency, ..Posture::default() };
+    let loaded = Posture { level: Level::Emergency, ..normal() };
     let evaluation = evaluate(&observing(Protection::Degradation, &loaded), &standard(), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
-    let evaluation = evaluate(&observing(Protection::OffPeak, &Posture::default()), &standard(), tokyo(2, 0));
+    let evaluation = evaluate(&observing(Protection::OffPeak, &normal()), &standard(), clock(2, 0));
     assert_eq!(
         (evaluation.plan.ceiling, evaluation.shadow.unwrap().ceiling),
         (Ceiling::Strong, Ceiling::Fast)
@@ -226,22 +282,22 @@ fn an_operator_is_obeyed_in_every_mode() {
     let off = plan(&posture, &standard(), noon());
     assert_eq!((off.ceiling, off.reasons[0].input), (Ceiling::None, PlanInput::ModelsOff));
     let suspended = PlanSituation { is_suspended: true, ..standard() };
-    assert_eq!(plan(&Posture::default(), &suspended, noon()).reasons[0].input, PlanInput::CallerSuspended);
-    assert!(!plan(&Posture::default(), &suspended, noon()).calls_models());
-    let easy = PlanSituation { hint: Some(Ceiling::Fast), has_cart: true, ..standard() };
-    assert_eq!(plan(&Posture::default(), &easy, noon()).binding().next().unwrap().input, PlanInput::Hint);
+    assert_eq!(plan(&normal(), &suspended, noon()).reasons[0].input, PlanInput::CallerSuspended);
+    assert!(!plan(&normal(), &suspended, noon()).calls_models());
+    let easy = PlanSituation { hint: Some(Ceiling::Fast), ..privileged(Tier::Standard) };
+    assert_eq!(plan(&normal(), &easy, noon()).binding().next().unwrap().input, PlanInput::Hint);
 }
 
 #[test]
 fn a_programming_interface_is_transparent_to_all_but_an_operator() {
-    let api = PlanSituation { face: FaceKind::Api, ..guest(Intent::Faq) };
+    let api = || PlanSituation { face: FaceKind::Api, ..lite_guest() };
     let strictest = Posture {
         level: Level::Emergency,
         day_cost: CostState::Spent,
         ceiling_override: Some(Ceiling::Fast),
-        ..Posture::default()
+        ..normal()
     };
-    let through = plan(&strictest, &api, tokyo(2, 0));
+    let through = plan(&strictest, &api(), clock(2, 0));
     assert_eq!(
         (through.ceiling, through.rungs.as_slice()),
         (Ceiling::Strong, [Rung::StrongModel, Rung::FastModel].as_slice())
@@ -249,9 +305,9 @@ fn a_programming_interface_is_transparent_to_all_but_an_operator() {
     assert_eq!(chain(&through), Vec::<String>::new());
     assert_eq!((through.chunks, through.reranker), (0, false));
     for (posture, situation, input) in [
-        (Posture { ceiling_override: Some(Ceiling::None), ..Posture::default() }, api, PlanInput::Override),
-        (thrown(Switch::ModelInvocation), api, PlanInput::ModelsOff),
-        (Posture::default(), PlanSituation { is_suspended: true, ..api }, PlanInput::CallerSuspended),
+        (Posture { ceiling_override: Some(Ceiling::None), ..normal() }, api(), PlanInput::Override),
+        (thrown(Switch::ModelInvocation), api(), PlanInput::ModelsOff),
+        (normal(), PlanSituation { is_suspended: true, ..api() }, PlanInput::CallerSuspended),
     ] {
         let kept_out = plan(&posture, &situation, noon());
         assert!(kept_out.rungs.is_empty() && !kept_out.calls_models());
@@ -274,63 +330,53 @@ fn a_programming_interface_has_the_priority_of_its_purpose_and_tier() {
             &[RoutingNote::TierUnknown, RoutingNote::Background],
         ),
         (RequestPurpose::HealthCheck, Some(Tier::Guest), Priority::Critical, &[]),
+        (RequestPurpose::HealthCheck, None, Priority::Critical, &[]),
     ] {
-        let situation = PlanSituation { face: FaceKind::Api, purpose, tier, ..standard() };
-        let plan = plan(&Posture::default(), &situation, tokyo(20, 0));
+        let routing = Routing::by_tier(purpose, tier);
+        let situation = PlanSituation { face: FaceKind::Api, tier, routing, ..standard() };
+        let plan = plan(&normal(), &situation, clock(20, 0));
         assert_eq!((plan.priority, plan.notes.as_slice()), (priority, notes), "{purpose} {tier:?}");
         assert_eq!((plan.ceiling, plan.reasons.len()), (Ceiling::Strong, 0));
     }
 }
 
 #[test]
-fn a_plan_says_what_was_missing_or_special() {
-    let notes = |situation: &PlanSituation| plan(&Posture::default(), situation, noon()).notes.to_vec();
-    let known = guest(Intent::ProductQuestion);
-    assert_eq!(notes(&known), []);
-    assert_eq!(notes(&PlanSituation { tier: None, ..known }), [RoutingNote::TierUnknown]);
-    assert_eq!(notes(&PlanSituation { intent: None, ..known }), [RoutingNote::IntentMissing]);
-    let all = PlanSituation { tier: None, intent: None, purpose: RequestPurpose::Background, ..known };
-    assert_eq!(notes(&all), RoutingNote::ALL);
+fn a_plan_repeats_the_notes_of_its_routing() {
+    let notes = RoutingNote::ALL.into_iter().collect();
+    let chat = PlanSituation { routing: Routing { notes, ..standard().routing }, ..standard() };
+    assert_eq!(plan(&normal(), &chat, noon()).notes.as_slice(), RoutingNote::ALL);
+    // An API request has no intent that could be missing.
+    let api = PlanSituation { face: FaceKind::Api, ..chat };
+    let noted = [RoutingNote::TierUnknown, RoutingNote::Background];
+    assert_eq!(plan(&normal(), &api, noon()).notes.as_slice(), noted);
+    assert_eq!(RoutingNote::ALL.map(|note| note.text().ends_with('.')), [true; 3]);
 }
 
 #[test]
 fn intents_without_retrieval_are_attributed_to_the_intent() {
-    let about = |intent| PlanSituation { intent: Some(intent), ..PlanSituation::of(7, Tier::Prime) };
-    for posture in [Posture::default(), thrown(Switch::Degradation)] {
-        for intent in Intent::ALL {
-            let plan = plan(&posture, &about(intent), noon());
-            let needs_none = matches!(intent, Intent::Promotion | Intent::Order | Intent::Chitchat);
-            let expected = if needs_none { vec![format!("intent:{intent}=strong")] } else { vec![] };
+    let about = |intent, retrieval_need| {
+        let situation = PlanSituation::of(7, Tier::Prime);
+        let routing = Routing { intent, retrieval_need, ..situation.routing.clone() };
+        PlanSituation { routing, ..situation }
+    };
+    for posture in [normal(), thrown(Switch::Degradation)] {
+        for need in RetrievalNeed::ALL {
+            let plan = plan(&posture, &about("order", need), noon());
+            let needs_none = need == RetrievalNeed::None;
+            let expected = if needs_none { vec!["intent:order=strong".to_owned()] } else { vec![] };
             assert_eq!((chain(&plan), plan.chunks), (expected, if needs_none { 0 } else { 3 }));
         }
     }
     // A level that skips retrieval for further intents is recorded as the reason.
-    let loaded = Posture { level: Level::HighLoad, ..Posture::default() };
-    for (intent, chunks, reasons) in [
-        (Intent::Faq, 1, &["level:high_load=fast"][..]),
-        (Intent::ProductDiscovery, 0, &["level:high_load=fast"]),
-        (Intent::Order, 0, &["level:high_load=fast", "intent:order=strong"]),
+    let loaded = Posture { level: Level::HighLoad, ..normal() };
+    for (need, chunks, reasons) in [
+        (RetrievalNeed::Required, 1, &["level:high_load=fast"][..]),
+        (RetrievalNeed::Optional, 0, &["level:high_load=fast"]),
+        (RetrievalNeed::None, 0, &["level:high_load=fast", "intent:order=strong"]),
     ] {
-        let plan = plan(&loaded, &about(intent), noon());
-        assert_eq!(plan.chunks, chunks, "{intent}");
+        let plan = plan(&loaded, &about("order", need), noon());
+        assert_eq!(plan.chunks, chunks, "{need}");
         assert_eq!(chain(&plan), reasons);
-    }
-}
-
-#[test]
-fn an_evening_and_a_night_that_overlap_are_refused_by_the_names_of_both() {
-    let hours = |evening: (u32, u32), night: (u32, u32)| {
-        let router = RouterOptions { evening_peak: HoursOptions::japan(evening.0, evening.1) };
-        let night =
-            OffPeakOptions { hours: HoursOptions::japan(night.0, night.1), ..OffPeakOptions::default() };
-        ShopHours::new(router.check().unwrap(), night.check().unwrap())
-    };
-    assert_eq!(ShopHours::new(Router::default(), OffPeak::default()), Ok(ShopHours::default()));
-    assert_eq!(hours((19, 23), (23, 8)), Ok(ShopHours::default()));
-    assert!(hours((8, 23), (23, 8)).is_ok());
-    for (evening, night) in [((19, 23), (22, 8)), ((7, 23), (23, 8)), ((1, 2), (23, 8))] {
-        let error = hours(evening, night).unwrap_err().to_string();
-        assert!(error.contains("evening_peak") && error.contains("off_peak"), "{error}");
     }
 }
 
@@ -352,22 +398,11 @@ fn each_protection_has_its_own_switch_and_mode() {
 #[test]
 fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger() {
     let experiment = Experiment::new("guest_lite", 10.0).unwrap();
-    let posture = Posture { guest_lite: Some(experiment), ..Posture::default() };
-    let is_small =
-        |caller| !plan(&posture, &PlanSituation { caller, ..guest(Intent::Faq) }, noon()).calls_models();
+    let posture = Posture { guest_lite: Some(experiment), ..normal() };
+    let is_small = |caller| !plan(&posture, &PlanSituation { caller, ..lite_guest() }, noon()).calls_models();
     let small = (0..10_000).filter(|caller| is_small(*caller)).count();
     assert!((900..1_100).contains(&small), "{small}");
     assert!((0..1_000).all(|caller| is_small(caller) == experiment.includes(caller)));
-}
-
-#[test]
-fn without_the_classifier_unknown_callers_are_guests() {
-    let posture = Posture { classifier_available: false, ..Posture::default() };
-    let nobody = PlanSituation { tier: None, intent: None, ..standard() };
-    assert!(plan(&posture, &nobody, noon()).ceiling < Ceiling::Strong);
-    let known = plan(&posture, &standard(), noon());
-    assert_eq!(known.ceiling, Ceiling::Strong);
-    assert!(known.reasons.iter().any(|reason| matches!(reason.input, PlanInput::Router(_))));
 }
 
 fn postures() -> impl Strategy<Value = Posture> {
@@ -377,14 +412,8 @@ fn postures() -> impl Strategy<Value = Posture> {
     let ceiling = proptest::option::of(select(Ceiling::ALL.to_vec()));
     (modes, models, ceiling, [cost(), cost(), cost()], cost(), select(Level::ALL.to_vec()), any::<bool>())
         .prop_map(|(modes, models, ceiling_override, tier_costs, day_cost, level, classifier_available)| {
-            let mut posture = Posture {
-                ceiling_override,
-                tier_costs,
-                day_cost,
-                level,
-                classifier_available,
-                ..Posture::default()
-            };
+            let mut posture =
+                Posture { ceiling_override, tier_costs, day_cost, level, classifier_available, ..normal() };
             for (protection, (mode, on)) in Protection::ALL.into_iter().zip(modes) {
                 posture.protections.set_mode(protection, mode);
                 posture.protections.set_switch(protection.switch(), on);
@@ -394,25 +423,30 @@ fn postures() -> impl Strategy<Value = Posture> {
         })
 }
 
+fn routings() -> impl Strategy<Value = Routing> {
+    let tier = proptest::option::of(select(Tier::ALL.to_vec()));
+    let purpose = select(RequestPurpose::ALL.to_vec());
+    let (ceiling, need) = (select(Ceiling::ALL.to_vec()), select(RetrievalNeed::ALL.to_vec()));
+    (purpose, tier, ceiling, any::<bool>(), any::<bool>(), need).prop_map(
+        |(purpose, tier, ceiling, template_first, use_retrieval, retrieval_need)| {
+            let by_tier = Routing::by_tier(purpose, tier);
+            Routing { ceiling, template_first, use_retrieval, retrieval_need, ..by_tier }
+        },
+    )
+}
+
 fn situations() -> impl Strategy<Value = PlanSituation> {
     let tier = proptest::option::of(select(Tier::ALL.to_vec()));
-    let intent = proptest::option::of(select(Intent::ALL.to_vec()));
     let hint = proptest::option::of(select(Ceiling::ALL.to_vec()));
     let face = select(vec![FaceKind::Chat, FaceKind::Chat, FaceKind::Api]);
-    (
-        face,
-        select(RequestPurpose::ALL.to_vec()),
-        any::<u64>(),
-        tier,
-        any::<bool>(),
-        intent,
-        any::<bool>(),
-        hint,
-        Just(()),
+    (face, any::<u64>(), tier, routings(), any::<bool>(), any::<bool>(), hint).prop_map(
+        |(face, caller, tier, routing, has_lite, is_suspended, hint)| {
+            // The reduced pipeline only takes away.
+            let lite = Routing { ceiling: Ceiling::None, use_retrieval: false, ..routing.clone() };
+            let guest_lite_routing = has_lite.then_some(lite);
+            PlanSituation { face, caller, tier, routing, guest_lite_routing, is_suspended, hint }
+        },
     )
-        .prop_map(|(face, purpose, caller, tier, has_cart, intent, is_suspended, hint, ())| {
-            PlanSituation { face, purpose, caller, tier, has_cart, intent, is_suspended, hint }
-        })
 }
 
 proptest! {

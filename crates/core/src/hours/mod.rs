@@ -14,7 +14,8 @@
 //! use seawall_core::time::UtcTime;
 //! use std::time::Duration;
 //!
-//! let night = HoursOptions::japan(23, 8).check().unwrap();
+//! // 23:00 to 08:00 in Japan, which is nine hours ahead of UTC.
+//! let night = HoursOptions::full_hours(23, 8, 9 * 60).check().unwrap();
 //! let eleven_at_night_in_tokyo = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(14 * 3_600);
 //! assert!(night.contains(eleven_at_night_in_tokyo));
 //! let morning = night.next_change(eleven_at_night_in_tokyo).unwrap();
@@ -41,9 +42,6 @@ const MINUTES_PER_DAY: u32 = 1_440;
 const NANOS_PER_MINUTE: u64 = 60_000_000_000;
 const NANOS_PER_DAY: u64 = MINUTES_PER_DAY as u64 * NANOS_PER_MINUTE;
 
-/// The UTC offset of Japan, in minutes.
-pub const JAPAN: i32 = 9 * 60;
-
 /// The range of UTC offsets in use, in minutes.
 const OFFSETS: std::ops::RangeInclusive<i32> = -12 * 60..=14 * 60;
 
@@ -59,10 +57,10 @@ pub struct HoursOptions {
 }
 
 impl HoursOptions {
-    /// From one full hour to another, in Japan.
+    /// From one full hour to another.
     #[must_use]
-    pub const fn japan(start: u32, end: u32) -> Self {
-        Self { start: start.saturating_mul(60), end: end.saturating_mul(60), utc_offset: JAPAN }
+    pub const fn full_hours(start: u32, end: u32, utc_offset: i32) -> Self {
+        Self { start: start.saturating_mul(60), end: end.saturating_mul(60), utc_offset }
     }
 
     /// Fails on minutes and offsets out of range and on an empty window.
@@ -97,11 +95,6 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// 19:00 to 23:00 in Japan, the busiest hours of the shop.
-    pub const EVENING_PEAK: Self = Self { start: 19 * 60, length: 4 * 60, utc_offset: JAPAN };
-    /// 23:00 to 08:00 in Japan, the quietest hours of the shop.
-    pub const NIGHT: Self = Self { start: 23 * 60, length: 9 * 60, utc_offset: JAPAN };
-
     /// Whether this moment is inside the window.
     #[must_use]
     pub fn contains(&self, utc: UtcTime) -> bool {

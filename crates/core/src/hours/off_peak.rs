@@ -16,14 +16,13 @@ pub struct OffPeakOptions {
     pub exempt_priorities: Vec<Priority>,
 }
 
-impl Default for OffPeakOptions {
-    /// From 23:00 to 08:00 in Japan, without exemptions.
-    fn default() -> Self {
-        Self { hours: HoursOptions::japan(23, 8), exempt_tiers: Vec::new(), exempt_priorities: Vec::new() }
-    }
-}
-
 impl OffPeakOptions {
+    /// These hours, without exemptions.
+    #[must_use]
+    pub const fn of(hours: HoursOptions) -> Self {
+        Self { hours, exempt_tiers: Vec::new(), exempt_priorities: Vec::new() }
+    }
+
     /// Fails on invalid hours.
     pub fn check(self) -> Result<OffPeak, SettingError> {
         Ok(OffPeak {
@@ -37,16 +36,16 @@ impl OffPeakOptions {
 /// The off-peak policy.
 ///
 /// During off-peak hours at most a fast model is used, and templates and cached answers come first. Exemptions are a
-/// setting, and there are none by default: a caller with a full cart is restricted, too.
+/// setting, and there are none by default: callers of high priority are restricted, too.
 ///
 /// ```
-/// use seawall_core::hours::{OffPeakDecision, OffPeakOptions};
+/// use seawall_core::hours::{HoursOptions, OffPeakDecision, OffPeakOptions};
 /// use seawall_core::time::UtcTime;
 /// use seawall_core::vocabulary::{Ceiling, Priority, Tier};
 /// use std::time::Duration;
 ///
-/// let rule = OffPeakOptions::default().check().unwrap();
-/// let at_night = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(15 * 3_600);
+/// let rule = OffPeakOptions::of(HoursOptions::full_hours(23, 8, 0)).check().unwrap();
+/// let at_night = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(4 * 3_600);
 /// let decision = rule.decide(Tier::Standard, Priority::High, at_night);
 /// assert_eq!((decision, decision.ceiling()), (OffPeakDecision::Restricted, Ceiling::Fast));
 /// ```
@@ -55,17 +54,6 @@ pub struct OffPeak {
     hours: Hours,
     tiers: [bool; Tier::ALL.len()],
     priorities: [bool; Priority::ALL.len()],
-}
-
-impl Default for OffPeak {
-    /// From 23:00 to 08:00 in Japan, without exemptions.
-    fn default() -> Self {
-        Self {
-            hours: Hours::NIGHT,
-            tiers: [false; Tier::ALL.len()],
-            priorities: [false; Priority::ALL.len()],
-        }
-    }
 }
 
 /// Effect of the off-peak policy on one request.

@@ -10,12 +10,12 @@ use crate::time::UtcTime;
 /// use seawall_core::hours::{HoursOptions, DailySchedule};
 /// use seawall_core::time::UtcTime;
 ///
-/// let night = HoursOptions::japan(23, 8).check().unwrap();
-/// let evening = HoursOptions::japan(19, 23).check().unwrap();
+/// let night = HoursOptions::full_hours(23, 8, 9 * 60).check().unwrap();
+/// let evening = HoursOptions::full_hours(19, 23, 9 * 60).check().unwrap();
 /// let schedule = DailySchedule::new(vec![("night".into(), night), ("evening".into(), evening)]).unwrap();
 /// assert_eq!(schedule.at(UtcTime::from_civil(2026, 11, 15)), None); // nine in the morning in Tokyo
 ///
-/// let late = HoursOptions::japan(22, 24).check().unwrap();
+/// let late = HoursOptions::full_hours(22, 24, 9 * 60).check().unwrap();
 /// let error = DailySchedule::new(vec![("evening".into(), evening), ("late".into(), late)]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),

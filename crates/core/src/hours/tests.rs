@@ -1,4 +1,4 @@
-use super::{DailySchedule, Hours, HoursOptions, OffPeak, OffPeakDecision, OffPeakOptions};
+use super::{DailySchedule, Hours, HoursOptions, OffPeakDecision, OffPeakOptions};
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Priority, Tier};
 use proptest::prelude::{prop_assert, prop_assert_eq, prop_assume, proptest};
@@ -10,6 +10,11 @@ fn hours(start: u32, end: u32, utc_offset: i32) -> Hours {
     HoursOptions { start, end, utc_offset }.check().unwrap()
 }
 
+/// From one full hour to another, in Japan.
+fn in_japan(start: u32, end: u32) -> HoursOptions {
+    HoursOptions::full_hours(start, end, 540)
+}
+
 /// A moment of 15 November 2026 in Japan.
 fn japan(hour: u64, minute: u64, nanos: u64) -> UtcTime {
     let midnight = UtcTime::from_civil(2026, 11, 15).as_nanos() - 9 * 60 * MINUTE;
@@ -18,8 +23,8 @@ fn japan(hour: u64, minute: u64, nanos: u64) -> UtcTime {
 
 #[test]
 fn the_edges_of_the_night_and_of_the_evening_are_exact() {
-    let night = HoursOptions::japan(23, 8).check().unwrap();
-    let evening = HoursOptions::japan(19, 23).check().unwrap();
+    let night = in_japan(23, 8).check().unwrap();
+    let evening = in_japan(19, 23).check().unwrap();
     for (moment, at_night, in_evening) in [
         (japan(18, 59, MINUTE - 1), false, false),
         (japan(19, 0, 0), false, true),
@@ -37,7 +42,7 @@ fn the_edges_of_the_night_and_of_the_evening_are_exact() {
 
 #[test]
 fn next_change_is_never_the_present_moment() {
-    let night = HoursOptions::japan(23, 8).check().unwrap();
+    let night = in_japan(23, 8).check().unwrap();
     for (moment, change) in [
         (japan(8, 0, 0), japan(23, 0, 0)),
         (japan(22, 59, MINUTE - 1), japan(23, 0, 0)),
@@ -70,8 +75,9 @@ fn hours_that_make_no_sense_are_refused_by_name() {
     assert_eq!(refused(5, 5, 0), "end: 5 is also the start; for the whole day write 0 to 1440");
     assert_eq!(refused(0, 1, 841), "utc_offset: 841 minutes is not between -720 and 840");
     assert_eq!(refused(0, 1, -721), "utc_offset: -721 minutes is not between -720 and 840");
-    assert_eq!(HoursOptions::japan(u32::MAX, 8).check().unwrap_err().setting(), "start");
-    assert_eq!(HoursOptions::japan(8, u32::MAX).check().unwrap_err().setting(), "end");
+    assert_eq!(in_japan(u32::MAX, 8).check().unwrap_err().setting(), "start");
+    assert_eq!(in_japan(8, u32::MAX).check().unwrap_err().setting(), "end");
+    assert_eq!(in_japan(19, 19).check().unwrap_err().setting(), "end");
 }
 
 #[test]
@@ -131,7 +137,7 @@ fn hours_that_touch_hand_over_at_the_edge() {
 
 #[test]
 fn at_night_nobody_gets_more_than_a_fast_model_unless_exempt() {
-    let everybody = OffPeakOptions::default().check().unwrap();
+    let everybody = OffPeakOptions::of(in_japan(23, 8)).check().unwrap();
     for tier in Tier::ALL {
         for priority in Priority::ALL {
             let decide = |moment| everybody.decide(tier, priority, moment);
@@ -144,7 +150,7 @@ fn at_night_nobody_gets_more_than_a_fast_model_unless_exempt() {
     let some = OffPeakOptions {
         exempt_tiers: vec![Tier::Prime],
         exempt_priorities: vec![Priority::Critical],
-        ..OffPeakOptions::default()
+        ..OffPeakOptions::of(in_japan(23, 8))
     };
     let some = some.check().unwrap();
     assert_eq!(some.decide(Tier::Prime, Priority::Bulk, japan(23, 30, 0)), OffPeakDecision::Exempt);
@@ -152,8 +158,7 @@ fn at_night_nobody_gets_more_than_a_fast_model_unless_exempt() {
     assert_eq!(some.decide(Tier::Standard, Priority::High, japan(23, 30, 0)), OffPeakDecision::Restricted);
     assert_eq!(some.decide(Tier::Prime, Priority::High, japan(12, 0, 0)), OffPeakDecision::OutsideWindow);
     assert_eq!(some.hours().to_string(), "23:00-08:00 UTC+09:00");
-    let wrong = OffPeakOptions { hours: HoursOptions::japan(8, 8), ..OffPeakOptions::default() };
-    assert_eq!(wrong.check().unwrap_err().setting(), "end");
+    assert_eq!(OffPeakOptions::of(in_japan(8, 8)).check().unwrap_err().setting(), "end");
 }
 
 #[test]
@@ -235,10 +240,4 @@ proptest! {
             prop_assert!(change.since(moment) <= Duration::from_secs(86_400));
         }
     }
-}
-
-#[test]
-fn the_hours_known_from_the_start_are_the_default_settings() {
-    assert_eq!(OffPeakOptions::default().check().unwrap(), OffPeak::default());
-    assert_eq!(HoursOptions::japan(19, 23).check().unwrap(), Hours::EVENING_PEAK);
 }

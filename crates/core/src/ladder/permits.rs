@@ -1,27 +1,25 @@
 //! What each level allows.
 
-use crate::vocabulary::{Ceiling, Intent, Level, Tier};
+use crate::vocabulary::{Ceiling, Level, RetrievalNeed, Tier};
 
 /// Which requests are answered without retrieval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RetrievalBypass {
-    /// Intents that need no retrieval: promotions, orders, chitchat.
+    /// Requests that need no retrieval.
     NotNeeded,
-    /// All intents that do not depend on retrieval, including unknown ones.
+    /// All requests that do not depend on retrieval, including those of which this is not known.
     Optional,
     /// All requests.
     All,
 }
 
 impl RetrievalBypass {
-    /// Whether a request of this intent is answered without retrieval.
+    /// Whether a request with this need is answered without retrieval.
     #[must_use]
-    pub const fn covers(self, intent: Intent) -> bool {
+    pub const fn covers(self, need: RetrievalNeed) -> bool {
         match self {
-            Self::NotNeeded => matches!(intent, Intent::Promotion | Intent::Order | Intent::Chitchat),
-            Self::Optional => {
-                !matches!(intent, Intent::Faq | Intent::ProductQuestion | Intent::Recommendation)
-            }
+            Self::NotNeeded => matches!(need, RetrievalNeed::None),
+            Self::Optional => !matches!(need, RetrievalNeed::Required),
             Self::All => true,
         }
     }
@@ -93,7 +91,7 @@ impl LevelPermits {
 #[cfg(test)]
 mod tests {
     use super::LevelPermits;
-    use crate::vocabulary::{Ceiling, Intent, Level, Tier};
+    use crate::vocabulary::{Ceiling, Level, RetrievalNeed, Tier};
 
     fn by_level<T>(read: impl Fn(&LevelPermits) -> T) -> [T; 5] {
         Level::ALL.map(|level| read(LevelPermits::of(level)))
@@ -113,17 +111,12 @@ mod tests {
 
     #[test]
     fn the_higher_the_level_the_more_is_answered_without_retrieval() {
-        for (intent, bypassed) in [
-            (Intent::Faq, [false, false, false, false, true]),
-            (Intent::ProductDiscovery, [false, false, true, true, true]),
-            (Intent::ProductQuestion, [false, false, false, false, true]),
-            (Intent::Recommendation, [false, false, false, false, true]),
-            (Intent::Promotion, [true; 5]),
-            (Intent::Order, [true; 5]),
-            (Intent::Chitchat, [true; 5]),
-            (Intent::Unknown, [false, false, true, true, true]),
+        for (need, bypassed) in [
+            (RetrievalNeed::None, [true; 5]),
+            (RetrievalNeed::Optional, [false, false, true, true, true]),
+            (RetrievalNeed::Required, [false, false, false, false, true]),
         ] {
-            assert_eq!(by_level(|permits| permits.bypass.covers(intent)), bypassed, "{intent}");
+            assert_eq!(by_level(|permits| permits.bypass.covers(need)), bypassed, "{need}");
         }
     }
 }

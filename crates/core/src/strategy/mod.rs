@@ -2,7 +2,7 @@
 //!
 //! Two tables. The [first](FailureClass::row) gives for each class of failure the number of retries, whether to alert,
 //! and the kind of fallback; [`retry`](crate::retry) takes its numbers from here. The [second](FallbackKind) defines
-//! what each kind of fallback does and its message to the caller.
+//! what each kind of fallback does. The texts for callers belong to the face that answers them.
 //!
 //! **When it acts.** When no further attempt on a rung will be made. [`Strategy::choose`] returns the kind of fallback
 //! and the remaining rungs, best first; the last one is always the apology. After a model timeout with less than 0.6 s
@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use seawall_core::failure::{Failure, FailureKind};
-//! use seawall_core::strategy::{FallbackKind, Language, StrategyOptions, FallbackCause, message};
+//! use seawall_core::strategy::{FallbackKind, StrategyOptions, FallbackCause};
 //! use seawall_core::vocabulary::{Ceiling, Rung};
 //! use std::time::Duration;
 //!
@@ -26,16 +26,14 @@
 //!
 //! let late = strategy.choose(&slow, Rung::StrongModel, Ceiling::Strong, Duration::from_millis(599));
 //! assert_eq!(late.rungs, [Rung::StaleCache, Rung::Faq, Rung::Apology]);
-//! assert!(message(late.kind, Language::English, false).starts_with("This is taking longer"));
 //! ```
 
-mod message;
 mod table;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
-pub use message::{Language, message};
+pub use crate::vocabulary::Language;
 pub use table::{FailureClass, FailureRow};
 
 use crate::failure::{Failure, Retryability};
@@ -72,14 +70,8 @@ impl FallbackKind {
             Self::Throttled => {
                 "A fast model, which has its own capacity; otherwise the cache. May be queued."
             }
-            Self::Generic => "The rungs below, in order, and popular titles.",
+            Self::Generic => "The rungs below, in order.",
         }
-    }
-
-    /// Whether the answer should include popular titles.
-    #[must_use]
-    pub const fn shows_popular(self) -> bool {
-        matches!(self, Self::Generic)
     }
 }
 

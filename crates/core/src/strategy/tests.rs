@@ -1,6 +1,4 @@
-use super::{
-    FailureClass, FailureRow, FallbackCause, FallbackKind, Language, Strategy, StrategyOptions, message,
-};
+use super::{FailureClass, FailureRow, FallbackCause, FallbackKind, Strategy, StrategyOptions};
 use crate::failure::{DRS, Failure, FailureKind, Retryability};
 use crate::vocabulary::{Ceiling, Rung};
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -152,51 +150,10 @@ fn settings_are_used_and_checked() {
 }
 
 #[test]
-fn an_answer_is_promised_only_to_who_is_queued() {
-    for language in Language::ALL {
-        let mut seen = BTreeSet::new();
-        for kind in FallbackKind::ALL {
-            let (waiting, not) = (message(kind, language, true), message(kind, language, false));
-            assert_eq!(waiting != not, kind == FallbackKind::Throttled, "{kind:?}");
-            seen.extend([waiting, not]);
-        }
-        assert_eq!(seen.len(), 6);
-    }
-    let promised = ["will follow", "お届けする"];
-    for kind in FallbackKind::ALL {
-        for language in Language::ALL {
-            let text = message(kind, language, false);
-            assert!(!promised.iter().any(|promise| text.contains(promise)), "{text}");
-            assert_eq!(text.is_ascii(), language == Language::English);
-        }
-    }
-    let queued = |language| message(FallbackKind::Throttled, language, true);
-    assert!(queued(Language::English).contains(promised[0]));
-    assert!(queued(Language::Japanese).contains(promised[1]));
-}
-
-#[test]
-fn a_locale_names_the_language_that_we_write_in() {
-    for (locale, language) in [
-        ("ja", Language::Japanese),
-        ("JA-jp", Language::Japanese),
-        ("ja_JP", Language::Japanese),
-        ("", Language::Japanese),
-        ("en-GB", Language::English),
-        ("jam", Language::English),
-        ("zh", Language::English),
-    ] {
-        assert_eq!(Language::of_locale(locale), language, "{locale}");
-    }
-}
-
-#[test]
-fn each_fallback_says_what_it_does_and_only_the_generic_one_shows_what_is_popular() {
+fn each_fallback_says_what_it_does() {
     let texts: BTreeSet<_> = FallbackKind::ALL.map(FallbackKind::text).into();
     assert_eq!(texts.len(), FallbackKind::ALL.len());
     assert!(texts.iter().all(|text| text.ends_with('.')));
-    let shown = FallbackKind::ALL.map(FallbackKind::shows_popular);
-    assert_eq!(shown, [false, false, false, false, true]);
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! A small test deployment: three callers, two targets, a daily budget.
 
 use bytes::{Bytes, BytesMut};
+use seawall_assistant::router::Router;
 use seawall_assistant::{
     AnswerSingleFlight, Assistant, AssistantContent, ChatInbound, ChatPromptOptions, ChatRules,
 };
@@ -12,6 +13,7 @@ use seawall_core::deadline::RungReserves;
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::{Posture, Protection};
 use seawall_core::history::TokenLimits;
+use seawall_core::hours::{HoursOptions, OffPeakOptions};
 use seawall_core::in_flight::SlotShares;
 use seawall_core::money::{Money, Price, PriceTable, Usage};
 use seawall_core::pressure::PressureOptions;
@@ -198,7 +200,8 @@ impl Shop {
             ..BudgetOptions::default()
         };
         let ledger = NodeLedger::new(budget.check().unwrap(), NoJournal);
-        let mut posture = Posture::default();
+        let night = OffPeakOptions::of(HoursOptions::full_hours(23, 8, 9 * 60)).check().unwrap();
+        let mut posture = Posture { off_peak: Some(night), ..Posture::default() };
         posture.protections.set_mode(Protection::RateLimit, numbers.limits);
         let chat = chat_rules(&numbers.deny);
         let rules = RuleOptions {
@@ -375,8 +378,10 @@ fn chat_rules(deny: &[String]) -> ChatRules {
     };
     let guardrails: Vec<Arc<dyn Guardrail>> =
         if deny.is_empty() { Vec::new() } else { vec![Arc::new(DenyList::new(deny).unwrap())] };
+    let router = Router::new(HoursOptions::full_hours(19, 23, 9 * 60).check().unwrap());
     ChatRules {
         route: "manga".to_owned(),
+        router,
         model: "strong-model".to_owned(),
         prompt: prompt.check().unwrap(),
         tokens: TokenLimits::default(),

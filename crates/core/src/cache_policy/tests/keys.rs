@@ -1,14 +1,14 @@
 use super::super::{
     CacheKey, KeyParts, PersonalData, PrivateReason, Question, ScopeDecision, normalise, personal_data,
 };
-use crate::vocabulary::Intent;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use std::collections::BTreeSet;
 
 const PARTS: KeyParts<'static> =
     KeyParts { route: "chat", locale: "ja-JP", prompt_version: "7", catalogue_version: "c1" };
 const SHIPPING: Question<'static> =
-    Question { intent: Intent::Faq, text: "送料は?", history: "", uses_account: false };
+    Question { intent: "faq", is_context_free: true, text: "送料は?", history: "", uses_account: false };
+const ORDER: Question<'static> = Question { intent: "order", is_context_free: false, ..SHIPPING };
 
 fn key(question: &Question<'_>, caller: &str) -> CacheKey {
     CacheKey::of(question, caller, &PARTS).unwrap()
@@ -45,14 +45,11 @@ fn texts_that_mean_the_same_are_spelled_the_same() {
 #[test]
 fn only_caller_independent_questions_without_history_are_public() {
     let private = |reason| ScopeDecision::Private(reason);
-    for intent in Intent::ALL {
-        let expected = match intent {
-            Intent::Faq | Intent::ProductDiscovery | Intent::ProductQuestion | Intent::Promotion => {
-                ScopeDecision::Public
-            }
-            _ => private(PrivateReason::Intent),
-        };
-        assert_eq!(Question { intent, ..SHIPPING }.scope(), expected, "{intent}");
+    for intent in ["faq", "order", ""] {
+        let question = Question { intent, ..SHIPPING };
+        assert_eq!(question.scope(), ScopeDecision::Public, "the flag decides, not the name");
+        let question = Question { is_context_free: false, ..question };
+        assert_eq!(question.scope(), private(PrivateReason::Intent));
     }
     assert_eq!(Question { history: "x", ..SHIPPING }.scope(), private(PrivateReason::History));
     assert_eq!(Question { uses_account: true, ..SHIPPING }.scope(), private(PrivateReason::Account));
@@ -63,19 +60,18 @@ fn only_caller_independent_questions_without_history_are_public() {
         SHIPPING.scope_of_answer("田中様、二日です。"),
         private(PrivateReason::Answer(PersonalData::Name))
     );
-    let order = Question { intent: Intent::Order, ..SHIPPING };
-    assert_eq!(order.scope_of_answer("田中様"), private(PrivateReason::Intent));
+    assert_eq!(ORDER.scope_of_answer("田中様"), private(PrivateReason::Intent));
 }
 
 #[test]
 fn no_caller_sees_the_answer_to_anothers_order() {
-    let order = Question { intent: Intent::Order, text: "where is my order", ..SHIPPING };
+    let order = Question { text: "where is my order", ..ORDER };
     let answer = "Order 250-1234567-1234567 arrives tomorrow.";
     let kept = CacheKey::for_answer(&order, answer, "ann", &PARTS).unwrap();
     assert_eq!(kept, key(&order, "ann"));
     assert_ne!(kept, key(&order, "bob"));
     // Even if misclassified as FAQ, the answer stays private.
-    let mistaken = Question { intent: Intent::Faq, ..order };
+    let mistaken = Question { intent: "faq", is_context_free: true, ..order };
     let kept = CacheKey::for_answer(&mistaken, answer, "ann", &PARTS).unwrap();
     assert!(!kept.is_public() && key(&mistaken, "ann").is_public());
     assert_ne!(kept, CacheKey::for_answer(&mistaken, answer, "bob", &PARTS).unwrap());
@@ -83,18 +79,17 @@ fn no_caller_sees_the_answer_to_anothers_order() {
 
 #[test]
 fn an_anonymous_caller_has_no_private_key() {
-    let order = Question { intent: Intent::Order, ..SHIPPING };
-    assert_eq!(CacheKey::of(&order, "", &PARTS), None);
+    assert_eq!(CacheKey::of(&ORDER, "", &PARTS), None);
     assert_eq!(CacheKey::for_answer(&SHIPPING, "a@b.jp", "", &PARTS), None);
     assert!(CacheKey::of(&SHIPPING, "", &PARTS).is_some());
 }
 
 #[test]
 fn everything_an_answer_depends_on_is_in_its_key() {
-    let base = Question { intent: Intent::Order, ..SHIPPING };
+    let base = ORDER;
     let mut keys = BTreeSet::from([key(&base, "ann")]);
     keys.extend([
-        key(&Question { intent: Intent::Chitchat, ..base }, "ann"),
+        key(&Question { intent: "chitchat", ..base }, "ann"),
         key(&Question { text: "返品は?", ..base }, "ann"),
         key(&Question { history: "h", ..base }, "ann"),
         key(&base, "bob"),
@@ -156,13 +151,12 @@ proptest! {
 
     #[test]
     fn a_key_can_be_read_back_and_so_no_two_questions_share_one(
-        fields_in in any::<[String; 6]>(),
+        fields_in in any::<[String; 7]>(),
         uses_account in any::<bool>(),
-        intent in 0..8_usize,
+        is_context_free in any::<bool>(),
     ) {
-        let [caller, route, text, history, prompt, catalogue] = &fields_in;
-        let intent = Intent::ALL[intent];
-        let question = Question { intent, text, history, uses_account };
+        let [caller, route, intent, text, history, prompt, catalogue] = &fields_in;
+        let question = Question { intent, is_context_free, text, history, uses_account };
         let parts = KeyParts { route, locale: "ja", prompt_version: prompt, catalogue_version: catalogue };
         let public = question.scope() == ScopeDecision::Public;
         let Some(key) = CacheKey::of(&question, caller, &parts) else {
@@ -170,10 +164,10 @@ proptest! {
             return Ok(());
         };
         prop_assert_eq!(key.is_public(), public);
-        prop_assert!(!public || (history.is_empty() && !uses_account && personal_data(text).is_none()));
+        prop_assert!(!public || (is_context_free && history.is_empty() && !uses_account && personal_data(text).is_none()));
         let who = if public { "" } else { caller.as_str() };
         let expected =
-            [who, route, "ja", intent.name(), &normalise(text), history, prompt, catalogue].map(str::to_owned);
+            [who, route, "ja", intent, &normalise(text), history, prompt, catalogue].map(str::to_owned);
         prop_assert_eq!(fields(&key), expected);
     }
 }

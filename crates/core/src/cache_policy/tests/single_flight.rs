@@ -4,7 +4,7 @@ use super::super::{
 };
 use crate::deadline::Deadline;
 use crate::time::Timestamp;
-use crate::vocabulary::{Grade, Intent};
+use crate::vocabulary::Grade;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use std::time::Duration;
@@ -14,12 +14,14 @@ const PARTS: KeyParts<'static> =
 
 fn public(number: u64) -> SingleFlightKey {
     let text = format!("question {number}");
-    let question = Question { intent: Intent::Faq, text: &text, history: "", uses_account: false };
+    let question =
+        Question { intent: "faq", is_context_free: true, text: &text, history: "", uses_account: false };
     SingleFlightKey { key: CacheKey::of(&question, "", &PARTS).unwrap(), grade: Grade::Strong }
 }
 
 fn private(caller: &str) -> SingleFlightKey {
-    let question = Question { intent: Intent::Order, text: "where", history: "", uses_account: false };
+    let question =
+        Question { intent: "order", is_context_free: false, text: "where", history: "", uses_account: false };
     SingleFlightKey { key: CacheKey::of(&question, caller, &PARTS).unwrap(), grade: Grade::Strong }
 }
 

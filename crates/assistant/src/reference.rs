@@ -1,12 +1,13 @@
-//! Pages about the decisions of seawall-core for a request: its route, and its fallback.
+//! Pages of documentation about the decisions for a chat message: its routing, and its fallback.
 
+use crate::fallback::{message, shows_popular};
+use crate::intent::Intent;
+use crate::router::{RoutingReason, RoutingSituation, route};
+use seawall_core::evaluator::{RequestPurpose, RoutingNote};
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::hours::OffPeakOptions;
-use seawall_core::router::{
-    RequestPurpose, RouterOptions, RoutingNote, RoutingReason, RoutingSituation, route,
-};
-use seawall_core::strategy::{FailureClass, FallbackCause, FallbackKind, Language, StrategyOptions, message};
-use seawall_core::vocabulary::{Ceiling, Intent, Rung, Tier};
+use seawall_core::hours::Hours;
+use seawall_core::strategy::{FailureClass, FallbackCause, FallbackKind, StrategyOptions};
+use seawall_core::vocabulary::{Ceiling, Language, Rung, Tier};
 use std::time::Duration;
 
 /// The columns of the routing grid: a heading, the situation, and whether it is the evening peak.
@@ -26,13 +27,11 @@ fn shown_callers() -> Vec<(&'static str, RoutingSituation, bool)> {
 }
 
 /// The router's rules, and their results for every caller and every intent.
-pub(super) fn routing() -> String {
-    let options = RouterOptions::default();
-    let peak = options.evening_peak.check().map(|hours| hours.to_string()).unwrap_or_default();
-    let night = OffPeakOptions::default().check().map(|rule| rule.hours().to_string()).unwrap_or_default();
+#[must_use]
+pub fn routing(evening_peak: &Hours, off_peak: &Hours) -> String {
     let mut page = format!(
         "# Routing\n\nThe priority, ceiling and retrieval of a request before load, budget and switches are considered; the lowest \
-         ceiling applies. The evening peak is {peak}.\n\n\
+         ceiling applies. The evening peak is {evening_peak}.\n\n\
          | rule | priority | ceiling | template first | retrieval for | meaning |\n\
          | --- | --- | --- | --- | --- | --- |\n"
     );
@@ -83,14 +82,15 @@ pub(super) fn routing() -> String {
         page.push_str(&format!("| `{note}` | {} |\n", note.text()));
     }
     page.push_str(&format!(
-        "\n## Off-peak\n\nFrom {night} the ceiling is a fast model, and a canned or cached answer is preferred. The \
+        "\n## Off-peak\n\nFrom {off_peak} the ceiling is a fast model, and a canned or cached answer is preferred. The \
          list of exempt tiers and priorities is empty by default.\n"
     ));
     page
 }
 
 /// The value of each failure, its fallback, and the message to the caller.
-pub(super) fn strategy() -> String {
+#[must_use]
+pub fn strategy() -> String {
     let options = StrategyOptions::default();
     let mut page = String::from(
         "# Failure strategy\n\n## Failure classes\n\n\
@@ -117,7 +117,8 @@ pub(super) fn strategy() -> String {
         options.cache_timeout, options.min_for_fast
     ));
     for kind in FallbackKind::ALL {
-        page.push_str(&format!("| `{kind}` | {} |\n", kind.text()));
+        let popular = if shows_popular(kind) { " Popular titles are shown with the answer." } else { "" };
+        page.push_str(&format!("| `{kind}` | {}{popular} |\n", kind.text()));
     }
     page.push_str("\n| failure of the strong model | fallback | rungs |\n| --- | --- | --- |\n");
     for (name, cause, left) in shown_causes() {
@@ -163,10 +164,12 @@ fn yes_or_no(yes: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::{routing, strategy};
+    use seawall_core::hours::HoursOptions;
 
     #[test]
     fn pages_say_what_the_code_chooses() {
-        let page = routing();
+        let in_japan = |start, end| HoursOptions::full_hours(start, end, 9 * 60).check().unwrap();
+        let page = routing(&in_japan(19, 23), &in_japan(23, 8));
         assert!(page.contains("The evening peak is 19:00-23:00 UTC+09:00."));
         assert!(page.contains("| `faq` | strong + | strong + | strong + | fast + | none | none | fast + |"));
         assert!(

@@ -1,37 +1,27 @@
 //! Messages for the caller when there is no answer.
+//!
+//! `core`'s [strategy](seawall_core::strategy) chooses the kind of fallback and the rungs; these are the texts that an
+//! apology has for each kind.
+//!
+//! ```
+//! use seawall_assistant::fallback::message;
+//! use seawall_core::strategy::FallbackKind;
+//! use seawall_core::vocabulary::Language;
+//!
+//! let late = message(FallbackKind::ModelTimeout, Language::English, false);
+//! assert!(late.starts_with("This is taking longer"));
+//! ```
 
-use super::FallbackKind;
-use crate::vocabulary::named_enum;
+#[cfg(test)]
+mod tests;
 
-named_enum! {
-    /// A language of our own messages.
-    pub enum Language as "language" {
-        /// Japanese.
-        Japanese = "ja",
-        /// English.
-        English = "en",
-    }
-}
+use seawall_core::strategy::FallbackKind;
+use seawall_core::vocabulary::Language;
 
-impl Language {
-    /// The language for a locale such as `ja-JP`. The shop is Japanese, so that an empty locale means Japanese; any
-    /// other language gets English.
-    ///
-    /// ```
-    /// use seawall_core::strategy::Language;
-    /// assert_eq!(Language::of_locale("ja_JP.UTF-8"), Language::Japanese);
-    /// assert_eq!(Language::of_locale("fr"), Language::English);
-    /// assert_eq!(Language::of_locale(""), Language::Japanese);
-    /// ```
-    #[must_use]
-    pub fn of_locale(locale: &str) -> Self {
-        let language = locale.split(['-', '_', '.']).next().unwrap_or_default().trim();
-        if language.is_empty() || language.eq_ignore_ascii_case("ja") {
-            Self::Japanese
-        } else {
-            Self::English
-        }
-    }
+/// Whether the answer should include popular titles.
+#[must_use]
+pub const fn shows_popular(kind: FallbackKind) -> bool {
+    matches!(kind, FallbackKind::Generic)
 }
 
 /// The message for the caller. It promises an answer only if the request is really `queued`, and only for a fallback

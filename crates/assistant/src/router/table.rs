@@ -1,6 +1,7 @@
 //! The routing rules, one row each.
 
-use crate::vocabulary::{Ceiling, Intent, Priority, named_enum};
+use crate::intent::Intent;
+use seawall_core::vocabulary::{Ceiling, Priority, named_enum};
 
 named_enum! {
     /// The rule that applied to a request.

@@ -1,10 +1,9 @@
-use super::{
-    RequestPurpose, Router, RouterOptions, RoutingDecision, RoutingNote, RoutingReason, RoutingSituation,
-    route,
-};
-use crate::hours::HoursOptions;
-use crate::time::UtcTime;
-use crate::vocabulary::{Ceiling, Intent, Priority, Tier};
+use super::{Router, RoutingReason, RoutingSituation, route};
+use crate::intent::Intent;
+use seawall_core::evaluator::{RequestPurpose, Routing, RoutingNote};
+use seawall_core::hours::HoursOptions;
+use seawall_core::time::UtcTime;
+use seawall_core::vocabulary::{Ceiling, Priority, Tier};
 use std::time::Duration;
 
 /// Every combination of inputs, inside and outside the evening peak.
@@ -69,10 +68,12 @@ fn every_combination_of_inputs_has_the_route_that_follows_from_them() {
     let all = every_situation();
     assert_eq!(all.len(), 9 * 3 * 4 * 16);
     for (situation, in_peak) in all {
-        let RoutingDecision { priority, use_retrieval, ceiling, template_first, cache_only, .. } =
+        let Routing { priority, use_retrieval, ceiling, template_first, intent, retrieval_need, .. } =
             route(&situation, in_peak);
+        let known = situation.intent.unwrap_or(Intent::Unknown);
+        assert_eq!((intent, retrieval_need), (known.name(), known.retrieval_need()));
         assert_eq!(
-            (priority, use_retrieval, ceiling, template_first, cache_only),
+            (priority, use_retrieval, ceiling, template_first, ceiling == Ceiling::None),
             naive(&situation, in_peak),
             "{situation:?} {in_peak}"
         );
@@ -84,8 +85,10 @@ fn every_rule_is_reached_and_says_what_its_route_says() {
     let mut reached = [0; RoutingReason::ALL.len()];
     for (situation, in_peak) in every_situation() {
         let route = route(&situation, in_peak);
-        let rule = route.reason.rule();
-        reached[route.reason.index()] += 1;
+        let reason = RoutingReason::of(&situation, in_peak);
+        let rule = reason.rule();
+        reached[reason.index()] += 1;
+        assert_eq!(route.reason, reason.name());
         assert_eq!((route.ceiling, route.template_first), (rule.ceiling, rule.template_first));
     }
     assert!(reached.iter().all(|count| *count > 0), "{reached:?}");
@@ -117,7 +120,8 @@ fn what_is_missing_or_special_is_noted() {
 
 #[test]
 fn a_standard_caller_gets_the_strong_model_at_noon_and_the_fast_one_in_the_evening() {
-    let router = RouterOptions::default().check().unwrap();
+    let router = Router::new(HoursOptions::full_hours(19, 23, 9 * 60).check().unwrap());
+    assert_eq!(router.evening_peak().to_string(), "19:00-23:00 UTC+09:00");
     let midnight = UtcTime::from_civil(2026, 11, 14) + Duration::from_secs(15 * 3_600);
     let caller = RoutingSituation::of(Some(Tier::Standard));
     let with_cart = RoutingSituation { has_cart: true, ..caller };
@@ -131,7 +135,7 @@ fn a_standard_caller_gets_the_strong_model_at_noon_and_the_fast_one_in_the_eveni
     ] {
         let moment = midnight + Duration::from_secs(seconds);
         let route = router.route(&caller, moment);
-        assert_eq!((route.ceiling, route.reason), (ceiling, reason), "{seconds}");
+        assert_eq!((route.ceiling, route.reason), (ceiling, reason.name()), "{seconds}");
         let high = router.route(&with_cart, moment);
         assert_eq!((high.priority, high.ceiling), (Priority::High, Ceiling::Strong));
     }
@@ -142,20 +146,9 @@ fn a_guest_with_a_frequent_question_reaches_no_model_and_with_a_product_question
     let guest =
         |intent| route(&RoutingSituation { intent, ..RoutingSituation::of(Some(Tier::Guest)) }, false);
     let faq = guest(Some(Intent::Faq));
-    assert_eq!((faq.ceiling, faq.cache_only, faq.use_retrieval), (Ceiling::None, true, false));
+    assert_eq!((faq.ceiling, faq.use_retrieval), (Ceiling::None, false));
     let question = guest(Some(Intent::ProductQuestion));
     assert_eq!((question.ceiling, question.template_first), (Ceiling::Fast, true));
-    assert!(question.use_retrieval && !question.cache_only);
-    assert_eq!(guest(None).reason, RoutingReason::GuestFast);
-}
-
-#[test]
-fn a_peak_that_makes_no_sense_is_refused() {
-    let options = RouterOptions { evening_peak: HoursOptions::japan(19, 19) };
-    assert_eq!(options.check().unwrap_err().setting(), "end");
-}
-
-#[test]
-fn the_router_known_from_the_start_has_the_default_settings() {
-    assert_eq!(RouterOptions::default().check().unwrap(), Router::default());
+    assert!(question.use_retrieval);
+    assert_eq!(guest(None).reason, RoutingReason::GuestFast.name());
 }
