@@ -4,7 +4,7 @@ use super::{PolicyCases, median_of};
 use crate::measure::Case;
 use crate::report::BenchGate;
 use seawall_core::budget::{BudgetEntry, BudgetLedger, BudgetOptions, ReservationRequest};
-use seawall_core::evaluator::{PlanSituation, Posture, Protection, evaluate};
+use seawall_core::evaluator::{PlanPolicy, PlanSituation, Posture, Protection, evaluate};
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -27,10 +27,10 @@ fn situation(number: u32) -> PlanSituation {
     }
 }
 
-fn planning<'a>(name: &'static str, posture: Posture) -> Case<'a> {
+fn planning<'a>(name: &'static str, policy: PlanPolicy, posture: Posture) -> Case<'a> {
     let utc = UtcTime::from_civil(2026, 11, 15);
     let run = move |decisions: u32| {
-        let plan = |number| evaluate(black_box(&posture), &situation(number), utc).plan;
+        let plan = |number| evaluate(black_box(&policy), black_box(&posture), &situation(number), utc).plan;
         (0..decisions).map(|number| plan(number).rungs.len() as u64).sum()
     };
     Case { name, decisions: DECISIONS, run: Box::new(run) }
@@ -69,9 +69,9 @@ fn reserving<'a>(name: &'static str, callers: u64) -> Option<Case<'a>> {
 
 pub(crate) fn cases<'a>() -> PolicyCases<'a> {
     let strained = Posture { level: Level::HighLoad, day_cost: CostState::Warning, ..Posture::default() };
-    let mut observing = strained.clone();
+    let (policy, mut observing) = (PlanPolicy::default(), PlanPolicy::default());
     observing.protections.set_mode(Protection::CostBreaker, Mode::Observe);
-    let mut cases = vec![planning(PLAN, strained), planning(BOTH_PLANS, observing)];
+    let mut cases = vec![planning(PLAN, policy, strained.clone()), planning(BOTH_PLANS, observing, strained)];
     cases.extend(reserving("budget, reserve and post, one caller", 1));
     cases.extend(reserving("budget, reserve and post, 100,000 callers", 100_000));
     PolicyCases {

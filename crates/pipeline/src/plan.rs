@@ -1,4 +1,4 @@
-//! Fourth stage: evaluates the posture for this caller and face, which gives the plan of the request.
+//! Fourth stage: evaluates settings and posture for this caller and face, which gives the plan of the request.
 
 use crate::admit::AdmittedRequest;
 use crate::callers::Caller;
@@ -28,7 +28,7 @@ pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejectio
         is_suspended: caller.is_suspended,
         ..PlanSituation::of(caller.id, caller.tier)
     };
-    let plan = evaluate(&request.rules.posture, &situation, request.received.utc).plan;
+    let plan = evaluate(&request.rules.plan, &request.posture, &situation, request.received.utc).plan;
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }

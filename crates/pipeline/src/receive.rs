@@ -10,6 +10,7 @@ use crate::rules::PipelineRules;
 use arrayvec::ArrayString;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
+use seawall_core::evaluator::Posture;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 use seawall_core::tokens::Calibration;
@@ -109,6 +110,8 @@ pub(crate) struct ReceivedRequest {
     pub(crate) deadline: Deadline,
     /// The rules in force when the request arrived.
     pub(crate) rules: Arc<PipelineRules>,
+    /// The posture in force when the request arrived.
+    pub(crate) posture: Arc<Posture>,
 }
 
 pub(crate) fn receive<R: Runtime>(
@@ -116,7 +119,7 @@ pub(crate) fn receive<R: Runtime>(
     inbound: InboundRequest,
 ) -> Result<Box<ReceivedRequest>, Rejection> {
     let InboundRequest { id, operation, identity, caller, body, headers, idempotency_key } = inbound;
-    let rules = pipeline.rules.load_full();
+    let (rules, posture) = (pipeline.rules.load_full(), pipeline.posture.load_full());
     let body = match &operation {
         ApiOperation::Chat { accepts_stream } => {
             parse_chat_request(&body, *accepts_stream, idempotency_key, &rules)?
@@ -145,6 +148,7 @@ pub(crate) fn receive<R: Runtime>(
         received,
         deadline,
         rules,
+        posture,
     }))
 }
 

@@ -1,7 +1,7 @@
-//! Policy evaluation: combines the control plane's posture with the facts of one request into a plan.
+//! Policy evaluation: combines settings, the control plane's posture and the facts of one request into a plan.
 //!
-//! The control plane's [`Posture`] and the request's [`PlanSituation`] produce a [`Plan`]: the rungs to try, the
-//! highest grade and the retrieval depth. No other code reads switches, cost states or hours, so that there is one
+//! The settings' [`PlanPolicy`], the control plane's [`Posture`] and the request's [`PlanSituation`] produce a [`Plan`]:
+//! the rungs to try, the highest grade and the retrieval depth. No other code reads switches, cost states or hours, so that there is one
 //! place to find out why an answer was degraded.
 //!
 //! **When it acts.** Once per request, on a snapshot. The inputs are evaluated in a fixed order: an operator's
@@ -17,14 +17,15 @@
 //! it.
 //!
 //! ```
-//! use seawall_core::evaluator::{PlanSituation, Posture, evaluate};
+//! use seawall_core::evaluator::{PlanPolicy, PlanSituation, Posture, evaluate};
 //! use seawall_core::time::UtcTime;
 //! use seawall_core::vocabulary::{Ceiling, Level, Rung, Tier};
 //! use std::time::Duration;
 //!
+//! let policy = PlanPolicy::default();
 //! let posture = Posture { level: Level::HighLoad, ..Posture::default() };
 //! let noon_in_tokyo = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(3 * 3_600);
-//! let plan = evaluate(&posture, &PlanSituation::of(7, Tier::Prime), noon_in_tokyo).plan;
+//! let plan = evaluate(&policy, &posture, &PlanSituation::of(7, Tier::Prime), noon_in_tokyo).plan;
 //! assert_eq!(plan.ceiling, Ceiling::Fast);
 //! assert_eq!(plan.binding().map(ToString::to_string).collect::<Vec<_>>(), ["level:high_load=fast"]);
 //! assert_eq!(plan.rungs.first(), Some(&Rung::FastModel));
@@ -49,11 +50,23 @@ use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Grade, Intent, Level, Mode, Priority, Rung, Tier};
 use arrayvec::ArrayVec;
 
-/// The control plane's state that every plan reads.
-#[derive(Clone, Debug)]
-pub struct Posture {
+/// What the settings define for every plan. It changes only with the settings.
+#[derive(Clone, Debug, Default)]
+pub struct PlanPolicy {
     /// Switches and modes of the protections.
     pub protections: Protections,
+    /// The guests that get the reduced pipeline; all guests if `None`.
+    pub guest_lite: Option<Experiment>,
+    /// The evening peak and the off-peak hours.
+    pub hours: ShopHours,
+}
+
+/// The control plane's state that every plan reads: what was measured, and what an operator ordered.
+///
+/// Nothing in it comes from the settings. A reload and the control plane can therefore publish independently, and
+/// neither overwrites the other with old values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posture {
     /// An operator's ceiling for all requests.
     pub ceiling_override: Option<Ceiling>,
     /// Cost state of each tier, in the order of [`Tier::ALL`].
@@ -64,10 +77,6 @@ pub struct Posture {
     pub level: Level,
     /// Whether the intent classifier is available.
     pub classifier_available: bool,
-    /// The guests that get the reduced pipeline; all guests if `None`.
-    pub guest_lite: Option<Experiment>,
-    /// The evening peak and the off-peak hours.
-    pub hours: ShopHours,
     /// Factor on rate limits during a rollout.
     pub limit_factor: Factor,
     /// Factor on budgets during a rollout.
@@ -75,17 +84,14 @@ pub struct Posture {
 }
 
 impl Default for Posture {
-    /// The state before any settings are read: every protection on and enforced, everything normal.
+    /// The state before anything was measured or ordered: everything normal.
     fn default() -> Self {
         Self {
-            protections: Protections::default(),
             ceiling_override: None,
             tier_costs: [CostState::Normal; 3],
             day_cost: CostState::Normal,
             level: Level::Normal,
             classifier_available: true,
-            guest_lite: None,
-            hours: ShopHours::default(),
             limit_factor: Factor::ONE,
             budget_factor: Factor::ONE,
         }
@@ -159,24 +165,30 @@ pub struct Evaluation {
 
 /// Evaluates the plan of one request.
 #[must_use]
-pub fn evaluate(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Evaluation {
-    let enforced = |protection| posture.protections.mode(protection) == Mode::Enforce;
-    let tried = |protection| posture.protections.mode(protection) != Mode::Off;
+pub fn evaluate(
+    policy: &PlanPolicy,
+    posture: &Posture,
+    situation: &PlanSituation,
+    utc: UtcTime,
+) -> Evaluation {
+    let enforced = |protection| policy.protections.mode(protection) == Mode::Enforce;
+    let tried = |protection| policy.protections.mode(protection) != Mode::Off;
     Evaluation {
-        plan: plan(posture, situation, utc, enforced),
-        shadow: posture.protections.observes().then(|| plan(posture, situation, utc, tried)),
+        plan: plan(policy, posture, situation, utc, enforced),
+        shadow: policy.protections.observes().then(|| plan(policy, posture, situation, utc, tried)),
     }
 }
 
 fn plan(
+    policy: &PlanPolicy,
     posture: &Posture,
     situation: &PlanSituation,
     utc: UtcTime,
     acts: impl Fn(Protection) -> bool,
 ) -> Plan {
     let mut builder = PlanBuilder { allowed: Allowance::ALL, reasons: PlanReasons::new() };
-    apply_operator_settings(posture, situation, &mut builder);
-    let route = route_request(posture, situation, utc, &acts);
+    apply_operator_settings(policy, posture, situation, &mut builder);
+    let route = route_request(policy, posture, situation, utc, &acts);
     if situation.face == FaceKind::Api {
         return builder.into_api_plan(route);
     }
@@ -191,7 +203,7 @@ fn plan(
     let intent = situation.known_intent();
     builder.restrict(PlanInput::Intent(intent), intent_allowance(intent));
     if acts(Protection::OffPeak) {
-        let night = posture.hours.off_peak().decide(tier, route.priority, utc);
+        let night = policy.hours.off_peak().decide(tier, route.priority, utc);
         let templates_first = night.template_and_cache_first();
         builder.restrict(
             PlanInput::OffPeak,
@@ -206,7 +218,12 @@ fn plan(
 }
 
 /// Operator settings apply to all requests and in every mode: they are not protections and have no observe mode.
-fn apply_operator_settings(posture: &Posture, situation: &PlanSituation, builder: &mut PlanBuilder) {
+fn apply_operator_settings(
+    policy: &PlanPolicy,
+    posture: &Posture,
+    situation: &PlanSituation,
+    builder: &mut PlanBuilder,
+) {
     let at_most = |ceiling| Allowance { ceiling, ..Allowance::ALL };
     if let Some(ceiling) = posture.ceiling_override {
         // An API caller that requested one model is never given another, so that a ceiling either blocks or has no
@@ -221,18 +238,19 @@ fn apply_operator_settings(posture: &Posture, situation: &PlanSituation, builder
     if situation.is_suspended {
         builder.restrict(PlanInput::CallerSuspended, at_most(Ceiling::None));
     }
-    if !posture.protections.is_on(Switch::ModelInvocation) {
+    if !policy.protections.is_on(Switch::ModelInvocation) {
         builder.restrict(PlanInput::ModelsOff, at_most(Ceiling::None));
     }
 }
 
 fn route_request(
+    policy: &PlanPolicy,
     posture: &Posture,
     situation: &PlanSituation,
     utc: UtcTime,
     acts: impl Fn(Protection) -> bool,
 ) -> RoutingDecision {
-    let is_chosen = || posture.guest_lite.is_none_or(|experiment| experiment.includes(situation.caller));
+    let is_chosen = || policy.guest_lite.is_none_or(|experiment| experiment.includes(situation.caller));
     let situation = RoutingSituation {
         purpose: situation.purpose,
         tier: situation.tier,
@@ -241,7 +259,7 @@ fn route_request(
         classifier_available: posture.classifier_available,
         guest_lite: acts(Protection::GuestLite) && is_chosen(),
     };
-    posture.hours.router().route(&situation, utc)
+    policy.hours.router().route(&situation, utc)
 }
 
 fn cost_allowance(state: CostState) -> Allowance {

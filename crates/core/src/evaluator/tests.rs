@@ -1,6 +1,6 @@
 use super::{
-    Allowance, FaceKind, Plan, PlanInput, PlanSituation, Posture, Protection, Protections, ShopHours, Switch,
-    evaluate,
+    Allowance, Evaluation, FaceKind, Plan, PlanInput, PlanPolicy, PlanSituation, Posture, Protection,
+    Protections, ShopHours, Switch,
 };
 use crate::hours::{HoursOptions, OffPeak, OffPeakOptions};
 use crate::rollout::Experiment;
@@ -29,52 +29,69 @@ fn guest(intent: Intent) -> PlanSituation {
     PlanSituation { intent: Some(intent), ..PlanSituation::of(7, Tier::Guest) }
 }
 
-fn plan(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Plan {
-    evaluate(posture, situation, utc).plan
+/// The settings and the state that a plan is made from.
+#[derive(Clone, Debug, Default)]
+struct PlanBasis {
+    policy: PlanPolicy,
+    posture: Posture,
+}
+
+impl From<Posture> for PlanBasis {
+    fn from(posture: Posture) -> Self {
+        Self { policy: PlanPolicy::default(), posture }
+    }
+}
+
+fn evaluate(basis: &PlanBasis, situation: &PlanSituation, utc: UtcTime) -> Evaluation {
+    super::evaluate(&basis.policy, &basis.posture, situation, utc)
+}
+
+fn plan(basis: &PlanBasis, situation: &PlanSituation, utc: UtcTime) -> Plan {
+    evaluate(basis, situation, utc).plan
 }
 
 fn chain(plan: &Plan) -> Vec<String> {
     plan.reasons.iter().map(ToString::to_string).collect()
 }
 
-fn thrown(switch: Switch) -> Posture {
-    let mut posture = Posture::default();
-    posture.protections.set_switch(switch, false);
-    posture
+fn thrown(switch: Switch) -> PlanBasis {
+    let mut basis = PlanBasis::default();
+    basis.policy.protections.set_switch(switch, false);
+    basis
 }
 
-fn observing(protection: Protection, posture: &Posture) -> Posture {
-    let mut posture = posture.clone();
-    posture.protections.set_mode(protection, Mode::Observe);
-    posture
+fn observing(protection: Protection, basis: &PlanBasis) -> PlanBasis {
+    let mut basis = basis.clone();
+    basis.policy.protections.set_mode(protection, Mode::Observe);
+    basis
 }
 
 #[test]
 fn the_hour_decides_what_a_caller_without_a_cart_gets() {
-    let posture = Posture::default();
+    let basis = PlanBasis::default();
     let with_cart = PlanSituation { has_cart: true, ..standard() };
     let flag_off = thrown(Switch::OffPeak);
-    for (posture, situation, at, ceiling) in [
-        (&posture, standard(), noon(), Ceiling::Strong),
-        (&posture, standard(), tokyo(20, 0), Ceiling::Fast),
-        (&posture, with_cart, tokyo(20, 0), Ceiling::Strong),
-        (&posture, with_cart, tokyo(23, 30), Ceiling::Fast),
+    for (basis, situation, at, ceiling) in [
+        (&basis, standard(), noon(), Ceiling::Strong),
+        (&basis, standard(), tokyo(20, 0), Ceiling::Fast),
+        (&basis, with_cart, tokyo(20, 0), Ceiling::Strong),
+        (&basis, with_cart, tokyo(23, 30), Ceiling::Fast),
         (&flag_off, with_cart, tokyo(23, 30), Ceiling::Strong),
         (&flag_off, standard(), tokyo(23, 30), Ceiling::Strong),
-        (&posture, with_cart, tokyo(23, 0), Ceiling::Fast),
-        (&posture, with_cart, UtcTime::from_nanos(tokyo(23, 0).as_nanos() - 1), Ceiling::Strong),
-        (&posture, with_cart, tokyo(32, 0), Ceiling::Strong),
-        (&posture, with_cart, UtcTime::from_nanos(tokyo(32, 0).as_nanos() - 1), Ceiling::Fast),
+        (&basis, with_cart, tokyo(23, 0), Ceiling::Fast),
+        (&basis, with_cart, UtcTime::from_nanos(tokyo(23, 0).as_nanos() - 1), Ceiling::Strong),
+        (&basis, with_cart, tokyo(32, 0), Ceiling::Strong),
+        (&basis, with_cart, UtcTime::from_nanos(tokyo(32, 0).as_nanos() - 1), Ceiling::Fast),
     ] {
-        assert_eq!(plan(posture, &situation, at).ceiling, ceiling, "{situation:?} at {at:?}");
+        assert_eq!(plan(basis, &situation, at).ceiling, ceiling, "{situation:?} at {at:?}");
     }
-    let night = plan(&posture, &with_cart, tokyo(23, 30));
+    let night = plan(&basis, &with_cart, tokyo(23, 30));
     assert_eq!(night.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
     assert_eq!(night.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::OffPeak]);
     let exempt = OffPeakOptions { exempt_priorities: vec![Priority::High], ..OffPeakOptions::default() };
     let hours = ShopHours::new(Router::default(), exempt.check().unwrap()).unwrap();
-    let posture = Posture { hours, ..posture };
-    assert_eq!(plan(&posture, &with_cart, tokyo(23, 30)).ceiling, Ceiling::Strong);
+    let basis = PlanBasis { policy: PlanPolicy { hours, ..basis.policy }, ..basis };
+    assert_eq!(plan(&basis, &with_cart, tokyo(23, 30)).ceiling, Ceiling::Strong);
 }
 
 #[test]
@@ -86,7 +103,7 @@ fn the_lowest_ceiling_wins_and_every_restriction_is_a_reason() {
         ..Posture::default()
     };
     let high = PlanSituation { has_cart: true, intent: Some(Intent::Recommendation), ..standard() };
-    let plan = plan(&posture, &high, noon());
+    let plan = plan(&posture.into(), &high, noon());
     assert_eq!(plan.ceiling, Ceiling::None);
     assert_eq!(chain(&plan), ["override=none", "tier_cost:warning=fast", "level:high_load=fast"]);
     assert_eq!(plan.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::Override]);
@@ -98,7 +115,7 @@ fn the_lowest_ceiling_wins_and_every_restriction_is_a_reason() {
 fn a_plan_that_allows_everything_has_no_reasons() {
     let situation =
         PlanSituation { intent: Some(Intent::Recommendation), ..PlanSituation::of(1, Tier::Prime) };
-    let plan = plan(&Posture::default(), &situation, noon());
+    let plan = plan(&PlanBasis::default(), &situation, noon());
     assert_eq!(chain(&plan), Vec::<String>::new());
     assert_eq!(plan.binding().count(), 0);
     let rungs = [Rung::StrongModel, Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology];
@@ -108,8 +125,8 @@ fn a_plan_that_allows_everything_has_no_reasons() {
 
 #[test]
 fn lower_priorities_try_the_fresh_cache_before_a_model() {
-    let posture = Posture::default();
-    let plan_of = |situation| plan(&posture, &situation, noon());
+    let basis = PlanBasis::default();
+    let plan_of = |situation| plan(&basis, &situation, noon());
     let normal = plan_of(PlanSituation { intent: Some(Intent::Order), ..standard() });
     assert_eq!(normal.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::StrongModel]);
     assert_eq!((normal.chunks, normal.reranker), (0, false));
@@ -122,24 +139,25 @@ fn lower_priorities_try_the_fresh_cache_before_a_model() {
 
 #[test]
 fn guests_get_a_model_only_for_what_cannot_be_prepared() {
-    let posture = Posture::default();
-    let faq = plan(&posture, &guest(Intent::Faq), noon());
+    let basis = PlanBasis::default();
+    let faq = plan(&basis, &guest(Intent::Faq), noon());
     assert!(!faq.calls_models());
     assert_eq!(
         faq.rungs.as_slice(),
         [Rung::Template, Rung::FreshCache, Rung::StaleCache, Rung::Faq, Rung::Apology]
     );
-    let question = plan(&posture, &guest(Intent::ProductQuestion), noon());
+    let question = plan(&basis, &guest(Intent::ProductQuestion), noon());
     assert_eq!((question.ceiling, question.chunks), (Ceiling::Fast, 3));
     assert_eq!(question.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
     let unknown = PlanSituation { tier: None, ..guest(Intent::Faq) };
-    assert!(!plan(&posture, &unknown, noon()).calls_models());
+    assert!(!plan(&basis, &unknown, noon()).calls_models());
 }
 
 #[test]
 fn levels_take_away_step_by_step() {
-    let at =
-        |level, situation: &PlanSituation| plan(&Posture { level, ..Posture::default() }, situation, noon());
+    let at = |level, situation: &PlanSituation| {
+        plan(&Posture { level, ..Posture::default() }.into(), situation, noon())
+    };
     let prime = PlanSituation { intent: Some(Intent::Recommendation), ..PlanSituation::of(1, Tier::Prime) };
     let elevated = at(Level::Elevated, &prime);
     assert_eq!((elevated.ceiling, elevated.chunks, elevated.reranker), (Ceiling::Strong, 3, false));
@@ -158,17 +176,19 @@ fn levels_take_away_step_by_step() {
         let plan = at(Level::Emergency, &situation);
         assert_eq!((plan.calls_models(), plan.chunks), (false, 0));
     }
-    let mut off = Posture { level: Level::Emergency, ..Posture::default() };
-    off.protections.set_switch(Switch::Degradation, false);
+    let mut off = PlanBasis::from(Posture { level: Level::Emergency, ..Posture::default() });
+    off.policy.protections.set_switch(Switch::Degradation, false);
     assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
 }
 
 #[test]
 fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
-    let costs = |prime, standard, day| Posture {
-        tier_costs: [prime, standard, CostState::Normal],
-        day_cost: day,
-        ..Posture::default()
+    let costs = |prime, standard, day| {
+        PlanBasis::from(Posture {
+            tier_costs: [prime, standard, CostState::Normal],
+            day_cost: day,
+            ..Posture::default()
+        })
     };
     let prime = PlanSituation { intent: Some(Intent::Faq), ..PlanSituation::of(1, Tier::Prime) };
     let spent = costs(CostState::Normal, CostState::Spent, CostState::Normal);
@@ -179,13 +199,13 @@ fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
     let all = costs(CostState::Normal, CostState::Normal, CostState::Spent);
     assert_eq!(chain(&plan(&all, &prime, noon())), ["day_cost:spent=none"]);
     let mut off = all;
-    off.protections.set_switch(Switch::CostBreaker, false);
+    off.policy.protections.set_switch(Switch::CostBreaker, false);
     assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
 }
 
 #[test]
 fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
-    let spent = Posture { day_cost: CostState::Spent, ..Posture::default() };
+    let spent = PlanBasis::from(Posture { day_cost: CostState::Spent, ..Posture::default() });
     assert_eq!(evaluate(&spent, &standard(), noon()).shadow, None);
     let evaluation = evaluate(&observing(Protection::CostBreaker, &spent), &standard(), noon());
     assert_eq!(evaluation.plan.ceiling, Ceiling::Strong);
@@ -195,15 +215,16 @@ fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
         (Ceiling::None, Some("day_cost:spent=none"))
     );
 
-    let guests = observing(Protection::GuestLite, &Posture::default());
+    let guests = observing(Protection::GuestLite, &PlanBasis::default());
     let evaluation = evaluate(&guests, &guest(Intent::Faq), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
-    let loaded = Posture { level: Level::Emergency, ..Posture::default() };
+    let loaded = PlanBasis::from(Posture { level: Level::Emergency, ..Posture::default() });
     let evaluation = evaluate(&observing(Protection::Degradation, &loaded), &standard(), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
-    let evaluation = evaluate(&observing(Protection::OffPeak, &Posture::default()), &standard(), tokyo(2, 0));
+    let evaluation =
+        evaluate(&observing(Protection::OffPeak, &PlanBasis::default()), &standard(), tokyo(2, 0));
     assert_eq!(
         (evaluation.plan.ceiling, evaluation.shadow.unwrap().ceiling),
         (Ceiling::Strong, Ceiling::Fast)
@@ -211,7 +232,7 @@ fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
 
     // A protection that is switched off is not in the shadow plan either, even while another is observed.
     let mut off = observing(Protection::CostBreaker, &spent);
-    off.protections.set_switch(Switch::CostBreaker, false);
+    off.policy.protections.set_switch(Switch::CostBreaker, false);
     assert_eq!(evaluate(&off, &standard(), noon()).shadow, None);
     let off = observing(Protection::OffPeak, &off);
     assert_eq!(evaluate(&off, &standard(), noon()).shadow.unwrap().ceiling, Ceiling::Strong);
@@ -219,17 +240,17 @@ fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
 
 #[test]
 fn an_operator_is_obeyed_in_every_mode() {
-    let mut posture = thrown(Switch::ModelInvocation);
+    let mut basis = thrown(Switch::ModelInvocation);
     for protection in Protection::ALL {
-        posture.protections.set_mode(protection, Mode::Observe);
+        basis.policy.protections.set_mode(protection, Mode::Observe);
     }
-    let off = plan(&posture, &standard(), noon());
+    let off = plan(&basis, &standard(), noon());
     assert_eq!((off.ceiling, off.reasons[0].input), (Ceiling::None, PlanInput::ModelsOff));
     let suspended = PlanSituation { is_suspended: true, ..standard() };
-    assert_eq!(plan(&Posture::default(), &suspended, noon()).reasons[0].input, PlanInput::CallerSuspended);
-    assert!(!plan(&Posture::default(), &suspended, noon()).calls_models());
+    assert_eq!(plan(&PlanBasis::default(), &suspended, noon()).reasons[0].input, PlanInput::CallerSuspended);
+    assert!(!plan(&PlanBasis::default(), &suspended, noon()).calls_models());
     let easy = PlanSituation { hint: Some(Ceiling::Fast), has_cart: true, ..standard() };
-    assert_eq!(plan(&Posture::default(), &easy, noon()).binding().next().unwrap().input, PlanInput::Hint);
+    assert_eq!(plan(&PlanBasis::default(), &easy, noon()).binding().next().unwrap().input, PlanInput::Hint);
 }
 
 #[test]
@@ -241,19 +262,20 @@ fn a_programming_interface_is_transparent_to_all_but_an_operator() {
         ceiling_override: Some(Ceiling::Fast),
         ..Posture::default()
     };
-    let through = plan(&strictest, &api, tokyo(2, 0));
+    let through = plan(&strictest.into(), &api, tokyo(2, 0));
     assert_eq!(
         (through.ceiling, through.rungs.as_slice()),
         (Ceiling::Strong, [Rung::StrongModel, Rung::FastModel].as_slice())
     );
     assert_eq!(chain(&through), Vec::<String>::new());
     assert_eq!((through.chunks, through.reranker), (0, false));
-    for (posture, situation, input) in [
-        (Posture { ceiling_override: Some(Ceiling::None), ..Posture::default() }, api, PlanInput::Override),
+    let blocked = Posture { ceiling_override: Some(Ceiling::None), ..Posture::default() };
+    for (basis, situation, input) in [
+        (blocked.into(), api, PlanInput::Override),
         (thrown(Switch::ModelInvocation), api, PlanInput::ModelsOff),
-        (Posture::default(), PlanSituation { is_suspended: true, ..api }, PlanInput::CallerSuspended),
+        (PlanBasis::default(), PlanSituation { is_suspended: true, ..api }, PlanInput::CallerSuspended),
     ] {
-        let kept_out = plan(&posture, &situation, noon());
+        let kept_out = plan(&basis, &situation, noon());
         assert!(kept_out.rungs.is_empty() && !kept_out.calls_models());
         assert_eq!(kept_out.binding().map(|reason| reason.input).collect::<Vec<_>>(), [input]);
     }
@@ -276,7 +298,7 @@ fn a_programming_interface_has_the_priority_of_its_purpose_and_tier() {
         (RequestPurpose::HealthCheck, Some(Tier::Guest), Priority::Critical, &[]),
     ] {
         let situation = PlanSituation { face: FaceKind::Api, purpose, tier, ..standard() };
-        let plan = plan(&Posture::default(), &situation, tokyo(20, 0));
+        let plan = plan(&PlanBasis::default(), &situation, tokyo(20, 0));
         assert_eq!((plan.priority, plan.notes.as_slice()), (priority, notes), "{purpose} {tier:?}");
         assert_eq!((plan.ceiling, plan.reasons.len()), (Ceiling::Strong, 0));
     }
@@ -284,7 +306,7 @@ fn a_programming_interface_has_the_priority_of_its_purpose_and_tier() {
 
 #[test]
 fn a_plan_says_what_was_missing_or_special() {
-    let notes = |situation: &PlanSituation| plan(&Posture::default(), situation, noon()).notes.to_vec();
+    let notes = |situation: &PlanSituation| plan(&PlanBasis::default(), situation, noon()).notes.to_vec();
     let known = guest(Intent::ProductQuestion);
     assert_eq!(notes(&known), []);
     assert_eq!(notes(&PlanSituation { tier: None, ..known }), [RoutingNote::TierUnknown]);
@@ -296,16 +318,16 @@ fn a_plan_says_what_was_missing_or_special() {
 #[test]
 fn intents_without_retrieval_are_attributed_to_the_intent() {
     let about = |intent| PlanSituation { intent: Some(intent), ..PlanSituation::of(7, Tier::Prime) };
-    for posture in [Posture::default(), thrown(Switch::Degradation)] {
+    for basis in [PlanBasis::default(), thrown(Switch::Degradation)] {
         for intent in Intent::ALL {
-            let plan = plan(&posture, &about(intent), noon());
+            let plan = plan(&basis, &about(intent), noon());
             let needs_none = matches!(intent, Intent::Promotion | Intent::Order | Intent::Chitchat);
             let expected = if needs_none { vec![format!("intent:{intent}=strong")] } else { vec![] };
             assert_eq!((chain(&plan), plan.chunks), (expected, if needs_none { 0 } else { 3 }));
         }
     }
     // A level that skips retrieval for further intents is recorded as the reason.
-    let loaded = Posture { level: Level::HighLoad, ..Posture::default() };
+    let loaded = PlanBasis::from(Posture { level: Level::HighLoad, ..Posture::default() });
     for (intent, chunks, reasons) in [
         (Intent::Faq, 1, &["level:high_load=fast"][..]),
         (Intent::ProductDiscovery, 0, &["level:high_load=fast"]),
@@ -352,9 +374,10 @@ fn each_protection_has_its_own_switch_and_mode() {
 #[test]
 fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger() {
     let experiment = Experiment::new("guest_lite", 10.0).unwrap();
-    let posture = Posture { guest_lite: Some(experiment), ..Posture::default() };
+    let policy = PlanPolicy { guest_lite: Some(experiment), ..PlanPolicy::default() };
+    let basis = PlanBasis { policy, posture: Posture::default() };
     let is_small =
-        |caller| !plan(&posture, &PlanSituation { caller, ..guest(Intent::Faq) }, noon()).calls_models();
+        |caller| !plan(&basis, &PlanSituation { caller, ..guest(Intent::Faq) }, noon()).calls_models();
     let small = (0..10_000).filter(|caller| is_small(*caller)).count();
     assert!((900..1_100).contains(&small), "{small}");
     assert!((0..1_000).all(|caller| is_small(caller) == experiment.includes(caller)));
@@ -362,22 +385,22 @@ fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger(
 
 #[test]
 fn without_the_classifier_unknown_callers_are_guests() {
-    let posture = Posture { classifier_available: false, ..Posture::default() };
+    let basis = PlanBasis::from(Posture { classifier_available: false, ..Posture::default() });
     let nobody = PlanSituation { tier: None, intent: None, ..standard() };
-    assert!(plan(&posture, &nobody, noon()).ceiling < Ceiling::Strong);
-    let known = plan(&posture, &standard(), noon());
+    assert!(plan(&basis, &nobody, noon()).ceiling < Ceiling::Strong);
+    let known = plan(&basis, &standard(), noon());
     assert_eq!(known.ceiling, Ceiling::Strong);
     assert!(known.reasons.iter().any(|reason| matches!(reason.input, PlanInput::Router(_))));
 }
 
-fn postures() -> impl Strategy<Value = Posture> {
+fn plan_bases() -> impl Strategy<Value = PlanBasis> {
     let cost = || select(CostState::ALL.to_vec());
     let modes = proptest::collection::vec((select(Mode::ALL.to_vec()), any::<bool>()), Protection::ALL.len());
     let models = any::<bool>();
     let ceiling = proptest::option::of(select(Ceiling::ALL.to_vec()));
     (modes, models, ceiling, [cost(), cost(), cost()], cost(), select(Level::ALL.to_vec()), any::<bool>())
         .prop_map(|(modes, models, ceiling_override, tier_costs, day_cost, level, classifier_available)| {
-            let mut posture = Posture {
+            let posture = Posture {
                 ceiling_override,
                 tier_costs,
                 day_cost,
@@ -385,12 +408,13 @@ fn postures() -> impl Strategy<Value = Posture> {
                 classifier_available,
                 ..Posture::default()
             };
+            let mut policy = PlanPolicy::default();
             for (protection, (mode, on)) in Protection::ALL.into_iter().zip(modes) {
-                posture.protections.set_mode(protection, mode);
-                posture.protections.set_switch(protection.switch(), on);
+                policy.protections.set_mode(protection, mode);
+                policy.protections.set_switch(protection.switch(), on);
             }
-            posture.protections.set_switch(Switch::ModelInvocation, models);
-            posture
+            policy.protections.set_switch(Switch::ModelInvocation, models);
+            PlanBasis { policy, posture }
         })
 }
 
@@ -418,10 +442,10 @@ fn situations() -> impl Strategy<Value = PlanSituation> {
 proptest! {
     #[test]
     fn a_plan_is_what_all_its_reasons_allow_and_no_less(
-        posture in postures(), situation in situations(), seconds in 0..200_000_u64,
+        basis in plan_bases(), situation in situations(), seconds in 0..200_000_u64,
     ) {
         let utc = noon() + Duration::from_secs(seconds);
-        let evaluation = evaluate(&posture, &situation, utc);
+        let evaluation = evaluate(&basis, &situation, utc);
         for plan in [Some(&evaluation.plan), evaluation.shadow.as_ref()].into_iter().flatten() {
             let allowed = plan.reasons.iter().fold(Allowance::ALL, |all, reason| all.and(reason.allows));
             prop_assert_eq!(plan.ceiling, allowed.ceiling);

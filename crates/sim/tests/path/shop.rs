@@ -7,7 +7,7 @@ use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFligh
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::RungReserves;
 use seawall_core::deadline::TimeLimitOptions;
-use seawall_core::evaluator::{Posture, Protection};
+use seawall_core::evaluator::{PlanPolicy, Protection};
 use seawall_core::history::TokenLimits;
 use seawall_core::in_flight::SlotShares;
 use seawall_core::money::{Money, Price, PriceTable, Usage};
@@ -192,8 +192,8 @@ impl Shop {
             ..BudgetOptions::default()
         };
         let ledger = NodeLedger::new(budget.check().unwrap(), NoJournal);
-        let mut posture = Posture::default();
-        posture.protections.set_mode(Protection::RateLimit, numbers.limits);
+        let mut plan = PlanPolicy::default();
+        plan.protections.set_mode(Protection::RateLimit, numbers.limits);
         let chat = chat_rules(&numbers.deny);
         let rules = RuleOptions {
             callers: Arc::new(callers),
@@ -222,7 +222,7 @@ impl Shop {
                 .unwrap(),
             ],
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
-            posture,
+            plan,
             shared_caller_budget: None,
             chat: Some(Arc::new(chat)),
             retry: RetryOptions::interactive().check().unwrap(),
