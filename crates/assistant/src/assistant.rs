@@ -149,7 +149,11 @@ impl<R: Runtime> Assistant<R> {
             is_suspended: caller.is_suspended,
             ..MessageSituation::of(caller.id, caller.tier)
         };
-        let plan = snapshot.chat.router.plan(admitted.posture(), &message, admitted.received().utc).plan;
+        let plan = snapshot
+            .chat
+            .router
+            .plan(admitted.plan_policy(), admitted.posture(), &message, admitted.received().utc)
+            .plan;
         let mut planned = admitted.with_plan(plan);
         let id = open.id();
         let outcome =
@@ -197,7 +201,10 @@ struct AnsweredMessage<R: Runtime> {
 }
 
 /// Parses a message, and makes the question for models from it.
-fn read_message(inbound: ChatInbound, snapshot: &Snapshot) -> Result<(ChatQuestion, ModelQuestion), Rejection> {
+fn read_message(
+    inbound: ChatInbound,
+    snapshot: &Snapshot,
+) -> Result<(ChatQuestion, ModelQuestion), Rejection> {
     let ChatInbound { id: _, body, accepts_stream, identity, caller, idempotency_key } = inbound;
     let Snapshot { chat, pipeline } = snapshot;
     let rejected = |error: ChatError| rejection(&error);

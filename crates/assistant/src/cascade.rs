@@ -182,12 +182,9 @@ impl<R: Runtime> ChatCascade<'_, R> {
         let limit = self.rules.reserves.at(1, self.first_content);
         // The lookup must leave enough time for an apology.
         let lookup = self.rules.answer_cache.load(key, now.utc);
-        let stored = timeout_at(
-            self.runtime,
-            limit.max(Deadline::after(now.monotonic, MIN_LOOKUP_TIME)),
-            lookup,
-        )
-        .await;
+        let stored =
+            timeout_at(self.runtime, limit.max(Deadline::after(now.monotonic, MIN_LOOKUP_TIME)), lookup)
+                .await;
         self.planned.add_wait(self.runtime.monotonic() - now.monotonic);
         let stored = stored.flatten()?;
         let situation = if before_models {

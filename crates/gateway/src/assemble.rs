@@ -28,7 +28,7 @@ use seawall_assistant::{Assistant, ChatRules};
 use seawall_config::{CoreCount, FaceName, LogDestination, RouteSettings, RuntimeLayout, Settings};
 use seawall_core::body_memory::{BodyMemory, BodyMemoryOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
-use seawall_core::evaluator::Posture;
+use seawall_core::evaluator::PlanPolicy;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_pipeline::callers::CallerDirectory;
@@ -356,11 +356,10 @@ impl DerivedState {
                 send_timeout: server.send_timeout,
                 max_guest_body_size: size(server.max_guest_body_size),
             },
-            posture: Posture {
+            plan: PlanPolicy {
                 protections: settings.protections,
                 off_peak: Some(settings.hours.off_peak.clone()),
                 guest_lite: settings.rollout.guest_lite,
-                ..Posture::default()
             },
             shared_caller_budget: settings.store.shared().map(|_| settings.budget.limits.caller_cap()),
         };

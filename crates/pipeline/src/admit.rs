@@ -144,7 +144,7 @@ pub(crate) async fn admit<R: Runtime>(
 }
 
 fn is_enforced(request: &ReceivedRequest) -> bool {
-    request.rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce
+    request.rules.plan.protections.mode(Protection::RateLimit) == Mode::Enforce
 }
 
 /// Returns the route if it exists, is served on this face and is open to this caller.

@@ -16,6 +16,7 @@ use crate::rules::{PipelineRules, ReceiveLimits, RuleOptions};
 use crate::settle::{Observer, RequestCompletion, RequestOutcome};
 use arc_swap::ArcSwap;
 use seawall_core::budget::{BudgetAccount, BudgetLimits};
+use seawall_core::evaluator::Posture;
 use seawall_core::history::{TokenLimits, TokenLimitsOptions};
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::RetryCounters;
@@ -44,6 +45,7 @@ pub struct PipelineOptions {
 pub struct Pipeline<R> {
     pub(crate) runtime: R,
     pub(crate) rules: ArcSwap<PipelineRules>,
+    pub(crate) posture: ArcSwap<Posture>,
     pub(crate) quotas: Arc<QuotaStore>,
     pub(crate) ledger: NodeLedger,
     /// Whether the ledger journals the counts of limits and idempotency keys.
@@ -73,6 +75,7 @@ impl<R: Runtime> Pipeline<R> {
         Ok(Self {
             runtime,
             rules: ArcSwap::from_pointee(PipelineRules::new(rules, &quotas)?),
+            posture: ArcSwap::default(),
             quotas: Arc::new(quotas),
             journals_admissions: ledger.journals_admissions(),
             ledger,
@@ -89,6 +92,17 @@ impl<R: Runtime> Pipeline<R> {
         let changes = self.quotas.change_limits(options.limits.groups(), self.runtime.now())?;
         self.rules.store(Arc::new(PipelineRules::new(options, &self.quotas)?));
         Ok(changes)
+    }
+
+    /// Replaces the posture. Requests in progress finish under the posture they started with.
+    pub fn publish_posture(&self, posture: Posture) {
+        self.posture.store(Arc::new(posture));
+    }
+
+    /// The current posture.
+    #[must_use]
+    pub fn posture(&self) -> Arc<Posture> {
+        self.posture.load_full()
     }
 
     /// The current maximum body size, and the timeouts for receiving a request.
@@ -218,7 +232,7 @@ impl<R: Runtime> Pipeline<R> {
         completion.record_overhead(started.unwrap_or_else(|| self.runtime.monotonic()));
         let mut metadata = base_metadata(completion);
         metadata.max_tokens = attempt.and_then(Attempt::added_limit);
-        metadata.level = Some(planned.request.rules.posture.level);
+        metadata.level = Some(planned.request.posture.level);
         metadata.reported_limit =
             completion.reported_limit.map(|view| (view, planned.request.rules.groups.name(view.limit)));
         metadata.policy = Some(planned.request.rules.policy(planned.caller.tier));

@@ -1,4 +1,4 @@
-//! Fourth stage: evaluates the posture for this caller, which gives the plan of the request. An assistant makes its own.
+//! Fourth stage: evaluates settings and posture for this caller, which gives the plan of the request. An assistant makes its own.
 
 use crate::admit::AdmittedRequest;
 use crate::callers::Caller;
@@ -23,13 +23,12 @@ pub(crate) struct PlannedRequest {
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
     let (request, caller) = (&admitted.request, &admitted.caller);
-    let (posture, utc) = (&request.rules.posture, request.received.utc);
     let situation = PlanSituation {
         face: FaceKind::Api,
         is_suspended: caller.is_suspended,
         ..PlanSituation::of(caller.id, caller.tier)
     };
-    let plan = evaluate(posture, &situation, utc).plan;
+    let plan = evaluate(&request.rules.plan, &request.posture, &situation, request.received.utc).plan;
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }

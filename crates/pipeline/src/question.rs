@@ -9,9 +9,7 @@
 //! [stream](Pipeline::stream), or [collected](Pipeline::collect) first, and then another may replace it if it breaks off.
 
 use crate::admit::{AdmittedRequest, admit};
-use crate::answer::{
-    AttemptContent, CascadeFailure, CascadeState, StartedStream, TargetCascade, read_chunk,
-};
+use crate::answer::{AttemptContent, CascadeFailure, CascadeState, StartedStream, TargetCascade, read_chunk};
 use crate::attempt::Attempt;
 use crate::callers::Caller;
 use crate::dialect::Face;
@@ -24,7 +22,7 @@ use crate::reply::{Rejection, ReplyMetadata};
 use crate::rules::RulesSnapshot;
 use crate::settle::{RequestCompletion, RequestOutcome, RequestProgress};
 use seawall_core::deadline::Deadline;
-use seawall_core::evaluator::{Plan, Posture};
+use seawall_core::evaluator::{Plan, PlanPolicy, Posture};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::{Money, Usage};
 use seawall_core::runtime::{Runtime, timeout_at, yield_now};
@@ -301,7 +299,13 @@ impl AdmittedQuestion {
     /// The posture that the plan is made under.
     #[must_use]
     pub fn posture(&self) -> &Posture {
-        &self.admitted.request.rules.posture
+        &self.admitted.request.posture
+    }
+
+    /// What the settings define for the plan.
+    #[must_use]
+    pub fn plan_policy(&self) -> &PlanPolicy {
+        &self.admitted.request.rules.plan
     }
 
     /// When the request was received.

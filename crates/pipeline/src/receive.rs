@@ -8,6 +8,7 @@ use crate::rules::{PipelineRules, RulesSnapshot};
 use arrayvec::ArrayString;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
+use seawall_core::evaluator::Posture;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 use seawall_wire::chat::ChatRequest;
@@ -114,6 +115,8 @@ pub(crate) struct ReceivedRequest {
     pub(crate) deadline: Deadline,
     /// The rules in force when the request arrived.
     pub(crate) rules: Arc<PipelineRules>,
+    /// The posture in force when the request arrived.
+    pub(crate) posture: Arc<Posture>,
 }
 
 /// Parses a request of a vendor's dialect.
@@ -122,7 +125,7 @@ pub(crate) fn receive<R: Runtime>(
     inbound: InboundRequest,
 ) -> Result<Box<ReceivedRequest>, Rejection> {
     let InboundRequest { id, operation, identity, caller, body, headers, idempotency_key } = inbound;
-    let rules = pipeline.rules.load_full();
+    let (rules, posture) = (pipeline.rules.load_full(), pipeline.posture.load_full());
     let ApiOperation { dialect, url } = operation;
     let input_bytes = body.len() as u64;
     let parsed = DialectRequest::read(dialect, &url, body, &rules.request);
@@ -140,6 +143,7 @@ pub(crate) fn receive<R: Runtime>(
         received,
         deadline: Deadline::after(received.monotonic, rules.time.api),
         rules,
+        posture,
     }))
 }
 
@@ -166,6 +170,7 @@ pub(crate) fn receive_question<R: Runtime>(
         received,
         deadline: Deadline::after(received.monotonic, timeout),
         rules,
+        posture: pipeline.posture.load_full(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Configuration that can be reloaded while requests are in progress.
 //!
 //! A request loads the rules on arrival and keeps them to its end; later requests may run under newer rules. Counts,
-//! spend and measurements are not part of the rules and survive a reload.
+//! spend, measurements and the posture are not part of the rules and survive a reload.
 
 use crate::callers::CallerResolver;
 use crate::limit_description::{LimitDescription, LimitScope, policy_item};
@@ -9,7 +9,7 @@ use crate::quota_store::QuotaStore;
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
-use seawall_core::evaluator::Posture;
+use seawall_core::evaluator::PlanPolicy;
 use seawall_core::money::Money;
 use seawall_core::quota::{GroupId, LimitId, QuotaGroup, RetryAfterPolicy, check_request_groups};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
@@ -116,8 +116,8 @@ pub struct RuleOptions {
     pub request: RequestLimits,
     /// Timeouts for receiving requests.
     pub receive: ReceiveLimits,
-    /// The current posture.
-    pub posture: Posture,
+    /// What the settings define for every plan.
+    pub plan: PlanPolicy,
     /// The daily budget per caller, if a shared store keeps it. Otherwise the local ledger does.
     pub shared_caller_budget: Option<Money>,
 }
@@ -168,7 +168,7 @@ pub(crate) struct PipelineRules {
     pub(crate) time: TimeLimits,
     pub(crate) request: RequestLimits,
     pub(crate) receive: ReceiveLimits,
-    pub(crate) posture: Posture,
+    pub(crate) plan: PlanPolicy,
     pub(crate) shared_caller_budget: Option<Money>,
     policies: [Arc<str>; 3],
 }
@@ -191,7 +191,7 @@ impl PipelineRules {
             time,
             request,
             receive,
-            posture,
+            plan,
             shared_caller_budget,
         } = options;
         let groups = LimitGroups::new(quotas, &limit_rules)?;
@@ -209,7 +209,7 @@ impl PipelineRules {
             time,
             request,
             receive,
-            posture,
+            plan,
             shared_caller_budget,
             policies,
         })

@@ -27,10 +27,12 @@ impl GatewayState {
         let id = self.new_request_id();
         let (head, mut body) = request.into_parts();
         // The language of a rejection when the message could not be read.
-        let fallback = || accepted_language(&head.headers).unwrap_or_else(|| self.assistant.default_language());
+        let fallback =
+            || accepted_language(&head.headers).unwrap_or_else(|| self.assistant.default_language());
         let reject = |rejection: Rejection| {
             let metadata = self.pipeline.begin(id, Face::Chat).reject(&rejection);
-            let reply = AssistantReply { content: AssistantContent::Rejected(rejection), metadata, language: None };
+            let reply =
+                AssistantReply { content: AssistantContent::Rejected(rejection), metadata, language: None };
             respond(reply, id, fallback, None)
         };
         let received = tokio::select! {
@@ -46,7 +48,8 @@ impl GatewayState {
                 return response;
             }
         };
-        let AuthenticatedRequest { identity, caller, body, idempotency_key, charged, set_cookie, .. } = received;
+        let AuthenticatedRequest { identity, caller, body, idempotency_key, charged, set_cookie, .. } =
+            received;
         let accepts_stream = accepts_event_stream(&head.headers);
         let inbound = ChatInbound { id, body, accepts_stream, identity, caller, idempotency_key };
         let reply = self.assistant.serve_until(inbound, core.terminated()).await;

@@ -275,7 +275,6 @@ mod tests {
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
     use seawall_core::quota::{Quota, QuotaUnit, RetryAfter, RetryAfterPolicy};
-    use seawall_core::strategy::Language;
     use seawall_core::time::UtcTime;
     use seawall_core::vocabulary::Tier;
     use seawall_pipeline::dialect::Face;
@@ -298,7 +297,7 @@ mod tests {
             assert_eq!(name(&response).as_deref(), named.then_some("UnknownOperationException"));
             let failure = Failure::of(FailureKind::NotReady);
             let exhausted = Rejection::UpstreamFailed { failure, message: None, attempts: 1 };
-            let response = reject(face, &exhausted, 1, Language::English);
+            let response = reject(face.dialect().unwrap(), &exhausted, 1);
             assert_eq!(name(&response).as_deref(), named.then_some("ModelNotReadyException"));
             assert_eq!(response.status(), if named { 429 } else { 529 });
         }

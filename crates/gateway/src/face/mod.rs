@@ -44,9 +44,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-pub(crate) use endpoint::CallerEndpoint;
 #[cfg(test)]
 pub(crate) use chat::respond as respond_to_chat;
+pub(crate) use endpoint::CallerEndpoint;
 #[cfg(test)]
 pub(crate) use model_request::respond;
 use models::CountFormat;

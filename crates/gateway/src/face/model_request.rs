@@ -33,7 +33,8 @@ impl GatewayState {
     ) -> Response<ReplyBody> {
         let (id, face) = (self.new_request_id(), operation.face());
         let (head, mut body) = request.into_parts();
-        let reject = |rejection| respond(operation.dialect, self.pipeline.reject(id, face, rejection), id, None);
+        let reject =
+            |rejection| respond(operation.dialect, self.pipeline.reject(id, face, rejection), id, None);
         let received = tokio::select! {
             biased;
             received = self.read_request(&head, &mut body, face, peer) => received,
@@ -160,8 +161,7 @@ pub(crate) fn respond(
             with_headers(success_response(face, false, body), answer.headers)
         }
         ReplyContent::Stream(stream) => {
-            let headers =
-                if dialect.takes_invoke_headers() { stream.headers().to_vec() } else { Vec::new() };
+            let headers = if dialect.takes_invoke_headers() { stream.headers().to_vec() } else { Vec::new() };
             let stream = EncodedStream::api(stream, dialect);
             let body = ReplyBody::stream(stream, core.unwrap_or(&CoreRegistry::default()));
             with_headers(success_response(face, true, body), headers)

@@ -117,9 +117,7 @@ impl GatewayState {
         };
         match counted {
             Ok(answer) => json_response(answer, face, id),
-            Err(CountError::UnknownModel(name)) => {
-                reject(dialect, &Rejection::UnknownModel(name), id)
-            }
+            Err(CountError::UnknownModel(name)) => reject(dialect, &Rejection::UnknownModel(name), id),
             Err(CountError::Request(error)) => {
                 plain_error(face, ApiErrorKind::Malformed, &error.to_string(), id)
             }

@@ -25,8 +25,7 @@ impl StreamConverter {
     pub(super) fn new(request: &DialectRequest, target: DialectId, defaults: &AnswerDefaults<'_>) -> Self {
         let (model, wants_usage) = (request.model(), request.wants_usage());
         let face = request.face().dialect();
-        let parsed =
-            || Self::Parsed(Box::new(ParsedStream::new(face, target, model, wants_usage, defaults)));
+        let parsed = || Self::Parsed(Box::new(ParsedStream::new(face, target, model, wants_usage, defaults)));
         let Some(face) = face else { return parsed() };
         match face.rewrite_stream(target, wants_usage) {
             Some(rewriter) => Self::Rewritten(face, rewriter, Vec::new()),
@@ -57,9 +56,7 @@ impl StreamConverter {
             Self::PassThrough(_, partial) => {
                 let whole = monitor.whole_length(partial.pending(), chunk);
                 let mut forward = |bytes| into(ReplyEvent::Opaque(bytes));
-                partial
-                    .forward(chunk, whole, MAX_PARTIAL_EVENT, &mut forward)
-                    .map_err(|_| UnreadableStream)
+                partial.forward(chunk, whole, MAX_PARTIAL_EVENT, &mut forward).map_err(|_| UnreadableStream)
             }
             Self::Rewritten(_, _, ready) => {
                 ready.drain(..).map(ReplyEvent::Opaque).for_each(into);

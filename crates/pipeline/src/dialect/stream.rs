@@ -105,8 +105,7 @@ impl DialectStream {
                 StreamEvent::Finished => state = State::Finished,
                 StreamEvent::Failed { failure, message } => {
                     names_credential = redact(message).is_some();
-                    let is_reported =
-                        is_converted && !names_credential && self.converter.forwarded_failure();
+                    let is_reported = is_converted && !names_credential && self.converter.forwarded_failure();
                     state = State::Failed { failure: *failure, is_reported };
                 }
                 StreamEvent::Started(_)
@@ -196,7 +195,8 @@ impl DialectStream {
         };
         self.state = State::Failed { failure, is_reported: true };
         // Of a stream that passes through, only the monitor knows what the last event may have to refer to.
-        let referring = self.converter.is_pass_through().then(|| self.monitor.write_interruption(kind, message));
+        let referring =
+            self.converter.is_pass_through().then(|| self.monitor.write_interruption(kind, message));
         Some(match referring.flatten() {
             Some(bytes) => ReplyEvent::Opaque(bytes),
             None => ReplyEvent::Interrupted(ReplyInterruption { kind, message }),

@@ -6,9 +6,7 @@ use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{
-    AttemptOutcomeKind, ReplyContent, RequestInterruption, RequestOutcome, Tier,
-};
+use seawall_pipeline::{AttemptOutcomeKind, ReplyContent, RequestInterruption, RequestOutcome, Tier};
 use seawall_provider::{Call, CallFuture, ChunkStream, Target, UpstreamResponse};
 use seawall_sim::World;
 use seawall_wire::dialect::DialectId;

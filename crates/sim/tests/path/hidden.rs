@@ -5,8 +5,8 @@ use crate::shop::{FaceOperation, Numbers, PRIME, Seen, at_face};
 use seawall_core::money::{Money, Usage};
 use seawall_core::tokens::OutputLimit;
 use seawall_model::engine::Fault;
-use seawall_pipeline::dialect::Face;
 use seawall_pipeline::RequestOutcome;
+use seawall_pipeline::dialect::Face;
 use seawall_wire::dialect::DialectId;
 use std::time::Duration;
 

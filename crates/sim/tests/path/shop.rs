@@ -11,7 +11,7 @@ use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFligh
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::RungReserves;
 use seawall_core::deadline::TimeLimitOptions;
-use seawall_core::evaluator::{Posture, Protection};
+use seawall_core::evaluator::{PlanPolicy, Protection};
 use seawall_core::history::TokenLimits;
 use seawall_core::hours::{HoursOptions, OffPeakOptions};
 use seawall_core::in_flight::SlotShares;
@@ -32,7 +32,8 @@ use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::{
     ApiOperation, AttemptOutcomeKind, AttemptRecord, CallerIdentity, CallerResolver, CredentialKind, Faces,
     GuardedTarget, InboundRequest, LimitRules, Observer, Pipeline, PipelineOptions, QuotaStore,
-    ReceiveLimits, ReplyContent, ReplyStream, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
+    ReceiveLimits, ReplyContent, ReplyStream, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions,
+    Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
@@ -201,8 +202,8 @@ impl Shop {
         };
         let ledger = NodeLedger::new(budget.check().unwrap(), NoJournal);
         let night = OffPeakOptions::of(HoursOptions::full_hours(23, 8, 9 * 60)).check().unwrap();
-        let mut posture = Posture { off_peak: Some(night), ..Posture::default() };
-        posture.protections.set_mode(Protection::RateLimit, numbers.limits);
+        let mut plan = PlanPolicy { off_peak: Some(night), ..PlanPolicy::default() };
+        plan.protections.set_mode(Protection::RateLimit, numbers.limits);
         let chat = chat_rules(&numbers.deny);
         let rules = RuleOptions {
             callers: Arc::new(callers),
@@ -231,7 +232,7 @@ impl Shop {
                 .unwrap(),
             ],
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
-            posture,
+            plan,
             shared_caller_budget: None,
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions { api: numbers.api, ..TimeLimitOptions::default() }.check().unwrap(),
@@ -328,7 +329,8 @@ impl Shop {
         let (pipeline, assistant) = (Arc::clone(&self.pipeline), Arc::clone(&self.assistant));
         let (world, inbound) = (self.world.clone(), inbound.into());
         self.world.spawn(async move {
-            let mut serving = Box::pin(async move { read_reply(&pipeline, &assistant, inbound, Some(0)).await });
+            let mut serving =
+                Box::pin(async move { read_reply(&pipeline, &assistant, inbound, Some(0)).await });
             let mut disconnected = Box::pin(world.sleep(patience));
             std::future::poll_fn(|context| {
                 let _ = serving.as_mut().poll(context).is_ready();

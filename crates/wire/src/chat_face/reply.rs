@@ -3,12 +3,12 @@
 use super::ChatReplyEvent;
 use super::event::seconds;
 use super::json::JsonObject;
+use crate::chat::FinishReason;
+use crate::sse::write_event;
 use bytes::{Bytes, BytesMut};
 use seawall_core::cache_policy::Confidence;
 use seawall_core::money::{Money, Usage};
 use seawall_core::vocabulary::Rung;
-use crate::chat::FinishReason;
-use crate::sse::write_event;
 use std::time::Duration;
 
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;

@@ -158,9 +158,16 @@ fn a_translated_answer_has_an_id_and_the_callers_model_name() {
         }
     }
     let answer = whole(&request_for(Face::OPENAI_CHAT, &PLAIN), DialectId::ANTHROPIC_MESSAGES);
-    assert_eq!(serde_json::from_slice::<Value>(&super::written(&answer, Face::OPENAI_CHAT)).unwrap()["created"], DEFAULTS.created);
+    assert_eq!(
+        serde_json::from_slice::<Value>(&super::written(&answer, Face::OPENAI_CHAT)).unwrap()["created"],
+        DEFAULTS.created
+    );
     let answer = whole(&request_for(Face::BEDROCK_CONVERSE, &PLAIN), DialectId::ANTHROPIC_MESSAGES);
-    assert_eq!(serde_json::from_slice::<Value>(&super::written(&answer, Face::BEDROCK_CONVERSE)).unwrap()["metrics"]["latencyMs"], 70);
+    assert_eq!(
+        serde_json::from_slice::<Value>(&super::written(&answer, Face::BEDROCK_CONVERSE)).unwrap()["metrics"]
+            ["latencyMs"],
+        70
+    );
 }
 
 #[test]

@@ -143,7 +143,8 @@ fn an_interruption_has_a_reason_the_delivered_length_and_a_retry_after() {
     for (wait, seconds) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2)] {
         let wait = Some(Duration::from_millis(wait));
         let reason = InterruptReason::Blocked;
-        let interruption = ChatInterruption { reason, message: "いいえ", delivered: 42, retry_after: wait };
+        let interruption =
+            ChatInterruption { reason, message: "いいえ", delivered: 42, retry_after: wait };
         let event = written(&[ChatReplyEvent::Interrupted(interruption)]);
         let data = event.strip_prefix(b"event: interrupted\ndata: ").unwrap();
         let expected =
@@ -187,8 +188,7 @@ fn a_refusal_has_its_status_its_code_and_its_message() {
             "x-should-retry: false",
         ];
         assert_eq!(headers, expected);
-        let bare =
-            ChatErrorResponse { detail: None, limit: None, advice: RetryAdvice::default(), ..full };
+        let bare = ChatErrorResponse { detail: None, limit: None, advice: RetryAdvice::default(), ..full };
         let body = read(&bare.reply().body);
         assert_eq!((body.as_object().unwrap().len(), bare.reply().headers.len()), (3, 2));
     }

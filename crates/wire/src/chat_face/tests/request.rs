@@ -1,11 +1,11 @@
 //! Tests of request parsing.
 
 use crate::chat_face::{ChatError, ChatFaceRequest, ChatTurn};
+use crate::{ApiErrorKind, RequestLimits};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use seawall_core::history::Role;
 use seawall_core::strategy::Language;
-use crate::{ApiErrorKind, RequestLimits};
 use serde_json::{Value, json};
 
 fn read_text(body: &str) -> Result<ChatFaceRequest, ChatError> {
