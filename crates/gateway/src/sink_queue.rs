@@ -1,150 +1,195 @@
-//! A ring buffer of recent records: those to display, and those still to be written.
+//! The bounded queue between those who emit and a thread that writes: for sinks of events that do I/O.
 //!
-//! One ring serves both. A request only pushes its record; formatting is left to the reader. When the ring wraps around
-//! to a record that was not written yet, that line is lost and counted, and no request waits.
+//! Pushing never waits for the writer. When the queue is full, the oldest unwritten item is dropped and counted: of a
+//! log, the newest lines say most about what goes on. Formatting is left to the writer.
+//!
+//! Written items may be retained to be displayed: the newest requests of the admin API are those of the access log, in
+//! one ring. With a separate list a request would copy its record twice.
 
-use seawall_pipeline::RequestRecord;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Maximum number of records to display.
-pub(crate) const MAX_SHOWN: usize = 1_000;
-/// Capacity with a writer: some seconds of a busy gateway.
-pub(super) const MAX_UNWRITTEN: usize = 10_000;
-
-/// At this many records the writer stops batching and writes.
-const FLUSH_THRESHOLD: usize = MAX_UNWRITTEN / 4;
-
-/// A ring with more capacity than this once had a backlog; it shrinks when possible.
-const SHRINK_ABOVE: usize = 4 * MAX_SHOWN;
-
-/// Records in the order in which requests ended.
-#[derive(Debug)]
-pub(crate) struct RecentRequests {
-    records: Mutex<RecordRing>,
-    /// Signals the first record of a batch, or that there are many.
-    awaited: Condvar,
-    is_written: bool,
-    capacity: usize,
+/// How much a queue holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueSize {
+    /// Maximum number of unwritten items; `None` if nobody writes them.
+    pub(crate) unwritten: Option<usize>,
+    /// How many of the newest are retained after they were written.
+    pub(crate) retained: usize,
 }
 
-#[derive(Debug, Default)]
-struct RecordRing {
+impl QueueSize {
+    /// At this many unwritten items the writer stops batching and writes.
+    const fn flush_threshold(self) -> usize {
+        match self.unwritten {
+            Some(unwritten) => unwritten / 4,
+            None => usize::MAX,
+        }
+    }
+
+    /// A ring with more capacity than this once had a backlog; it shrinks when possible.
+    const fn shrink_above(self) -> usize {
+        4 * self.retained
+    }
+}
+
+/// Items in the order in which they were pushed.
+#[derive(Debug)]
+pub(crate) struct SinkQueue<T> {
+    items: Mutex<ItemRing<T>>,
+    /// Signals the first item of a batch, or that there are many.
+    awaited: Condvar,
+    size: QueueSize,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug)]
+struct ItemRing<T> {
     /// The newest is at the back.
-    ring: VecDeque<RequestRecord>,
+    ring: VecDeque<T>,
     /// How many of the newest are still to be written.
     unwritten: usize,
-    /// No more records will follow.
+    /// No more items will follow.
     is_closed: bool,
 }
 
-impl RecordRing {
-    /// Removes the oldest if it was written and is not needed for display any more.
-    fn pop_written(&mut self) -> Option<RequestRecord> {
-        let is_removable = self.ring.len() >= MAX_SHOWN && self.ring.len() > self.unwritten;
+impl<T> ItemRing<T> {
+    /// Removes the oldest if it was written and is not retained.
+    fn pop_written(&mut self, retained: usize) -> Option<T> {
+        let is_removable = self.ring.len() >= retained && self.ring.len() > self.unwritten;
         if is_removable { self.ring.pop_front() } else { None }
     }
 }
 
-impl RecentRequests {
-    /// With or without a writer that takes the records.
-    pub(super) fn new(is_written: bool) -> Self {
-        let capacity = if is_written { MAX_UNWRITTEN } else { MAX_SHOWN };
-        // Room for the displayed records and for those that arrive during a write: it grows only if writing is too
-        // slow. The smaller the ring, the more of it is still in the CPU cache when its turn comes again.
-        let records = RecordRing { ring: VecDeque::with_capacity(2 * MAX_SHOWN), ..RecordRing::default() };
-        Self { records: Mutex::new(records), awaited: Condvar::new(), is_written, capacity }
+impl<T: Clone> SinkQueue<T> {
+    /// An empty queue.
+    pub(crate) fn new(size: QueueSize) -> Self {
+        // Room for the retained items and for those that arrive during a write: it grows only if writing is too slow.
+        // The smaller the ring, the more of it is still in the CPU cache when its turn comes again.
+        let ring = VecDeque::with_capacity(2 * size.retained);
+        Self {
+            items: Mutex::new(ItemRing { ring, unwritten: 0, is_closed: false }),
+            awaited: Condvar::new(),
+            size,
+            dropped: AtomicU64::new(0),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, RecordRing> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ItemRing<T>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a record. Returns whether an unwritten one was lost.
-    pub(super) fn push(&self, record: &RequestRecord) -> bool {
-        // Clone before taking the lock, and drop the old record after releasing it.
-        let record = record.clone();
-        let mut records = self.lock();
-        let is_lost = records.unwritten == self.capacity;
+    /// The number of items that were dropped before they were written.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Adds an item. Returns whether an unwritten one was dropped.
+    pub(crate) fn push(&self, item: T) -> bool {
+        let QueueSize { unwritten: capacity, retained } = self.size;
+        let mut items = self.lock();
+        let is_lost = capacity.is_some_and(|capacity| items.unwritten == capacity);
         // The oldest is removed once it was written, or if the ring is full. After a backlog, two are removed for each
-        // new one.
-        let oldest = if is_lost { records.ring.pop_front() } else { records.pop_written() };
-        let next = records.pop_written();
-        if records.ring.len() < MAX_SHOWN && records.ring.capacity() > SHRINK_ABOVE {
-            records.ring.shrink_to(2 * MAX_SHOWN);
+        // new one. They are dropped after the lock is released.
+        let oldest = if is_lost { items.ring.pop_front() } else { items.pop_written(retained) };
+        let next = items.pop_written(retained);
+        if items.ring.len() < retained && items.ring.capacity() > self.size.shrink_above() {
+            items.ring.shrink_to(2 * retained);
         }
-        records.ring.push_back(record);
-        if self.is_written && !is_lost {
-            records.unwritten += 1;
+        items.ring.push_back(item);
+        if capacity.is_some() && !is_lost {
+            items.unwritten += 1;
         }
-        let is_awaited = matches!(records.unwritten, 1 | FLUSH_THRESHOLD);
-        drop(records);
-        // Waking a thread costs more than everything else here: wake it for the first record, and when there are many.
-        if is_awaited && self.is_written && !is_lost {
+        let is_awaited = items.unwritten == 1 || items.unwritten == self.size.flush_threshold();
+        drop(items);
+        // Waking a thread costs more than everything else here: wake it for the first item, and when there are many.
+        if is_awaited && !is_lost {
             self.awaited.notify_one();
+        }
+        if is_lost {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
         drop((oldest, next));
         is_lost
     }
 
-    /// Waits for something to write, and then a short time for more, or until the log is closed. Returns whether it is
+    /// Waits for something to write, and then a short time for more, or until the queue is closed. Returns whether it is
     /// closed.
-    pub(super) fn wait(&self, batch_time: Duration) -> bool {
-        let is_empty = |records: &mut RecordRing| records.unwritten == 0 && !records.is_closed;
+    pub(crate) fn wait(&self, batch_time: Duration) -> bool {
+        let is_empty = |items: &mut ItemRing<T>| items.unwritten == 0 && !items.is_closed;
         let is_below_threshold =
-            |records: &mut RecordRing| records.unwritten < FLUSH_THRESHOLD && !records.is_closed;
-        let records = self.awaited.wait_while(self.lock(), is_empty).unwrap_or_else(PoisonError::into_inner);
-        let batched = self.awaited.wait_timeout_while(records, batch_time, is_below_threshold);
+            |items: &mut ItemRing<T>| items.unwritten < self.size.flush_threshold() && !items.is_closed;
+        let items = self.awaited.wait_while(self.lock(), is_empty).unwrap_or_else(PoisonError::into_inner);
+        let batched = self.awaited.wait_timeout_while(items, batch_time, is_below_threshold);
         batched.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Takes up to `max` unwritten records, the oldest first. Few at a time, because requests wait meanwhile.
-    pub(super) fn take(&self, max: usize, out: &mut Vec<RequestRecord>) {
+    /// Takes up to `max` unwritten items, the oldest first. Few at a time, because those who push wait meanwhile.
+    pub(crate) fn take(&self, max: usize, out: &mut Vec<T>) {
         out.clear();
-        let mut records = self.lock();
-        let from = records.ring.len().saturating_sub(records.unwritten);
-        out.extend(records.ring.range(from..).take(max).cloned());
-        records.unwritten = records.unwritten.saturating_sub(out.len());
+        let mut items = self.lock();
+        let from = items.ring.len().saturating_sub(items.unwritten);
+        out.extend(items.ring.range(from..).take(max).cloned());
+        items.unwritten = items.unwritten.saturating_sub(out.len());
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.awaited.notify_one();
     }
 
     /// Up to `max` of the newest, the newest first.
-    pub(crate) fn newest(&self, max: usize) -> Vec<RequestRecord> {
-        let mut newest = Vec::with_capacity(max.min(MAX_SHOWN));
-        newest.extend(self.lock().ring.iter().rev().take(max.min(MAX_SHOWN)).cloned());
+    pub(crate) fn newest(&self, max: usize) -> Vec<T> {
+        let max = max.min(self.size.retained);
+        let mut newest = Vec::with_capacity(max);
+        newest.extend(self.lock().ring.iter().rev().take(max).cloned());
         newest
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_SHOWN, MAX_UNWRITTEN, RecentRequests, SHRINK_ABOVE};
-    use crate::log::tests::record;
-    use seawall_pipeline::RequestOutcome;
+    use super::{QueueSize, SinkQueue};
+
+    const UNWRITTEN: usize = 10_000;
+    const RETAINED: usize = 1_000;
 
     #[test]
-    fn written_records_take_no_more_room_than_displayed_ones() {
-        let recent = RecentRequests::new(true);
-        let one = record(RequestOutcome::Answered);
+    fn written_items_take_no_more_room_than_retained_ones() {
+        let size = QueueSize { unwritten: Some(UNWRITTEN), retained: RETAINED };
+        let queue = SinkQueue::new(size);
         let mut taken = Vec::new();
         for _ in 0..3 {
-            (0..MAX_UNWRITTEN).for_each(|_| assert!(!recent.push(&one)));
-            assert_eq!(recent.lock().ring.len(), MAX_UNWRITTEN);
-            recent.take(usize::MAX, &mut taken);
-            assert_eq!(taken.len(), MAX_UNWRITTEN);
+            (0..UNWRITTEN).for_each(|item| assert!(!queue.push(item)));
+            assert_eq!(queue.lock().ring.len(), UNWRITTEN);
+            queue.take(usize::MAX, &mut taken);
+            assert_eq!(taken.len(), UNWRITTEN);
             // A writer that keeps up needs little capacity.
-            for _ in 0..MAX_UNWRITTEN {
-                recent.push(&one);
-                recent.take(usize::MAX, &mut taken);
+            for item in 0..UNWRITTEN {
+                queue.push(item);
+                queue.take(usize::MAX, &mut taken);
             }
-            let records = recent.lock();
-            assert_eq!(records.ring.len(), MAX_SHOWN);
-            assert!(records.ring.capacity() <= SHRINK_ABOVE);
+            let items = queue.lock();
+            assert_eq!(items.ring.len(), RETAINED);
+            assert!(items.ring.capacity() <= size.shrink_above());
         }
+    }
+
+    #[test]
+    fn a_full_queue_drops_the_oldest_counts_it_and_never_waits() {
+        let queue = SinkQueue::new(QueueSize { unwritten: Some(3), retained: 0 });
+        let lost: Vec<bool> = (0..5).map(|item| queue.push(item)).collect();
+        assert_eq!((lost, queue.dropped()), (vec![false, false, false, true, true], 2));
+        let mut taken = Vec::new();
+        queue.take(2, &mut taken);
+        assert_eq!(taken, [2, 3]);
+        assert!(!queue.push(5));
+        queue.take(9, &mut taken);
+        assert_eq!((taken, queue.dropped()), (vec![4, 5], 2));
+        assert!(queue.newest(9).is_empty(), "nothing is retained");
+        queue.close();
+        assert!(queue.wait(std::time::Duration::MAX), "a closed queue does not wait");
     }
 }

@@ -20,6 +20,7 @@ mod chat_rules;
 mod count;
 mod credential;
 pub mod dialect;
+pub mod event;
 pub mod guardrail;
 mod identify;
 mod limit_description;
@@ -34,6 +35,7 @@ mod plan;
 mod prepared_reply;
 mod quota_store;
 mod receive;
+mod record;
 mod relay;
 mod reply;
 mod rules;
@@ -53,6 +55,11 @@ pub use pacing::PacingStatus;
 pub use pipeline::{Pipeline, PipelineOptions};
 pub use quota_store::{QuotaStore, SettlementQueue};
 pub use receive::{ApiOperation, InboundRequest, format_request_id, hex};
+pub use record::{
+    AttemptCause, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts,
+    MAX_LISTED_ATTEMPTS, PlanRecord, RequestInterruption, RequestOutcome, RequestRecord, RequestStage,
+    SkipKind, StageTimes,
+};
 pub use relay::ReplyStream;
 pub use reply::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
@@ -61,9 +68,6 @@ pub use reply::{
 pub use rules::{LimitRules, ReceiveLimits, RuleOptions};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
-pub use settle::{
-    AttemptOutcomeKind, AttemptRecord, Observer, RequestInterruption, RequestOutcome, RequestRecord,
-};
 pub use single_flight::AnswerSingleFlight;
 pub use status::{DaySpend, LimitStatus, TargetStatus};
 pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

@@ -6,9 +6,11 @@
 use super::cascade_failure::{CascadeFailure, SkipReason};
 use super::try_once::{AttemptContent, AttemptResult, try_once};
 use crate::attempt::{Attempt, AttemptRequest, AttemptResources, HOLD_GRACE};
+use crate::event::{BudgetDecision, BudgetKind, Event};
 use crate::output_limit::{OutputAllowance, OutputBudget};
 use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
+use crate::record::AttemptCause;
 use crate::reply::DEFAULT_RETRY_AFTER;
 use crate::settle::RequestProgress;
 use crate::shortage::BudgetShortage;
@@ -35,6 +37,8 @@ pub(super) struct TargetCascade<'a, R: Runtime> {
     pub(super) progress: &'a Arc<RequestProgress>,
     retries: Retries,
     credit: Option<Credit>,
+    /// Why the next attempt is made.
+    cause: AttemptCause,
     first_failed: Option<Timestamp>,
     /// What may pass an open breaker, once no other target is available.
     pub(super) last_resort: Option<LastResort>,
@@ -51,7 +55,16 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         rules.retry_budget.deposit(now);
         rules.hedge.first_attempt(now);
         let retries = Retries::new(rules.retry);
-        Self { pipeline, planned, progress, retries, credit: None, first_failed: None, last_resort: None }
+        Self {
+            pipeline,
+            planned,
+            progress,
+            retries,
+            credit: None,
+            cause: AttemptCause::First,
+            first_failed: None,
+            last_resort: None,
+        }
     }
 
     /// Tries these targets in order. An answer must have started by `deadline`, and each attempt within `start_timeout`.
@@ -104,6 +117,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             let (attempt, call) = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => {
+                    self.record_skip(target, &reason);
                     cascade_failure.skip(reason);
                     rest = others;
                     continue;
@@ -122,9 +136,10 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             let target = Arc::clone(&attempt.target);
             drop(attempt);
             match self.decide(&error, &target, deadline, others).await {
-                NextTarget::Same => {}
-                NextTarget::Other => rest = others,
-                NextTarget::Stop => rest = &[],
+                NextTarget::Same => self.cause = AttemptCause::Retry,
+                NextTarget::Other => (self.cause, rest) = (AttemptCause::Failover(None), others),
+                // The chat goes on with the next rung.
+                NextTarget::Stop => (self.cause, rest) = (AttemptCause::Failover(None), &[]),
             }
             // A retry-after that the gateway considers implausible is not passed on to the caller.
             let is_plausible =
@@ -133,6 +148,14 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             cascade_failure.failure = Some(error);
         }
         None
+    }
+
+    /// Records that a target was not called.
+    fn record_skip(&mut self, target: &GuardedTarget, reason: &SkipReason) {
+        let reason = reason.kind();
+        self.cause = AttemptCause::Failover(Some(reason));
+        let (request, target) = (self.progress.request, &target.name);
+        self.progress.events.emit(&Event::TargetSkipped { request, target, reason });
     }
 
     /// Runs one attempt, with a hedge if hedging is enabled.
@@ -183,7 +206,9 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             yield_now().await;
         }
         let credit = self.credit.take();
-        Ok((self.start_attempt(target, slot, hold, bound, credit)?, call))
+        let cause = if self.last_resort.is_some() { AttemptCause::LastResort } else { self.cause };
+        let request = self.attempt_request(bound, cause, None);
+        Ok((self.start_attempt(target, slot, hold, request, credit)?, call))
     }
 
     /// The request in the target's dialect, and its upper bound there.
@@ -237,7 +262,27 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             self.progress.admission_record(),
             self.pipeline.runtime.now(),
         );
-        held.map_err(|error| self.skip_reason(&error, bound))
+        let held = held.map_err(|error| self.skip_reason(&error, bound));
+        let decision = match &held {
+            Ok(_) => BudgetDecision::Reserved,
+            Err(reason) => BudgetDecision::Refused(reason.kind()),
+        };
+        self.progress.events.emit(&Event::BudgetDecided {
+            request: self.progress.request,
+            budget: BudgetKind::Node,
+            max_cost: bound.max_cost,
+            decision,
+        });
+        held
+    }
+
+    pub(super) fn attempt_request(
+        &self,
+        bound: CallBound,
+        cause: AttemptCause,
+        delay: Option<Duration>,
+    ) -> AttemptRequest {
+        AttemptRequest { cause, delay, bound, is_unstreamed: !self.planned.request.parsed.stream() }
     }
 
     /// Why the reservation of a call with this bound was rejected.
@@ -272,7 +317,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         target: &Arc<GuardedTarget>,
         slot: TargetSlot<R>,
         hold: UnwrittenHold,
-        bound: CallBound,
+        request: AttemptRequest,
         credit: Option<Credit>,
     ) -> Result<Box<Attempt<R>>, SkipReason> {
         let (pipeline, now) = (self.pipeline, self.pipeline.runtime.monotonic());
@@ -294,7 +339,6 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             }
         };
         let tier = self.planned.caller.tier;
-        let request = AttemptRequest { bound, is_unstreamed: !self.planned.request.parsed.stream() };
         let resources = AttemptResources { request, tier, hold, permit, credit, slot };
         Ok(Attempt::start(&pipeline.runtime, target, resources, self.progress, now))
     }
@@ -327,7 +371,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             deadline.within(now, start_timeout).moment(),
         );
         let slot = target.wait_for_slot(&self.pipeline.runtime, &request, self.slot_holder()).await;
-        self.progress.add_wait(self.pipeline.runtime.monotonic() - now);
+        self.progress.add_delay(self.pipeline.runtime.monotonic() - now);
         slot.map_err(|SlotUnavailable { reason, retry_after }| match reason {
             SlotRefusal::Full => SkipReason::Busy(retry_after),
             share => SkipReason::ShareExhausted(share, retry_after),
@@ -406,7 +450,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             RetryDecision::RetrySame { after, credit } => {
                 self.credit = credit;
                 pipeline.runtime.sleep_until(now + after).await;
-                self.progress.add_wait(after);
+                self.progress.add_delay(after);
                 NextTarget::Same
             }
             RetryDecision::FailOver(_) => NextTarget::Other,

@@ -19,6 +19,8 @@ mod day;
 #[cfg(test)]
 mod declined;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
 mod faces;
 #[cfg(test)]
 mod floods;
@@ -32,6 +34,8 @@ mod models;
 mod names;
 #[cfg(test)]
 mod output;
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod references;
 #[cfg(test)]
