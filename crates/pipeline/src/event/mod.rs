@@ -168,7 +168,8 @@ pub enum Event<'a> {
         /// How long requests in flight may take.
         timeout: Duration,
     },
-    /// The last request has ended.
+    /// All requests and all threads of the gateway have ended. The threads of sinks are among them, so a sink with a
+    /// queue does not see it.
     DrainCompleted {
         /// How long it took.
         duration: Duration,
