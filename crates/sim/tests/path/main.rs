@@ -27,6 +27,8 @@ mod hedging;
 #[cfg(test)]
 mod hidden;
 #[cfg(test)]
+mod hours;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod names;
