@@ -8,7 +8,7 @@ use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::BudgetOptions;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
-use seawall_core::evaluator::Posture;
+use seawall_core::evaluator::PlanPolicy;
 use seawall_core::in_flight::SlotShares;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
@@ -129,7 +129,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
             targets: vec![Arc::new(GuardedTarget::new(target)?)],
         })?],
         hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),
-        posture: Posture::default(),
+        plan: PlanPolicy::default(),
         shared_caller_budget: None,
         chat: None,
         retry: RetryOptions::interactive().check()?,

@@ -7,7 +7,7 @@ use seawall_assistant::intent::Intent;
 use seawall_assistant::plan::MessageSituation;
 use seawall_assistant::router::Router;
 use seawall_core::budget::{BudgetEntry, BudgetLedger, BudgetOptions, ReservationRequest};
-use seawall_core::evaluator::{Posture, Protection};
+use seawall_core::evaluator::{PlanPolicy, Posture, Protection};
 use seawall_core::history::TokenLimits;
 use seawall_core::hours::{HoursOptions, OffPeakOptions};
 use seawall_core::money::{Money, Usage};
@@ -31,13 +31,13 @@ fn message(number: u32) -> MessageSituation {
     }
 }
 
-fn planning<'a>(name: &'static str, mut posture: Posture) -> Option<Case<'a>> {
+fn planning<'a>(name: &'static str, mut policy: PlanPolicy, posture: Posture) -> Option<Case<'a>> {
     let in_japan = |start, end| HoursOptions::full_hours(start, end, 9 * 60);
     let router = Router::new(in_japan(19, 23).check().ok()?);
-    posture.off_peak = Some(OffPeakOptions::of(in_japan(23, 8)).check().ok()?);
+    policy.off_peak = Some(OffPeakOptions::of(in_japan(23, 8)).check().ok()?);
     let utc = UtcTime::from_civil(2026, 11, 15);
     let run = move |decisions: u32| {
-        let plan = |number| router.plan(black_box(&posture), &message(number), utc).plan;
+        let plan = |number| router.plan(black_box(&policy), black_box(&posture), &message(number), utc).plan;
         (0..decisions).map(|number| plan(number).rungs.len() as u64).sum()
     };
     Some(Case { name, decisions: DECISIONS, run: Box::new(run) })
@@ -76,11 +76,11 @@ fn reserving<'a>(name: &'static str, callers: u64) -> Option<Case<'a>> {
 
 pub(crate) fn cases<'a>() -> PolicyCases<'a> {
     let strained = Posture { level: Level::HighLoad, day_cost: CostState::Warning, ..Posture::default() };
-    let mut observing = strained.clone();
+    let (policy, mut observing) = (PlanPolicy::default(), PlanPolicy::default());
     observing.protections.set_mode(Protection::CostBreaker, Mode::Observe);
     let mut cases = Vec::new();
-    cases.extend(planning(PLAN, strained));
-    cases.extend(planning(BOTH_PLANS, observing));
+    cases.extend(planning(PLAN, policy, strained.clone()));
+    cases.extend(planning(BOTH_PLANS, observing, strained));
     cases.extend(reserving("budget, reserve and post, one caller", 1));
     cases.extend(reserving("budget, reserve and post, 100,000 callers", 100_000));
     PolicyCases {

@@ -56,6 +56,7 @@ pub mod hours;
 pub mod in_flight;
 pub mod invariant;
 pub mod ladder;
+pub mod manual_clock;
 pub mod media;
 pub mod money;
 pub mod pressure;

@@ -5,7 +5,7 @@ mod error;
 pub use error::ServeError;
 
 use crate::admin::{AdminCredential, AdminGuard};
-use crate::chat::{ChatState, guardrails};
+use crate::chat::{ChatState, fallback_texts, guardrails};
 use crate::connection_limiter::{ConnectionLimiter, raise_file_limit};
 use crate::deferred_caller_directory::DeferredCallerDirectory;
 use crate::diagnostics::Diagnostics;
@@ -24,10 +24,11 @@ use crate::supervisor::{GatewayThreads, Supervisor};
 use crate::target::{TargetEnvironment, Targets};
 use crate::tls::{ReloadableTls, ServerTls};
 use arc_swap::ArcSwap;
+use seawall_assistant::{Assistant, ChatRules};
 use seawall_config::{CoreCount, FaceName, LogDestination, RouteSettings, RuntimeLayout, Settings};
 use seawall_core::body_memory::{BodyMemory, BodyMemoryOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
-use seawall_core::evaluator::Posture;
+use seawall_core::evaluator::PlanPolicy;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_pipeline::callers::CallerDirectory;
@@ -61,6 +62,7 @@ pub struct ServeOptions {
 /// The parts of a running gateway that a settings reload replaces.
 pub(crate) struct ReloadableState {
     pipeline: Arc<Pipeline<TokioRuntime>>,
+    pub(crate) assistant: Arc<Assistant<TokioRuntime>>,
     runtime: TokioRuntime,
     status: Arc<StatusView>,
     environment: TargetEnvironment,
@@ -83,6 +85,7 @@ struct DerivedState {
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
     chat: ChatState,
+    chat_rules: Option<Arc<ChatRules>>,
     callers: Arc<CallerResolver>,
     caller_directory: Arc<DeferredCallerDirectory>,
 }
@@ -140,6 +143,8 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let pipeline = Arc::new(Pipeline::new(runtime, PipelineOptions { rules, quotas, ledger, observer })?);
     // Set only here.
     let _ = swept_pipeline.set(Arc::downgrade(&pipeline));
+    let assistant = Arc::new(Assistant::new(runtime, Arc::clone(&pipeline)));
+    assistant.set_rules(current.chat_rules.clone());
     let tls = Arc::<ReloadableTls>::default();
     tls.set(current.tls.as_ref());
     let status = Arc::new(StatusView {
@@ -163,6 +168,7 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     });
     let reloadable = ReloadableState {
         pipeline,
+        assistant,
         runtime,
         status: Arc::clone(&status),
         environment,
@@ -233,6 +239,7 @@ impl ReloadableState {
         self.status.metrics.register_names(settings.routes.keys(), settings.targets.keys());
         let groups = rules.limits.groups();
         let changes = self.pipeline.reload(rules)?;
+        self.assistant.set_rules(next.chat_rules.clone());
         if let Some(store) = &self.status.store {
             store.set_groups(groups);
         }
@@ -272,6 +279,7 @@ impl DerivedState {
             retry_budget: (retry_budget.clone(), Arc::new(RetryBudget::new(retry_budget)?)),
             hedge: (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?)),
             chat: ChatState::new(settings, Arc::new(answer_cache))?,
+            chat_rules: None,
             callers: Arc::new(CallerResolver::new(caller_options(settings, keys, None))),
             caller_directory,
         })
@@ -319,7 +327,7 @@ impl DerivedState {
                 guest_faces: face_set(&route.guest_faces),
                 start_timeout: route.start_timeout,
                 token_limit: route.tokens.map(|rate| u64::from(rate.limit)),
-                apology_fallback: route.fallback,
+                fallback_texts: fallback_texts(settings, route.fallback),
                 guardrails: guardrails(settings, name)?,
                 targets: route.targets.iter().filter_map(|name| targets.get(name)).collect(),
             })
@@ -348,15 +356,14 @@ impl DerivedState {
                 send_timeout: server.send_timeout,
                 max_guest_body_size: size(server.max_guest_body_size),
             },
-            posture: Posture {
+            plan: PlanPolicy {
                 protections: settings.protections,
                 off_peak: Some(settings.hours.off_peak.clone()),
                 guest_lite: settings.rollout.guest_lite,
-                ..Posture::default()
             },
-            chat: chat.rules(settings)?,
             shared_caller_budget: settings.store.shared().map(|_| settings.budget.limits.caller_cap()),
         };
+        let chat_rules = chat.rules(settings)?;
         let drain_timeout = server.drain_timeout;
         let caller_directory = Arc::clone(&self.caller_directory);
         Ok((
@@ -368,6 +375,7 @@ impl DerivedState {
                 retry_budget,
                 hedge,
                 chat,
+                chat_rules,
                 callers,
                 caller_directory,
             },

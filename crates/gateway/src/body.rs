@@ -5,12 +5,11 @@
 
 use crate::connection::InFlightRequest;
 use crate::core_registry::CoreRegistry;
-use crate::runtime::TokioRuntime;
+use crate::encode::EncodedStream;
 use crate::stalled_streams::{ReadPace, StallChecked};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use seawall_core::body_memory::ChargedBytes;
-use seawall_pipeline::ReplyStream;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -38,10 +37,10 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct StalledAnswer;
 
 /// A stream that the server reads, and that the stall check inspects when the server does not.
-pub(crate) struct StreamedAnswer(Mutex<(Box<ReplyStream<TokioRuntime>>, ReadPace)>);
+pub(crate) struct StreamedAnswer(Mutex<(EncodedStream, ReadPace)>);
 
 impl StreamedAnswer {
-    fn stream(&self) -> MutexGuard<'_, (Box<ReplyStream<TokioRuntime>>, ReadPace)> {
+    fn stream(&self) -> MutexGuard<'_, (EncodedStream, ReadPace)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +117,7 @@ impl ReplyBody {
     }
 
     /// A streamed answer. Its core ends it when the drain timeout has expired.
-    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, core: &CoreRegistry) -> Self {
+    pub(crate) fn stream(stream: EncodedStream, core: &CoreRegistry) -> Self {
         let stream = Arc::new(StreamedAnswer(Mutex::new((stream, ReadPace::default()))));
         let watched: Weak<StreamedAnswer> = Arc::downgrade(&stream);
         core.streams().add(watched);
@@ -143,7 +142,7 @@ impl Body for ReplyBody {
             Self::Large(answer) => Poll::Ready(answer.next().map(|next| next.map(Frame::data))),
             Self::Stream(stream) => {
                 let (stream, pace) = &mut *stream.stream();
-                let polled = stream.poll_chunk(context);
+                let polled = stream.poll_bytes(context);
                 pace.record_poll(polled.is_ready());
                 polled.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
             }

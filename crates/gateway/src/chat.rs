@@ -1,14 +1,12 @@
 //! Derives the rules of our own chat face from settings.
 
-use seawall_assistant::plan::MessageSituation;
 use seawall_assistant::router::Router;
+use seawall_assistant::{AnswerCache, AnswerSingleFlight, ChatPromptOptions, ChatRules, apologies};
 use seawall_config::{FaceName, Settings};
 use seawall_core::cache_policy::SingleFlightOptions;
 use seawall_core::setting::SettingError;
 use seawall_core::strategy::Language;
-use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrails};
-use seawall_pipeline::{AnswerCache, AnswerSingleFlight, ChatRules};
 use std::sync::Arc;
 
 /// Capacity of the answer cache in memory: about 16 MiB of answers of typical size.
@@ -50,12 +48,9 @@ impl ChatState {
             max_output: u32::try_from(settings.tokens.limits.output(None)).unwrap_or(u32::MAX),
             history_turns: assistant.max_history_turns as usize,
         };
-        let router = Router::new(settings.hours.evening_peak);
         Ok(Some(Arc::new(ChatRules {
             route: route.clone(),
-            routing: Arc::new(move |posture, caller, tier, utc| {
-                router.situation(posture, &MessageSituation::of(caller, tier), utc)
-            }),
+            router: Router::new(settings.hours.evening_peak),
             model: model.map(|target| target.model.clone()).unwrap_or_default(),
             prompt: prompt.check()?,
             tokens: settings.tokens.limits,
@@ -70,6 +65,17 @@ impl ChatState {
             language: Language::of_locale(&assistant.locale),
         })))
     }
+}
+
+/// The texts that answer on a route whose models give no answer, if it prefers them over an error.
+pub(crate) fn fallback_texts(settings: &Settings, is_wanted: bool) -> Arc<[Box<str>]> {
+    if !is_wanted {
+        return Arc::default();
+    }
+    // Callers of a vendor's dialect do not say their language.
+    let has_chat = chat_route(settings).is_some();
+    let language = if has_chat { Language::of_locale(&settings.assistant.locale) } else { Language::English };
+    apologies(language).map(Into::into).collect()
 }
 
 /// The route that serves our own chat face: of several, the first by name.

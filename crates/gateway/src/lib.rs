@@ -13,6 +13,7 @@
 //! | `diagnostics` | events for operators, on standard error as text or JSON |
 //! | `digits` | fast decimal formatting |
 //! | `edge` | checks on the bytes of a connection that the HTTP server does not make itself |
+//! | `encode` | encoders: events of a reply to bytes of a response |
 //! | `store_maintenance` | opens the store, retries its failed writes, and expires what is old |
 //! | `fleet_memory` | the last known number of nodes, in the data directory |
 //! | `head_limit` | maximum size of a request head |
@@ -48,6 +49,7 @@ mod deferred_caller_directory;
 pub mod diagnostics;
 mod digits;
 mod edge;
+mod encode;
 mod face;
 mod fleet_memory;
 mod head_limit;

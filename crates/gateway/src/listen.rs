@@ -106,7 +106,9 @@ impl GatewayParts {
         let admin = admin_socket.local_addr().map_err(bind_error)?;
         let (pipeline, runtime) = (Arc::clone(&status.pipeline), status.runtime);
         let (authenticator, shared_status) = (Arc::clone(&reloadable.authenticator), Arc::clone(&status));
-        let state = Arc::new(GatewayState { pipeline, runtime, authenticator, status: shared_status });
+        let assistant = Arc::clone(&reloadable.assistant);
+        let state =
+            Arc::new(GatewayState { pipeline, assistant, runtime, authenticator, status: shared_status });
         let (listeners, threads_each) = match layout {
             ThreadLayout::PerCore(cores) => (cores.max(1), 1),
             ThreadLayout::Shared(threads) => (1, threads.max(1)),

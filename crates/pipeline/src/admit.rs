@@ -88,9 +88,9 @@ pub(crate) async fn admit<R: Runtime>(
         }
     }
     let is_counted = !completion.record.limit_observed;
-    let is_over_budget = matches!(decision, AdmitDecision::InsufficientBudget(_)) && request.chat.is_some();
+    let is_over_budget = matches!(decision, AdmitDecision::InsufficientBudget(_)) && request.has_lower_rungs;
     if is_over_budget {
-        // The chat face falls back to the lower rungs, which cost nothing. Rate limits and idempotency keys still
+        // The asker falls back to its lower rungs, which cost nothing. Rate limits and idempotency keys still
         // apply.
         decision = pipeline
             .quotas
@@ -144,7 +144,7 @@ pub(crate) async fn admit<R: Runtime>(
 }
 
 fn is_enforced(request: &ReceivedRequest) -> bool {
-    request.rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce
+    request.rules.plan.protections.mode(Protection::RateLimit) == Mode::Enforce
 }
 
 /// Returns the route if it exists, is served on this face and is open to this caller.
@@ -242,10 +242,7 @@ fn budget_rejection<R: Runtime>(
 
 fn idempotency_claim<'a>(key: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimRequest<'a> {
     use sha2::{Digest, Sha256};
-    let digest = match &request.chat {
-        Some(chat) => Sha256::digest(format!("{:?}", chat.request)),
-        None => Sha256::digest(request.parsed.body()),
-    };
+    let digest = Sha256::digest(request.parsed.body());
     let fingerprint = digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte));
     let timeout = request.deadline.remaining(request.received.monotonic);
     ClaimRequest { caller: caller.id, key, fingerprint, timeout, retention: IDEMPOTENCY_KEY_TTL }

@@ -26,7 +26,7 @@ impl<R: Runtime> Pipeline<R> {
             money: None,
             claim: None,
         };
-        let is_enforced = rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce;
+        let is_enforced = rules.plan.protections.mode(Protection::RateLimit) == Mode::Enforce;
         match self.quotas.reserve(admission, now).await? {
             AdmitDecision::RateLimited(refusal) if is_enforced => Err(Rejection::RateLimited {
                 limit: rules.groups.describe(refusal.binding.limit),

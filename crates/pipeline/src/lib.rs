@@ -11,20 +11,15 @@
 
 mod admit;
 mod answer;
-mod answer_cache;
 mod attempt;
 mod baselines;
 pub mod callers;
-pub mod chat;
-mod chat_rules;
 mod count;
 mod credential;
 pub mod dialect;
 pub mod guardrail;
 mod identify;
 mod limit_description;
-#[cfg(test)]
-mod manual_clock;
 mod output;
 mod output_history;
 mod output_limit;
@@ -32,6 +27,7 @@ mod pacing;
 mod pipeline;
 mod plan;
 mod prepared_reply;
+mod question;
 mod quota_store;
 mod receive;
 mod relay;
@@ -39,31 +35,31 @@ mod reply;
 mod rules;
 mod settle;
 mod shortage;
-mod single_flight;
 mod slot;
 mod status;
 mod target;
 
-pub use answer_cache::{AnswerCache, PendingLookup};
 pub use callers::{Caller, CallerIdentity, CallerResolver, CredentialKind, IdentifyError, TierOrigin};
-pub use chat_rules::{ChatRules, MessageRouting};
 pub use credential::CredentialStatus;
 pub use limit_description::{LimitDescription, LimitScope};
 pub use pacing::PacingStatus;
 pub use pipeline::{Pipeline, PipelineOptions};
+pub use question::{
+    AdmittedQuestion, AskFailure, CollectDecision, CollectError, CollectedEnd, CompleteReply, ModelAnswer,
+    OpenRequest, PlannedQuestion,
+};
 pub use quota_store::{QuotaStore, SettlementQueue};
-pub use receive::{ApiOperation, InboundRequest, format_request_id, hex};
+pub use receive::{ApiOperation, InboundRequest, ModelQuestion, format_request_id, hex};
 pub use relay::ReplyStream;
 pub use reply::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
     JOURNAL_UNAVAILABLE, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
-pub use rules::{LimitRules, ReceiveLimits, RuleOptions};
+pub use rules::{LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use settle::{
     AttemptOutcomeKind, AttemptRecord, Observer, RequestInterruption, RequestOutcome, RequestRecord,
 };
-pub use single_flight::AnswerSingleFlight;
 pub use status::{DaySpend, LimitStatus, TargetStatus};
 pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

@@ -1,12 +1,9 @@
 //! The pipeline: all stages of a request.
 
 use crate::admit::admit;
-use crate::answer::{
-    AttemptContent, ChatFinalizer, ChatOutcome, StartedAnswer, StartedStream, answer, answer_chat,
-};
+use crate::answer::{AttemptContent, StartedAnswer, StartedStream, answer};
 use crate::attempt::Attempt;
-use crate::chat::apology;
-use crate::dialect::{Face, UnstreamedAnswer};
+use crate::dialect::Face;
 use crate::guardrail::check_texts;
 use crate::identify::identify;
 use crate::plan::{PlannedRequest, plan};
@@ -19,12 +16,12 @@ use crate::rules::{PipelineRules, ReceiveLimits, RuleOptions};
 use crate::settle::{Observer, RequestCompletion, RequestOutcome};
 use arc_swap::ArcSwap;
 use seawall_core::budget::{BudgetAccount, BudgetLimits};
+use seawall_core::evaluator::Posture;
 use seawall_core::history::{TokenLimits, TokenLimitsOptions};
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::RetryCounters;
 use seawall_core::runtime::Runtime;
 use seawall_core::setting::SettingError;
-use seawall_core::strategy::Language;
 use seawall_core::vocabulary::Rung;
 use seawall_store::NodeLedger;
 use std::future::{Future, pending, poll_fn};
@@ -48,6 +45,7 @@ pub struct PipelineOptions {
 pub struct Pipeline<R> {
     pub(crate) runtime: R,
     pub(crate) rules: ArcSwap<PipelineRules>,
+    pub(crate) posture: ArcSwap<Posture>,
     pub(crate) quotas: Arc<QuotaStore>,
     pub(crate) ledger: NodeLedger,
     /// Whether the ledger journals the counts of limits and idempotency keys.
@@ -77,6 +75,7 @@ impl<R: Runtime> Pipeline<R> {
         Ok(Self {
             runtime,
             rules: ArcSwap::from_pointee(PipelineRules::new(rules, &quotas)?),
+            posture: ArcSwap::default(),
             quotas: Arc::new(quotas),
             journals_admissions: ledger.journals_admissions(),
             ledger,
@@ -95,17 +94,22 @@ impl<R: Runtime> Pipeline<R> {
         Ok(changes)
     }
 
+    /// Replaces the posture. Requests in progress finish under the posture they started with.
+    pub fn publish_posture(&self, posture: Posture) {
+        self.posture.store(Arc::new(posture));
+    }
+
+    /// The current posture.
+    #[must_use]
+    pub fn posture(&self) -> Arc<Posture> {
+        self.posture.load_full()
+    }
+
     /// The current maximum body size, and the timeouts for receiving a request.
     #[must_use]
     pub fn receive_limits(&self) -> (usize, ReceiveLimits) {
         let rules = self.rules.load();
         (rules.request.max_body_size, rules.receive)
-    }
-
-    /// The default language of the chat face; English where no chat face is configured.
-    #[must_use]
-    pub fn chat_language(&self) -> Language {
-        self.rules.load().chat.as_ref().map_or(Language::English, |chat| chat.language)
     }
 
     /// The quota store.
@@ -160,57 +164,36 @@ impl<R: Runtime> Pipeline<R> {
             })
             .await
         };
-        let (planned, result) = match processed {
-            Ok(processed) => processed,
-            Err(rejection) => return reply_rejected(completion, rejection),
-        };
-        match result {
-            AnswerResult::Chat(outcome) => {
-                let is_stream = planned.request.chat.as_ref().is_some_and(|question| question.request.stream);
-                self.reply_chat(completion, &planned, outcome, is_stream)
+        match processed {
+            Ok((planned, Ok(answered))) => self.reply(completion, &planned, *answered),
+            Ok((planned, Err(rejection))) if may_replace(&rejection) => {
+                self.reply_prepared(completion, &planned, rejection)
             }
-            AnswerResult::Api(answered) => self.reply(completion, &planned, *answered),
-            AnswerResult::Rejected(rejection)
-                if planned.route.apology_fallback && may_replace(&rejection) =>
-            {
-                self.reply_with_apology(completion, &planned, rejection)
-            }
-            AnswerResult::Rejected(rejection) => reply_rejected(completion, rejection),
+            Ok((_, Err(rejection))) | Err(rejection) => reply_rejected(completion, rejection),
         }
     }
 
-    /// Runs everything up to the start of the reply.
+    /// Runs everything up to the start of the reply. The inner error is a rejection of a planned request.
     async fn process(
         &self,
         inbound: InboundRequest,
         completion: &mut RequestCompletion<R>,
-    ) -> Result<(PlannedRequest, AnswerResult<R>), Rejection> {
+    ) -> Result<(PlannedRequest, Result<Box<StartedAnswer<R>>, Rejection>), Rejection> {
         let planned = self.admit_and_plan(inbound, completion).await?;
-        let chat = (&planned.request.chat, &planned.request.rules.chat);
-        let result = if let (Some(question), Some(rules)) = chat {
-            // The less common branch is boxed: a large future is copied more than once on every request.
-            AnswerResult::Chat(
-                Box::pin(answer_chat(self, &planned, question, rules, &completion.progress)).await,
-            )
-        } else {
-            match answer(self, &planned, &completion.progress).await {
-                Ok(answered) => AnswerResult::Api(Box::new(answered)),
-                Err(rejection) => AnswerResult::Rejected(rejection),
-            }
-        };
-        Ok((planned, result))
+        let answered = answer(self, &planned, &completion.progress).await.map(Box::new);
+        Ok((planned, answered))
     }
 
-    /// Answers with an apology if the route prefers one over an error.
-    fn reply_with_apology(
+    /// Answers with a prepared text if the route prefers one over an error.
+    fn reply_prepared(
         &self,
         mut completion: RequestCompletion<R>,
         planned: &PlannedRequest,
         rejection: Rejection,
     ) -> Reply<R> {
-        let language = planned.request.rules.chat.as_ref().map_or(Language::English, |chat| chat.language);
-        let text = apology(language, self.runtime.draw());
-        let Some(content) = prepared_reply(planned, text) else {
+        let texts = &planned.route.fallback_texts;
+        let index = usize::try_from(self.runtime.draw().below(texts.len() as u64)).unwrap_or_default();
+        let Some(content) = texts.get(index).and_then(|text| prepared_reply(planned, text)) else {
             return reply_rejected(completion, rejection);
         };
         completion.record.outcome = RequestOutcome::Answered;
@@ -225,7 +208,6 @@ impl<R: Runtime> Pipeline<R> {
         completion: &mut RequestCompletion<R>,
     ) -> Result<PlannedRequest, Rejection> {
         let received = receive(self, inbound)?;
-        completion.language = received.chat.as_ref().map(|question| question.request.language());
         let identified = identify(self, received).await?;
         let caller = &identified.caller;
         completion.record.caller = Some((caller.id, caller.tier, caller.origin));
@@ -235,7 +217,7 @@ impl<R: Runtime> Pipeline<R> {
     }
 
     /// Records what is known when the answer starts, and builds the metadata of the reply.
-    fn start_reply(
+    pub(crate) fn start_reply(
         &self,
         completion: &mut RequestCompletion<R>,
         planned: &PlannedRequest,
@@ -250,61 +232,31 @@ impl<R: Runtime> Pipeline<R> {
         completion.record_overhead(started.unwrap_or_else(|| self.runtime.monotonic()));
         let mut metadata = base_metadata(completion);
         metadata.max_tokens = attempt.and_then(Attempt::added_limit);
-        metadata.level = Some(planned.request.rules.posture.level);
+        metadata.level = Some(planned.request.posture.level);
         metadata.reported_limit =
             completion.reported_limit.map(|view| (view, planned.request.rules.groups.name(view.limit)));
         metadata.policy = Some(planned.request.rules.policy(planned.caller.tier));
         metadata
     }
 
-    fn stream(
+    pub(crate) fn start_stream(
         &self,
         completion: RequestCompletion<R>,
         planned: &PlannedRequest,
         started: StartedStream,
         attempt: Box<Attempt<R>>,
-        finalizer: Option<Box<ChatFinalizer<R>>>,
-    ) -> ReplyContent<R> {
+    ) -> Box<ReplyStream<R>> {
         let request = &planned.request;
         let (received, deadline) = (request.received.monotonic, request.deadline);
         let idle_timeout = request.rules.time.stream_idle;
         // A target that may be silent this long before its first byte may also pause this long within the stream.
-        let idle_timeout =
-            if request.chat.is_none() { idle_timeout.max(planned.route.start_timeout) } else { idle_timeout };
+        let idle_timeout = if request.has_lower_rungs {
+            idle_timeout
+        } else {
+            idle_timeout.max(planned.route.start_timeout)
+        };
         let timeouts = StreamTimeouts { received, deadline, idle_timeout };
-        let stream = ReplyStream::new(&self.runtime, started, attempt, timeouts, finalizer, completion);
-        ReplyContent::Stream(Box::new(stream))
-    }
-
-    fn reply_chat(
-        &self,
-        mut completion: RequestCompletion<R>,
-        planned: &PlannedRequest,
-        outcome: ChatOutcome<R>,
-        is_stream: bool,
-    ) -> Reply<R> {
-        match outcome {
-            ChatOutcome::Streaming(started, attempt, finalizer) => {
-                let metadata =
-                    self.start_reply(&mut completion, planned, finalizer.reply.rung, Some(&attempt));
-                let content = self.stream(completion, planned, *started, attempt, Some(finalizer));
-                Reply { content, metadata }
-            }
-            ChatOutcome::Unstreamed(reply, usage) => {
-                let mut metadata = self.start_reply(&mut completion, planned, reply.rung, None);
-                completion.record.outcome = RequestOutcome::Answered;
-                completion.record.usage = usage.unwrap_or_default();
-                completion.record.target = reply.target.as_deref().map(Into::into);
-                metadata.target.clone_from(&completion.record.target);
-                metadata.cost = Some(completion.progress.cost());
-                let content = if is_stream {
-                    ReplyContent::CompleteStream(reply.events())
-                } else {
-                    ReplyContent::Unstreamed(UnstreamedAnswer::of_chat(reply.body()))
-                };
-                Reply { content, metadata }
-            }
-        }
+        Box::new(ReplyStream::new(&self.runtime, started, attempt, timeouts, completion))
     }
 
     fn reply(
@@ -322,17 +274,12 @@ impl<R: Runtime> Pipeline<R> {
                 metadata.cost = Some(completion.progress.cost());
                 ReplyContent::Unstreamed(answer)
             }
-            AttemptContent::Started(started) => self.stream(completion, planned, *started, attempt, None),
+            AttemptContent::Started(started) => {
+                ReplyContent::Stream(self.start_stream(completion, planned, *started, attempt))
+            }
         };
         Reply { content, metadata }
     }
-}
-
-/// How a planned request ended.
-enum AnswerResult<R: Runtime> {
-    Chat(ChatOutcome<R>),
-    Api(Box<StartedAnswer<R>>),
-    Rejected(Rejection),
 }
 
 fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata {
@@ -349,19 +296,26 @@ fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata
         reported_limit: None,
         policy: None,
         retry_after: None,
-        language: None,
     }
 }
 
-fn reply_rejected<R: Runtime>(mut completion: RequestCompletion<R>, rejection: Rejection) -> Reply<R> {
+fn reply_rejected<R: Runtime>(completion: RequestCompletion<R>, rejection: Rejection) -> Reply<R> {
+    let metadata = rejection_metadata(completion, &rejection);
+    Reply { content: ReplyContent::Rejected(rejection), metadata }
+}
+
+/// Records a rejection.
+pub(crate) fn rejection_metadata<R: Runtime>(
+    mut completion: RequestCompletion<R>,
+    rejection: &Rejection,
+) -> ReplyMetadata {
     completion.record.outcome = RequestOutcome::Rejected(rejection.label());
     completion.record.cause = rejection.cause();
     let mut metadata = ReplyMetadata { cost: Some(completion.progress.cost()), ..base_metadata(&completion) };
-    metadata.language = completion.language;
-    if let Rejection::RateLimited { limit, retry_after } = &rejection {
+    if let Rejection::RateLimited { limit, retry_after } = rejection {
         metadata.reported_limit = completion.reported_limit.map(|view| (view, Arc::clone(&limit.name)));
         metadata.policy = completion.policy.take();
         metadata.retry_after = Some(retry_after.delay);
     }
-    Reply { content: ReplyContent::Rejected(rejection), metadata }
+    metadata
 }

@@ -1,4 +1,4 @@
-//! Fourth stage: evaluates the posture for this caller and face, which gives the plan of the request.
+//! Fourth stage: evaluates settings and posture for this caller, which gives the plan of the request. An assistant makes its own.
 
 use crate::admit::AdmittedRequest;
 use crate::callers::Caller;
@@ -22,16 +22,22 @@ pub(crate) struct PlannedRequest {
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request, caller, route, is_over_budget, shared_remaining } = admitted;
-    let (posture, utc) = (&request.rules.posture, request.received.utc);
-    let situation = match request.rules.chat.as_ref().filter(|_| request.chat.is_some()) {
-        Some(chat) => (chat.routing)(posture, caller.id, caller.tier, utc),
-        None => PlanSituation { face: FaceKind::Api, ..PlanSituation::of(caller.id, caller.tier) },
+    let (request, caller) = (&admitted.request, &admitted.caller);
+    let situation = PlanSituation {
+        face: FaceKind::Api,
+        is_suspended: caller.is_suspended,
+        ..PlanSituation::of(caller.id, caller.tier)
     };
-    let situation = PlanSituation { is_suspended: caller.is_suspended, ..situation };
-    let plan = evaluate(posture, &situation, utc).plan;
+    let plan = evaluate(&request.rules.plan, &request.posture, &situation, request.received.utc).plan;
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }
-    Ok(PlannedRequest { request, caller, route, plan, is_over_budget, shared_remaining })
+    Ok(PlannedRequest::new(admitted, plan))
+}
+
+impl PlannedRequest {
+    pub(crate) fn new(admitted: AdmittedRequest, plan: Plan) -> Self {
+        let AdmittedRequest { request, caller, route, is_over_budget, shared_remaining } = admitted;
+        Self { request, caller, route, plan, is_over_budget, shared_remaining }
+    }
 }

@@ -1,21 +1,23 @@
-//! Sixth stage: forwards the answer to the caller chunk by chunk as it arrives.
+//! Sixth stage: forwards the answer to the caller event by event as it arrives.
 //!
-//! If caller and target speak the same dialect, chunks pass through unchanged. A stream that breaks off ends with an
-//! error event in the caller's dialect, so that it cannot be mistaken for a complete answer. Dropping the stream closes
-//! the upstream connection and settles what was delivered.
+//! If caller and target speak the same dialect, the bytes of events pass through unchanged. A stream that breaks off ends
+//! with an interruption, so that it cannot be mistaken for a complete answer. Dropping the stream closes the upstream
+//! connection and settles what was delivered.
 
-use crate::answer::{ChatFinalizer, StartedStream, read_chunk};
+use crate::answer::{StartedStream, read_chunk};
 use crate::attempt::Attempt;
-use crate::chat::ChatText;
 use crate::dialect::DialectStream;
 use crate::settle::{RequestCompletion, RequestInterruption, RequestOutcome};
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::money::Money;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Rung;
 use seawall_provider::ChunkStream;
+use seawall_wire::chat::{FinishReason, Usage};
+use seawall_wire::reply::{ReplyEncoder, ReplyEvent};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -36,8 +38,8 @@ const MAX_READY_CHUNKS: u32 = 16;
 /// A streamed answer on its way to the caller.
 pub struct ReplyStream<R: Runtime> {
     runtime: R,
-    /// Bytes that are ready to be sent.
-    ready: VecDeque<Bytes>,
+    /// Events that are ready to be sent.
+    ready: VecDeque<ReplyEvent>,
     /// The upstream response; `None` once it has ended.
     chunks: Option<Box<dyn ChunkStream>>,
     stream: DialectStream,
@@ -45,8 +47,6 @@ pub struct ReplyStream<R: Runtime> {
     headers: Vec<(&'static str, String)>,
     attempt: Box<Attempt<R>>,
     timeouts: StreamTimeouts,
-    /// The chat face's final event, and the bookkeeping for it.
-    finalizer: Option<Box<ChatFinalizer<R>>>,
     /// When to stop waiting for the next chunk; set when the wait begins.
     waits_until: Option<Timestamp>,
     idle_timer: Option<IdleTimer>,
@@ -75,7 +75,6 @@ impl<R: Runtime> ReplyStream<R> {
         started: StartedStream,
         attempt: Box<Attempt<R>>,
         timeouts: StreamTimeouts,
-        finalizer: Option<Box<ChatFinalizer<R>>>,
         completion: RequestCompletion<R>,
     ) -> Self {
         let StartedStream { buffered, chunks, stream } = started;
@@ -88,13 +87,11 @@ impl<R: Runtime> ReplyStream<R> {
             headers,
             attempt,
             timeouts,
-            finalizer,
             waits_until: None,
             idle_timer: None,
             ready_chunks: 0,
             completion,
         };
-        stream.collect_text();
         if stream.stream.is_finished() {
             stream.finish();
         }
@@ -107,13 +104,24 @@ impl<R: Runtime> ReplyStream<R> {
         &self.headers
     }
 
-    /// The next chunk; `None` once the answer has ended, properly or with an error event.
-    pub async fn chunk(&mut self) -> Option<Bytes> {
-        poll_fn(|context| self.poll_chunk(context)).await
+    /// The encoder for the caller's dialect; `None` if the caller reads the events itself.
+    #[must_use]
+    pub fn encoder(&self) -> Option<ReplyEncoder> {
+        self.stream.encoder()
     }
 
-    /// Like [`chunk`](Self::chunk), for a polled body.
-    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    /// The next event; `None` once the answer has ended, properly or with an interruption.
+    pub async fn event(&mut self) -> Option<ReplyEvent> {
+        poll_fn(|context| self.poll_event(context)).await
+    }
+
+    /// An event that is ready, without waiting for more.
+    pub fn take_ready(&mut self) -> Option<ReplyEvent> {
+        self.ready.pop_front()
+    }
+
+    /// Like [`event`](Self::event), for a polled body.
+    pub fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<ReplyEvent>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
                 return Poll::Ready(Some(ready));
@@ -138,8 +146,8 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// Checks the deadline of the stream. A stream whose chunks are always ready never waits on the timer, and one that
     /// is not read is not polled at all. The owner of the stream therefore calls this periodically. After the deadline
-    /// the stream releases what it holds; a caller that reads on gets the bytes that are ready, and then an error
-    /// event.
+    /// the stream releases what it holds; a caller that reads on gets the events that are ready, and then an
+    /// interruption.
     pub fn check_deadline(&mut self) {
         self.ready_chunks = 0;
         if self.chunks.is_none() || !self.timeouts.deadline.has_passed(self.runtime.monotonic()) {
@@ -161,8 +169,8 @@ impl<R: Runtime> ReplyStream<R> {
         self.chunks = None;
     }
 
-    /// Ends the stream with an error event because of shutdown; bytes that are ready are sent first. Does nothing if
-    /// the answer has already ended.
+    /// Interrupts the stream because of shutdown; events that are ready are sent first. Does nothing if the answer has
+    /// already ended.
     pub fn end_for_shutdown(&mut self) {
         if self.chunks.is_some() && !self.stream.is_finished() {
             self.give_up(RequestInterruption::ShuttingDown, FailureKind::StreamInterrupted, SHUTTING_DOWN);
@@ -179,7 +187,6 @@ impl<R: Runtime> ReplyStream<R> {
         // Two dialects report the duration in their last event. Reading the clock for each chunk would be too
         // expensive, and the last chunk is not known before it is parsed.
         let read = read_chunk(&mut self.stream, next, &mut self.attempt, &mut self.ready);
-        self.collect_text();
         match read {
             Ok(()) if self.stream.is_finished() => self.finish(),
             Ok(()) => {}
@@ -220,15 +227,6 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// Ends a complete answer. The end of the upstream response is still awaited, so that the connection can be reused.
     fn finish(&mut self) {
-        if let Some(finalizer) = &mut self.finalizer {
-            let end = (self.stream.finish(), self.stream.is_cut_at_limit());
-            let cost = self.completion.progress.cost();
-            let reply = finalizer.finish(&self.runtime, end, self.attempt.usage, cost);
-            if self.stream.is_declined() {
-                return self.decline();
-            }
-            self.ready.push_back(self.stream.complete(reply));
-        }
         if self.stream.is_cut_at_limit() {
             // The answer exceeded its limit; stop reading a target that continues to send.
             self.chunks = None;
@@ -237,45 +235,69 @@ impl<R: Runtime> ReplyStream<R> {
         self.completion.ended = Some(self.runtime.monotonic());
     }
 
-    /// Ends a chat answer that its vendor ended with a refusal. The target is healthy and has reported its usage; the
-    /// client must discard the text it has received so far.
-    fn decline(&mut self) {
-        let Some(finalizer) = &mut self.finalizer else { return };
-        let was_sent = self.stream.has_sent_text();
-        let (message, reply) = finalizer.decline();
-        self.ready.push_back(self.stream.decline(message, reply));
+    /// Whether the target has completed its answer. Events of it may still be ready.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.stream.is_finished()
+    }
+
+    /// The time since the request was received.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.runtime.monotonic() - self.timeouts.received
+    }
+
+    /// Why the model stopped, once known, and whether the gateway stopped it because it exceeded its reservation.
+    #[must_use]
+    pub fn finish_reason(&self) -> (Option<FinishReason>, bool) {
+        (self.stream.finish(), self.stream.is_cut_at_limit())
+    }
+
+    /// The usage of the answer, as far as known.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.attempt.usage
+    }
+
+    /// The cost of the request so far.
+    #[must_use]
+    pub fn cost(&self) -> Money {
+        self.completion.progress.cost()
+    }
+
+    /// Ends the answer because the owner of the stream does not deliver the rest. The target is not at fault and is
+    /// owed for what it sent. `replaced_by` is the rung that answers instead; without one the answer was interrupted.
+    pub fn end_filtered(&mut self, replaced_by: Option<Rung>) {
+        // Close the upstream response first: after that the attempt releases its slot.
+        self.chunks = None;
+        self.ready.clear();
+        if !self.stream.is_finished() {
+            self.attempt.block();
+            // The owner reports the end itself.
+            let _ = self.stream.interrupt(FailureKind::Filtered, INTERRUPTED);
+        }
         let record = &mut self.completion.record;
-        if was_sent {
-            record.outcome = RequestOutcome::Interrupted(RequestInterruption::Failed(FailureKind::Filtered));
-        } else {
-            (record.outcome, record.rung, record.target) =
-                (RequestOutcome::Answered, Some(Rung::Apology), None);
+        match replaced_by {
+            Some(rung) => {
+                (record.outcome, record.rung, record.target) = (RequestOutcome::Answered, Some(rung), None);
+            }
+            None => {
+                let reason = RequestInterruption::Failed(FailureKind::Filtered);
+                record.outcome = RequestOutcome::Interrupted(reason);
+            }
         }
         self.completion.ended = Some(self.runtime.monotonic());
     }
 
-    /// Collects the text that the chat face has sent.
-    fn collect_text(&mut self) {
-        if let Some(finalizer) = &mut self.finalizer {
-            finalizer.push_text(&self.stream.take_text());
-        }
-    }
-
-    /// Ends a broken stream with an error event, unless the vendor has already sent one.
+    /// Interrupts a broken stream, unless the vendor has already reported its failure to the caller.
     fn interrupt(&mut self, failure: Failure, message: &'static str) {
-        let is_blocked = self.stream.blocked_by().is_some();
         // Close the upstream response first: after that the attempt releases its slot.
         self.chunks = None;
-        // The target is not at fault for a guardrail of the gateway.
-        if is_blocked {
-            self.attempt.block();
-        } else {
-            self.attempt.fail(&failure);
-        }
+        self.attempt.fail(&failure);
         self.end_with_error(RequestInterruption::Failed(failure.kind), failure.kind, message);
     }
 
-    /// Like `interrupt`, but without blaming the target. `kind` is what the caller's error event reports.
+    /// Like `interrupt`, but without blaming the target. `kind` is what the caller is told.
     fn give_up(&mut self, reason: RequestInterruption, kind: FailureKind, message: &'static str) {
         self.chunks = None;
         self.attempt.abandon();
@@ -283,21 +305,9 @@ impl<R: Runtime> ReplyStream<R> {
     }
 
     fn end_with_error(&mut self, reason: RequestInterruption, kind: FailureKind, message: &'static str) {
-        let is_blocked = self.stream.blocked_by().is_some();
-        let message = match &mut self.finalizer {
-            Some(finalizer) => {
-                finalizer.fail();
-                let text = if is_blocked { ChatText::Redirect } else { ChatText::Interrupted };
-                text.in_language(finalizer.language)
-            }
-            None => message,
-        };
         self.completion.record.outcome = RequestOutcome::Interrupted(reason);
         self.stream.set_elapsed(self.runtime.monotonic() - self.timeouts.received);
-        let event = self.stream.interrupt(kind, message);
-        if !event.is_empty() {
-            self.ready.push_back(event);
-        }
+        self.ready.extend(self.stream.interrupt(kind, message));
     }
 }
 

@@ -4,15 +4,14 @@ use crate::dialect::UnstreamedAnswer;
 use crate::limit_description::LimitDescription;
 use crate::relay::ReplyStream;
 use crate::shortage::BudgetShortage;
-use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
 use seawall_core::quota::{LimitView, RetryAfter, RetryAfterPolicy};
 use seawall_core::random::Draw;
-use seawall_core::strategy::Language;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
+use seawall_wire::reply::{ReplyEncoder, ReplyEvent};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -313,11 +312,9 @@ pub struct ReplyMetadata {
     pub policy: Option<Arc<str>>,
     /// When to retry after a rate limit rejected the request: the wait until the limit has room, plus jitter.
     pub retry_after: Option<Duration>,
-    /// The language of the reply, if the chat face knows it.
-    pub language: Option<Language>,
 }
 
-/// The reply that a face writes.
+/// The reply that a face encodes in its dialect.
 pub struct Reply<R: crate::Runtime> {
     /// The answer or rejection.
     pub content: ReplyContent<R>,
@@ -331,8 +328,8 @@ pub enum ReplyContent<R: crate::Runtime> {
     Unstreamed(UnstreamedAnswer),
     /// A streamed answer.
     Stream(Box<ReplyStream<R>>),
-    /// A streamed answer that is already complete.
-    CompleteStream(Bytes),
+    /// A streamed answer that is already complete, and its encoder.
+    CompleteStream(Vec<ReplyEvent>, ReplyEncoder),
     /// The request was rejected.
     Rejected(Rejection),
 }

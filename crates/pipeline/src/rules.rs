@@ -1,16 +1,15 @@
 //! Configuration that can be reloaded while requests are in progress.
 //!
 //! A request loads the rules on arrival and keeps them to its end; later requests may run under newer rules. Counts,
-//! spend and measurements are not part of the rules and survive a reload.
+//! spend, measurements and the posture are not part of the rules and survive a reload.
 
 use crate::callers::CallerResolver;
-use crate::chat_rules::ChatRules;
 use crate::limit_description::{LimitDescription, LimitScope, policy_item};
 use crate::quota_store::QuotaStore;
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
-use seawall_core::evaluator::Posture;
+use seawall_core::evaluator::PlanPolicy;
 use seawall_core::money::Money;
 use seawall_core::quota::{GroupId, LimitId, QuotaGroup, RetryAfterPolicy, check_request_groups};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
@@ -19,6 +18,7 @@ use seawall_core::vocabulary::Tier;
 use seawall_store::Placement;
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,12 +116,10 @@ pub struct RuleOptions {
     pub request: RequestLimits,
     /// Timeouts for receiving requests.
     pub receive: ReceiveLimits,
-    /// The current posture.
-    pub posture: Posture,
+    /// What the settings define for every plan.
+    pub plan: PlanPolicy,
     /// The daily budget per caller, if a shared store keeps it. Otherwise the local ledger does.
     pub shared_caller_budget: Option<Money>,
-    /// Configuration of the chat face, if a route serves it.
-    pub chat: Option<Arc<ChatRules>>,
 }
 
 impl RuleOptions {
@@ -140,6 +138,24 @@ impl RuleOptions {
     }
 }
 
+/// The rules at one moment. An assistant makes its question and has it answered under the same rules.
+#[derive(Clone)]
+pub struct RulesSnapshot(pub(crate) Arc<PipelineRules>);
+
+impl RulesSnapshot {
+    /// Size limits of requests.
+    #[must_use]
+    pub fn request_limits(&self) -> &RequestLimits {
+        &self.0.request
+    }
+}
+
+impl fmt::Debug for RulesSnapshot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RulesSnapshot").finish_non_exhaustive()
+    }
+}
+
 /// Validated rules, prepared for use by requests.
 pub(crate) struct PipelineRules {
     pub(crate) callers: Arc<CallerResolver>,
@@ -152,9 +168,8 @@ pub(crate) struct PipelineRules {
     pub(crate) time: TimeLimits,
     pub(crate) request: RequestLimits,
     pub(crate) receive: ReceiveLimits,
-    pub(crate) posture: Posture,
+    pub(crate) plan: PlanPolicy,
     pub(crate) shared_caller_budget: Option<Money>,
-    pub(crate) chat: Option<Arc<ChatRules>>,
     policies: [Arc<str>; 3],
 }
 
@@ -176,9 +191,8 @@ impl PipelineRules {
             time,
             request,
             receive,
-            posture,
+            plan,
             shared_caller_budget,
-            chat,
         } = options;
         let groups = LimitGroups::new(quotas, &limit_rules)?;
         let policies = limit_rules.tiers.each_ref().map(policy);
@@ -195,9 +209,8 @@ impl PipelineRules {
             time,
             request,
             receive,
-            posture,
+            plan,
             shared_caller_budget,
-            chat,
             policies,
         })
     }

@@ -9,7 +9,6 @@ use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{LimitView, QuotaUnits};
 use seawall_core::runtime::Runtime;
-use seawall_core::strategy::Language;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::{Rung, Tier};
 use seawall_store::{AdmissionRecord, NodeLedger, Settlement};
@@ -271,8 +270,6 @@ pub(crate) struct RequestCompletion<R: Runtime> {
     pub(crate) reported_limit: Option<LimitView>,
     /// The `RateLimit-Policy` header of a rejection.
     pub(crate) policy: Option<Arc<str>>,
-    /// The language of the reply, if the chat face knows it.
-    pub(crate) language: Option<Language>,
     /// The reservation to settle, and the store it belongs to.
     pub(crate) reservation: Option<(AdmissionReservation, Arc<QuotaStore>)>,
     /// Whether the limits counted the request.
@@ -311,7 +308,6 @@ impl<R: Runtime> RequestCompletion<R> {
             record,
             reported_limit: None,
             policy: None,
-            language: None,
             reservation: None,
             is_counted: true,
             ended: None,

@@ -109,7 +109,7 @@ impl<R: Runtime> Pipeline<R> {
     /// The degradation level.
     #[must_use]
     pub fn level(&self) -> Level {
-        self.rules.load().posture.level
+        self.posture.load().level
     }
 
     /// Error counters of the ledger.

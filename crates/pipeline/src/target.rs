@@ -337,8 +337,8 @@ pub struct RouteOptions {
     pub start_timeout: Duration,
     /// The route's token limit per period, if it has one.
     pub token_limit: Option<u64>,
-    /// Whether callers of a vendor's dialect get an apology instead of an error when no model answers.
-    pub apology_fallback: bool,
+    /// Texts of which one is the answer when no model gives one; if empty, callers get an error.
+    pub fallback_texts: Arc<[Box<str>]>,
     /// Guardrails for its requests at every face; may be empty.
     pub guardrails: Guardrails,
     /// The targets, in the order in which they are tried.
@@ -373,7 +373,7 @@ pub struct Route {
     pub(crate) guest_faces: Faces,
     pub(crate) start_timeout: Duration,
     pub(crate) token_limit: Option<u64>,
-    pub(crate) apology_fallback: bool,
+    pub(crate) fallback_texts: Arc<[Box<str>]>,
     pub(crate) guardrails: Guardrails,
     pub(crate) targets: Box<[Arc<GuardedTarget>]>,
 }
@@ -387,7 +387,7 @@ impl Route {
             guest_faces,
             start_timeout,
             token_limit,
-            apology_fallback,
+            fallback_texts,
             guardrails,
             targets,
         } = options;
@@ -401,7 +401,7 @@ impl Route {
             guest_faces,
             start_timeout,
             token_limit,
-            apology_fallback,
+            fallback_texts,
             guardrails,
             targets,
         })

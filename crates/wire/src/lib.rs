@@ -8,6 +8,8 @@
 //! | --- | --- |
 //! | [`dialect`] | what every dialect provides, and the registry of dialects |
 //! | [`chat`] | requests, answers and events that every dialect is read into and written from |
+//! | [`chat_face`] | the protocol of the gateway's own chat |
+//! | [`reply`] | the events of a reply, and their encoder |
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
 //! | [`openai`] | OpenAI chat completions: the same |
@@ -25,6 +27,7 @@ pub mod anthropic;
 mod api_error_kind;
 pub mod bedrock;
 pub mod chat;
+pub mod chat_face;
 mod content;
 mod depth;
 pub mod dialect;
@@ -37,6 +40,7 @@ mod input_estimate;
 mod json_out;
 mod lenient;
 pub mod openai;
+pub mod reply;
 mod request;
 mod request_error;
 pub mod responses;

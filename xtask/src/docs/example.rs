@@ -1,4 +1,4 @@
-//! Pages that other crates generate, by an example named `page`.
+//! Pages that other crates generate, by an example named after the crate: `gateway_page` in `seawall-gateway`.
 
 use crate::workspace::root;
 use anyhow::{Context as _, ensure};
@@ -6,9 +6,10 @@ use std::process::Command;
 
 /// The page of this name, from this package.
 pub(super) fn page(package: &str, name: &str) -> anyhow::Result<String> {
+    let example = format!("{}_page", package.trim_start_matches("seawall-"));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", package, "--example", "page", "--", name])
+        .args(["run", "--quiet", "--package", package, "--example", &example, "--", name])
         .current_dir(root())
         .output()
         .context("cannot start cargo")?;

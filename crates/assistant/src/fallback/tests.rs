@@ -1,7 +1,7 @@
 use super::{message, shows_popular};
+use crate::ChatText;
 use seawall_core::strategy::FallbackKind;
 use seawall_core::vocabulary::Language;
-use seawall_pipeline::chat::ChatText;
 use std::collections::BTreeSet;
 
 #[test]

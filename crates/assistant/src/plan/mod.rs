@@ -7,14 +7,15 @@
 //! use seawall_assistant::intent::Intent;
 //! use seawall_assistant::plan::MessageSituation;
 //! use seawall_assistant::router::Router;
-//! use seawall_core::evaluator::Posture;
+//! use seawall_core::evaluator::{PlanPolicy, Posture};
 //! use seawall_core::hours::HoursOptions;
 //! use seawall_core::time::UtcTime;
 //! use seawall_core::vocabulary::Tier;
 //!
 //! let router = Router::new(HoursOptions::full_hours(19, 23, 9 * 60).check().unwrap());
 //! let question = MessageSituation { intent: Some(Intent::Faq), ..MessageSituation::of(7, Tier::Guest) };
-//! let plan = router.plan(&Posture::default(), &question, UtcTime::from_civil(2026, 11, 15)).plan;
+//! let (policy, now) = (PlanPolicy::default(), UtcTime::from_civil(2026, 11, 15));
+//! let plan = router.plan(&policy, &Posture::default(), &question, now).plan;
 //! assert!(!plan.calls_models());
 //! assert_eq!(plan.binding().map(ToString::to_string).collect::<Vec<_>>(), ["router:guest_lite=none"]);
 //! ```
@@ -24,7 +25,9 @@ mod tests;
 
 use crate::intent::Intent;
 use crate::router::{Router, RoutingSituation};
-use seawall_core::evaluator::{Evaluation, FaceKind, PlanSituation, Posture, RequestPurpose, evaluate};
+use seawall_core::evaluator::{
+    Evaluation, FaceKind, PlanPolicy, PlanSituation, Posture, RequestPurpose, evaluate,
+};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
 
@@ -66,8 +69,14 @@ impl MessageSituation {
 impl Router {
     /// The plan of a chat message.
     #[must_use]
-    pub fn plan(&self, posture: &Posture, message: &MessageSituation, utc: UtcTime) -> Evaluation {
-        evaluate(posture, &self.situation(posture, message, utc), utc)
+    pub fn plan(
+        &self,
+        policy: &PlanPolicy,
+        posture: &Posture,
+        message: &MessageSituation,
+        utc: UtcTime,
+    ) -> Evaluation {
+        evaluate(policy, posture, &self.situation(posture, message, utc), utc)
     }
 
     /// What the evaluator has to know of a chat message. Whether guests get the reduced pipeline is the evaluator's

@@ -4,9 +4,10 @@ use crate::router::Router;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
 use seawall_core::evaluator::{
-    Allowance, Evaluation, Plan, PlanInput, Posture, Protection, RequestPurpose, RoutingNote, Switch,
+    Allowance, Evaluation, Plan, PlanInput, PlanPolicy, Posture, Protection, Protections, RequestPurpose,
+    RoutingNote, Switch,
 };
-use seawall_core::hours::{HoursOptions, OffPeakOptions};
+use seawall_core::hours::{HoursOptions, OffPeak, OffPeakOptions};
 use seawall_core::rollout::Experiment;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, CostState, Level, Mode, Priority, Rung, Tier};
@@ -17,13 +18,58 @@ fn in_japan(start: u32, end: u32) -> HoursOptions {
     HoursOptions::full_hours(start, end, 9 * 60)
 }
 
-/// A normal posture with the shop's off-peak hours.
-fn normal() -> Posture {
-    Posture { off_peak: Some(OffPeakOptions::of(in_japan(23, 8)).check().unwrap()), ..Posture::default() }
+/// Everything that a plan depends on besides the request, in one value.
+#[derive(Clone, Debug)]
+struct Inputs {
+    protections: Protections,
+    guest_lite: Option<Experiment>,
+    off_peak: Option<OffPeak>,
+    ceiling_override: Option<Ceiling>,
+    tier_costs: [CostState; 3],
+    day_cost: CostState,
+    level: Level,
+    classifier_available: bool,
 }
 
-fn evaluate(posture: &Posture, message: &MessageSituation, utc: UtcTime) -> Evaluation {
-    Router::new(in_japan(19, 23).check().unwrap()).plan(posture, message, utc)
+impl Default for Inputs {
+    fn default() -> Self {
+        let PlanPolicy { protections, guest_lite, off_peak } = PlanPolicy::default();
+        let Posture { ceiling_override, tier_costs, day_cost, level, classifier_available, .. } =
+            Posture::default();
+        Self {
+            protections,
+            guest_lite,
+            off_peak,
+            ceiling_override,
+            tier_costs,
+            day_cost,
+            level,
+            classifier_available,
+        }
+    }
+}
+
+impl Inputs {
+    fn split(&self) -> (PlanPolicy, Posture) {
+        let Self { protections, guest_lite, off_peak, ceiling_override, tier_costs, day_cost, .. } =
+            self.clone();
+        let Self { level, classifier_available, .. } = *self;
+        let policy = PlanPolicy { protections, guest_lite, off_peak };
+        let normal = Posture::default();
+        let posture =
+            Posture { ceiling_override, tier_costs, day_cost, level, classifier_available, ..normal };
+        (policy, posture)
+    }
+}
+
+/// A normal posture with the shop's off-peak hours.
+fn normal() -> Inputs {
+    Inputs { off_peak: Some(OffPeakOptions::of(in_japan(23, 8)).check().unwrap()), ..Inputs::default() }
+}
+
+fn evaluate(posture: &Inputs, message: &MessageSituation, utc: UtcTime) -> Evaluation {
+    let (policy, posture) = posture.split();
+    Router::new(in_japan(19, 23).check().unwrap()).plan(&policy, &posture, message, utc)
 }
 
 /// A day in November in Tokyo, at this time.
@@ -44,7 +90,7 @@ fn guest(intent: Intent) -> MessageSituation {
     MessageSituation { intent: Some(intent), ..MessageSituation::of(7, Tier::Guest) }
 }
 
-fn plan(posture: &Posture, situation: &MessageSituation, utc: UtcTime) -> Plan {
+fn plan(posture: &Inputs, situation: &MessageSituation, utc: UtcTime) -> Plan {
     evaluate(posture, situation, utc).plan
 }
 
@@ -52,13 +98,13 @@ fn chain(plan: &Plan) -> Vec<String> {
     plan.reasons.iter().map(ToString::to_string).collect()
 }
 
-fn thrown(switch: Switch) -> Posture {
+fn thrown(switch: Switch) -> Inputs {
     let mut posture = normal();
     posture.protections.set_switch(switch, false);
     posture
 }
 
-fn observing(protection: Protection, posture: &Posture) -> Posture {
+fn observing(protection: Protection, posture: &Inputs) -> Inputs {
     let mut posture = posture.clone();
     posture.protections.set_mode(protection, Mode::Observe);
     posture
@@ -88,13 +134,13 @@ fn the_hour_decides_what_a_caller_without_a_cart_gets() {
     assert_eq!(night.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::OffPeak]);
     let exempt =
         OffPeakOptions { exempt_priorities: vec![Priority::High], ..OffPeakOptions::of(in_japan(23, 8)) };
-    let posture = Posture { off_peak: Some(exempt.check().unwrap()), ..posture };
+    let posture = Inputs { off_peak: Some(exempt.check().unwrap()), ..posture };
     assert_eq!(plan(&posture, &with_cart, tokyo(23, 30)).ceiling, Ceiling::Strong);
 }
 
 #[test]
 fn the_lowest_ceiling_wins_and_every_restriction_is_a_reason() {
-    let posture = Posture {
+    let posture = Inputs {
         ceiling_override: Some(Ceiling::None),
         level: Level::HighLoad,
         tier_costs: [CostState::Normal, CostState::Warning, CostState::Normal],
@@ -153,7 +199,7 @@ fn guests_get_a_model_only_for_what_cannot_be_prepared() {
 
 #[test]
 fn levels_take_away_step_by_step() {
-    let at = |level, situation: &MessageSituation| plan(&Posture { level, ..normal() }, situation, noon());
+    let at = |level, situation: &MessageSituation| plan(&Inputs { level, ..normal() }, situation, noon());
     let prime =
         MessageSituation { intent: Some(Intent::Recommendation), ..MessageSituation::of(1, Tier::Prime) };
     let elevated = at(Level::Elevated, &prime);
@@ -173,14 +219,14 @@ fn levels_take_away_step_by_step() {
         let plan = at(Level::Emergency, &situation);
         assert_eq!((plan.calls_models(), plan.chunks), (false, 0));
     }
-    let mut off = Posture { level: Level::Emergency, ..normal() };
+    let mut off = Inputs { level: Level::Emergency, ..normal() };
     off.protections.set_switch(Switch::Degradation, false);
     assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
 }
 
 #[test]
 fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
-    let costs = |prime, standard, day| Posture {
+    let costs = |prime, standard, day| Inputs {
         tier_costs: [prime, standard, CostState::Normal],
         day_cost: day,
         ..normal()
@@ -200,7 +246,7 @@ fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
 
 #[test]
 fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
-    let spent = Posture { day_cost: CostState::Spent, ..normal() };
+    let spent = Inputs { day_cost: CostState::Spent, ..normal() };
     assert_eq!(evaluate(&spent, &standard(), noon()).shadow, None);
     let evaluation = evaluate(&observing(Protection::CostBreaker, &spent), &standard(), noon());
     assert_eq!(evaluation.plan.ceiling, Ceiling::Strong);
@@ -214,7 +260,7 @@ fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
     let evaluation = evaluate(&guests, &guest(Intent::Faq), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
-    let loaded = Posture { level: Level::Emergency, ..normal() };
+    let loaded = Inputs { level: Level::Emergency, ..normal() };
     let evaluation = evaluate(&observing(Protection::Degradation, &loaded), &standard(), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
@@ -270,7 +316,7 @@ fn intents_without_retrieval_are_attributed_to_the_intent() {
         }
     }
     // A level that skips retrieval for further intents is recorded as the reason.
-    let loaded = Posture { level: Level::HighLoad, ..normal() };
+    let loaded = Inputs { level: Level::HighLoad, ..normal() };
     for (intent, chunks, reasons) in [
         (Intent::Faq, 1, &["level:high_load=fast"][..]),
         (Intent::ProductDiscovery, 0, &["level:high_load=fast"]),
@@ -285,7 +331,7 @@ fn intents_without_retrieval_are_attributed_to_the_intent() {
 #[test]
 fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger() {
     let experiment = Experiment::new("guest_lite", 10.0).unwrap();
-    let posture = Posture { guest_lite: Some(experiment), ..normal() };
+    let posture = Inputs { guest_lite: Some(experiment), ..normal() };
     let is_small =
         |caller| !plan(&posture, &MessageSituation { caller, ..guest(Intent::Faq) }, noon()).calls_models();
     let small = (0..10_000).filter(|caller| is_small(*caller)).count();
@@ -295,7 +341,7 @@ fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger(
 
 #[test]
 fn without_the_classifier_unknown_callers_are_guests() {
-    let posture = Posture { classifier_available: false, ..normal() };
+    let posture = Inputs { classifier_available: false, ..normal() };
     let nobody = MessageSituation { tier: None, intent: None, ..standard() };
     assert!(plan(&posture, &nobody, noon()).ceiling < Ceiling::Strong);
     let known = plan(&posture, &standard(), noon());
@@ -303,7 +349,7 @@ fn without_the_classifier_unknown_callers_are_guests() {
     assert!(known.reasons.iter().any(|reason| matches!(reason.input, PlanInput::Router(_))));
 }
 
-fn postures() -> impl Strategy<Value = Posture> {
+fn postures() -> impl Strategy<Value = Inputs> {
     let cost = || select(CostState::ALL.to_vec());
     let modes = proptest::collection::vec((select(Mode::ALL.to_vec()), any::<bool>()), Protection::ALL.len());
     let models = any::<bool>();
@@ -311,7 +357,7 @@ fn postures() -> impl Strategy<Value = Posture> {
     (modes, models, ceiling, [cost(), cost(), cost()], cost(), select(Level::ALL.to_vec()), any::<bool>())
         .prop_map(|(modes, models, ceiling_override, tier_costs, day_cost, level, classifier_available)| {
             let mut posture =
-                Posture { ceiling_override, tier_costs, day_cost, level, classifier_available, ..normal() };
+                Inputs { ceiling_override, tier_costs, day_cost, level, classifier_available, ..normal() };
             for (protection, (mode, on)) in Protection::ALL.into_iter().zip(modes) {
                 posture.protections.set_mode(protection, mode);
                 posture.protections.set_switch(protection.switch(), on);

@@ -17,13 +17,14 @@
 //! instead of a substitute. Of its routing it takes the priority, with the notes that explain it.
 //!
 //! ```
-//! use seawall_core::evaluator::{PlanSituation, Posture, evaluate};
+//! use seawall_core::evaluator::{PlanPolicy, PlanSituation, Posture, evaluate};
 //! use seawall_core::time::UtcTime;
 //! use seawall_core::vocabulary::{Ceiling, Level, Rung, Tier};
 //!
+//! let policy = PlanPolicy::default();
 //! let posture = Posture { level: Level::HighLoad, ..Posture::default() };
 //! let now = UtcTime::from_civil(2026, 11, 15);
-//! let plan = evaluate(&posture, &PlanSituation::of(7, Tier::Prime), now).plan;
+//! let plan = evaluate(&policy, &posture, &PlanSituation::of(7, Tier::Prime), now).plan;
 //! assert_eq!(plan.ceiling, Ceiling::Fast);
 //! assert_eq!(plan.binding().map(ToString::to_string).collect::<Vec<_>>(), ["level:high_load=fast"]);
 //! assert_eq!(plan.rungs.first(), Some(&Rung::FastModel));
@@ -48,11 +49,23 @@ use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Grade, Level, Mode, Priority, RetrievalNeed, Rung, Tier};
 use arrayvec::ArrayVec;
 
-/// The control plane's state that every plan reads.
-#[derive(Clone, Debug)]
-pub struct Posture {
+/// What the settings define for every plan. It changes only with the settings.
+#[derive(Clone, Debug, Default)]
+pub struct PlanPolicy {
     /// Switches and modes of the protections.
     pub protections: Protections,
+    /// The guests that get the reduced pipeline; all guests if `None`.
+    pub guest_lite: Option<Experiment>,
+    /// The off-peak hours; `None` if there are none.
+    pub off_peak: Option<OffPeak>,
+}
+
+/// The control plane's state that every plan reads: what was measured, and what an operator ordered.
+///
+/// Nothing in it comes from the settings. A reload and the control plane can therefore publish independently, and
+/// neither overwrites the other with old values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posture {
     /// An operator's ceiling for all requests.
     pub ceiling_override: Option<Ceiling>,
     /// Cost state of each tier, in the order of [`Tier::ALL`].
@@ -63,10 +76,6 @@ pub struct Posture {
     pub level: Level,
     /// Whether the intent classifier is available.
     pub classifier_available: bool,
-    /// The guests that get the reduced pipeline; all guests if `None`.
-    pub guest_lite: Option<Experiment>,
-    /// The off-peak hours; `None` if there are none.
-    pub off_peak: Option<OffPeak>,
     /// Factor on rate limits during a rollout.
     pub limit_factor: Factor,
     /// Factor on budgets during a rollout.
@@ -74,17 +83,14 @@ pub struct Posture {
 }
 
 impl Default for Posture {
-    /// The state before any settings are read: every protection on and enforced, everything normal.
+    /// The state before anything was measured or ordered: everything normal.
     fn default() -> Self {
         Self {
-            protections: Protections::default(),
             ceiling_override: None,
             tier_costs: [CostState::Normal; 3],
             day_cost: CostState::Normal,
             level: Level::Normal,
             classifier_available: true,
-            guest_lite: None,
-            off_peak: None,
             limit_factor: Factor::ONE,
             budget_factor: Factor::ONE,
         }
@@ -151,24 +157,30 @@ pub struct Evaluation {
 
 /// Evaluates the plan of one request.
 #[must_use]
-pub fn evaluate(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Evaluation {
-    let enforced = |protection| posture.protections.mode(protection) == Mode::Enforce;
-    let tried = |protection| posture.protections.mode(protection) != Mode::Off;
+pub fn evaluate(
+    policy: &PlanPolicy,
+    posture: &Posture,
+    situation: &PlanSituation,
+    utc: UtcTime,
+) -> Evaluation {
+    let enforced = |protection| policy.protections.mode(protection) == Mode::Enforce;
+    let tried = |protection| policy.protections.mode(protection) != Mode::Off;
     Evaluation {
-        plan: plan(posture, situation, utc, enforced),
-        shadow: posture.protections.observes().then(|| plan(posture, situation, utc, tried)),
+        plan: plan(policy, posture, situation, utc, enforced),
+        shadow: policy.protections.observes().then(|| plan(policy, posture, situation, utc, tried)),
     }
 }
 
 fn plan(
+    policy: &PlanPolicy,
     posture: &Posture,
     situation: &PlanSituation,
     utc: UtcTime,
     acts: impl Fn(Protection) -> bool,
 ) -> Plan {
     let mut builder = PlanBuilder { allowed: Allowance::ALL, reasons: PlanReasons::new() };
-    apply_operator_settings(posture, situation, &mut builder);
-    let routing = routing(posture, situation, &acts);
+    apply_operator_settings(policy, posture, situation, &mut builder);
+    let routing = routing(policy, situation, &acts);
     if situation.face == FaceKind::Api {
         return builder.into_api_plan(routing);
     }
@@ -181,7 +193,7 @@ fn plan(
     let level = if acts(Protection::Degradation) { posture.level } else { Level::Normal };
     builder.restrict(PlanInput::Level(level), level_allowance(level, tier, routing.retrieval_need));
     builder.restrict(PlanInput::Intent(routing.intent), intent_allowance(routing.retrieval_need));
-    if let Some(off_peak) = posture.off_peak.as_ref().filter(|_| acts(Protection::OffPeak)) {
+    if let Some(off_peak) = policy.off_peak.as_ref().filter(|_| acts(Protection::OffPeak)) {
         let decision = off_peak.decide(tier, routing.priority, utc);
         let templates_first = decision.template_and_cache_first();
         builder.restrict(
@@ -197,7 +209,12 @@ fn plan(
 }
 
 /// Operator settings apply to all requests and in every mode: they are not protections and have no observe mode.
-fn apply_operator_settings(posture: &Posture, situation: &PlanSituation, builder: &mut PlanBuilder) {
+fn apply_operator_settings(
+    policy: &PlanPolicy,
+    posture: &Posture,
+    situation: &PlanSituation,
+    builder: &mut PlanBuilder,
+) {
     let at_most = |ceiling| Allowance { ceiling, ..Allowance::ALL };
     if let Some(ceiling) = posture.ceiling_override {
         // An API caller that requested one model is never given another, so that a ceiling either blocks or has no
@@ -212,18 +229,18 @@ fn apply_operator_settings(posture: &Posture, situation: &PlanSituation, builder
     if situation.is_suspended {
         builder.restrict(PlanInput::CallerSuspended, at_most(Ceiling::None));
     }
-    if !posture.protections.is_on(Switch::ModelInvocation) {
+    if !policy.protections.is_on(Switch::ModelInvocation) {
         builder.restrict(PlanInput::ModelsOff, at_most(Ceiling::None));
     }
 }
 
 /// The routing that applies to the request: that of the reduced pipeline if it is in force for this caller.
 fn routing<'a>(
-    posture: &Posture,
+    policy: &PlanPolicy,
     situation: &'a PlanSituation,
     acts: impl Fn(Protection) -> bool,
 ) -> &'a Routing {
-    let is_chosen = || posture.guest_lite.is_none_or(|experiment| experiment.includes(situation.caller));
+    let is_chosen = || policy.guest_lite.is_none_or(|experiment| experiment.includes(situation.caller));
     match &situation.guest_lite_routing {
         Some(reduced) if acts(Protection::GuestLite) && is_chosen() => reduced,
         _ => &situation.routing,

@@ -1,8 +1,8 @@
 use super::{
-    Allowance, FaceKind, Plan, PlanInput, PlanSituation, Posture, Protection, Protections, RequestPurpose,
-    Routing, RoutingNote, Switch, evaluate,
+    Allowance, Evaluation, FaceKind, Plan, PlanInput, PlanPolicy, PlanSituation, Posture, Protection,
+    Protections, RequestPurpose, Routing, RoutingNote, Switch,
 };
-use crate::hours::{HoursOptions, OffPeakOptions};
+use crate::hours::{HoursOptions, OffPeak, OffPeakOptions};
 use crate::rollout::Experiment;
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Level, Mode, Priority, RetrievalNeed, Rung, Tier};
@@ -24,9 +24,58 @@ fn night() -> OffPeakOptions {
     OffPeakOptions::of(HoursOptions::full_hours(23, 8, 0))
 }
 
+/// Everything that a plan depends on besides the request, in one value.
+#[derive(Clone, Debug)]
+struct Inputs {
+    protections: Protections,
+    guest_lite: Option<Experiment>,
+    off_peak: Option<OffPeak>,
+    ceiling_override: Option<Ceiling>,
+    tier_costs: [CostState; 3],
+    day_cost: CostState,
+    level: Level,
+    classifier_available: bool,
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        let PlanPolicy { protections, guest_lite, off_peak } = PlanPolicy::default();
+        let Posture { ceiling_override, tier_costs, day_cost, level, classifier_available, .. } =
+            Posture::default();
+        Self {
+            protections,
+            guest_lite,
+            off_peak,
+            ceiling_override,
+            tier_costs,
+            day_cost,
+            level,
+            classifier_available,
+        }
+    }
+}
+
+impl Inputs {
+    fn split(&self) -> (PlanPolicy, Posture) {
+        let Self { protections, guest_lite, off_peak, ceiling_override, tier_costs, day_cost, .. } =
+            self.clone();
+        let Self { level, classifier_available, .. } = *self;
+        let policy = PlanPolicy { protections, guest_lite, off_peak };
+        let normal = Posture::default();
+        let posture =
+            Posture { ceiling_override, tier_costs, day_cost, level, classifier_available, ..normal };
+        (policy, posture)
+    }
+}
+
+fn evaluate(inputs: &Inputs, situation: &PlanSituation, utc: UtcTime) -> Evaluation {
+    let (policy, posture) = inputs.split();
+    super::evaluate(&policy, &posture, situation, utc)
+}
+
 /// A normal posture with off-peak hours.
-fn normal() -> Posture {
-    Posture { off_peak: Some(night().check().unwrap()), ..Posture::default() }
+fn normal() -> Inputs {
+    Inputs { off_peak: Some(night().check().unwrap()), ..Inputs::default() }
 }
 
 /// A caller whom the router treats as it treats a prime one.
@@ -51,7 +100,7 @@ fn standard() -> PlanSituation {
     PlanSituation::of(7, Tier::Standard)
 }
 
-fn plan(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Plan {
+fn plan(posture: &Inputs, situation: &PlanSituation, utc: UtcTime) -> Plan {
     evaluate(posture, situation, utc).plan
 }
 
@@ -59,13 +108,13 @@ fn chain(plan: &Plan) -> Vec<String> {
     plan.reasons.iter().map(ToString::to_string).collect()
 }
 
-fn thrown(switch: Switch) -> Posture {
+fn thrown(switch: Switch) -> Inputs {
     let mut posture = normal();
     posture.protections.set_switch(switch, false);
     posture
 }
 
-fn observing(protection: Protection, posture: &Posture) -> Posture {
+fn observing(protection: Protection, posture: &Inputs) -> Inputs {
     let mut posture = posture.clone();
     posture.protections.set_mode(protection, Mode::Observe);
     posture
@@ -75,7 +124,7 @@ fn observing(protection: Protection, posture: &Posture) -> Posture {
 fn the_hour_decides_the_ceiling_of_callers_who_are_not_exempt() {
     let posture = normal();
     let flag_off = thrown(Switch::OffPeak);
-    let none = Posture::default();
+    let none = Inputs::default();
     let high = privileged(Tier::Standard);
     for (posture, at, ceiling) in [
         (&posture, noon(), Ceiling::Strong),
@@ -94,14 +143,14 @@ fn the_hour_decides_the_ceiling_of_callers_who_are_not_exempt() {
     assert_eq!(off_peak.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
     assert_eq!(off_peak.binding().map(|reason| reason.input).collect::<Vec<_>>(), [PlanInput::OffPeak]);
     let exempt = OffPeakOptions { exempt_priorities: vec![Priority::High], ..night() };
-    let posture = Posture { off_peak: Some(exempt.check().unwrap()), ..posture };
+    let posture = Inputs { off_peak: Some(exempt.check().unwrap()), ..posture };
     assert_eq!(plan(&posture, &high, clock(23, 30)).ceiling, Ceiling::Strong);
     assert_eq!(plan(&posture, &standard(), clock(23, 30)).ceiling, Ceiling::Fast);
 }
 
 #[test]
 fn the_lowest_ceiling_wins_and_every_restriction_is_a_reason() {
-    let posture = Posture {
+    let posture = Inputs {
         ceiling_override: Some(Ceiling::None),
         level: Level::HighLoad,
         tier_costs: [CostState::Normal, CostState::Warning, CostState::Normal],
@@ -195,7 +244,7 @@ fn the_reduced_pipeline_replaces_the_routing_of_its_guests() {
 
 #[test]
 fn levels_take_away_step_by_step() {
-    let at = |level, situation: &PlanSituation| plan(&Posture { level, ..normal() }, situation, noon());
+    let at = |level, situation: &PlanSituation| plan(&Inputs { level, ..normal() }, situation, noon());
     let needing = |tier| {
         let situation = privileged(tier);
         let routing = Routing { retrieval_need: RetrievalNeed::Required, ..situation.routing.clone() };
@@ -214,14 +263,14 @@ fn levels_take_away_step_by_step() {
         let plan = at(Level::Emergency, &needing(tier));
         assert_eq!((plan.calls_models(), plan.chunks), (false, 0));
     }
-    let mut off = Posture { level: Level::Emergency, ..normal() };
+    let mut off = Inputs { level: Level::Emergency, ..normal() };
     off.protections.set_switch(Switch::Degradation, false);
     assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
 }
 
 #[test]
 fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
-    let costs = |prime, standard, day| Posture {
+    let costs = |prime, standard, day| Inputs {
         tier_costs: [prime, standard, CostState::Normal],
         day_cost: day,
         ..normal()
@@ -241,7 +290,7 @@ fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
 
 #[test]
 fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
-    let spent = Posture { day_cost: CostState::Spent, ..normal() };
+    let spent = Inputs { day_cost: CostState::Spent, ..normal() };
     assert_eq!(evaluate(&spent, &standard(), noon()).shadow, None);
     let evaluation = evaluate(&observing(Protection::CostBreaker, &spent), &standard(), noon());
     assert_eq!(evaluation.plan.ceiling, Ceiling::Strong);
@@ -255,7 +304,7 @@ fn a_protection_in_observe_mode_changes_only_the_shadow_plan() {
     let evaluation = evaluate(&guests, &lite_guest(), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
-    let loaded = Posture { level: Level::Emergency, ..normal() };
+    let loaded = Inputs { level: Level::Emergency, ..normal() };
     let evaluation = evaluate(&observing(Protection::Degradation, &loaded), &standard(), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.shadow.unwrap().calls_models());
 
@@ -291,7 +340,7 @@ fn an_operator_is_obeyed_in_every_mode() {
 #[test]
 fn a_programming_interface_is_transparent_to_all_but_an_operator() {
     let api = || PlanSituation { face: FaceKind::Api, ..lite_guest() };
-    let strictest = Posture {
+    let strictest = Inputs {
         level: Level::Emergency,
         day_cost: CostState::Spent,
         ceiling_override: Some(Ceiling::Fast),
@@ -305,7 +354,7 @@ fn a_programming_interface_is_transparent_to_all_but_an_operator() {
     assert_eq!(chain(&through), Vec::<String>::new());
     assert_eq!((through.chunks, through.reranker), (0, false));
     for (posture, situation, input) in [
-        (Posture { ceiling_override: Some(Ceiling::None), ..normal() }, api(), PlanInput::Override),
+        (Inputs { ceiling_override: Some(Ceiling::None), ..normal() }, api(), PlanInput::Override),
         (thrown(Switch::ModelInvocation), api(), PlanInput::ModelsOff),
         (normal(), PlanSituation { is_suspended: true, ..api() }, PlanInput::CallerSuspended),
     ] {
@@ -368,7 +417,7 @@ fn intents_without_retrieval_are_attributed_to_the_intent() {
         }
     }
     // A level that skips retrieval for further intents is recorded as the reason.
-    let loaded = Posture { level: Level::HighLoad, ..normal() };
+    let loaded = Inputs { level: Level::HighLoad, ..normal() };
     for (need, chunks, reasons) in [
         (RetrievalNeed::Required, 1, &["level:high_load=fast"][..]),
         (RetrievalNeed::Optional, 0, &["level:high_load=fast"]),
@@ -398,14 +447,14 @@ fn each_protection_has_its_own_switch_and_mode() {
 #[test]
 fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger() {
     let experiment = Experiment::new("guest_lite", 10.0).unwrap();
-    let posture = Posture { guest_lite: Some(experiment), ..normal() };
+    let posture = Inputs { guest_lite: Some(experiment), ..normal() };
     let is_small = |caller| !plan(&posture, &PlanSituation { caller, ..lite_guest() }, noon()).calls_models();
     let small = (0..10_000).filter(|caller| is_small(*caller)).count();
     assert!((900..1_100).contains(&small), "{small}");
     assert!((0..1_000).all(|caller| is_small(caller) == experiment.includes(caller)));
 }
 
-fn postures() -> impl Strategy<Value = Posture> {
+fn postures() -> impl Strategy<Value = Inputs> {
     let cost = || select(CostState::ALL.to_vec());
     let modes = proptest::collection::vec((select(Mode::ALL.to_vec()), any::<bool>()), Protection::ALL.len());
     let models = any::<bool>();
@@ -413,7 +462,7 @@ fn postures() -> impl Strategy<Value = Posture> {
     (modes, models, ceiling, [cost(), cost(), cost()], cost(), select(Level::ALL.to_vec()), any::<bool>())
         .prop_map(|(modes, models, ceiling_override, tier_costs, day_cost, level, classifier_available)| {
             let mut posture =
-                Posture { ceiling_override, tier_costs, day_cost, level, classifier_available, ..normal() };
+                Inputs { ceiling_override, tier_costs, day_cost, level, classifier_available, ..normal() };
             for (protection, (mode, on)) in Protection::ALL.into_iter().zip(modes) {
                 posture.protections.set_mode(protection, mode);
                 posture.protections.set_switch(protection.switch(), on);

@@ -58,6 +58,7 @@ fn refusal(settings: &Settings, simulated: Option<SimulatedModel>) -> Option<Ser
         retry_budget,
         hedge,
         chat,
+        chat_rules: None,
         callers,
         caller_directory,
     };

@@ -11,8 +11,10 @@ use seawall_wire::gemini;
 /// The endpoint of a request: what its method and path select.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CallerEndpoint {
-    /// A model answer.
+    /// A model answer, in a vendor's dialect.
     ModelRequest(ApiOperation),
+    /// A message to the assistant.
+    Chat,
     /// The model list.
     Models,
     /// One entry of the model list.
@@ -46,6 +48,7 @@ impl CallerEndpoint {
     pub(super) fn face(&self) -> Face {
         match self {
             Self::ModelRequest(operation) => operation.face(),
+            Self::Chat => Face::Chat,
             Self::CountTokens => Face::ANTHROPIC_MESSAGES,
             Self::BedrockCountTokens(_) => Face::BEDROCK_INVOKE,
             Self::GeminiCountTokens(_) => Face::GEMINI,
@@ -62,14 +65,14 @@ impl CallerEndpoint {
     pub(crate) fn route(method: &Method, path: &str) -> Self {
         if let Some((dialect, url)) = route(path) {
             let endpoint = match url {
-                Ok(url) => Self::ModelRequest(ApiOperation::Vendor { dialect, url }),
+                Ok(url) => Self::ModelRequest(ApiOperation { dialect, url }),
                 Err(ApiErrorKind::UnknownPath) => unknown_path(Face::Vendor(dialect)),
                 Err(error_kind) => invalid(Face::Vendor(dialect), INVALID_MODEL, error_kind),
             };
             return endpoint.for_method(method, &Method::POST);
         }
         let (endpoint, only) = match path {
-            "/chat" => (Self::ModelRequest(ApiOperation::Chat { accepts_stream: false }), Method::POST),
+            "/chat" => (Self::Chat, Method::POST),
             "/v1/messages/count_tokens" => (Self::CountTokens, Method::POST),
             "/v1/models" => (Self::Models, Method::GET),
             "/livez" => (Self::Liveness, Method::GET),
@@ -103,7 +106,7 @@ impl CallerEndpoint {
 
     /// The endpoint, unless this query selects something that its dialect does not support.
     pub(crate) fn for_query(self, query: Option<&str>) -> Self {
-        let Self::ModelRequest(ApiOperation::Vendor { dialect, url }) = &self else { return self };
+        let Self::ModelRequest(ApiOperation { dialect, url }) = &self else { return self };
         match dialect.check_query(url, query.unwrap_or_default()) {
             Ok(()) => self,
             Err(problem) => invalid(Face::Vendor(*dialect), problem, ApiErrorKind::Malformed),
@@ -221,14 +224,14 @@ mod tests {
             ("converse-stream", (DialectId::BEDROCK_CONVERSE, true)),
         ] {
             let (dialect, stream) = operation;
-            let operation = ApiOperation::Vendor { dialect, url: UrlParameters::new(model(), stream) };
+            let operation = ApiOperation { dialect, url: UrlParameters::new(model(), stream) };
             assert_eq!(post(&format!("/model/a%3A0/{name}")), CallerEndpoint::ModelRequest(operation));
         }
         assert_eq!(post("/model/a%3A0/count-tokens"), CallerEndpoint::BedrockCountTokens(model()));
         for version in ["v1", "v1beta"] {
             for (name, stream) in [("generateContent", false), ("streamGenerateContent", true)] {
                 let url = UrlParameters::new(model(), stream);
-                let operation = ApiOperation::Vendor { dialect: DialectId::GEMINI, url };
+                let operation = ApiOperation { dialect: DialectId::GEMINI, url };
                 assert_eq!(
                     post(&format!("/{version}/models/a%3A0:{name}")),
                     CallerEndpoint::ModelRequest(operation)
@@ -246,7 +249,7 @@ mod tests {
                 CallerEndpoint::Model(name.to_owned())
             );
         }
-        assert_eq!(post("/chat"), CallerEndpoint::ModelRequest(ApiOperation::Chat { accepts_stream: false }));
+        assert_eq!(post("/chat"), CallerEndpoint::Chat);
     }
 
     #[test]

@@ -3,16 +3,17 @@
 use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+use seawall_assistant::ChatText;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::strategy::Language;
 use seawall_core::time::UtcTime;
-use seawall_pipeline::chat::ChatErrorResponse;
 use seawall_pipeline::dialect::{self, ErrorResponse, Face};
 use seawall_pipeline::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
     JOURNAL_UNAVAILABLE, Rejection, format_request_id,
 };
+use seawall_wire::chat_face::ChatErrorResponse;
 use seawall_wire::dialect::DialectId;
 use seawall_wire::{ApiErrorKind, RetryAdvice};
 use std::time::Duration;
@@ -46,28 +47,34 @@ fn to_response(reply: ErrorResponse) -> Response<ReplyBody> {
     response
 }
 
-/// A rejection by the pipeline, in the caller's dialect. On our own face the message is for end users and in their
-/// language; the exact problem stands beside it in English, for the developer of the caller's program.
-pub(super) fn reject(face: Face, rejection: &Rejection, id: u64, language: Language) -> Response<ReplyBody> {
+/// A rejection in a vendor's dialect.
+pub(super) fn reject(dialect: DialectId, rejection: &Rejection, id: u64) -> Response<ReplyBody> {
     let (error_kind, message, advice) = describe(rejection);
-    let id = format_request_id(id);
-    if face != Face::Chat {
-        let mut response = to_response(dialect::render_error(face, error_kind, &message, &id, advice));
-        let own_error = |dialect: DialectId| Some((dialect.not_ready_error()?, dialect.error_name_header()?));
-        if let Some(((status, name), header)) =
-            face.dialect().and_then(own_error).filter(|_| is_not_ready(rejection))
-        {
-            *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            response.headers_mut().insert(header, HeaderValue::from_static(name));
-        }
-        return response;
+    let mut response = to_response(dialect.write_error(error_kind, &message, &format_request_id(id), advice));
+    let own_error = || Some((dialect.not_ready_error()?, dialect.error_name_header()?));
+    if let Some(((status, name), header)) = own_error().filter(|_| is_not_ready(rejection)) {
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+        response.headers_mut().insert(header, HeaderValue::from_static(name));
     }
+    response
+}
+
+/// A rejection of a message to the assistant. The text is for end users and in their language; the exact problem stands
+/// beside it in English, for the developer of the caller's program.
+pub(super) fn reject_chat(rejection: &Rejection, id: u64, language: Language) -> Response<ReplyBody> {
+    let (error_kind, detail, advice) = describe(rejection);
     let limit = match rejection {
         Rejection::RateLimited { limit, .. } | Rejection::TooLargeForLimit(limit) => Some(&*limit.name),
         _ => None,
     };
-    let chat =
-        ChatErrorResponse { error_kind, language, detail: Some(&message), limit, request_id: &id, advice };
+    let chat = ChatErrorResponse {
+        error_kind,
+        message: ChatText::of_error(error_kind).in_language(language),
+        detail: Some(&detail),
+        limit,
+        request_id: &format_request_id(id),
+        advice,
+    };
     to_response(chat.reply())
 }
 
@@ -268,7 +275,6 @@ mod tests {
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
     use seawall_core::quota::{Quota, QuotaUnit, RetryAfter, RetryAfterPolicy};
-    use seawall_core::strategy::Language;
     use seawall_core::time::UtcTime;
     use seawall_core::vocabulary::Tier;
     use seawall_pipeline::dialect::Face;
@@ -291,7 +297,7 @@ mod tests {
             assert_eq!(name(&response).as_deref(), named.then_some("UnknownOperationException"));
             let failure = Failure::of(FailureKind::NotReady);
             let exhausted = Rejection::UpstreamFailed { failure, message: None, attempts: 1 };
-            let response = reject(face, &exhausted, 1, Language::English);
+            let response = reject(face.dialect().unwrap(), &exhausted, 1);
             assert_eq!(name(&response).as_deref(), named.then_some("ModelNotReadyException"));
             assert_eq!(response.status(), if named { 429 } else { 529 });
         }

@@ -3,12 +3,14 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `endpoint` | routing by method and path |
-//! | `model_request` | model requests, in every dialect |
+//! | `model_request` | model requests, in every vendor's dialect |
+//! | `chat` | messages to the assistant |
 //! | `request_body` | authentication, and then the body of the request |
 //! | `models` | the model list, and token counting |
 //! | `response_headers` | response headers that describe how an answer was produced |
 //! | `error_response` | rejections as error responses, in each dialect |
 
+mod chat;
 mod endpoint;
 mod error_response;
 mod model_request;
@@ -30,6 +32,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
 use hyper::{Request, Response, StatusCode};
+use seawall_assistant::Assistant;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{Pipeline, Runtime as _};
 use seawall_wire::ApiErrorKind;
@@ -41,6 +44,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
+#[cfg(test)]
+pub(crate) use chat::respond as respond_to_chat;
 pub(crate) use endpoint::CallerEndpoint;
 #[cfg(test)]
 pub(crate) use model_request::respond;
@@ -49,6 +54,7 @@ use models::CountFormat;
 /// The state that all connections share.
 pub(crate) struct GatewayState {
     pub(crate) pipeline: Arc<Pipeline<TokioRuntime>>,
+    pub(crate) assistant: Arc<Assistant<TokioRuntime>>,
     pub(crate) runtime: TokioRuntime,
     pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
     pub(crate) status: Arc<StatusView>,
@@ -109,6 +115,7 @@ impl GatewayState {
             CallerEndpoint::ModelRequest(operation) => {
                 self.serve_model_request(request, operation, peer, core).await
             }
+            CallerEndpoint::Chat => self.serve_chat(request, peer, core).await,
             CallerEndpoint::Models => self.models(request, peer, None).await,
             CallerEndpoint::Model(name) => self.models(request, peer, Some(name)).await,
             CallerEndpoint::CountTokens => self.count_tokens(request, peer, CountFormat::Anthropic).await,

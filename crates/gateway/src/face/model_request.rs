@@ -1,21 +1,20 @@
-//! Model requests, in every dialect.
+//! Model requests, in every vendor's dialect.
 
 use super::error_response::reject;
 use super::request_body::{IdentifiedCaller, ReceivedBody, http_request_head, linger};
 use super::{GatewayState, response_headers};
 use crate::body::ReplyBody;
 use crate::core_registry::CoreRegistry;
+use crate::encode::{EncodedStream, complete_stream};
 use crate::identity::AuthenticationDecision;
+use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{
-    ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
-};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
 use seawall_core::body_memory::ChargedBytes;
-use seawall_core::strategy::Language;
-use seawall_pipeline::callers::Caller;
-use seawall_pipeline::dialect::{self, DialectHeaders, content_type, stream_headers};
+use seawall_pipeline::callers::{Caller, CallerIdentity};
+use seawall_pipeline::dialect::{DialectHeaders, DialectId, Face, content_type, stream_headers};
 use seawall_pipeline::{ApiOperation, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _};
 use seawall_provider::ANTHROPIC_VERSION;
 use seawall_wire::bedrock::{HEADER_PREFIX, InvokeHeader};
@@ -34,118 +33,65 @@ impl GatewayState {
     ) -> Response<ReplyBody> {
         let (id, face) = (self.new_request_id(), operation.face());
         let (head, mut body) = request.into_parts();
-        let operation = match operation {
-            ApiOperation::Chat { .. } => {
-                ApiOperation::Chat { accepts_stream: accepts_event_stream(&head.headers) }
-            }
-            operation => operation,
-        };
-        let inbound = tokio::select! {
+        let reject =
+            |rejection| respond(operation.dialect, self.pipeline.reject(id, face, rejection), id, None);
+        let received = tokio::select! {
             biased;
-            inbound = self.read_request(id, &head, &mut body, operation, peer) => inbound,
-            () = core.terminated() => {
-                return self.reject_early(id, face, Rejection::ShuttingDown, &head.headers);
-            }
+            received = self.read_request(&head, &mut body, face, peer) => received,
+            () = core.terminated() => return reject(Rejection::ShuttingDown),
         };
-        let AuthenticatedRequest { request, charged, set_cookie } = match inbound {
-            Ok(inbound) => inbound,
-            Err(response) => {
+        let received = match received {
+            Ok(received) => received,
+            Err(rejection) => {
+                let response = reject(rejection);
                 linger(&head, body, self.runtime);
-                return *response;
+                return response;
             }
         };
-        let mut reply = self.pipeline.serve_until(request, core.terminated()).await;
-        self.choose_language(face, &mut reply, &head.headers);
-        let mut response = respond(face, reply, id, Some(&core));
-        match response.body() {
-            ReplyBody::Large(answer) => answer.charge(charged),
-            // A small answer is not worth charging, and a stream does not need the request body any more.
-            _ => drop(charged),
-        }
-        if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
-            response.headers_mut().insert(SET_COOKIE, cookie);
-        }
-        response
-    }
-
-    /// A rejection before the request has entered the pipeline.
-    fn reject_early(
-        &self,
-        id: u64,
-        face: dialect::Face,
-        rejection: Rejection,
-        headers: &HeaderMap,
-    ) -> Response<ReplyBody> {
-        let mut reply = self.pipeline.reject(id, face, rejection);
-        self.choose_language(face, &mut reply, headers);
-        respond(face, reply, id, None)
-    }
-
-    /// Chooses the language of a rejection on our own face when the request itself could not be read.
-    fn choose_language(
-        &self,
-        face: dialect::Face,
-        reply: &mut Reply<crate::TokioRuntime>,
-        headers: &HeaderMap,
-    ) {
-        let is_rejected = matches!(reply.content, ReplyContent::Rejected(_));
-        if face == dialect::Face::Chat && is_rejected && reply.metadata.language.is_none() {
-            reply.metadata.language =
-                accepted_language(headers).or_else(|| Some(self.pipeline.chat_language()));
-        }
+        let AuthenticatedRequest { identity, caller, body, headers, idempotency_key, charged, set_cookie } =
+            received;
+        let dialect = operation.dialect;
+        let inbound = InboundRequest { id, operation, identity, caller, body, headers, idempotency_key };
+        let reply = self.pipeline.serve_until(inbound, core.terminated()).await;
+        let response = respond(dialect, reply, id, Some(&core));
+        with_session(response, charged, set_cookie)
     }
 
     /// Authenticates the caller and reads the request.
-    async fn read_request(
+    pub(super) async fn read_request(
         &self,
-        id: u64,
         head: &Parts,
         body: &mut Incoming,
-        operation: ApiOperation,
+        face: Face,
         peer: IpAddr,
-    ) -> Result<AuthenticatedRequest, Box<Response<ReplyBody>>> {
-        let face = operation.face();
-        let rejected = |rejection| Box::new(self.reject_early(id, face, rejection, &head.headers));
+    ) -> Result<AuthenticatedRequest, Rejection> {
         let authenticator = self.authenticator.load_full();
         let headers = &head.headers;
         let request_head = http_request_head(&authenticator, head, peer);
-        let mut identified =
-            self.authenticate_caller(&authenticator, request_head).await.map_err(rejected)?;
+        let mut identified = self.authenticate_caller(&authenticator, request_head).await?;
         if identified.caller.is_guest() && !self.pipeline.admits_guests(face) {
-            return Err(rejected(Rejection::needs_credential()));
+            return Err(Rejection::needs_credential());
         }
         if headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
             let message = "content-encoding is not supported: send the body uncompressed";
-            return Err(rejected(Rejection::Malformed(message.to_owned())));
+            return Err(Rejection::Malformed(message.to_owned()));
         }
         let idempotency_key = match headers.get("idempotency-key").map(|key| key.to_str()) {
             None => None,
             Some(Ok(key)) if !key.is_empty() && key.len() <= MAX_IDEMPOTENCY_KEY => Some(key.into()),
             Some(_) => {
                 let message = "idempotency-key: must be 1 to 256 printable characters";
-                return Err(rejected(Rejection::Malformed(message.to_owned())));
+                return Err(Rejection::Malformed(message.to_owned()));
             }
         };
-        let parameters = dialect_headers(face, headers).map_err(rejected)?;
-        let received =
-            self.read_body(&authenticator, request_head, &identified, body).await.map_err(rejected)?;
+        let parameters = dialect_headers(face, headers)?;
+        let received = self.read_body(&authenticator, request_head, &identified, body).await?;
         let ReceivedBody { bytes: body, charged, was_awaited } = received;
         let set_cookie = identified.set_cookie.take();
         let IdentifiedCaller { identity, caller, .. } = identified;
         let caller = (!was_awaited).then_some(caller);
-        Ok(AuthenticatedRequest {
-            request: InboundRequest {
-                id,
-                operation,
-                identity,
-                caller,
-                body,
-                headers: parameters,
-                idempotency_key,
-            },
-            charged,
-            set_cookie,
-        })
+        let headers = parameters;
+        Ok(AuthenticatedRequest { identity, caller, body, headers, idempotency_key, charged, set_cookie })
     }
 
     /// The caller of a request that costs nothing, if its credential identifies one.
@@ -169,38 +115,61 @@ impl GatewayState {
     }
 }
 
-/// A complete request of an authenticated caller, and the cookie for a new guest.
-struct AuthenticatedRequest {
-    request: InboundRequest,
+/// A complete request of an authenticated caller.
+pub(super) struct AuthenticatedRequest {
+    pub(super) identity: CallerIdentity,
+    pub(super) caller: Option<Caller>,
+    pub(super) body: Bytes,
+    /// Headers that carry request parameters.
+    pub(super) headers: DialectHeaders,
+    pub(super) idempotency_key: Option<Box<str>>,
     /// The memory that its body is charged for.
+    pub(super) charged: ChargedBytes,
+    /// The cookie for a new guest.
+    pub(super) set_cookie: Option<String>,
+}
+
+/// Adds the cookie of a new guest, and charges a large answer in place of the request body.
+pub(super) fn with_session(
+    mut response: Response<ReplyBody>,
     charged: ChargedBytes,
     set_cookie: Option<String>,
+) -> Response<ReplyBody> {
+    match response.body() {
+        ReplyBody::Large(answer) => answer.charge(charged),
+        // A small answer is not worth charging, and a stream does not need the request body any more.
+        _ => drop(charged),
+    }
+    if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
 }
 
 /// Turns a reply into an HTTP response.
 pub(crate) fn respond(
-    face: dialect::Face,
+    dialect: DialectId,
     reply: Reply<crate::TokioRuntime>,
     id: u64,
     core: Option<&CoreRegistry>,
 ) -> Response<ReplyBody> {
     let Reply { content, metadata } = reply;
+    let face = Face::Vendor(dialect);
     let mut response = match content {
         ReplyContent::Unstreamed(answer) => {
-            with_headers(success_response(face, false, ReplyBody::whole(answer.body, core)), answer.headers)
+            let body = ReplyBody::whole(answer.content.encode(dialect), core);
+            with_headers(success_response(face, false, body), answer.headers)
         }
         ReplyContent::Stream(stream) => {
-            let headers = match face.dialect() {
-                Some(dialect) if dialect.takes_invoke_headers() => stream.headers().to_vec(),
-                _ => Vec::new(),
-            };
+            let headers = if dialect.takes_invoke_headers() { stream.headers().to_vec() } else { Vec::new() };
+            let stream = EncodedStream::api(stream, dialect);
             let body = ReplyBody::stream(stream, core.unwrap_or(&CoreRegistry::default()));
             with_headers(success_response(face, true, body), headers)
         }
-        ReplyContent::CompleteStream(pieces) => success_response(face, true, ReplyBody::Full(Some(pieces))),
-        ReplyContent::Rejected(rejection) => {
-            reject(face, &rejection, id, metadata.language.unwrap_or(Language::English))
+        ReplyContent::CompleteStream(events, encoder) => {
+            success_response(face, true, ReplyBody::Full(Some(complete_stream(&events, encoder))))
         }
+        ReplyContent::Rejected(rejection) => reject(dialect, &rejection, id),
     };
     response_headers::write_headers(response.headers_mut(), face, &metadata, id);
     response
@@ -219,7 +188,7 @@ fn with_headers(
     response
 }
 
-fn success_response(face: dialect::Face, is_stream: bool, body: ReplyBody) -> Response<ReplyBody> {
+pub(super) fn success_response(face: Face, is_stream: bool, body: ReplyBody) -> Response<ReplyBody> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.reserve(response_headers::HEADER_CAPACITY);
@@ -232,34 +201,16 @@ fn success_response(face: dialect::Face, is_stream: bool, body: ReplyBody) -> Re
     response
 }
 
-/// Whether the caller accepts server-sent events rather than one JSON document.
-fn accepts_event_stream(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(ACCEPT)
-        .iter()
-        .any(|value| value.to_str().is_ok_and(|value| value.contains("text/event-stream")))
-}
-
-/// The first of our languages in the caller's `accept-language`.
-fn accepted_language(headers: &HeaderMap) -> Option<Language> {
-    let accepted = headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?;
-    accepted.split(',').find_map(|range| match range.trim().get(..2)?.to_ascii_lowercase().as_str() {
-        "ja" => Some(Language::Japanese),
-        "en" => Some(Language::English),
-        _ => None,
-    })
-}
-
 /// Headers that are part of the request, like its fields. A header that changes what is done or what it costs is passed
 /// to a target that supports it, and the request is rejected if none does; it is never dropped. The organisation or
 /// project that pays at a vendor (`openai-organization`, `openai-project`) is set by our own settings and not by a
 /// caller.
-fn dialect_headers(face: dialect::Face, headers: &HeaderMap) -> Result<DialectHeaders, Rejection> {
+fn dialect_headers(face: Face, headers: &HeaderMap) -> Result<DialectHeaders, Rejection> {
     let mut parameters = DialectHeaders::default();
-    if face == dialect::Face::Chat {
+    if face == Face::Chat {
         return Ok(parameters);
     }
-    if face == dialect::Face::ANTHROPIC_MESSAGES {
+    if face == Face::ANTHROPIC_MESSAGES {
         parameters.betas = beta_features(headers);
         let version = headers.get("anthropic-version").and_then(|version| version.to_str().ok());
         parameters.anthropic_version =

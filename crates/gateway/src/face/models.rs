@@ -10,9 +10,8 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
-use seawall_core::strategy::Language;
 use seawall_pipeline::Rejection;
-use seawall_pipeline::dialect;
+use seawall_pipeline::dialect::{DialectId, Face};
 use seawall_wire::bedrock::{self, CountInput};
 use seawall_wire::{ApiErrorKind, RequestError, RequestLimits, anthropic, estimate_input, gemini, openai};
 use std::net::IpAddr;
@@ -35,7 +34,8 @@ impl GatewayState {
     ) -> Response<ReplyBody> {
         let (id, (head, _)) = (self.new_request_id(), request.into_parts());
         let is_anthropic = head.headers.contains_key("anthropic-version");
-        let face = if is_anthropic { dialect::Face::ANTHROPIC_MESSAGES } else { dialect::Face::OPENAI_CHAT };
+        let dialect = if is_anthropic { DialectId::ANTHROPIC_MESSAGES } else { DialectId::OPENAI_CHAT };
+        let face = Face::Vendor(dialect);
         let Some(caller) = self.identify_caller(&head, peer).await else {
             return plain_error(face, ApiErrorKind::Unauthenticated, "the credential is invalid", id);
         };
@@ -46,7 +46,7 @@ impl GatewayState {
         let mut out = BytesMut::new();
         match (only, is_anthropic) {
             (Some(name), _) if !names.clone().any(|route: &str| route == name) => {
-                return reject(face, &Rejection::UnknownModel(name), id, Language::English);
+                return reject(dialect, &Rejection::UnknownModel(name), id);
             }
             (Some(name), true) => anthropic::write_model(&mut out, &anthropic(&name)),
             (Some(name), false) => openai::write_model(&mut out, &openai(&name)),
@@ -65,7 +65,8 @@ impl GatewayState {
         format: CountFormat,
     ) -> Response<ReplyBody> {
         let id = self.new_request_id();
-        let face = format.face();
+        let dialect = format.dialect();
+        let face = Face::Vendor(dialect);
         let (head, mut body) = request.into_parts();
         let authenticator = self.authenticator.load_full();
         let request_head = http_request_head(&authenticator, &head, peer);
@@ -87,7 +88,7 @@ impl GatewayState {
             Ok(received) => received,
             Err(rejection) => {
                 linger(&head, body, self.runtime);
-                return respond(face, self.pipeline.reject(id, face, rejection), id, None);
+                return respond(dialect, self.pipeline.reject(id, face, rejection), id, None);
             }
         };
         let limits = self.pipeline.with_request_limits(|limits| *limits);
@@ -116,9 +117,7 @@ impl GatewayState {
         };
         match counted {
             Ok(answer) => json_response(answer, face, id),
-            Err(CountError::UnknownModel(name)) => {
-                reject(face, &Rejection::UnknownModel(name), id, Language::English)
-            }
+            Err(CountError::UnknownModel(name)) => reject(dialect, &Rejection::UnknownModel(name), id),
             Err(CountError::Request(error)) => {
                 plain_error(face, ApiErrorKind::Malformed, &error.to_string(), id)
             }
@@ -146,11 +145,11 @@ pub(super) enum CountFormat {
 }
 
 impl CountFormat {
-    const fn face(&self) -> dialect::Face {
+    const fn dialect(&self) -> DialectId {
         match self {
-            Self::Anthropic => dialect::Face::ANTHROPIC_MESSAGES,
-            Self::Bedrock { .. } => dialect::Face::BEDROCK_INVOKE,
-            Self::Gemini { .. } => dialect::Face::GEMINI,
+            Self::Anthropic => DialectId::ANTHROPIC_MESSAGES,
+            Self::Bedrock { .. } => DialectId::BEDROCK_INVOKE,
+            Self::Gemini { .. } => DialectId::GEMINI,
         }
     }
 
@@ -186,7 +185,7 @@ impl CountFormat {
     }
 }
 
-fn json_response(body: Bytes, face: dialect::Face, id: u64) -> Response<ReplyBody> {
+fn json_response(body: Bytes, face: Face, id: u64) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Full(Some(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     write_request_id(response.headers_mut(), face, id);

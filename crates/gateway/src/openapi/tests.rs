@@ -2,12 +2,14 @@
 
 use super::paths::PATHS;
 use super::{document, openapi};
-use crate::face::{CallerEndpoint, respond};
+use crate::face::{CallerEndpoint, respond, respond_to_chat};
 use crate::runtime::TokioRuntime;
 use hyper::Method;
+use seawall_assistant::{AssistantContent, AssistantReply};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::quota::{GroupId, LimitId, LimitView, RetryAfter};
+use seawall_core::strategy::Language;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use seawall_pipeline::dialect::{Face, UnstreamedAnswer, request_id_header};
@@ -15,10 +17,33 @@ use seawall_pipeline::{
     ApiOperation, IdempotencyConflict, LimitDescription, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
 use seawall_wire::chat::FinishReason;
+use seawall_wire::chat_face::{ChatFinish, ChatReply};
 use seawall_wire::dialect::DialectId;
+use seawall_wire::reply::AnswerContent;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// The same reply at the chat face.
+fn chat_reply(reply: Reply<TokioRuntime>) -> AssistantReply<TokioRuntime> {
+    let Reply { content, metadata } = reply;
+    let content = match content {
+        ReplyContent::Rejected(rejection) => AssistantContent::Rejected(rejection),
+        _ => AssistantContent::Whole(Box::new(ChatReply {
+            answer: String::new(),
+            rung: Rung::StrongModel,
+            reasons: Vec::new(),
+            request_id: String::new(),
+            session: None,
+            usage: Default::default(),
+            cost: Money::ZERO,
+            target: None,
+            finish: ChatFinish::Finished,
+            retry_after: None,
+        })),
+    };
+    AssistantReply { content, metadata, language: None }
+}
 
 /// Every value under a key of this name, at any depth.
 fn all<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
@@ -91,11 +116,11 @@ fn every_reference_leads_somewhere_and_nothing_is_left_over() {
 /// The documented path of an operation, or `None`. The match is exhaustive, so a new operation must be added here.
 fn path_of(endpoint: &CallerEndpoint) -> Option<String> {
     let path = match endpoint {
-        CallerEndpoint::ModelRequest(ApiOperation::Vendor { dialect, url }) => {
+        CallerEndpoint::ModelRequest(ApiOperation { dialect, url }) => {
             let own = || dialect.path("{modelId}", url.stream).replace("%7BmodelId%7D", "{modelId}");
             return Some(dialect.operation_path(url.operation).map_or_else(own, str::to_owned));
         }
-        CallerEndpoint::ModelRequest(ApiOperation::Chat { .. }) => "/chat",
+        CallerEndpoint::Chat => "/chat",
         CallerEndpoint::Models => "/v1/models",
         CallerEndpoint::Model(_) => "/v1/models/{modelId}",
         CallerEndpoint::CountTokens => "/v1/messages/count_tokens",
@@ -141,7 +166,6 @@ fn metadata() -> ReplyMetadata {
         reported_limit: Some((LimitView { limit, capacity: 70, remaining: 69 }, "minute".into())),
         policy: Some("\"minute\";q=70;w=60, \"hour\";q=500;w=3600".into()),
         retry_after: None,
-        language: None,
     }
 }
 
@@ -212,8 +236,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             usage: Default::default(),
             output_reported: true,
             finish: FinishReason::EndTurn,
-            body: bytes::Bytes::from_static(b"{}"),
-            text: None,
+            content: AnswerContent::Opaque(bytes::Bytes::from_static(b"{}")),
             headers: match face.name() {
                 "bedrock_invoke" => seawall_wire::bedrock::usage_headers(
                     seawall_core::money::Usage {
@@ -252,7 +275,10 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             } else {
                 reply
             };
-            let response = respond(face, reply, 255, None);
+            let response = match face.dialect() {
+                Some(dialect) => respond(dialect, reply, 255, None),
+                None => respond_to_chat(chat_reply(reply), 255, || Language::English, None),
+            };
             let known = documented(&document, face, response.status().as_u16());
             for name in response.headers().keys().filter(|name| *name != "content-type") {
                 assert!(known.contains(name.as_str()), "{face:?} {}: {name}", response.status());
@@ -277,12 +303,11 @@ fn values_of_headers_are_what_they_are_said_to_be() {
         usage: Default::default(),
         output_reported: true,
         finish: FinishReason::EndTurn,
-        body: bytes::Bytes::new(),
-        text: None,
+        content: AnswerContent::Opaque(bytes::Bytes::new()),
         headers: Vec::new(),
     };
     let reply: Reply<TokioRuntime> = Reply { content: ReplyContent::Unstreamed(whole), metadata: metadata() };
-    let response = respond(Face::OPENAI_CHAT, reply, 1, None);
+    let response = respond(DialectId::OPENAI_CHAT, reply, 1, None);
     for (name, value) in [
         ("x-request-id", "req_0000000000000001"),
         ("x-seawall-rung", "strong_model"),

@@ -29,10 +29,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// One request in the fallback cascade.
-pub(super) struct TargetCascade<'a, R: Runtime> {
+pub(crate) struct TargetCascade<'a, R: Runtime> {
     pub(super) pipeline: &'a Pipeline<R>,
     pub(super) planned: &'a PlannedRequest,
     pub(super) progress: &'a Arc<RequestProgress>,
+    pub(super) state: &'a mut CascadeState,
+}
+
+/// What spans all targets and all grades of a request.
+pub(crate) struct CascadeState {
     retries: Retries,
     credit: Option<Credit>,
     first_failed: Option<Timestamp>,
@@ -40,22 +45,29 @@ pub(super) struct TargetCascade<'a, R: Runtime> {
     pub(super) last_resort: Option<LastResort>,
 }
 
-impl<'a, R: Runtime> TargetCascade<'a, R> {
-    pub(super) fn new(
-        pipeline: &'a Pipeline<R>,
-        planned: &'a PlannedRequest,
-        progress: &'a Arc<RequestProgress>,
-    ) -> Self {
+impl CascadeState {
+    /// The first call of a request is about to be made.
+    pub(crate) fn new<R: Runtime>(pipeline: &Pipeline<R>, planned: &PlannedRequest) -> Self {
         let rules = &planned.request.rules;
         let now = pipeline.runtime.monotonic();
         rules.retry_budget.deposit(now);
         rules.hedge.first_attempt(now);
-        let retries = Retries::new(rules.retry);
-        Self { pipeline, planned, progress, retries, credit: None, first_failed: None, last_resort: None }
+        Self { retries: Retries::new(rules.retry), credit: None, first_failed: None, last_resort: None }
+    }
+}
+
+impl<'a, R: Runtime> TargetCascade<'a, R> {
+    pub(crate) fn new(
+        pipeline: &'a Pipeline<R>,
+        planned: &'a PlannedRequest,
+        progress: &'a Arc<RequestProgress>,
+        state: &'a mut CascadeState,
+    ) -> Self {
+        Self { pipeline, planned, progress, state }
     }
 
     /// Tries these targets in order. An answer must have started by `deadline`, and each attempt within `start_timeout`.
-    pub(super) async fn try_targets(
+    pub(crate) async fn try_targets(
         &mut self,
         targets: &[Arc<GuardedTarget>],
         deadline: Deadline,
@@ -182,7 +194,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         if !hold.is_written() {
             yield_now().await;
         }
-        let credit = self.credit.take();
+        let credit = self.state.credit.take();
         Ok((self.start_attempt(target, slot, hold, bound, credit)?, call))
     }
 
@@ -279,7 +291,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         // Only the journal write can fail here.
         let hold = hold.write().map_err(|_| SkipReason::JournalUnavailable)?;
         let (caller, deadline) = (self.caller(), self.planned.request.deadline);
-        let permit = target.breaker.acquire_with(|breaker| match self.last_resort {
+        let permit = target.breaker.acquire_with(|breaker| match self.state.last_resort {
             Some(allowed) => breaker.acquire_last_resort(caller, now, deadline, allowed),
             None => breaker.acquire_for(caller, now, deadline),
         });
@@ -310,7 +322,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
     ) -> Result<TargetSlot<R>, SkipReason> {
         let now = self.pipeline.runtime.monotonic();
         let peek = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now));
-        if peek.phase == BreakerPhase::Open && self.last_resort.is_none() {
+        if peek.phase == BreakerPhase::Open && self.state.last_resort.is_none() {
             return Err(SkipReason::BreakerOpen(peek.retry_after));
         }
         let has_room = |other: &Arc<GuardedTarget>| {
@@ -364,8 +376,8 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
 
     fn record_success(&mut self) {
         let since = |failed| self.pipeline.runtime.monotonic() - failed;
-        self.pipeline.counters.request_succeeded(self.first_failed.map(since));
-        if self.first_failed.is_none() {
+        self.pipeline.counters.request_succeeded(self.state.first_failed.map(since));
+        if self.state.first_failed.is_none() {
             self.planned.request.rules.retry_budget.record_first_attempt_success();
         }
     }
@@ -380,7 +392,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
     ) -> NextTarget {
         let (pipeline, rules) = (self.pipeline, &self.planned.request.rules);
         let now = pipeline.runtime.monotonic();
-        self.first_failed.get_or_insert(now);
+        self.state.first_failed.get_or_insert(now);
         let phase = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now).phase);
         let throttled_for = error
             .failure
@@ -395,7 +407,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             has_other_target: others.iter().any(|other| !other.is_suspended_for_overruns(now)),
             ..RetrySituation::new(now, deadline)
         };
-        let (decision, event) = self.retries.decide(
+        let (decision, event) = self.state.retries.decide(
             &error.failure,
             &situation,
             Some(&rules.retry_budget),
@@ -404,7 +416,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         pipeline.counters.attempt_failed(&event);
         match decision {
             RetryDecision::RetrySame { after, credit } => {
-                self.credit = credit;
+                self.state.credit = credit;
                 pipeline.runtime.sleep_until(now + after).await;
                 self.progress.add_wait(after);
                 NextTarget::Same

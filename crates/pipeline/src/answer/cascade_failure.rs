@@ -49,13 +49,13 @@ impl SkipReason {
 }
 
 /// The shorter of two waits, as far as known.
-pub(super) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+pub(crate) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     one.into_iter().chain(other).min()
 }
 
 /// The reasons why no target answered.
 #[derive(Default)]
-pub(super) struct CascadeFailure {
+pub(crate) struct CascadeFailure {
     /// How the last attempt failed.
     pub(super) failure: Option<CallError>,
     /// Why the last skipped target was skipped. A reason with a known wait takes precedence.
@@ -102,7 +102,7 @@ impl CascadeFailure {
     }
 
     /// The label of the reason.
-    pub(super) fn label(&self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match (&self.failure, &self.skipped) {
             (Some(error), _) => error.failure.kind.label(),
             (None, Some(SkipReason::Unaffordable(shortage))) => shortage.label(),
@@ -120,12 +120,12 @@ impl CascadeFailure {
     }
 
     /// Whether the vendor's guardrail blocked it.
-    pub(super) fn is_filtered(&self) -> bool {
+    pub(crate) fn is_filtered(&self) -> bool {
         self.failure.as_ref().is_some_and(|error| error.failure.kind == FailureKind::Filtered)
     }
 
     /// When to retry, if known.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.failure.as_ref().map_or(self.retry_after, |error| error.failure.retry_after)
     }
 

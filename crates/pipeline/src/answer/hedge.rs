@@ -67,7 +67,7 @@ impl<R: Runtime> TargetCascade<'_, R> {
         others: &[Arc<GuardedTarget>],
     ) -> HedgeSituation {
         let phase = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now).phase);
-        let posture = &self.planned.request.rules.posture;
+        let posture = &self.planned.request.posture;
         HedgeSituation {
             now,
             started,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 impl<R: Runtime> TargetCascade<'_, R> {
     /// Tries the targets that were skipped. A target with an open breaker gets one probe every five seconds while no
-    /// other target of its route is available. On a vendor's face, which has no lower rungs, a target that is only slow
+    /// other target of its route is available. For an asker without lower rungs, a target that is only slow
     /// is tried as well: a late answer is better than none. A throttled target is waited for.
     pub(super) async fn try_skipped(
         &mut self,
@@ -35,9 +35,10 @@ impl<R: Runtime> TargetCascade<'_, R> {
         let route = &self.planned.route.targets;
         let single_probe =
             route.iter().all(|target| target.is_suspended_for_overruns(now) || self.is_blocked(target, now));
-        self.last_resort = Some(LastResort { single_probe, panic: self.planned.request.chat.is_none() });
+        let panic = !self.planned.request.has_lower_rungs;
+        self.state.last_resort = Some(LastResort { single_probe, panic });
         let found = self.try_each(&skipped, deadline, start_timeout, cascade_failure).await;
-        self.last_resort = None;
+        self.state.last_resort = None;
         found
     }
 

@@ -1,10 +1,9 @@
-//! Fifth stage: obtains an answer from the first rung or target that gives one.
+//! Fifth stage: obtains an answer from the first target that gives one.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | `cascade` | fallback cascade over targets, with retries |
 //! | `try_once` | one attempt, up to a complete answer or a stream's first content |
-//! | `chat` | fallback cascade over the rungs, for the chat face |
 //! | `readiness` | whether a target is ready, and how long to wait for one that throttles or does not start |
 //! | `last_resort` | tries skipped targets when all others have failed |
 //! | `cascade_failure` | why the cascade got no answer, and the resulting rejection |
@@ -12,13 +11,13 @@
 
 mod cascade;
 mod cascade_failure;
-mod chat;
 mod hedge;
 mod last_resort;
 mod readiness;
 mod try_once;
 
-pub(crate) use chat::{ChatFinalizer, ChatOutcome, ChatQuestion, answer_chat};
+pub(crate) use cascade::{CascadeState, TargetCascade};
+pub(crate) use cascade_failure::CascadeFailure;
 pub(crate) use try_once::{AttemptContent, StartedStream, read_chunk};
 
 use crate::attempt::Attempt;
@@ -26,7 +25,6 @@ use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
 use crate::settle::RequestProgress;
-use cascade::TargetCascade;
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::{Grade, Rung};
 use std::sync::Arc;
@@ -43,7 +41,8 @@ pub(crate) async fn answer<R: Runtime>(
     planned: &PlannedRequest,
     progress: &Arc<RequestProgress>,
 ) -> Result<StartedAnswer<R>, Rejection> {
-    let mut cascade = TargetCascade::new(pipeline, planned, progress);
+    let mut state = CascadeState::new(pipeline, planned);
+    let mut cascade = TargetCascade::new(pipeline, planned, progress, &mut state);
     let deadline = planned.request.deadline;
     match cascade.try_targets(&planned.route.targets, deadline, planned.route.start_timeout).await {
         Ok((attempt, content)) => {

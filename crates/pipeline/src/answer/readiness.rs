@@ -39,16 +39,16 @@ impl<R: Runtime> TargetCascade<'_, R> {
         start_by: Deadline,
         start_timeout: Duration,
     ) -> StartDeadlines {
-        let is_chat = self.planned.request.chat.is_some();
+        let has_lower_rungs = self.planned.request.has_lower_rungs;
         let is_unstreamed = !self.planned.request.parsed.stream();
         let generation_time = is_unstreamed.then(|| unstreamed_timeout(start_timeout, attempt.max_output()));
         let remaining = start_by.moment() - attempt.started;
-        if is_chat || !self.is_ready(others, attempt.started) {
+        if has_lower_rungs || !self.is_ready(others, attempt.started) {
             let timeout = generation_time.map_or(remaining, |generation_time| {
                 attempt.target.silence_timeout(generation_time, remaining)
             });
             let first_byte_by = start_by.within(attempt.started, timeout);
-            return StartDeadlines { start_by, first_byte_by, silence_is_failure: !is_chat };
+            return StartDeadlines { start_by, first_byte_by, silence_is_failure: !has_lower_rungs };
         }
         let FirstByteTimeout { timeout, is_reliable } =
             attempt.target.first_byte_timeout(generation_time, remaining);

@@ -5,7 +5,6 @@
 
 use crate::attempt::Attempt;
 use crate::dialect::{AnswerDefaults, DialectStream, DialectStreamEnd, UnstreamedAnswer};
-use crate::guardrail::Guardrail as _;
 use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
 use crate::receive::format_request_id;
@@ -15,6 +14,7 @@ use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_provider::{Call, CallError, ChunkStream, UpstreamResponse};
 use seawall_wire::chat::{StreamEvent, UsageReport};
+use seawall_wire::reply::ReplyEvent;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) enum AttemptContent {
 
 /// The buffered start of a stream, and the source of the rest.
 pub(crate) struct StartedStream {
-    pub(crate) buffered: VecDeque<Bytes>,
+    pub(crate) buffered: VecDeque<ReplyEvent>,
     pub(crate) chunks: Box<dyn ChunkStream>,
     pub(crate) stream: DialectStream,
 }
@@ -108,10 +108,7 @@ async fn execute<R: Runtime>(
             if let Some(report) = chunks.report() {
                 attempt.record_service_level(report.service);
             }
-            let mut stream = DialectStream::new(&request.parsed, dialect, &defaults);
-            if let (Some(_), Some(rules)) = (&request.chat, &request.rules.chat) {
-                stream = stream.with_inspector(rules.guardrails.inspect_answer());
-            }
+            let stream = DialectStream::new(&request.parsed, dialect, &defaults);
             let started = StartedStream { buffered: VecDeque::new(), chunks, stream };
             Box::pin(read_until_content(pipeline, started, deadlines, attempt)).await
         }
@@ -160,20 +157,20 @@ async fn read_until_content<R: Runtime>(
     }
 }
 
-/// Parses the next chunk of a stream: appends the bytes for the caller to `out`, and updates the attempt.
+/// Parses the next chunk of a stream: appends the events for the caller to `out`, and updates the attempt.
 pub(crate) fn read_chunk<R: Runtime>(
     stream: &mut DialectStream,
     next: Option<Result<Bytes, Failure>>,
     attempt: &mut Attempt<R>,
-    out: &mut VecDeque<Bytes>,
+    out: &mut VecDeque<ReplyEvent>,
 ) -> Result<(), Failure> {
     let chunk = next.transpose()?;
     if let Some(chunk) = &chunk {
         attempt.record_bytes(chunk.len());
     }
-    let mut into = |bytes| out.push_back(bytes);
-    // API callers receive the model's thinking, so it counts as content; chat users do not see it.
-    let shows_thinking = !stream.is_chat();
+    let mut into = |event| out.push_back(event);
+    // API callers receive the model's thinking, so it counts as content; users of an assistant do not see it.
+    let shows_thinking = !stream.is_typed();
     let mut events = |event: StreamEvent| match event {
         StreamEvent::Started(usage) | StreamEvent::Progress { usage, .. } => attempt.usage = usage,
         StreamEvent::Content => attempt.record_content(),
@@ -198,10 +195,6 @@ pub(crate) fn read_chunk<R: Runtime>(
             }
         }
         None if stream.end(&mut into, &mut events) == DialectStreamEnd::Interrupted => {
-            // A guardrail may block only when the text has ended.
-            if stream.blocked_by().is_some() {
-                return Err(Failure::of(FailureKind::Filtered));
-            }
             let failure = Failure::of(FailureKind::StreamInterrupted);
             // A response without a byte contains no output.
             return Err(if attempt.has_received_bytes() { failure } else { failure.without_output() });

@@ -1,88 +1,80 @@
-//! Converts a target's bytes to a face's.
+//! Converts a target's bytes to the events of a reply.
 
-use super::chat_converter::ChatConverter;
+use super::parsed_stream::ParsedStream;
 use super::partial_event::PartialEvent;
-use super::translation::Translation;
 use super::{AnswerDefaults, DialectRequest};
 use bytes::{Bytes, BytesMut};
-use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::failure::Failure;
 use seawall_wire::dialect::{DialectId, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream};
+use seawall_wire::reply::{ReplyEncoder, ReplyEvent};
 use seawall_wire::sse::MAX_PARTIAL_EVENT;
 use std::time::Duration;
 
-/// The conversion from a target's bytes to a face's.
+/// The conversion from a target's bytes to the events of a reply.
 #[derive(Debug)]
 pub(super) enum StreamConverter {
     /// Same dialect: bytes are forwarded unchanged.
-    PassThrough(PartialEvent),
+    PassThrough(DialectId, PartialEvent),
     /// The same events in another framing, or without what the caller did not ask for.
-    Rewritten(Box<dyn StreamRewriter>, Vec<Bytes>),
-    /// The chat protocol.
-    Chat(Box<ChatConverter>),
+    Rewritten(DialectId, Box<dyn StreamRewriter>, Vec<Bytes>),
     /// Everything else.
-    Translated(Box<Translation>),
+    Parsed(Box<ParsedStream>),
 }
 
 impl StreamConverter {
     pub(super) fn new(request: &DialectRequest, target: DialectId, defaults: &AnswerDefaults<'_>) -> Self {
         let (model, wants_usage) = (request.model(), request.wants_usage());
-        let Some(face) = request.face().dialect() else {
-            return Self::Chat(Box::new(ChatConverter::new(target, model, defaults)));
-        };
+        let face = request.face().dialect();
+        let parsed = || Self::Parsed(Box::new(ParsedStream::new(face, target, model, wants_usage, defaults)));
+        let Some(face) = face else { return parsed() };
         match face.rewrite_stream(target, wants_usage) {
-            Some(rewriter) => Self::Rewritten(rewriter, Vec::new()),
-            None if face == target => Self::PassThrough(PartialEvent::default()),
-            None => Self::Translated(Box::new(Translation::new(face, target, model, wants_usage, defaults))),
+            Some(rewriter) => Self::Rewritten(face, rewriter, Vec::new()),
+            None if face == target => Self::PassThrough(face, PartialEvent::default()),
+            None => parsed(),
         }
     }
 
-    /// Converts a chunk: appends its translation, or keeps what [`forward`](Self::forward) sends.
-    pub(super) fn translate(
-        &mut self,
-        chunk: &Bytes,
-        elapsed: Duration,
-        out: &mut BytesMut,
-    ) -> Result<(), UnreadableStream> {
+    /// Converts a chunk; [`forward`](Self::forward) sends the result.
+    pub(super) fn convert(&mut self, chunk: &Bytes, elapsed: Duration) -> Result<(), UnreadableStream> {
         match self {
-            Self::PassThrough(_) => Ok(()),
-            Self::Rewritten(rewriter, ready) => rewriter.feed(chunk, elapsed, &mut |bytes| ready.push(bytes)),
-            Self::Chat(chat) => chat.feed(chunk),
-            Self::Translated(translation) => translation.feed(chunk, elapsed, out),
+            Self::PassThrough(..) => Ok(()),
+            Self::Rewritten(_, rewriter, ready) => {
+                rewriter.feed(chunk, elapsed, &mut |bytes| ready.push(bytes))
+            }
+            Self::Parsed(parsed) => parsed.feed(chunk),
         }
     }
 
-    /// Forwards unchanged bytes, and text that the guardrail has released. The chunk must have been watched before.
+    /// Forwards the chunk, or what it was converted to. The chunk must have been monitored before.
     pub(super) fn forward(
         &mut self,
         chunk: &Bytes,
         monitor: &dyn StreamMonitor,
-        into: &mut impl FnMut(Bytes),
+        into: &mut impl FnMut(ReplyEvent),
     ) -> Result<(), UnreadableStream> {
         match self {
-            Self::PassThrough(partial) => {
+            Self::PassThrough(_, partial) => {
                 let whole = monitor.whole_length(partial.pending(), chunk);
-                partial.forward(chunk, whole, MAX_PARTIAL_EVENT, into).map_err(|_| UnreadableStream)
+                let mut forward = |bytes| into(ReplyEvent::Opaque(bytes));
+                partial.forward(chunk, whole, MAX_PARTIAL_EVENT, &mut forward).map_err(|_| UnreadableStream)
             }
-            Self::Rewritten(_, ready) => {
-                ready.drain(..).for_each(into);
+            Self::Rewritten(_, _, ready) => {
+                ready.drain(..).map(ReplyEvent::Opaque).for_each(into);
                 Ok(())
             }
-            Self::Chat(chat) => {
-                chat.flush(into);
+            Self::Parsed(parsed) => {
+                parsed.forward(into);
                 Ok(())
             }
-            Self::Translated(_) => Ok(()),
         }
     }
 
-    /// Whether the caller has also received a failure that the target reported. Without translation it was forwarded
-    /// with everything else.
+    /// Whether the caller has also received a failure that the target reported. Without parsing it was forwarded with
+    /// everything else.
     pub(super) const fn forwarded_failure(&self) -> bool {
         match self {
-            Self::Translated(translation) => translation.forwarded_failure().is_some(),
-            // The pipeline reports it, with the number of characters delivered.
-            Self::Chat(_) => false,
-            Self::PassThrough(_) | Self::Rewritten(..) => true,
+            Self::Parsed(parsed) => parsed.forwards_failures() && parsed.failure().is_some(),
+            Self::PassThrough(..) | Self::Rewritten(..) => true,
         }
     }
 
@@ -90,76 +82,54 @@ impl StreamConverter {
     /// reason, which is an end like any other to a caller of the same dialect, but cannot be translated to one.
     pub(super) const fn parsed_failure(&self) -> Option<Failure> {
         match self {
-            Self::Translated(translation) => translation.forwarded_failure(),
-            Self::Chat(chat) => chat.failure(),
-            Self::PassThrough(_) | Self::Rewritten(..) => None,
+            Self::Parsed(parsed) => parsed.failure(),
+            Self::PassThrough(..) | Self::Rewritten(..) => None,
         }
     }
 
-    /// Appends what was held back until the end of the stream.
-    pub(super) fn end(&mut self, elapsed: Duration, out: &mut BytesMut) {
-        if let Self::Translated(translation) = self {
-            translation.end(elapsed, out);
+    /// Forwards what was held back until the end of the stream.
+    pub(super) fn end(&mut self, into: &mut impl FnMut(ReplyEvent)) {
+        if let Self::Parsed(parsed) = self {
+            parsed.end();
+            parsed.forward(into);
         }
     }
 
-    /// Appends a regular end at the output limit, as the vendor would. The chat face's final event is sent by the
-    /// pipeline.
+    /// Forwards a regular end at the output limit, as the vendor would send it.
     pub(super) fn end_at_limit(
         &mut self,
         monitor: &dyn StreamMonitor,
         end: &StreamEndMarker<'_>,
-        out: &mut BytesMut,
+        into: &mut impl FnMut(ReplyEvent),
     ) {
+        let mut out = BytesMut::new();
         match self {
-            Self::PassThrough(_) => monitor.write_end(out, end),
-            Self::Rewritten(rewriter, _) => {
+            Self::PassThrough(..) => monitor.write_end(&mut out, end),
+            Self::Rewritten(_, rewriter, _) => {
                 let mut written = BytesMut::new();
                 monitor.write_end(&mut written, end);
-                rewriter.write_end(&written, end.elapsed, out);
+                rewriter.write_end(&written, end.elapsed, &mut out);
             }
-            Self::Chat(_) => {}
-            Self::Translated(translation) => translation.end_at_limit(end.usage, end.elapsed, out),
-        }
-    }
-
-    /// The event that ends an incomplete stream, if it refers to the earlier ones.
-    pub(super) fn write_interruption(
-        &mut self,
-        monitor: &dyn StreamMonitor,
-        kind: FailureKind,
-        message: &str,
-    ) -> Option<Bytes> {
-        match self {
-            Self::PassThrough(_) => monitor.write_interruption(kind, message),
-            Self::Translated(translation) => translation.write_interruption(kind, message),
-            Self::Rewritten(..) | Self::Chat(_) => None,
-        }
-    }
-
-    /// Ends the guardrail's check of a complete answer. Returns whether it blocks.
-    pub(super) fn blocks_at_end(&mut self) -> bool {
-        match self {
-            Self::Chat(chat) => {
-                chat.end_text();
-                chat.blocked_by().is_some()
+            Self::Parsed(parsed) => {
+                parsed.end_at_limit(end.usage);
+                parsed.forward(into);
             }
-            Self::PassThrough(_) | Self::Rewritten(..) | Self::Translated(_) => false,
+        }
+        if !out.is_empty() {
+            into(ReplyEvent::Opaque(out.freeze()));
         }
     }
 
-    /// The chat conversion, if the caller uses the chat face.
-    pub(super) const fn chat(&self) -> Option<&ChatConverter> {
-        match self {
-            Self::Chat(chat) => Some(chat),
-            _ => None,
-        }
+    /// Whether events are forwarded as the target sent them.
+    pub(super) const fn is_pass_through(&self) -> bool {
+        matches!(self, Self::PassThrough(..))
     }
 
-    pub(super) const fn chat_mut(&mut self) -> Option<&mut ChatConverter> {
+    /// The encoder for the caller's dialect; `None` for a caller that reads the events itself.
+    pub(super) fn encoder(&self) -> Option<ReplyEncoder> {
         match self {
-            Self::Chat(chat) => Some(chat),
-            _ => None,
+            Self::PassThrough(face, _) | Self::Rewritten(face, ..) => Some(ReplyEncoder::pass_through(*face)),
+            Self::Parsed(parsed) => parsed.encoder(),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Error responses and response headers of the faces.
 
 use super::{ErrorResponse, Face};
-use crate::chat::{ChatErrorResponse, REQUEST_ID_HEADER};
-use seawall_core::strategy::Language;
+use seawall_wire::chat_face::{ChatErrorResponse, REQUEST_ID_HEADER};
 use seawall_wire::{ApiErrorKind, RetryAdvice};
 
 /// Renders an error in the face's dialect. `id` is the request ID, and `advice` determines the retry headers.
@@ -17,11 +16,8 @@ pub fn render_error(
     match face {
         Face::Vendor(dialect) => dialect.write_error(error_kind, message, id, advice),
         Face::Chat => {
-            // The message is already in the caller's language, so this value is not used.
-            let language = Language::English;
-            let chat =
-                ChatErrorResponse { error_kind, language, detail: None, limit: None, request_id: id, advice };
-            chat.reply_in(message)
+            ChatErrorResponse { error_kind, message, detail: None, limit: None, request_id: id, advice }
+                .reply()
         }
     }
 }

@@ -1,30 +1,28 @@
 //! Translation between any face and any target.
 //!
-//! A caller speaks one of the [dialects](seawall_wire::dialect), or the chat protocol, to a [`Face`]; a target answers
-//! in one of the dialects. This module translates between them: a [`DialectRequest`] is parsed once and written for each
-//! target that is tried, a [`UnstreamedAnswer`] or a [`DialectStream`] converts the answer to the caller's dialect, and
-//! [`render_error`] renders errors in it. Bytes go in and bytes come out; there is no I/O and no clock.
+//! A caller speaks one of the [dialects](seawall_wire::dialect) to a [`Face`]; a target answers in one of the dialects.
+//! This module is between them: a [`DialectRequest`] is parsed once and written for each target that is tried, and an
+//! [`UnstreamedAnswer`] or a [`DialectStream`] reads the answer. Answers are [events](seawall_wire::reply), which the face
+//! writes with the stream's encoder. There is no I/O and no clock.
 //!
 //! If both sides speak the same dialect, nothing is rewritten, and a target that accepts several dialects is called in
 //! the caller's: the request is the caller's bytes with the target's model name inserted, and chunks of the answer are
-//! forwarded unchanged and only watched for usage, end and failure. Anthropic's dialect and Bedrock's InvokeModel
+//! forwarded as opaque events and only watched for usage, end and failure. Anthropic's dialect and Bedrock's InvokeModel
 //! differ only in their framing. All other pairs are translated through [`chat`](seawall_wire::chat), and a request
 //! that it cannot express is rejected before any target is called.
 //!
-//! The chat face has no dialect in common with any target. Its requests are built with [`DialectRequest::of_chat`]; of a
-//! complete answer it takes the text, and of a stream it makes `text` events, as far as the guardrail releases them.
-//! The pipeline reports how the answer was produced, with [`DialectStream::complete`].
+//! A request may also have no dialect ([`DialectRequest::neutral`]): an assistant asks it on behalf of a caller, and reads
+//! the typed events itself.
 //!
-//! The bytes that a caller receives always end between two events, so [`DialectStream::interrupt`] can end a stream at
-//! any time. This module makes no decisions: retries and charges belong to the pipeline.
+//! Opaque bytes always end between two events, so [`DialectStream::interrupt`] can end a stream at any time. This module
+//! makes no decisions: retries and charges belong to the pipeline.
 
-mod chat_converter;
 mod converter;
 mod error_response;
+mod parsed_stream;
 mod partial_event;
 mod request;
 mod stream;
-mod translation;
 mod unstreamed;
 
 #[cfg(test)]
@@ -36,12 +34,14 @@ pub use seawall_wire::dialect::{AnswerDefaults, DialectId, ErrorResponse};
 pub use stream::{DialectStream, DialectStreamEnd};
 pub use unstreamed::UnstreamedAnswer;
 
+use seawall_wire::reply::ReplyIdentity;
+
 /// The protocols that callers speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Face {
     /// A vendor's dialect.
     Vendor(DialectId),
-    /// The gateway's chat protocol, see [`chat`](crate::chat).
+    /// The gateway's chat protocol, see [`chat_face`](seawall_wire::chat_face).
     Chat,
 }
 
@@ -102,4 +102,10 @@ impl Face {
             Self::Chat => "chat",
         }
     }
+}
+
+/// The identity of an answer that is parsed.
+fn identity(model: &str, defaults: &AnswerDefaults<'_>) -> ReplyIdentity {
+    let AnswerDefaults { id, created, elapsed } = *defaults;
+    ReplyIdentity { id: id.to_owned(), model: model.to_owned(), created, elapsed }
 }

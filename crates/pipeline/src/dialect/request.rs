@@ -40,7 +40,7 @@ pub struct DialectHeaders {
 #[derive(Debug)]
 enum Head {
     Vendor(DialectId, Box<dyn RequestHead>),
-    Chat(ChatRequest),
+    Neutral(ChatRequest),
 }
 
 fn read_features_of(
@@ -68,12 +68,12 @@ impl DialectRequest {
         Ok(Self { body, limits: *limits, head, headers, features, chat: OnceLock::new() })
     }
 
-    /// A request of the chat face, with a streamed or unstreamed answer.
+    /// A request without a dialect, whose answer is read as events. `received` are the bytes that it was made from.
     #[must_use]
-    pub fn of_chat(chat: ChatRequest, stream: bool) -> Self {
-        let head = Head::Chat(ChatRequest { stream, stream_usage: stream, ..chat });
+    pub fn neutral(chat: ChatRequest, received: Bytes) -> Self {
+        let head = Head::Neutral(ChatRequest { stream_usage: chat.stream, ..chat });
         let (limits, headers) = (RequestLimits::default(), DialectHeaders::default());
-        Self { body: Bytes::new(), limits, head, headers, features: None, chat: OnceLock::new() }
+        Self { body: received, limits, head, headers, features: None, chat: OnceLock::new() }
     }
 
     /// Adds the caller's headers. The error means that they contradict the body.
@@ -92,7 +92,7 @@ impl DialectRequest {
     pub const fn face(&self) -> Face {
         match self.head {
             Head::Vendor(dialect, _) => Face::Vendor(dialect),
-            Head::Chat(_) => Face::Chat,
+            Head::Neutral(_) => Face::Chat,
         }
     }
 
@@ -101,7 +101,7 @@ impl DialectRequest {
     pub fn model(&self) -> &str {
         match &self.head {
             Head::Vendor(_, head) => head.model(),
-            Head::Chat(chat) => &chat.model,
+            Head::Neutral(chat) => &chat.model,
         }
     }
 
@@ -110,7 +110,7 @@ impl DialectRequest {
     pub fn stream(&self) -> bool {
         match &self.head {
             Head::Vendor(_, head) => head.stream(),
-            Head::Chat(chat) => chat.stream,
+            Head::Neutral(chat) => chat.stream,
         }
     }
 
@@ -142,7 +142,7 @@ impl DialectRequest {
     pub fn max_output(&self) -> Option<u32> {
         match &self.head {
             Head::Vendor(_, head) => head.max_output(),
-            Head::Chat(chat) => chat.max_output,
+            Head::Neutral(chat) => chat.max_output,
         }
     }
 
@@ -161,7 +161,7 @@ impl DialectRequest {
     fn vendor_head(&self) -> Option<&dyn RequestHead> {
         match &self.head {
             Head::Vendor(_, head) => Some(&**head),
-            Head::Chat(_) => None,
+            Head::Neutral(_) => None,
         }
     }
 
@@ -194,7 +194,7 @@ impl DialectRequest {
         }
         match &self.head {
             Head::Vendor(own, head) if head.prefers_own_dialect() && target.accepts(*own) => *own,
-            Head::Vendor(..) | Head::Chat(_) => target.dialect(),
+            Head::Vendor(..) | Head::Neutral(_) => target.dialect(),
         }
     }
 
@@ -232,11 +232,11 @@ impl DialectRequest {
             Head::Vendor(own, head) if head.opaque_answers().is_some() => *own == target,
             Head::Vendor(_, head) if head.operation() == ModelOperation::Embed => true,
             Head::Vendor(own, _) => own.body_format() == target.body_format(),
-            Head::Chat(_) => false,
+            Head::Neutral(_) => false,
         }
     }
 
-    /// The received bytes; empty for requests of the chat face.
+    /// The received bytes.
     #[must_use]
     pub const fn body(&self) -> &Bytes {
         &self.body
@@ -277,7 +277,7 @@ impl DialectRequest {
     fn read_chat(&self) -> Result<ChatRequest, RequestError> {
         let chat = match &self.head {
             Head::Vendor(_, head) => head.read_chat(&self.body, &self.limits)?,
-            Head::Chat(chat) => chat.clone(),
+            Head::Neutral(chat) => chat.clone(),
         };
         // Other dialects drop empty turns, and a request without turns asks nothing.
         let has_text = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());

@@ -1,14 +1,15 @@
-//! Converts an unstreamed answer to the caller's dialect.
+//! Reads an unstreamed answer.
 
 use super::{AnswerDefaults, DialectRequest};
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::AnswerError;
-use seawall_wire::chat::{AnswerPart, ChatAnswer, FinishReason, Usage, UsageReport};
+use seawall_wire::chat::{ChatAnswer, FinishReason, Usage, UsageReport};
 use seawall_wire::dialect::{DialectId, ResponseReport};
+use seawall_wire::reply::{AnswerContent, ParsedAnswer};
 
 /// An unstreamed answer for the caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UnstreamedAnswer {
     /// The usage that the target reported.
     pub usage: Usage,
@@ -16,28 +17,13 @@ pub struct UnstreamedAnswer {
     pub output_reported: bool,
     /// The finish reason.
     pub finish: FinishReason,
-    /// The body in the caller's dialect; empty at the chat face, whose body the pipeline writes.
-    pub body: Bytes,
-    /// The model's text, at the chat face only.
-    pub text: Option<String>,
+    /// The answer itself.
+    pub content: AnswerContent,
     /// Headers of the caller's dialect.
     pub headers: Vec<(&'static str, String)>,
 }
 
 impl UnstreamedAnswer {
-    /// An answer of the chat face, which is already rendered.
-    pub(crate) const fn of_chat(body: Bytes) -> Self {
-        let usage = Usage::NONE;
-        Self {
-            usage,
-            output_reported: true,
-            finish: FinishReason::EndTurn,
-            body,
-            text: None,
-            headers: Vec::new(),
-        }
-    }
-
     /// Parses a target's answer. `report` is the usage from the response headers, for bodies that do not contain it.
     ///
     /// If both sides use the same body format, the body is forwarded unchanged, including the target's model name.
@@ -60,8 +46,7 @@ impl UnstreamedAnswer {
                 usage,
                 output_reported,
                 finish: FinishReason::EndTurn,
-                body: answer.body,
-                text: None,
+                content: AnswerContent::Opaque(answer.body),
                 headers: Vec::new(),
             });
         }
@@ -70,28 +55,26 @@ impl UnstreamedAnswer {
         }
         let is_passed_through = |dialect: DialectId| dialect.body_format() == target.body_format();
         let answer = if face.dialect().is_some_and(is_passed_through) {
-            read_usage(target, &body)
-                .map(|(report, finish)| (merge_usage(report, header_usage), finish, body, None))
+            read_usage(target, &body).map(|(report, finish)| {
+                (merge_usage(report, header_usage), finish, AnswerContent::Opaque(body))
+            })
         } else {
             read_chat(target, &body, defaults, request.model()).map(|mut answer| {
                 let report = read_usage(target, &body).map(|(report, _)| report);
                 let report = merge_usage(report.unwrap_or_default(), header_usage);
                 answer.usage = report.usage;
-                let (body, text) = match face.dialect() {
-                    Some(dialect) => (dialect.write_chat_answer(&answer, defaults), None),
-                    None => (Bytes::new(), Some(text_of(&answer))),
-                };
-                (report, answer.finish, body, text)
+                let (finish, identity) = (answer.finish, super::identity(request.model(), defaults));
+                (report, finish, AnswerContent::Parsed(Box::new(ParsedAnswer { answer, identity })))
             })
         };
-        let (UsageReport { usage, output_reported }, finish, body, text) =
+        let (UsageReport { usage, output_reported }, finish, content) =
             answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
         let own_headers = |dialect: DialectId| dialect.answer_headers(usage, defaults.elapsed);
         let mut headers = face.dialect().map(own_headers).unwrap_or_default();
         if face.dialect() == Some(target) {
             headers.extend(passed_headers);
         }
-        Ok(Self { usage, output_reported, finish, body, text, headers })
+        Ok(Self { usage, output_reported, finish, content, headers })
     }
 
     /// An answer of a model of unknown format. The service's own token counts take precedence over counts in the body.
@@ -114,7 +97,8 @@ impl UnstreamedAnswer {
         if output_reported {
             headers.extend(target.answer_headers(usage, defaults.elapsed));
         }
-        Ok(Self { usage, output_reported, finish: FinishReason::EndTurn, body, text: None, headers })
+        let content = AnswerContent::Opaque(body);
+        Ok(Self { usage, output_reported, finish: FinishReason::EndTurn, content, headers })
     }
 }
 
@@ -147,13 +131,4 @@ fn read_chat(
     let mut answer = target.read_chat_answer(body, defaults.id, model)?;
     model.clone_into(&mut answer.model);
     Ok(answer)
-}
-
-/// The text of an answer. No tools were offered, so there are no tool calls.
-fn text_of(answer: &ChatAnswer) -> String {
-    let texts = answer.parts.iter().filter_map(|part| match part {
-        AnswerPart::Text(text) => Some(text.as_str()),
-        AnswerPart::ToolCall(_) => None,
-    });
-    texts.collect()
 }

@@ -37,7 +37,8 @@ mod tests;
 pub use all::Guardrails;
 pub use deny_list::DenyList;
 pub use guarded_text::GuardedText;
-pub(crate) use request::{check_neighbours, check_texts};
+pub use request::check_neighbours;
+pub(crate) use request::check_texts;
 
 /// The rule reported when an inspector failed.
 const FAILED: &str = "failed";

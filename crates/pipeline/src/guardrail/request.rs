@@ -44,10 +44,11 @@ const PROSE: [&[u8]; 6] = [b"text", b"content", b"system", b"instructions", b"in
 /// Nesting depth of a message's fields: an object, in a list, in a field of the body.
 const MESSAGE_DEPTH: usize = 3;
 
-/// Rejects a request with a text that the route's guardrail blocks. The chat face answers with a prepared text instead.
+/// Rejects a request with a text that the route's guardrail blocks. An assistant checks its questions itself, to answer
+/// with a prepared text.
 pub(crate) fn check_texts(planned: &PlannedRequest) -> Result<(), Rejection> {
     let guardrails = &planned.route.guardrails;
-    if guardrails.0.is_empty() || planned.request.chat.is_some() {
+    if guardrails.0.is_empty() {
         return Ok(());
     }
     match check_body(planned.request.parsed.body(), guardrails) {
@@ -65,7 +66,8 @@ pub(super) fn check_body(body: &[u8], guardrails: &Guardrails) -> GuardrailDecis
 }
 
 /// Checks adjacent texts, joined with and without a space between them.
-pub(crate) fn check_neighbours<T: AsRef<str>>(texts: &[T], guardrails: &Guardrails) -> GuardrailDecision {
+#[must_use]
+pub fn check_neighbours<T: AsRef<str>>(texts: &[T], guardrails: &Guardrails) -> GuardrailDecision {
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     let joined = match texts[..] {
         [] => return GuardrailDecision::Pass,

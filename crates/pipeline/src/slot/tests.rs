@@ -1,8 +1,8 @@
 use super::{SlotUnavailable, SlotWaiter, TargetSlot, WaitState};
-use crate::manual_clock::ManualClock;
 use crate::target::{GuardedTarget, TargetOptions};
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::in_flight::{SlotOwner, SlotRefusal, SlotShares};
+use seawall_core::manual_clock::ManualClock;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::{AcceptedGrades, QueueOptions, QueueRequest};

@@ -3,12 +3,12 @@
 use crate::output::{NAME, bytes, holds, stand};
 use crate::shop::{Numbers, PRIME, Seen, Shop, at_face, callers};
 use bytes::{Bytes, BytesMut};
+use seawall_assistant::ChatText;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::Fault;
-use seawall_pipeline::chat::ChatText;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{AttemptOutcomeKind, RequestInterruption, RequestOutcome, Tier};
 use seawall_provider::{ChunkStream, LocalResponse, LocalTarget};

@@ -1,14 +1,12 @@
 //! Streams without end, and slow readers.
 
-use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound, question};
+use crate::shop::{Encoded, GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound, question};
 use crate::target::{ScriptedReply, ScriptedTarget, pieces};
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{
-    AttemptOutcomeKind, ReplyContent, ReplyStream, RequestInterruption, RequestOutcome, Tier,
-};
+use seawall_pipeline::{AttemptOutcomeKind, ReplyContent, RequestInterruption, RequestOutcome, Tier};
 use seawall_provider::{Call, CallFuture, ChunkStream, Target, UpstreamResponse};
 use seawall_sim::World;
 use seawall_wire::dialect::DialectId;
@@ -138,7 +136,8 @@ fn read_slowly(shop: &Shop, every: Duration, max_chunks: usize) -> Arc<AtomicUsi
     let (pipeline, world, count) = (Arc::clone(&shop.pipeline), shop.world.clone(), Arc::clone(&read));
     shop.world.spawn(async move {
         let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
-        let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
+        let ReplyContent::Stream(stream) = reply.content else { panic!("no stream") };
+        let mut stream = Encoded::new(stream);
         while count.load(Ordering::Relaxed) < max_chunks && stream.chunk().await.is_some() {
             count.fetch_add(1, Ordering::Relaxed);
             world.sleep(every).await;
@@ -161,7 +160,7 @@ fn a_stream_that_always_has_more_ends_at_its_deadline() {
     settled(&shop);
 }
 
-type Unread = Arc<Mutex<Option<Box<ReplyStream<World>>>>>;
+type Unread = Arc<Mutex<Option<Encoded>>>;
 
 /// A deployment with one concurrency slot per model, and a stream of which this many chunks were read.
 fn left_unread(world: &World, strong: Arc<dyn Target>, chunks: usize) -> (Shop, Unread) {
@@ -175,7 +174,8 @@ fn left_unread(world: &World, strong: Arc<dyn Target>, chunks: usize) -> (Shop, 
     let (pipeline, stream_slot) = (Arc::clone(&shop.pipeline), Arc::clone(&held_stream));
     shop.world.spawn(async move {
         let reply = pipeline.serve(inbound(1, PRIME, &body(true))).await;
-        let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
+        let ReplyContent::Stream(stream) = reply.content else { panic!("no stream") };
+        let mut stream = Encoded::new(stream);
         for _ in 0..chunks {
             assert!(stream.chunk().await.is_some());
         }
@@ -190,13 +190,13 @@ fn an_unread_stream_releases_its_resources_at_its_deadline_and_ends_with_an_erro
     let flood = Flood::new(&pieces()[..2], text(1));
     let (shop, held_stream) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
     let mut stream = held_stream.lock().unwrap().take().unwrap();
-    stream.check_deadline();
+    stream.stream.check_deadline();
     assert_eq!(shop.ledger.open_reservations(), 1, "its time has not come");
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(599));
-    stream.check_deadline();
+    stream.stream.check_deadline();
     assert_eq!(shop.ledger.open_reservations(), 1);
     shop.world.run_until(Timestamp::ZERO + Duration::from_secs(600));
-    stream.check_deadline();
+    stream.stream.check_deadline();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     let chunks_read = flood.chunks_read();
     let seen = shop.ask(GUEST, &body(true), Some(1));
@@ -235,7 +235,7 @@ fn a_stream_ended_by_shutdown_reports_it_without_blaming_the_target() {
     let flood = Flood::new(&pieces()[..2], text(1));
     let (shop, held_stream) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
     let mut stream = held_stream.lock().unwrap().take().unwrap();
-    stream.end_for_shutdown();
+    stream.stream.end_for_shutdown();
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
     let chunks_read = flood.chunks_read();
     let mut received = Vec::new();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A strong model that answers this many times and then does `then`, with a fast one beside it.
-fn shop(
+pub(crate) fn slow_shop(
     enabled: bool,
     answers: usize,
     then: ScriptedReply,
@@ -31,7 +31,7 @@ fn shop(
 
 #[test]
 fn a_slow_start_is_hedged_once_it_is_known_what_is_slow() {
-    let (shop, strong, fast) = shop(true, 40, ScriptedReply::Hang);
+    let (shop, strong, fast) = slow_shop(true, 40, ScriptedReply::Hang);
     for _ in 0..40 {
         assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
     }
@@ -54,7 +54,7 @@ fn a_slow_start_is_hedged_once_it_is_known_what_is_slow() {
 
 #[test]
 fn no_hedges_while_hedging_is_off() {
-    let (shop, _, fast) = shop(false, 40, ScriptedReply::Hang);
+    let (shop, _, fast) = slow_shop(false, 40, ScriptedReply::Hang);
     for _ in 0..40 {
         assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
     }
@@ -66,7 +66,7 @@ fn no_hedges_while_hedging_is_off() {
 
 #[test]
 fn if_both_attempts_fail_one_failure_is_reported_and_both_are_settled() {
-    let (shop, strong, fast) = shop(true, 40, ScriptedReply::StallAfter(1));
+    let (shop, strong, fast) = slow_shop(true, 40, ScriptedReply::StallAfter(1));
     for _ in 0..40 {
         shop.ask_and_wait(PRIME, &body(true));
     }

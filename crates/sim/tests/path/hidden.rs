@@ -1,12 +1,12 @@
 //! Output that is billed and not shown, and usage that is invalid.
 
 use crate::output::{Stand, bytes, stand, stand_with};
-use crate::shop::{Numbers, PRIME, Seen, at_face};
+use crate::shop::{FaceOperation, Numbers, PRIME, Seen, at_face};
 use seawall_core::money::{Money, Usage};
 use seawall_core::tokens::OutputLimit;
 use seawall_model::engine::Fault;
+use seawall_pipeline::RequestOutcome;
 use seawall_pipeline::dialect::Face;
-use seawall_pipeline::{ApiOperation, RequestOutcome};
 use seawall_wire::dialect::DialectId;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) const GARBAGE: [&str; 8] =
 const LIMIT: u64 = 4_000;
 
 /// A question that allows a long answer, with this field.
-fn question(face: Face, field: &str) -> (ApiOperation, String) {
+fn question(face: Face, field: &str) -> (FaceOperation, String) {
     let (operation, body) = at_face(face, true);
     let body = body.replace(":100", &format!(":{LIMIT}"));
     let place = if face == Face::GEMINI { "\"generationConfig\":{" } else { "{" };

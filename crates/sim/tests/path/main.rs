@@ -35,6 +35,8 @@ mod names;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod posture;
+#[cfg(test)]
 mod references;
 #[cfg(test)]
 mod refusals;

@@ -73,7 +73,7 @@ fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static st
     let (operation, body) = at_face(Face::BEDROCK_INVOKE, true);
     let invoke = vec![InvokeHeader::read(TIER, "priority").unwrap().unwrap()];
     let headers = DialectHeaders { invoke, ..DialectHeaders::default() };
-    let request = InboundRequest { operation, headers, ..inbound(1, PRIME, &body) };
+    let request = InboundRequest { operation: operation.api(), headers, ..inbound(1, PRIME, &body) };
     let (pipeline, headers) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(Vec::new())));
     let sent_headers = Arc::clone(&headers);
     world.spawn(async move {
@@ -81,7 +81,7 @@ fn served(reported: Option<(&str, Option<Surcharge>)>) -> (u64, Vec<(&'static st
             panic!("it is a stream")
         };
         *sent_headers.lock().unwrap() = stream.headers().to_vec();
-        while stream.chunk().await.is_some() {}
+        while stream.event().await.is_some() {}
     });
     world.run();
     let headers = headers.lock().unwrap().clone();

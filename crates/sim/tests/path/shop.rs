@@ -1,15 +1,17 @@
 //! A small test deployment: three callers, two targets, a daily budget.
 
-use bytes::Bytes;
-use seawall_assistant::plan::MessageSituation;
+use bytes::{Bytes, BytesMut};
 use seawall_assistant::router::Router;
+use seawall_assistant::{
+    AnswerSingleFlight, Assistant, AssistantContent, ChatInbound, ChatPromptOptions, ChatRules,
+};
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::{BudgetAccount, BudgetOptions};
 use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFlightOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::RungReserves;
 use seawall_core::deadline::TimeLimitOptions;
-use seawall_core::evaluator::{Posture, Protection};
+use seawall_core::evaluator::{PlanPolicy, Protection};
 use seawall_core::history::TokenLimits;
 use seawall_core::hours::{HoursOptions, OffPeakOptions};
 use seawall_core::in_flight::SlotShares;
@@ -25,22 +27,25 @@ use seawall_core::tokens::OverheadOptions;
 use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, Mode, OutputLimitField};
 use seawall_pipeline::callers::{CallerOptions, StaticKey};
-use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::dialect::{DialectHeaders, Face};
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
-use seawall_pipeline::{AnswerSingleFlight, ChatRules};
 use seawall_pipeline::{
     ApiOperation, AttemptOutcomeKind, AttemptRecord, CallerIdentity, CallerResolver, CredentialKind, Faces,
     GuardedTarget, InboundRequest, LimitRules, Observer, Pipeline, PipelineOptions, QuotaStore,
-    ReceiveLimits, ReplyContent, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
+    ReceiveLimits, ReplyContent, ReplyStream, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions,
+    Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
 use seawall_store::MemoryAnswers;
 use seawall_store::{NoJournal, NodeLedger};
+use seawall_wire::chat_face::ChatReplyEvent;
 use seawall_wire::dialect::{DialectId, RequestOptions, route};
+use seawall_wire::reply::ReplyEncoder;
 use seawall_wire::{RequestLimits, anthropic};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 pub(crate) const PRIME: &str = "sk-prime-0000000000";
@@ -66,6 +71,7 @@ impl Observer for Records {
 pub(crate) struct Shop {
     pub(crate) world: World,
     pub(crate) pipeline: Arc<Pipeline<World>>,
+    pub(crate) assistant: Arc<Assistant<World>>,
     pub(crate) ledger: NodeLedger,
     records: Arc<Records>,
     /// When each request arrived, indexed by request id.
@@ -196,8 +202,8 @@ impl Shop {
         };
         let ledger = NodeLedger::new(budget.check().unwrap(), NoJournal);
         let night = OffPeakOptions::of(HoursOptions::full_hours(23, 8, 9 * 60)).check().unwrap();
-        let mut posture = Posture { off_peak: Some(night), ..Posture::default() };
-        posture.protections.set_mode(Protection::RateLimit, numbers.limits);
+        let mut plan = PlanPolicy { off_peak: Some(night), ..PlanPolicy::default() };
+        plan.protections.set_mode(Protection::RateLimit, numbers.limits);
         let chat = chat_rules(&numbers.deny);
         let rules = RuleOptions {
             callers: Arc::new(callers),
@@ -219,16 +225,15 @@ impl Shop {
                     guest_faces: Faces::ALL,
                     start_timeout: Duration::from_secs(30),
                     token_limit: numbers.tokens.map(u64::from),
-                    apology_fallback: false,
+                    fallback_texts: Arc::default(),
                     guardrails: chat.guardrails.clone(),
                     targets,
                 })
                 .unwrap(),
             ],
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
-            posture,
+            plan,
             shared_caller_budget: None,
-            chat: Some(Arc::new(chat)),
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions { api: numbers.api, ..TimeLimitOptions::default() }.check().unwrap(),
             request: RequestLimits::default(),
@@ -243,7 +248,9 @@ impl Shop {
             observer: Arc::<Records>::clone(&records),
         };
         let pipeline = Arc::new(Pipeline::new(world.clone(), options).unwrap());
-        Self { world: world.clone(), pipeline, ledger, records, arrivals: Mutex::default() }
+        let assistant = Arc::new(Assistant::new(world.clone(), Arc::clone(&pipeline)));
+        assistant.set_rules(Some(Arc::new(chat)));
+        Self { world: world.clone(), pipeline, assistant, ledger, records, arrivals: Mutex::default() }
     }
 
     /// Sends one request and reads the reply to its end, or disconnects after this many chunks.
@@ -267,7 +274,7 @@ impl Shop {
         self.ask_face_at(
             arrived,
             key,
-            (ApiOperation::of(DialectId::ANTHROPIC_MESSAGES), body.to_owned()),
+            (FaceOperation::Api(ApiOperation::of(DialectId::ANTHROPIC_MESSAGES)), body.to_owned()),
             give_up_after,
         )
     }
@@ -277,52 +284,38 @@ impl Shop {
         &self,
         arrived: Timestamp,
         key: &str,
-        (operation, body): (ApiOperation, String),
+        (operation, body): (FaceOperation, String),
         give_up_after: Option<usize>,
     ) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
-        let (pipeline, received) = (Arc::clone(&self.pipeline), Arc::clone(&seen));
+        let received = Arc::clone(&seen);
         let id = {
             let mut arrivals = self.arrivals.lock().unwrap();
             arrivals.push(arrived);
             arrivals.len() as u64 - 1
         };
-        let inbound = InboundRequest { operation, ..inbound(id, key, &body) };
-        self.send(inbound, received, pipeline, give_up_after);
+        let inbound = match operation {
+            FaceOperation::Api(operation) => {
+                Inbound::Api(InboundRequest { operation, ..inbound(id, key, &body) })
+            }
+            FaceOperation::Chat => Inbound::Chat(question(id, key, &body)),
+        };
+        self.send(inbound, received, give_up_after);
         seen
     }
 
     /// Sends a request as it is. It is not added to the arrivals.
-    pub(crate) fn ask_as(&self, inbound: InboundRequest) -> Arc<Mutex<Option<Seen>>> {
+    pub(crate) fn ask_as(&self, inbound: impl Into<Inbound>) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
-        self.send(inbound, Arc::clone(&seen), Arc::clone(&self.pipeline), None);
+        self.send(inbound.into(), Arc::clone(&seen), None);
         seen
     }
 
-    fn send(
-        &self,
-        inbound: InboundRequest,
-        received: Arc<Mutex<Option<Seen>>>,
-        pipeline: Arc<Pipeline<World>>,
-        give_up_after: Option<usize>,
-    ) {
+    fn send(&self, inbound: Inbound, received: Arc<Mutex<Option<Seen>>>, give_up_after: Option<usize>) {
+        let (pipeline, assistant) = (Arc::clone(&self.pipeline), Arc::clone(&self.assistant));
         self.world.spawn(async move {
-            let reply = match pipeline.serve(inbound).await.content {
-                ReplyContent::Unstreamed(answer) => Seen::Unstreamed(answer.body),
-                ReplyContent::Rejected(rejection) => Seen::Rejected(rejection),
-                ReplyContent::CompleteStream(pieces) => Seen::Stream(vec![pieces]),
-                ReplyContent::Stream(mut stream) => {
-                    let mut chunks = Vec::new();
-                    while give_up_after.is_none_or(|max_chunks| chunks.len() < max_chunks) {
-                        match stream.chunk().await {
-                            Some(chunk) => chunks.push(chunk),
-                            None => break,
-                        }
-                    }
-                    Seen::Stream(chunks)
-                }
-            };
-            *received.lock().unwrap() = Some(reply);
+            let seen = read_reply(&pipeline, &assistant, inbound, give_up_after).await;
+            *received.lock().unwrap() = Some(seen);
         });
     }
 
@@ -332,10 +325,12 @@ impl Shop {
     }
 
     /// The same with a request as it is.
-    pub(crate) fn send_for(&self, patience: Duration, inbound: InboundRequest) {
-        let (pipeline, world) = (Arc::clone(&self.pipeline), self.world.clone());
+    pub(crate) fn send_for(&self, patience: Duration, inbound: impl Into<Inbound>) {
+        let (pipeline, assistant) = (Arc::clone(&self.pipeline), Arc::clone(&self.assistant));
+        let (world, inbound) = (self.world.clone(), inbound.into());
         self.world.spawn(async move {
-            let mut serving = Box::pin(async move { pipeline.serve(inbound).await });
+            let mut serving =
+                Box::pin(async move { read_reply(&pipeline, &assistant, inbound, Some(0)).await });
             let mut disconnected = Box::pin(world.sleep(patience));
             std::future::poll_fn(|context| {
                 let _ = serving.as_mut().poll(context).is_ready();
@@ -388,9 +383,7 @@ fn chat_rules(deny: &[String]) -> ChatRules {
     let router = Router::new(HoursOptions::full_hours(19, 23, 9 * 60).check().unwrap());
     ChatRules {
         route: "manga".to_owned(),
-        routing: Arc::new(move |posture, caller, tier, utc| {
-            router.situation(posture, &MessageSituation::of(caller, tier), utc)
-        }),
+        router,
         model: "strong-model".to_owned(),
         prompt: prompt.check().unwrap(),
         tokens: TokenLimits::default(),
@@ -406,9 +399,124 @@ fn chat_rules(deny: &[String]) -> ChatRules {
     }
 }
 
+/// What a request asks for: an operation of a vendor's dialect, or the chat.
+#[derive(Clone)]
+pub(crate) enum FaceOperation {
+    Api(ApiOperation),
+    Chat,
+}
+
+impl FaceOperation {
+    /// The operation of a vendor's dialect.
+    pub(crate) fn api(self) -> ApiOperation {
+        match self {
+            Self::Api(operation) => operation,
+            Self::Chat => panic!("the chat has no dialect"),
+        }
+    }
+}
+
+/// A request of either kind.
+pub(crate) enum Inbound {
+    Api(InboundRequest),
+    Chat(ChatInbound),
+}
+
+impl From<InboundRequest> for Inbound {
+    fn from(inbound: InboundRequest) -> Self {
+        Self::Api(inbound)
+    }
+}
+
+impl From<ChatInbound> for Inbound {
+    fn from(inbound: ChatInbound) -> Self {
+        Self::Chat(inbound)
+    }
+}
+
+/// A stream in the caller's dialect, as the gateway's edge encodes it.
+pub(crate) struct Encoded {
+    pub(crate) stream: Box<ReplyStream<World>>,
+    encoder: ReplyEncoder,
+}
+
+impl Encoded {
+    pub(crate) fn new(stream: Box<ReplyStream<World>>) -> Self {
+        let encoder = stream.encoder().unwrap();
+        Self { stream, encoder }
+    }
+
+    pub(crate) async fn chunk(&mut self) -> Option<Bytes> {
+        poll_fn(|context| self.poll_chunk(context)).await
+    }
+
+    pub(crate) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Self { stream, encoder } = self;
+        loop {
+            let Some(event) = ready!(stream.poll_event(context)) else { return Poll::Ready(None) };
+            let bytes = encoder.encode(event, || stream.take_ready());
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(bytes));
+            }
+        }
+    }
+}
+
+fn sse(events: &[ChatReplyEvent]) -> Bytes {
+    let mut out = BytesMut::new();
+    events.iter().for_each(|event| event.write_sse(&mut out));
+    out.freeze()
+}
+
+/// Serves a request and reads its reply to the end, or up to this many chunks.
+async fn read_reply(
+    pipeline: &Pipeline<World>,
+    assistant: &Assistant<World>,
+    inbound: Inbound,
+    give_up_after: Option<usize>,
+) -> Seen {
+    let mut chunks = Vec::new();
+    let reads_on = |chunks: &Vec<Bytes>| give_up_after.is_none_or(|max_chunks| chunks.len() < max_chunks);
+    match inbound {
+        Inbound::Api(inbound) => {
+            let dialect = inbound.operation.dialect;
+            match pipeline.serve(inbound).await.content {
+                ReplyContent::Unstreamed(answer) => Seen::Unstreamed(answer.content.encode(dialect)),
+                ReplyContent::Rejected(rejection) => Seen::Rejected(rejection),
+                ReplyContent::CompleteStream(events, mut encoder) => {
+                    let mut out = BytesMut::new();
+                    events.iter().for_each(|event| encoder.append(&mut out, event));
+                    Seen::Stream(vec![out.freeze()])
+                }
+                ReplyContent::Stream(stream) => {
+                    let mut stream = Encoded::new(stream);
+                    while reads_on(&chunks) {
+                        let Some(chunk) = stream.chunk().await else { break };
+                        chunks.push(chunk);
+                    }
+                    Seen::Stream(chunks)
+                }
+            }
+        }
+        Inbound::Chat(inbound) => match assistant.serve(inbound).await.content {
+            AssistantContent::Whole(reply) => Seen::Unstreamed(reply.body()),
+            AssistantContent::CompleteStream(reply) => Seen::Stream(vec![sse(&reply.into_events())]),
+            AssistantContent::Rejected(rejection) => Seen::Rejected(rejection),
+            AssistantContent::Stream(mut stream) => {
+                while reads_on(&chunks) {
+                    let Some(event) = stream.event().await else { break };
+                    chunks.push(sse(&[event]));
+                }
+                Seen::Stream(chunks)
+            }
+        },
+    }
+}
+
 /// A question to the chat.
-pub(crate) fn question(id: u64, key: &str, body: &str) -> InboundRequest {
-    InboundRequest { operation: ApiOperation::Chat { accepts_stream: false }, ..inbound(id, key, body) }
+pub(crate) fn question(id: u64, key: &str, body: &str) -> ChatInbound {
+    let InboundRequest { id, identity, caller, body, idempotency_key, .. } = inbound(id, key, body);
+    ChatInbound { id, body, accepts_stream: false, identity, caller, idempotency_key }
 }
 
 /// The hash by which callers are looked up.
@@ -447,10 +555,10 @@ pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
 }
 
 /// The same question at any face.
-pub(crate) fn at_face(face: Face, stream: bool) -> (ApiOperation, String) {
+pub(crate) fn at_face(face: Face, stream: bool) -> (FaceOperation, String) {
     let Some(dialect) = face.dialect() else {
         let body = format!(r#"{{"message":"おすすめは？","stream":{stream}}}"#);
-        return (ApiOperation::Chat { accepts_stream: false }, body);
+        return (FaceOperation::Chat, body);
     };
     let limits = RequestLimits::default();
     let chat = anthropic::read_chat_request(body(stream).as_bytes(), &limits).unwrap();
@@ -463,7 +571,8 @@ pub(crate) fn at_face(face: Face, stream: bool) -> (ApiOperation, String) {
     };
     let body = dialect.write_request(&chat, &options).unwrap();
     let (_, url) = route(&dialect.path("manga", stream)).unwrap();
-    (ApiOperation::Vendor { dialect, url: url.unwrap() }, String::from_utf8(body.to_vec()).unwrap())
+    let operation = ApiOperation { dialect, url: url.unwrap() };
+    (FaceOperation::Api(operation), String::from_utf8(body.to_vec()).unwrap())
 }
 
 pub(crate) fn body(stream: bool) -> String {

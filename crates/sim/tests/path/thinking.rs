@@ -1,7 +1,7 @@
 //! Models with a long reasoning phase, and requests without an output limit.
 
 use crate::availability::{answered, play, shop};
-use crate::shop::{Numbers, PRIME, Seen, Shop, at_face, body, callers, question};
+use crate::shop::{Numbers, PRIME, Seen, Shop, at_face, body, callers, inbound, question};
 use seawall_core::money::Money;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
 use seawall_model::shared::SharedModel;
@@ -110,7 +110,7 @@ fn without_limit(dialect: DialectId, numbers: &Numbers) -> (ReplyMetadata, Money
     let shop = deployment(dialect, "[]", numbers);
     let body = r#"{"model":"manga","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
     let inbound =
-        InboundRequest { operation: ApiOperation::of(DialectId::OPENAI_CHAT), ..question(1, PRIME, body) };
+        InboundRequest { operation: ApiOperation::of(DialectId::OPENAI_CHAT), ..inbound(1, PRIME, body) };
     let (pipeline, metadata_slot) = (Arc::clone(&shop.pipeline), Arc::new(Mutex::new(None)));
     let sent_metadata = Arc::clone(&metadata_slot);
     shop.world.spawn(async move {

@@ -2,7 +2,7 @@
 
 use super::judge::listen;
 use super::{MESSAGE, Played, Question, STREAM, answered, every_pair, frames, play, request_for, script};
-use crate::dialect::{DialectStream, DialectStreamEnd, Face};
+use crate::dialect::{DialectStreamEnd, Face};
 use bytes::Bytes;
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::Fault;
@@ -174,11 +174,11 @@ fn an_interruption_is_in_the_callers_dialect_and_nothing_follows() {
     for (face, target) in every_pair() {
         let request = request_for(face, &SHORT);
         let joined = answered(&request, target).concat();
-        let mut stream = DialectStream::new(&request, target, &super::DEFAULTS);
+        let mut stream = super::EncodedStream::new(&request, target, &super::DEFAULTS);
         let mut sent = Vec::new();
         // In the middle of an event.
         let (half, rest) = joined.split_at(joined.len() / 2);
-        let mut feed = |stream: &mut DialectStream, bytes: &[u8]| {
+        let mut feed = |stream: &mut super::EncodedStream, bytes: &[u8]| {
             stream.feed(
                 &Bytes::copy_from_slice(bytes),
                 &mut |bytes| sent.extend_from_slice(&bytes),
@@ -216,7 +216,7 @@ fn a_stream_is_typed_by_why_it_broke_off() {
         (Face::GEMINI, FailureKind::StreamInterrupted, "UNAVAILABLE"),
     ] {
         let mut stream =
-            DialectStream::new(&request_for(face, &SHORT), DialectId::OPENAI_CHAT, &super::DEFAULTS);
+            super::EncodedStream::new(&request_for(face, &SHORT), DialectId::OPENAI_CHAT, &super::DEFAULTS);
         let last = stream.interrupt(kind, MESSAGE);
         assert!(String::from_utf8_lossy(&last).contains(name), "{face:?} {last:?}");
     }

@@ -1,8 +1,6 @@
-//! All pairs of a face and a target, and the chat face, with the simulated model as target and strict clients as callers.
+//! All pairs of a face and a target, with the simulated model as target and strict clients as callers.
 
 mod any_bytes;
-mod chat;
-mod chat_faults;
 mod faults;
 mod gemini;
 mod judge;
@@ -14,7 +12,7 @@ mod richer;
 mod streams;
 mod unstreamed;
 
-use super::{AnswerDefaults, DialectRequest, DialectStream, DialectStreamEnd, Face};
+use super::{AnswerDefaults, DialectRequest, DialectStream, DialectStreamEnd, Face, UnstreamedAnswer};
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_model::engine::{
@@ -23,9 +21,11 @@ use seawall_model::engine::{
 use seawall_wire::bedrock::{FrameEnding, FrameLimits, FrameReader};
 use seawall_wire::chat::StreamEvent;
 use seawall_wire::dialect::{DialectId, UrlParameters};
+use seawall_wire::reply::{ReplyEncoder, ReplyEvent};
 use seawall_wire::sse::whole_length;
 use seawall_wire::{RequestError, RequestLimits};
 use serde_json::{Value, json};
+use std::ops::Deref;
 use std::time::Duration;
 
 /// The callers' model name, which no target uses.
@@ -198,13 +198,86 @@ fn answered(request: &DialectRequest, target: DialectId) -> Vec<Bytes> {
     frames(&script(request, target, None))
 }
 
+/// A stream and its encoder: the bytes that a caller of its dialect receives.
+struct EncodedStream {
+    stream: DialectStream,
+    encoder: ReplyEncoder,
+}
+
+impl EncodedStream {
+    fn new(request: &DialectRequest, target: DialectId, defaults: &AnswerDefaults<'_>) -> Self {
+        let stream = DialectStream::new(request, target, defaults);
+        let encoder = stream.encoder().unwrap();
+        Self { stream, encoder }
+    }
+
+    fn feed(
+        &mut self,
+        chunk: &Bytes,
+        into: &mut impl FnMut(Bytes),
+        events: &mut impl FnMut(StreamEvent),
+    ) -> Result<(), Failure> {
+        let mut ready = Vec::new();
+        let fed = self.stream.feed(chunk, &mut |event| ready.push(event), events);
+        self.encode(ready, into);
+        fed
+    }
+
+    fn end(
+        &mut self,
+        into: &mut impl FnMut(Bytes),
+        events: &mut impl FnMut(StreamEvent),
+    ) -> DialectStreamEnd {
+        let mut ready = Vec::new();
+        let end = self.stream.end(&mut |event| ready.push(event), events);
+        self.encode(ready, into);
+        end
+    }
+
+    fn cut_at_limit(&mut self, last: &[u8], tokens: u64, into: &mut impl FnMut(Bytes)) {
+        let mut ready = Vec::new();
+        self.stream.cut_at_limit(last, tokens, &mut |event| ready.push(event));
+        self.encode(ready, into);
+    }
+
+    fn interrupt(&mut self, kind: FailureKind, message: &'static str) -> Bytes {
+        let event = self.stream.interrupt(kind, message);
+        event.map(|event| self.encoder.encode(event, || None)).unwrap_or_default()
+    }
+
+    /// Opaque bytes piece by piece; everything else in one piece.
+    fn encode(&mut self, ready: Vec<ReplyEvent>, into: &mut impl FnMut(Bytes)) {
+        let mut events = ready.into_iter().peekable();
+        while let Some(event) = events.next() {
+            let bytes =
+                self.encoder.encode(event, || events.next_if(|next| !matches!(next, ReplyEvent::Opaque(_))));
+            if !bytes.is_empty() {
+                into(bytes);
+            }
+        }
+    }
+}
+
+impl Deref for EncodedStream {
+    type Target = DialectStream;
+
+    fn deref(&self) -> &DialectStream {
+        &self.stream
+    }
+}
+
+/// The body that a caller receives.
+fn written(answer: &UnstreamedAnswer, face: Face) -> Bytes {
+    answer.content.clone().encode(dialect(face))
+}
+
 /// A stream that was played to its end.
 struct Played {
     /// The bytes that the caller received.
     sent: Vec<u8>,
     events: Vec<StreamEvent>,
     outcome: Result<DialectStreamEnd, Failure>,
-    stream: DialectStream,
+    stream: EncodedStream,
 }
 
 impl Played {
@@ -219,7 +292,7 @@ fn play<'a>(
     target: DialectId,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Played {
-    let mut stream = DialectStream::new(request, target, &DEFAULTS);
+    let mut stream = EncodedStream::new(request, target, &DEFAULTS);
     let (mut sent, mut events) = (Vec::new(), Vec::new());
     let mut into = |bytes: Bytes| {
         assert!(!bytes.is_empty());

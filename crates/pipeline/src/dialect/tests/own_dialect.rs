@@ -2,9 +2,7 @@
 //! through without being parsed.
 
 use super::{DEFAULTS, MESSAGE, PLAIN, body, request_for};
-use crate::dialect::{
-    DialectHeaders, DialectRequest, DialectStream, DialectStreamEnd, Face, UnstreamedAnswer,
-};
+use crate::dialect::{DialectHeaders, DialectRequest, DialectStreamEnd, Face, UnstreamedAnswer};
 use bytes::Bytes;
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{PriceDimension, Surcharge};
@@ -175,7 +173,10 @@ fn an_opaque_answer_is_returned_unchanged_with_the_services_token_counts() {
     let failure_message =
         ResponseReport { usage: Some(counted), headers: tier.clone(), ..ResponseReport::default() };
     let answer = read(Some(failure_message)).unwrap();
-    assert_eq!((answer.usage, answer.output_reported, &answer.body), (counted, true, &body));
+    assert_eq!(
+        (answer.usage, answer.output_reported, &super::written(&answer, Face::BEDROCK_INVOKE)),
+        (counted, true, &body)
+    );
     assert!(answer.headers.contains(&tier[0]), "{:?}", answer.headers);
     assert!(answer.headers.contains(&("x-amzn-bedrock-input-token-count", "30".to_owned())));
     let answer = read(None).unwrap();
@@ -197,7 +198,7 @@ fn an_opaque_stream_is_forwarded_and_only_its_last_chunk_completes_it() {
     let last = frames.freeze();
     let request = invoke(&json!({ "inputText": "hi" }), true);
     let fed = |pieces: &[&Bytes]| {
-        let mut stream = DialectStream::new(&request, DialectId::BEDROCK_INVOKE, &DEFAULTS);
+        let mut stream = super::EncodedStream::new(&request, DialectId::BEDROCK_INVOKE, &DEFAULTS);
         let mut got = Vec::new();
         for piece in pieces {
             stream.feed(piece, &mut |bytes| got.extend_from_slice(&bytes), &mut |_| ()).unwrap();

@@ -1,7 +1,7 @@
 //! Bytes that are not translated are not modified.
 
 use super::{ALIAS, DEFAULTS, PLAIN, Question, STREAM, answered, body, dialect, model_of, play, request_for};
-use crate::dialect::{DialectStream, DialectStreamEnd, Face};
+use crate::dialect::{DialectStreamEnd, Face};
 use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ fn the_reserved_output_is_the_limit_that_is_sent() {
 fn a_frame_in_the_same_dialect_is_forwarded_without_copying() {
     for face in Face::VENDORS {
         let request = request_for(face, &STREAM);
-        let mut stream = DialectStream::new(&request, dialect(face), &DEFAULTS);
+        let mut stream = super::EncodedStream::new(&request, dialect(face), &DEFAULTS);
         for frame in answered(&request, dialect(face)) {
             let mut got = Vec::new();
             stream.feed(&frame, &mut |bytes| got.push(bytes), &mut |_| ()).unwrap();
@@ -97,7 +97,7 @@ fn a_frame_in_the_same_dialect_is_forwarded_without_copying() {
 #[test]
 fn frames_are_forwarded_without_copying_except_for_the_usage_chunk() {
     let request = request_for(Face::OPENAI_CHAT, &Question { wants_usage: false, ..STREAM });
-    let mut stream = DialectStream::new(&request, dialect(Face::OPENAI_CHAT), &DEFAULTS);
+    let mut stream = super::EncodedStream::new(&request, dialect(Face::OPENAI_CHAT), &DEFAULTS);
     let (mut all, mut sent) = (Vec::new(), Vec::new());
     let frames = answered(&request, dialect(Face::OPENAI_CHAT));
     for (at, frame) in frames.iter().enumerate() {
@@ -155,7 +155,7 @@ fn a_stream_of_comments_that_never_ends_an_event_is_given_up() {
     for face in [Face::ANTHROPIC_MESSAGES, Face::OPENAI_CHAT] {
         let wants_usage = face == Face::ANTHROPIC_MESSAGES;
         let request = request_for(face, &Question { wants_usage, ..STREAM });
-        let mut stream = DialectStream::new(&request, dialect(face), &DEFAULTS);
+        let mut stream = super::EncodedStream::new(&request, dialect(face), &DEFAULTS);
         let line = Bytes::from(format!(":{}\n", "x".repeat(65_534)));
         let fed = (0..200).try_for_each(|_| stream.feed(&line, &mut |_| panic!("sent"), &mut |_| ()));
         assert!(fed.is_err());
@@ -175,7 +175,7 @@ fn the_largest_event_that_is_parsed_is_forwarded() {
     for (face, event) in [(Face::ANTHROPIC_MESSAGES, messages), (Face::OPENAI_CHAT, chunk)] {
         for wants_usage in [false, true] {
             let request = request_for(face, &Question { wants_usage, ..STREAM });
-            let mut stream = DialectStream::new(&request, dialect(face), &DEFAULTS);
+            let mut stream = super::EncodedStream::new(&request, dialect(face), &DEFAULTS);
             let mut sent = 0;
             for piece in event.as_bytes().chunks(1 << 16) {
                 let piece = Bytes::copy_from_slice(piece);

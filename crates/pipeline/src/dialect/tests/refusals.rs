@@ -38,7 +38,7 @@ fn a_refusal_has_the_status_message_and_headers_that_client_libraries_read() {
                 }
                 "chat" => {
                     assert_eq!((&body["request_id"], &body["retry_after"]), (&"req_9".into(), &2.into()));
-                    assert_eq!(body["code"], crate::chat::error_code(why));
+                    assert_eq!(body["code"], seawall_wire::chat_face::error_code(why));
                     (openai::status_of(why), &body["message"])
                 }
                 other => panic!("{other:?}"),

@@ -132,10 +132,10 @@ fn whole_answers_keep_text_tool_calls_and_cached_tokens() {
             UnstreamedAnswer::read(&request_for(face, &PLAIN), target, body, None, &DEFAULTS).unwrap();
         let usage = usage_at(target, None);
         assert_eq!((whole.usage, whole.finish), (usage, FinishReason::ToolUse), "{face:?} {target:?}");
-        let parsed = dialect(face).read_chat_answer(&whole.body, "a", "m").unwrap();
+        let parsed = dialect(face).read_chat_answer(&super::written(&whole, face), "a", "m").unwrap();
         let usage = usage_at(target, Some(face));
         assert_eq!((parsed.parts, parsed.usage), (parts.clone(), usage), "{face:?} {target:?}");
-        let failure_message: Value = serde_json::from_slice(&whole.body).unwrap();
+        let failure_message: Value = serde_json::from_slice(&super::written(&whole, face)).unwrap();
         assert!(failure_message.is_object());
     }
 }

@@ -3,7 +3,7 @@
 use super::judge::{ParsedStream, listen};
 use super::unstreamed::word;
 use super::{ALIAS, DEFAULTS, PLAIN, Question, STREAM, answered, dialect, every_pair, play, request_for};
-use crate::dialect::{DialectStream, DialectStreamEnd, Face, UnstreamedAnswer};
+use crate::dialect::{DialectStreamEnd, Face, UnstreamedAnswer};
 use bytes::Bytes;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use proptest::sample::Index;
@@ -131,8 +131,8 @@ fn the_end_reports_the_elapsed_time() {
     for face in [Face::BEDROCK_CONVERSE, Face::BEDROCK_INVOKE] {
         let request = request_for(face, &STREAM);
         for target in [DialectId::ANTHROPIC_MESSAGES, DialectId::OPENAI_CHAT] {
-            let mut stream = DialectStream::new(&request, target, &DEFAULTS);
-            stream.set_elapsed(Duration::from_millis(123_456));
+            let mut stream = super::EncodedStream::new(&request, target, &DEFAULTS);
+            stream.encoder.set_elapsed(Duration::from_millis(123_456));
             let mut sent = Vec::new();
             for frame in answered(&request, target) {
                 stream.feed(&frame, &mut |bytes| sent.extend_from_slice(&bytes), &mut |_| ()).unwrap();

@@ -107,7 +107,7 @@ fn every_face_gets_the_same_answer_from_every_target() {
         let mut first: Option<Read> = None;
         for (face, target) in every_pair() {
             let answer = whole(&request_for(face, &question), target);
-            let body: Value = serde_json::from_slice(&answer.body).unwrap();
+            let body: Value = serde_json::from_slice(&super::written(&answer, face)).unwrap();
             let (text, calls, failure_message, input, output) = read(face, &body);
             assert_eq!(
                 (answer.finish, failure_message.as_str()),
@@ -137,7 +137,7 @@ fn a_body_of_a_shared_dialect_is_forwarded_unchanged() {
         let answer = UnstreamedAnswer::read(&request, target, body.clone(), None, &DEFAULTS).unwrap();
         let same = super::has_anthropic_bodies(dialect(face)) && super::has_anthropic_bodies(target);
         assert_eq!(
-            answer.body.as_ptr() == body.as_ptr(),
+            super::written(&answer, face).as_ptr() == body.as_ptr(),
             same || dialect(face) == target,
             "{face:?} {target:?}"
         );
@@ -149,7 +149,7 @@ fn a_translated_answer_has_an_id_and_the_callers_model_name() {
     for (face, id) in [(Face::ANTHROPIC_MESSAGES, "id"), (Face::OPENAI_CHAT, "id"), (Face::RESPONSES, "id")] {
         for target in DialectId::ALL {
             let answer = whole(&request_for(face, &PLAIN), target);
-            let body: Value = serde_json::from_slice(&answer.body).unwrap();
+            let body: Value = serde_json::from_slice(&super::written(&answer, face)).unwrap();
             let is_anew = dialect(face) != target
                 && !(super::has_anthropic_bodies(dialect(face)) && super::has_anthropic_bodies(target));
             assert_eq!(body["model"] == ALIAS, is_anew, "{face:?} {target:?}");
@@ -158,9 +158,16 @@ fn a_translated_answer_has_an_id_and_the_callers_model_name() {
         }
     }
     let answer = whole(&request_for(Face::OPENAI_CHAT, &PLAIN), DialectId::ANTHROPIC_MESSAGES);
-    assert_eq!(serde_json::from_slice::<Value>(&answer.body).unwrap()["created"], DEFAULTS.created);
+    assert_eq!(
+        serde_json::from_slice::<Value>(&super::written(&answer, Face::OPENAI_CHAT)).unwrap()["created"],
+        DEFAULTS.created
+    );
     let answer = whole(&request_for(Face::BEDROCK_CONVERSE, &PLAIN), DialectId::ANTHROPIC_MESSAGES);
-    assert_eq!(serde_json::from_slice::<Value>(&answer.body).unwrap()["metrics"]["latencyMs"], 70);
+    assert_eq!(
+        serde_json::from_slice::<Value>(&super::written(&answer, Face::BEDROCK_CONVERSE)).unwrap()["metrics"]
+            ["latencyMs"],
+        70
+    );
 }
 
 #[test]

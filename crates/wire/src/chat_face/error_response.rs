@@ -1,15 +1,13 @@
 //! Error responses of the chat face.
 
-use super::ChatText;
 use super::event::seconds;
 use super::json::JsonObject;
 use crate::dialect::ErrorResponse;
+use crate::{ApiErrorKind, RetryAdvice, openai};
 use bytes::Bytes;
-use seawall_core::strategy::Language;
-use seawall_wire::{ApiErrorKind, RetryAdvice, openai};
 
 /// The response header with the request ID.
-pub(crate) const REQUEST_ID_HEADER: &str = "x-request-id";
+pub const REQUEST_ID_HEADER: &str = "x-request-id";
 
 /// An error response of the chat face. Use it only for errors that the caller can fix: everything else is answered, if
 /// only with an apology.
@@ -17,8 +15,8 @@ pub(crate) const REQUEST_ID_HEADER: &str = "x-request-id";
 pub struct ChatErrorResponse<'a> {
     /// The kind of API error.
     pub error_kind: ApiErrorKind,
-    /// The language of the message.
-    pub language: Language,
+    /// The message for the end user, in the user's language.
+    pub message: &'a str,
     /// Technical details for the developer of the client, in English.
     pub detail: Option<&'a str>,
     /// The name of the exhausted limit.
@@ -33,12 +31,7 @@ impl ChatErrorResponse<'_> {
     /// Renders the response.
     #[must_use]
     pub fn reply(&self) -> ErrorResponse {
-        self.reply_in(ChatText::of_error(self.error_kind).in_language(self.language))
-    }
-
-    /// Renders the response with the pipeline's own message.
-    pub(crate) fn reply_in(&self, message: &str) -> ErrorResponse {
-        let Self { error_kind, detail, limit, request_id, advice, .. } = *self;
+        let Self { error_kind, message, detail, limit, request_id, advice } = *self;
         let body = JsonObject::new()
             .text("code", error_code(error_kind))
             .text("message", message)

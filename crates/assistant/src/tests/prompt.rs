@@ -1,14 +1,13 @@
 //! Tests of prompts.
 
-use crate::chat::{
-    ChatError, ChatFaceRequest, ChatPrompt, ChatPromptOptions, ChatTurn, PreparedChat, PromptModel,
-};
+use crate::{ChatPrompt, ChatPromptOptions, PreparedChat, PromptModel};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::history::{Role, TokenLimits, TokenLimitsOptions};
 use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, estimate};
 use seawall_wire::ApiErrorKind;
 use seawall_wire::chat::{ChatRequest, RequestPart, Turn};
+use seawall_wire::chat_face::{ChatError, ChatFaceRequest, ChatTurn};
 use sha2::{Digest as _, Sha256};
 
 const MODEL: &str = "claude-sonnet";

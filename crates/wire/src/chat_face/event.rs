@@ -1,14 +1,54 @@
 //! Server-sent events of a streamed answer: any number of `text` events, then one `done` or `interrupted`.
 
+use super::ChatReply;
 use super::json::JsonObject;
-use bytes::{Bytes, BytesMut};
+use crate::sse::write_event;
+use bytes::BytesMut;
 use seawall_core::failure::FailureKind;
-use seawall_wire::sse::write_event;
 use std::time::Duration;
 
-/// Appends a `text` event with more of the answer.
-pub fn text_event(out: &mut BytesMut, text: &str) {
-    write_event(out, "text", JsonObject::new().text("text", text).finish().as_bytes());
+/// One event of a streamed reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChatReplyEvent {
+    /// More of the answer.
+    Text(String),
+    /// The answer is complete. The text of the reply is not repeated.
+    Done(Box<ChatReply>),
+    /// The answer is incomplete, and nothing follows.
+    Interrupted(ChatInterruption),
+}
+
+/// Why a reply ends early, and how much of it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChatInterruption {
+    /// The reason.
+    pub reason: InterruptReason,
+    /// The message for the end user, in the user's language.
+    pub message: &'static str,
+    /// The number of characters of text sent before.
+    pub delivered: u64,
+    /// When to retry, if known.
+    pub retry_after: Option<Duration>,
+}
+
+impl ChatReplyEvent {
+    /// Appends the event as a server-sent event.
+    pub fn write_sse(&self, out: &mut BytesMut) {
+        match self {
+            Self::Text(text) => {
+                write_event(out, "text", JsonObject::new().text("text", text).finish().as_bytes());
+            }
+            Self::Done(reply) => reply.write_done(out),
+            Self::Interrupted(ChatInterruption { reason, message, delivered, retry_after }) => {
+                let object = JsonObject::new()
+                    .text("reason", reason.name())
+                    .text("message", message)
+                    .number("delivered", *delivered)
+                    .optional(*retry_after, |object, wait| object.number("retry_after", seconds(wait)));
+                write_event(out, "interrupted", object.finish().as_bytes());
+            }
+        }
+    }
 }
 
 /// Why an answer is incomplete, as reported to the caller.
@@ -57,24 +97,6 @@ impl InterruptReason {
             Self::StreamInterrupted => "stream_interrupted",
         }
     }
-}
-
-/// The final event of an incomplete stream. `delivered` is the number of characters of text sent before it.
-#[must_use]
-pub fn interrupted_event(
-    reason: InterruptReason,
-    message: &str,
-    delivered: u64,
-    retry_after: Option<Duration>,
-) -> Bytes {
-    let object = JsonObject::new()
-        .text("reason", reason.name())
-        .text("message", message)
-        .number("delivered", delivered)
-        .optional(retry_after, |object, wait| object.number("retry_after", seconds(wait)));
-    let mut out = BytesMut::new();
-    write_event(&mut out, "interrupted", object.finish().as_bytes());
-    out.freeze()
 }
 
 /// Whole seconds, rounded up, so that clients do not retry too early.

@@ -1,9 +1,9 @@
 //! Parses a chat request.
 
 use super::{ChatError, locale};
+use crate::{JsonFields, RequestError, RequestLimits};
 use seawall_core::history::Role;
 use seawall_core::strategy::Language;
-use seawall_wire::{JsonFields, RequestError, RequestLimits};
 
 /// Maximum length of a message, in characters.
 const MAX_MESSAGE_CHARACTERS: usize = 16_000;

@@ -1,10 +1,10 @@
 //! Builds a model request from a chat message.
 
-use super::{ChatError, ChatFaceRequest, ChatTurn, locale};
 use seawall_core::history::{HistoryDecision, HistoryInput, HistoryTurn, Role, TokenLimits, trim};
 use seawall_core::setting::SettingError;
 use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, estimate};
 use seawall_wire::chat::{ChatRequest, RequestPart, Turn};
+use seawall_wire::chat_face::{ChatError, ChatFaceRequest, ChatTurn, locale};
 use sha2::{Digest as _, Sha256};
 
 /// The highest temperature that any dialect allows.

@@ -1,7 +1,9 @@
 //! Prepared texts in Japanese and English.
 
+use crate::fallback::message;
 use seawall_core::random::Draw;
-use seawall_core::strategy::Language;
+use seawall_core::strategy::FallbackKind;
+use seawall_core::vocabulary::Language;
 use seawall_wire::ApiErrorKind;
 
 /// A prepared text.
@@ -81,10 +83,7 @@ impl ChatText {
     #[must_use]
     pub const fn in_language(self, language: Language) -> &'static str {
         let (japanese, english) = match self {
-            Self::Redirect => (
-                "申し訳ございませんが、その内容にはお答えできません。漫画についてのご質問でしたら、お手伝いできます。",
-                "That is something I can't help with. I am happy to answer questions about manga.",
-            ),
+            Self::Redirect => return message(FallbackKind::GuardrailBlock, language, false),
             Self::LimitReached => (
                 "ただいまメッセージをお受けできません。少し時間をおいて、もう一度お送りください。",
                 "We cannot take this message right now. Please wait a moment and send it again.",
@@ -149,6 +148,14 @@ const APOLOGIES: [(&str, &str); 3] = [
         "My apologies, I cannot answer at the moment. If it is urgent, please contact customer support.",
     ),
 ];
+
+/// The apologies in this language.
+pub fn apologies(language: Language) -> impl ExactSizeIterator<Item = &'static str> {
+    APOLOGIES.into_iter().map(move |(japanese, english)| match language {
+        Language::Japanese => japanese,
+        Language::English => english,
+    })
+}
 
 /// One of the three apologies, chosen uniformly.
 #[must_use]

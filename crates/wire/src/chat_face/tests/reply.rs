@@ -1,19 +1,16 @@
-//! Tests of replies, events, refusals and texts.
+//! Tests of replies, events and errors.
 
-use crate::chat::{
-    ChatErrorResponse, ChatFinish, ChatReply, ChatText, InterruptReason, apology, confidence, error_code,
-    interrupted_event, text_event,
+use crate::chat::FinishReason;
+use crate::chat_face::{
+    ChatErrorResponse, ChatFinish, ChatInterruption, ChatReply, ChatReplyEvent, InterruptReason, confidence,
+    error_code,
 };
-use bytes::BytesMut;
+use crate::{ApiErrorKind, RetryAdvice};
+use bytes::{Bytes, BytesMut};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
-use seawall_core::random::Draw;
-use seawall_core::strategy::Language;
 use seawall_core::vocabulary::Rung;
-use seawall_wire::chat::FinishReason;
-use seawall_wire::{ApiErrorKind, RetryAdvice};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 fn reply() -> ChatReply {
@@ -31,6 +28,21 @@ fn reply() -> ChatReply {
     }
 }
 
+/// The server-sent events of a reply that is already complete.
+fn events(reply: ChatReply) -> Bytes {
+    written(&reply.into_events())
+}
+
+fn written(events: &[ChatReplyEvent]) -> Bytes {
+    let mut out = BytesMut::new();
+    events.iter().for_each(|event| event.write_sse(&mut out));
+    out.freeze()
+}
+
+fn done_event() -> Bytes {
+    written(&[ChatReplyEvent::Done(Box::new(reply()))])
+}
+
 fn read(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
@@ -45,7 +57,7 @@ fn a_reply_says_all_about_its_answer() {
     });
     assert_eq!(read(&reply().body()), expected);
     expected.as_object_mut().unwrap().remove("answer");
-    let done = reply().done_event();
+    let done = done_event();
     let data = done.strip_prefix(b"event: done\ndata: ").unwrap().strip_suffix(b"\n\n").unwrap();
     assert_eq!(read(data), expected);
     let bare = ChatReply { session: None, target: None, retry_after: None, reasons: Vec::new(), ..reply() };
@@ -58,13 +70,11 @@ fn a_reply_says_all_about_its_answer() {
 
 #[test]
 fn an_answer_that_is_there_at_once_is_one_text_and_its_end() {
-    let events = reply().events();
-    let mut text = BytesMut::new();
-    text_event(&mut text, &reply().answer);
-    assert_eq!(events, [&text[..], &reply().done_event()].concat());
+    let text = written(&[ChatReplyEvent::Text(reply().answer)]);
+    assert_eq!(events(reply()), [&text[..], &done_event()].concat());
     assert_eq!(&text[..], "event: text\ndata: {\"text\":\"はい、\\n\\\"あります\\\"。\"}\n\n".as_bytes());
     let silent = ChatReply { answer: String::new(), ..reply() };
-    assert_eq!(silent.events(), reply().done_event());
+    assert_eq!(events(silent), done_event());
 }
 
 #[test]
@@ -132,7 +142,10 @@ fn an_interruption_has_a_reason_the_delivered_length_and_a_retry_after() {
     }
     for (wait, seconds) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2)] {
         let wait = Some(Duration::from_millis(wait));
-        let event = interrupted_event(InterruptReason::Blocked, "いいえ", 42, wait);
+        let reason = InterruptReason::Blocked;
+        let interruption =
+            ChatInterruption { reason, message: "いいえ", delivered: 42, retry_after: wait };
+        let event = written(&[ChatReplyEvent::Interrupted(interruption)]);
         let data = event.strip_prefix(b"event: interrupted\ndata: ").unwrap();
         let expected =
             json!({"reason": "blocked", "message": "いいえ", "delivered": 42, "retry_after": seconds});
@@ -142,83 +155,41 @@ fn an_interruption_has_a_reason_the_delivered_length_and_a_retry_after() {
 
 #[test]
 fn a_refusal_has_its_status_its_code_and_its_message() {
-    for (error_kind, status, code, text) in [
-        (ApiErrorKind::Malformed, 400, "INVALID_REQUEST", ChatText::NotUnderstood),
-        (ApiErrorKind::Unauthenticated, 401, "UNAUTHENTICATED", ChatText::SignIn),
-        (ApiErrorKind::Forbidden, 403, "FORBIDDEN", ChatText::NotAllowed),
-        (ApiErrorKind::NotFound, 404, "NOT_FOUND", ChatText::NotFound),
-        (ApiErrorKind::TooLarge, 413, "INPUT_TOO_LARGE", ChatText::TooLong),
-        (ApiErrorKind::Conflict, 409, "CONFLICT", ChatText::AlreadyReceived),
-        (ApiErrorKind::OutcomeUnknown, 409, "OUTCOME_UNKNOWN", ChatText::AlreadyReceived),
-        (ApiErrorKind::Throttled, 429, "RATE_LIMITED", ChatText::LimitReached),
-        (ApiErrorKind::BudgetExhausted, 429, "BUDGET_EXHAUSTED", ChatText::BudgetExhausted),
-        (ApiErrorKind::SwitchedOff, 503, "SWITCHED_OFF", ChatText::Unavailable),
-        (ApiErrorKind::Overloaded, 503, "OVERLOADED", ChatText::Unavailable),
-        (ApiErrorKind::TimedOut, 504, "TIMED_OUT", ChatText::Unavailable),
-        (ApiErrorKind::Internal, 500, "INTERNAL", ChatText::Unavailable),
+    for (error_kind, status, code) in [
+        (ApiErrorKind::Malformed, 400, "INVALID_REQUEST"),
+        (ApiErrorKind::Unauthenticated, 401, "UNAUTHENTICATED"),
+        (ApiErrorKind::Forbidden, 403, "FORBIDDEN"),
+        (ApiErrorKind::NotFound, 404, "NOT_FOUND"),
+        (ApiErrorKind::TooLarge, 413, "INPUT_TOO_LARGE"),
+        (ApiErrorKind::Conflict, 409, "CONFLICT"),
+        (ApiErrorKind::OutcomeUnknown, 409, "OUTCOME_UNKNOWN"),
+        (ApiErrorKind::Throttled, 429, "RATE_LIMITED"),
+        (ApiErrorKind::BudgetExhausted, 429, "BUDGET_EXHAUSTED"),
+        (ApiErrorKind::SwitchedOff, 503, "SWITCHED_OFF"),
+        (ApiErrorKind::Overloaded, 503, "OVERLOADED"),
+        (ApiErrorKind::TimedOut, 504, "TIMED_OUT"),
+        (ApiErrorKind::Internal, 500, "INTERNAL"),
     ] {
-        for language in Language::ALL {
-            let advice = RetryAdvice { wait: Some(Duration::from_millis(1_200)), should_retry: Some(false) };
-            let (detail, limit, request_id) = (Some("message: \"x\""), Some("per minute"), "r-1");
-            let full = ChatErrorResponse { error_kind, language, detail, limit, request_id, advice };
-            let reply = full.reply();
-            let body = json!({"code": code, "message": text.in_language(language), "detail": "message: \"x\"",
-                "limit": "per minute", "request_id": "r-1", "retry_after": 2, "should_retry": false});
-            assert_eq!((reply.status, read(&reply.body), error_code(error_kind)), (status, body, code));
-            let headers: Vec<String> =
-                reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-            let expected = [
-                "content-type: application/json",
-                "x-request-id: r-1",
-                "retry-after: 2",
-                "retry-after-ms: 1200",
-                "x-should-retry: false",
-            ];
-            assert_eq!(headers, expected);
-            let bare =
-                ChatErrorResponse { detail: None, limit: None, advice: RetryAdvice::default(), ..full };
-            let body = read(&bare.reply().body);
-            assert_eq!((body.as_object().unwrap().len(), bare.reply().headers.len()), (3, 2));
-        }
-    }
-}
-
-#[test]
-fn there_are_three_apologies_and_each_is_as_likely() {
-    for language in Language::ALL {
-        let all: Vec<&str> =
-            (0..3_000_u64).map(|nth| apology(language, Draw::from_bits((u64::MAX / 3_000) * nth))).collect();
-        let different: BTreeSet<&str> = all.iter().copied().collect();
-        assert_eq!(different.len(), 3);
-        for text in different {
-            assert!((990..=1_010).contains(&all.iter().filter(|other| **other == text).count()));
-        }
-        assert_ne!(apology(language, Draw::LOWEST), apology(language, Draw::HIGHEST));
-    }
-}
-
-#[test]
-fn every_text_is_in_its_language_and_promises_nothing() {
-    let promises = [
-        "get back",
-        "will follow",
-        "we will",
-        "i will",
-        "shortly",
-        "checking",
-        "ご連絡いたします",
-        "お待ちください",
-    ];
-    for language in Language::ALL {
-        let texts = ChatText::ALL.map(|text| text.in_language(language));
-        let apologies = [Draw::LOWEST, Draw::MIDDLE, Draw::HIGHEST].map(|draw| apology(language, draw));
-        let all: Vec<&str> = texts.into_iter().chain(apologies).collect();
-        let different: BTreeSet<&&str> = all.iter().collect();
-        assert_eq!(different.len(), ChatText::ALL.len() + 3);
-        for text in all {
-            assert_eq!(text.is_ascii(), language == Language::English, "{text}");
-            assert!(!promises.iter().any(|promise| text.to_lowercase().contains(promise)), "{text}");
-            assert!(text.ends_with(if language == Language::English { '.' } else { '。' }));
-        }
+        let advice = RetryAdvice { wait: Some(Duration::from_millis(1_200)), should_retry: Some(false) };
+        let (detail, limit, request_id) = (Some("message: \"x\""), Some("per minute"), "r-1");
+        let message = "いいえ";
+        let full = ChatErrorResponse { error_kind, message, detail, limit, request_id, advice };
+        let reply = full.reply();
+        let body = json!({"code": code, "message": message, "detail": "message: \"x\"",
+            "limit": "per minute", "request_id": "r-1", "retry_after": 2, "should_retry": false});
+        assert_eq!((reply.status, read(&reply.body), error_code(error_kind)), (status, body, code));
+        let headers: Vec<String> =
+            reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let expected = [
+            "content-type: application/json",
+            "x-request-id: r-1",
+            "retry-after: 2",
+            "retry-after-ms: 1200",
+            "x-should-retry: false",
+        ];
+        assert_eq!(headers, expected);
+        let bare = ChatErrorResponse { detail: None, limit: None, advice: RetryAdvice::default(), ..full };
+        let body = read(&bare.reply().body);
+        assert_eq!((body.as_object().unwrap().len(), bare.reply().headers.len()), (3, 2));
     }
 }

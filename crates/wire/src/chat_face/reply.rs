@@ -1,13 +1,14 @@
 //! Replies of the chat face.
 
-use super::event::{seconds, text_event};
+use super::ChatReplyEvent;
+use super::event::seconds;
 use super::json::JsonObject;
+use crate::chat::FinishReason;
+use crate::sse::write_event;
 use bytes::{Bytes, BytesMut};
 use seawall_core::cache_policy::Confidence;
 use seawall_core::money::{Money, Usage};
 use seawall_core::vocabulary::Rung;
-use seawall_wire::chat::FinishReason;
-use seawall_wire::sse::write_event;
 use std::time::Duration;
 
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
@@ -102,26 +103,15 @@ impl ChatReply {
         Bytes::from(self.write_fields(JsonObject::new().text("answer", &self.answer)))
     }
 
-    /// The final event of a streamed answer.
+    /// The events of an answer that is already complete: its text and the end.
     #[must_use]
-    pub fn done_event(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        self.put_done(&mut out);
-        out.freeze()
+    pub fn into_events(self) -> Vec<ChatReplyEvent> {
+        let text = (!self.answer.is_empty()).then(|| ChatReplyEvent::Text(self.answer.clone()));
+        text.into_iter().chain([ChatReplyEvent::Done(Box::new(self))]).collect()
     }
 
-    /// The whole event stream of an answer that is already complete: its text and the final event.
-    #[must_use]
-    pub fn events(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        if !self.answer.is_empty() {
-            text_event(&mut out, &self.answer);
-        }
-        self.put_done(&mut out);
-        out.freeze()
-    }
-
-    fn put_done(&self, out: &mut BytesMut) {
+    /// Appends the final event of a streamed answer.
+    pub(super) fn write_done(&self, out: &mut BytesMut) {
         write_event(out, "done", self.write_fields(JsonObject::new()).as_bytes());
     }
 

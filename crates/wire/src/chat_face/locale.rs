@@ -6,7 +6,8 @@ use seawall_core::tokens::{TextCounts, TextLanguage};
 const MAX_LOCALE_LENGTH: usize = 35;
 
 /// The canonical form of a locale such as `ja-JP`, `en` or `zh-Hant-TW`; `None` if it is not valid.
-pub(super) fn canonical(locale: &str) -> Option<String> {
+#[must_use]
+pub fn canonical(locale: &str) -> Option<String> {
     if locale.len() > MAX_LOCALE_LENGTH {
         return None;
     }
@@ -35,12 +36,14 @@ pub(super) fn canonical(locale: &str) -> Option<String> {
 }
 
 /// The language of a canonical locale.
-pub(super) fn language(locale: &str) -> &str {
+#[must_use]
+pub fn language(locale: &str) -> &str {
     locale.split('-').next().unwrap_or_default()
 }
 
 /// Detects the language of a text. A title in Latin letters does not make a Japanese question English.
-pub(super) fn of_text(text: &str) -> &'static str {
+#[must_use]
+pub fn of_text(text: &str) -> &'static str {
     match TextCounts::of(text).language() {
         TextLanguage::Japanese | TextLanguage::Mixed => "ja",
         TextLanguage::English => "en",

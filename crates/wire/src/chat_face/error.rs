@@ -1,7 +1,6 @@
 //! Errors of chat requests.
 
-use super::ChatText;
-use seawall_wire::{ApiErrorKind, RequestError};
+use crate::{ApiErrorKind, RequestError};
 
 /// Why a message cannot be sent to a model. The text of the error is written for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,11 +34,5 @@ impl ChatError {
             Self::Unreadable(error) => error.api_error_kind(),
             Self::TooLong { .. } | Self::InputTooLarge { .. } => ApiErrorKind::TooLarge,
         }
-    }
-
-    /// The prepared text for the caller.
-    #[must_use]
-    pub const fn text(&self) -> ChatText {
-        ChatText::of_error(self.api_error_kind())
     }
 }

@@ -1,7 +1,7 @@
 use super::{AnswerSingleFlight, FlightRole};
-use crate::manual_clock::ManualClock;
 use seawall_core::cache_policy::{CacheKey, KeyParts, Question, SingleFlightKey, SingleFlightOptions};
 use seawall_core::deadline::Deadline;
+use seawall_core::manual_clock::ManualClock;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Grade;
 use std::future::Future;

@@ -1,28 +1,23 @@
-//! Configuration of the chat face.
+//! Configuration of the assistant.
 
 use crate::answer_cache::{AnswerCache, CacheVersions};
-use crate::chat::{ChatPrompt, PromptModel};
-use crate::guardrail::Guardrails;
+use crate::prompt::{ChatPrompt, PromptModel};
+use crate::router::Router;
 use crate::single_flight::AnswerSingleFlight;
 use seawall_core::cache_policy::CacheAges;
 use seawall_core::deadline::RungReserves;
-use seawall_core::evaluator::{PlanSituation, Posture};
 use seawall_core::history::TokenLimits;
 use seawall_core::strategy::Language;
-use seawall_core::time::UtcTime;
 use seawall_core::tokens::{Calibration, OverheadOptions};
-use seawall_core::vocabulary::Tier;
+use seawall_pipeline::guardrail::Guardrails;
 use std::sync::Arc;
 
-/// Gives what the plan of a message of this caller and tier depends on.
-pub type MessageRouting = Arc<dyn Fn(&Posture, u64, Tier, UtcTime) -> PlanSituation + Send + Sync>;
-
-/// Configuration of the chat face, as the settings define it.
+/// Configuration of the assistant, as the settings define it.
 pub struct ChatRules {
     /// The route that chat messages use.
     pub route: String,
-    /// How messages are treated before load, budget and switches are considered.
-    pub routing: MessageRouting,
+    /// The routing rules of messages.
+    pub router: Router,
     /// The model that token estimates are made for.
     pub model: String,
     /// The prompt that is sent with every message.

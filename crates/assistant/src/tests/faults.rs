@@ -1,42 +1,39 @@
-//! The chat face with faulty target streams.
+//! Streams that fail, and guardrails that do.
 
-use super::chat::{listen, play, request_for, uninspected};
-use super::{DEFAULTS, answered, frames, script};
-use crate::dialect::{DialectStream, DialectStreamEnd, UnstreamedAnswer};
-use crate::guardrail::{AnswerInspector, DenyList, Guardrail as _, InspectionDecision};
+use super::{DEFAULTS, Played, answered, frames, play, request_for, script, uninspected};
 use bytes::Bytes;
 use proptest::collection::vec;
-use proptest::prelude::{any, prop_assert, proptest};
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::Index;
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::Fault;
+use seawall_pipeline::dialect::{DialectId, DialectStream, DialectStreamEnd, UnstreamedAnswer};
+use seawall_pipeline::guardrail::{AnswerInspector, DenyList, Guardrail as _, InspectionDecision};
 use seawall_wire::chat::StreamEvent;
-use seawall_wire::dialect::DialectId;
-use serde_json::json;
-use std::time::Duration;
+use seawall_wire::chat_face::InterruptReason;
+
+fn reason(played: &Played) -> Option<&'static str> {
+    played.interruption.map(|interruption| InterruptReason::of_failure(interruption.kind).name())
+}
 
 #[test]
 fn a_stream_that_is_cut_at_any_byte_is_never_reported_as_done() {
     for target in DialectId::ALL {
         let joined = answered(&request_for(true, Some(3)), target).concat();
-        let whole = play(target, uninspected(), [&joined[..]]).parsed.text;
+        let whole = play(target, uninspected(), [&joined[..]]).text;
         let mut complete = 0;
         for length in 0..joined.len() {
             for size in [1, joined.len()] {
                 let played = play(target, uninspected(), joined[..length].chunks(size));
-                assert!(whole.starts_with(&played.parsed.text), "{target:?} {length}");
-                if played.outcome == Ok(DialectStreamEnd::Complete) {
+                assert!(whole.starts_with(&played.text), "{target:?} {length}");
+                if played.is_done() {
                     // Converse reports usage after the end of the answer.
-                    assert_eq!((target, &played.parsed.text), (DialectId::BEDROCK_CONVERSE, &whole));
+                    assert_eq!((target, &played.text), (DialectId::BEDROCK_CONVERSE, &whole));
                     assert_eq!(played.stream.final_usage(), None);
                     complete += 1;
                 } else {
                     assert_eq!(played.outcome, Ok(DialectStreamEnd::Interrupted), "{target:?} {length}");
-                    let interrupted = played.parsed.interrupted.unwrap();
-                    let delivered = played.parsed.text.chars().count();
-                    let expected = json!({"reason": "stream_interrupted", "message": "cut", "delivered": delivered,
-                        "retry_after": 2});
-                    assert_eq!(interrupted, expected);
+                    assert_eq!(reason(&played), Some("stream_interrupted"));
                     assert!(!played.events.contains(&StreamEvent::Finished));
                 }
             }
@@ -46,23 +43,29 @@ fn a_stream_that_is_cut_at_any_byte_is_never_reported_as_done() {
 }
 
 #[test]
-fn a_targets_failure_is_reported_by_the_pipeline_with_its_own_message() {
+fn a_targets_failure_is_an_interruption() {
     for target in DialectId::ALL {
-        for (fault, kind, reason) in [
+        for (fault, kind, name) in [
             (Fault::Error { after: 2 }, FailureKind::Overloaded, "overloaded"),
             (Fault::Malformed { after: 2 }, FailureKind::Unrecognised, "stream_interrupted"),
         ] {
-            let frames = frames(&script(&request_for(true, None), target, Some(fault)));
-            let joined = frames.concat();
+            let joined = frames(&script(&request_for(true, None), target, Some(fault))).concat();
             for size in [1, joined.len()] {
                 let played = play(target, uninspected(), joined.chunks(size));
+                assert_eq!(reason(&played), Some(name));
                 assert_eq!(played.outcome.map_err(|failure| failure.kind), Err(kind), "{target:?}");
-                let interrupted = played.parsed.interrupted.unwrap();
-                assert_eq!((&interrupted["reason"], &interrupted["message"]), (&json!(reason), &json!("no")));
-                assert_eq!(interrupted.get("retry_after"), None);
             }
         }
     }
+    let chunk = |text: &str, more: &str| {
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"role\":\"model\",\"parts\":[{{\"text\":\"{text}\"}}]}}{more}}}],\
+             \"responseId\":\"r\",\"modelVersion\":\"m\"}}\n\n"
+        )
+    };
+    let bytes = [chunk("one", ""), chunk("", r#","finishReason":"MALFORMED_FUNCTION_CALL""#)].concat();
+    let played = play(DialectId::GEMINI, uninspected(), [bytes.as_bytes()]);
+    assert_eq!(played.outcome.map_err(|failure| failure.kind), Err(FailureKind::ModelFault));
 }
 
 #[test]
@@ -74,40 +77,28 @@ fn data_after_a_complete_answer_is_ignored() {
         if target == DialectId::GEMINI {
             // Its streams have no end marker, so more may belong to the answer.
             assert_eq!(played.outcome.map_err(|failure| failure.kind), Err(FailureKind::Unrecognised));
-            assert!(alone.outcome == Ok(DialectStreamEnd::Complete) && played.parsed.done.is_none());
+            assert!(alone.is_done());
             continue;
         }
-        assert_eq!(
-            (played.outcome, &played.parsed),
-            (Ok(DialectStreamEnd::Complete), &alone.parsed),
-            "{target:?}"
-        );
+        assert_eq!((played.is_done(), &played.text), (true, &alone.text), "{target:?}");
         let twice = play(target, uninspected(), [&joined.repeat(2)[..]]);
-        assert!(twice.parsed.done.is_none() || twice.parsed == alone.parsed, "{target:?} {:?}", twice.parsed);
+        assert!(!twice.is_done() || twice.text == alone.text, "{target:?} {}", twice.text);
     }
 }
 
 #[test]
-fn an_interruption_is_sent_once_and_nothing_follows() {
+fn nothing_follows_an_interruption() {
     for target in DialectId::ALL {
         let request = request_for(true, None);
         let joined = answered(&request, target).concat();
         let (half, rest) = joined.split_at(joined.len() / 2);
         let mut stream = DialectStream::new(&request, target, &DEFAULTS);
-        let mut sent = Vec::new();
-        stream
-            .feed(&Bytes::copy_from_slice(half), &mut |bytes| sent.extend_from_slice(&bytes), &mut |_| ())
-            .unwrap();
-        let wait = Some(Duration::from_secs(3));
-        sent.extend_from_slice(&stream.interrupt_until(FailureKind::TimedOut, "遅い", wait));
+        let mut sent = 0;
+        stream.feed(&Bytes::copy_from_slice(half), &mut |_| sent += 1, &mut |_| ()).unwrap();
+        assert!(sent > 0 && stream.interrupt(FailureKind::TimedOut, "late").is_some());
         let more =
             stream.feed(&Bytes::copy_from_slice(rest), &mut |_| panic!("more"), &mut |_| panic!("more"));
         assert_eq!(more.unwrap_err().kind, FailureKind::TimedOut);
-        let parsed = listen(&sent);
-        let interrupted = parsed.interrupted.unwrap();
-        assert!(!parsed.text.is_empty());
-        assert_eq!((&interrupted["reason"], &interrupted["message"]), (&json!("timed_out"), &json!("遅い")));
-        assert_eq!(interrupted["retry_after"], 3);
     }
 }
 
@@ -132,52 +123,34 @@ impl AnswerInspector for Failing {
 }
 
 #[test]
-fn a_watch_that_fails_ends_the_stream() {
+fn an_inspector_that_fails_blocks_the_rest() {
     for target in DialectId::ALL {
         let frames = answered(&request_for(true, None), target);
         for pieces in [0, 1, 3, u32::MAX] {
             let inspector = Box::new(Failing(pieces, 0));
             let played = play(target, inspector, frames.iter().map(|frame| &frame[..]));
-            let at_end = target == DialectId::GEMINI && pieces == u32::MAX;
-            let expected =
-                if at_end { Ok(DialectStreamEnd::Interrupted) } else { Err(FailureKind::Filtered) };
-            assert_eq!(played.outcome.map_err(|failure| failure.kind), expected, "{target:?} {pieces}");
             assert_eq!(
-                (played.stream.blocked_by(), pieces == 0),
-                (Some("failed"), played.parsed.text.is_empty())
+                (played.blocked_by.as_deref(), pieces == 0),
+                (Some("failed"), played.text.is_empty()),
+                "{target:?} {pieces}"
             );
-            assert_eq!(played.parsed.interrupted.unwrap()["reason"], "blocked");
+            assert!(!played.is_done());
         }
     }
 }
 
-/// An answer's stream without the usage that one dialect reports after the end.
-fn without_usage() -> Vec<u8> {
-    let target = DialectId::BEDROCK_CONVERSE;
-    let joined = answered(&request_for(true, None), target).concat();
-    let is_complete = |length: &usize| {
-        play(target, uninspected(), [&joined[..*length]]).outcome == Ok(DialectStreamEnd::Complete)
-    };
-    let length = (0..joined.len()).rev().find(is_complete).unwrap();
-    joined[..length].to_vec()
-}
-
 #[test]
 fn a_match_at_the_end_of_the_text_is_decided_at_the_end() {
-    let (target, bytes) = (DialectId::BEDROCK_CONVERSE, without_usage());
-    let text = play(target, uninspected(), [&bytes[..]]).parsed.text;
-    let last: String = text.chars().skip(text.chars().count() - 3).collect();
-    let longer = DenyList::new(&[format!("{last}!!")]).unwrap();
-    let played = play(target, longer.inspect_answer(), [&bytes[..]]);
-    assert_eq!((played.outcome, &played.parsed.text), (Ok(DialectStreamEnd::Complete), &text));
-    assert_eq!(played.taken, text);
-    let played = play(target, Box::new(Failing(u32::MAX, 0)), [&bytes[..]]);
-    assert_eq!(
-        (played.outcome, played.stream.blocked_by()),
-        (Ok(DialectStreamEnd::Interrupted), Some("failed"))
-    );
-    assert!(!played.events.contains(&StreamEvent::Finished));
-    assert_eq!(played.parsed.interrupted.unwrap()["reason"], "blocked");
+    for target in DialectId::ALL {
+        let bytes = answered(&request_for(true, None), target).concat();
+        let text = play(target, uninspected(), [&bytes[..]]).text;
+        let last: String = text.chars().skip(text.chars().count() - 3).collect();
+        let longer = DenyList::new(&[format!("{last}!!")]).unwrap();
+        let played = play(target, longer.inspect_answer(), [&bytes[..]]);
+        assert_eq!((played.is_done(), &played.text), (true, &text));
+        let played = play(target, Box::new(Failing(u32::MAX, 0)), [&bytes[..]]);
+        assert_eq!((played.is_done(), played.blocked_by.as_deref()), (false, Some("failed")));
+    }
 }
 
 proptest! {
@@ -197,9 +170,9 @@ proptest! {
             let start = at.index(bytes.len());
             bytes.drain(start..bytes.len().min(start + length));
         }
-        // The properties are checked during playback.
+        // That it has exactly one end is checked during playback.
         let played = play(target, uninspected(), bytes.chunks(size));
-        prop_assert!(played.taken == played.parsed.text);
+        prop_assert_eq!(played.is_done(), played.interruption.is_none());
     }
 
     #[test]
@@ -208,7 +181,7 @@ proptest! {
     ) {
         let target = DialectId::ALL[target];
         let played = play(target, uninspected(), pieces.iter().map(|piece| &piece[..]));
-        prop_assert!(played.parsed.done.is_none());
+        prop_assert!(!played.is_done());
         let whole = Bytes::from(pieces.concat());
         prop_assert!(UnstreamedAnswer::read(&request_for(false, None), target, whole, None, &DEFAULTS).is_err());
     }

@@ -1,20 +1,21 @@
-//! A manual clock for tests.
+//! A clock for tests of code that waits.
 
-use seawall_core::random::Draw;
-use seawall_core::runtime::{Runtime, Timer};
-use seawall_core::time::{Now, Timestamp, UtcTime};
+use crate::random::Draw;
+use crate::runtime::{Runtime, Timer};
+use crate::time::{Now, Timestamp, UtcTime};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A clock that advances only through `advance`; its timers never fire.
-#[derive(Clone, Default)]
-pub(crate) struct ManualClock(Arc<AtomicU64>);
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    pub(crate) fn advance(&self, time: Duration) {
-        self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap(), Ordering::Relaxed);
+    /// Moves the clock forward.
+    pub fn advance(&self, time: Duration) {
+        self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 

@@ -1,11 +1,11 @@
-//! The answer cache as the pipeline uses it.
+//! The answer cache as the assistant uses it.
 
-use crate::chat::ChatFaceRequest;
 use seawall_core::cache_policy::{AnswerEnd, CacheKey, KeyParts, NewAnswer, Question};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Grade;
 use seawall_store::{MemoryAnswers, StoredAnswer};
 use seawall_wire::chat::FinishReason;
+use seawall_wire::chat_face::ChatFaceRequest;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

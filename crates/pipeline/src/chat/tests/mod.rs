@@ -1,5 +1,0 @@
-//! Tests of the chat protocol: requests, prompts, replies, refusals and texts.
-
-mod prompt;
-mod reply;
-mod request;

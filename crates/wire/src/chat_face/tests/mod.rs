@@ -1,0 +1,4 @@
+//! Tests of the chat protocol.
+
+mod reply;
+mod request;
