@@ -31,11 +31,10 @@ fn message(number: u32) -> MessageSituation {
     }
 }
 
-fn planning<'a>(name: &'static str, policy: PlanPolicy, posture: Posture) -> Option<Case<'a>> {
+fn planning<'a>(name: &'static str, mut policy: PlanPolicy, posture: Posture) -> Option<Case<'a>> {
     let in_japan = |start, end| HoursOptions::full_hours(start, end, 9 * 60);
     let router = Router::new(in_japan(19, 23).check().ok()?);
-    let off_peak = OffPeakOptions::of(in_japan(23, 8)).check().ok()?;
-    let policy = PlanPolicy { off_peak: Some(off_peak), ..policy };
+    policy.off_peak = Some(OffPeakOptions::of(in_japan(23, 8)).check().ok()?);
     let utc = UtcTime::from_civil(2026, 11, 15);
     let run = move |decisions: u32| {
         let plan = |number| router.plan(black_box(&policy), black_box(&posture), &message(number), utc).plan;

@@ -29,6 +29,8 @@ mod hedging;
 #[cfg(test)]
 mod hidden;
 #[cfg(test)]
+mod hours;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod names;
