@@ -5,7 +5,7 @@ use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, Supervisor};
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
-use seawall_core::evaluator::{PlanSituation, Posture, evaluate};
+use seawall_core::evaluator::{PlanPolicy, PlanSituation, Posture, evaluate};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -144,7 +144,9 @@ fn stages_attempts_and_the_plan_are_written_where_they_explain_something() {
     assert_eq!(value["attempt_details"].as_array().map(Vec::len), Some(1));
 
     let posture = Posture { level: Level::HighLoad, ..Posture::default() };
-    let evaluate = |posture: &Posture| evaluate(posture, &PlanSituation::of(7, Tier::Prime), now().utc).plan;
+    let evaluate = |posture: &Posture| {
+        evaluate(&PlanPolicy::default(), posture, &PlanSituation::of(7, Tier::Prime), now().utc).plan
+    };
     let (restricted, free) = (evaluate(&posture), evaluate(&Posture::default()));
     let second = AttemptSummary {
         cause: AttemptCause::Failover(Some(SkipKind::BreakerOpen)),
