@@ -10,8 +10,8 @@ use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::time::Timestamp;
 use seawall_core::waiting::{
-    BucketConflict, Grant, Ticket, WaitingAcquireDecision, WaitingBucket, WaitingBuckets, WaitingPollDecision,
-    WaitingSettings,
+    BucketConflict, Grant, Ticket, WaitingAcquireDecision, WaitingBucket, WaitingBuckets,
+    WaitingPollDecision, WaitingSettings,
 };
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -276,6 +276,10 @@ impl<R: Runtime> RateBucket<R> {
 
 impl<R> fmt::Debug for RateBucket<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("RateBucket").field("key", &self.key).field("settings", &self.settings).finish()
+        formatter
+            .debug_struct("RateBucket")
+            .field("key", &self.key)
+            .field("settings", &self.settings)
+            .finish()
     }
 }

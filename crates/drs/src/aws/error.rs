@@ -31,10 +31,9 @@ where
         _ => Some(FailureKind::Unrecognised),
     };
     let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
-    let message = metadata.and_then(|metadata| metadata.message()).map_or_else(
-        || DisplayErrorContext(error).to_string(),
-        str::to_owned,
-    );
+    let message = metadata
+        .and_then(|metadata| metadata.message())
+        .map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
     ErrorDescription {
         status: response.map(|response| response.status().as_u16()),
         code: metadata.and_then(|metadata| metadata.code()).map(str::to_owned),

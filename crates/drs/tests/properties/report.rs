@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::sync::Arc;
 
 fn answers(codes: &[(u16, &'static str)], succeeds: bool) -> Vec<Result<u32, VendorError>> {
-    let mut answers: Vec<_> = codes.iter().enumerate().map(|(at, code)| Err(VendorError::new(*code, at))).collect();
+    let mut answers: Vec<_> =
+        codes.iter().enumerate().map(|(at, code)| Err(VendorError::new(*code, at))).collect();
     if succeeds {
         answers.push(Ok(1));
     }
@@ -114,7 +115,8 @@ fn a_call_without_an_id_gets_one_and_keeps_it() {
     let test = TestGuard::new(5, GuardSettings::default());
     let script = Script::new(&test.clock, answers(&RETRYABLE[..2], true));
     test.clock.run(test.guard.call(ApiCall::read("describe_jobs"), || async { script.next() })).unwrap();
-    let ids: Vec<_> = test.recorder.events().iter().map(|event| event.labels.correlation_id.clone()).collect();
+    let ids: Vec<_> =
+        test.recorder.events().iter().map(|event| event.labels.correlation_id.clone()).collect();
     assert_eq!(ids.len(), 3);
     assert!(ids.iter().all(|id| id.len() == 32 && *id == ids[0]));
 }

@@ -152,7 +152,8 @@ fn a_call_that_must_not_run_twice_is_repeated_only_after_proof() {
     ] {
         let test = TestGuard::new(1, GuardSettings::default());
         let script = Script::new(&test.clock, vec![Err(VendorError::new(code, 0)), Ok(1)]);
-        let outcome = test.clock.run(test.guard.call(ApiCall::once("start_recovery"), || async { script.next() }));
+        let outcome =
+            test.clock.run(test.guard.call(ApiCall::once("start_recovery"), || async { script.next() }));
         assert_eq!(outcome.is_ok(), repeated, "{code:?}");
         assert_eq!(script.calls().len(), if repeated { 2 } else { 1 });
         if !repeated {

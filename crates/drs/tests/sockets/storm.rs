@@ -38,7 +38,8 @@ fn a_minute_of_throttling_with_fifty_callers_never_exceeds_the_rate() {
                 // Each caller tries again until it succeeds.
                 loop {
                     let outcome = client.get_launch_configuration("s-1").await;
-                    let is_over = outcome.is_ok() || clock.monotonic() > Timestamp::ZERO + Duration::from_secs(600);
+                    let is_over =
+                        outcome.is_ok() || clock.monotonic() > Timestamp::ZERO + Duration::from_secs(600);
                     outcomes.push(outcome.map(drop));
                     if is_over {
                         return outcomes;

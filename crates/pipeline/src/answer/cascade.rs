@@ -215,7 +215,8 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             yield_now().await;
         }
         let credit = self.state.credit.take();
-        let cause = if self.state.last_resort.is_some() { AttemptCause::LastResort } else { self.state.cause };
+        let cause =
+            if self.state.last_resort.is_some() { AttemptCause::LastResort } else { self.state.cause };
         let request = self.attempt_request(bound, cause, None);
         Ok((self.start_attempt(target, slot, hold, request, credit)?, call))
     }
