@@ -5,13 +5,13 @@ use crate::diagnostic;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use seawall_config::{Settings, StoreKind};
-use seawall_pipeline::{LimitRules, Pipeline, Runtime as _, Timer as _};
+use seawall_pipeline::{LimitRules, Runtime as _, Timer as _};
 use seawall_store::embedded::{OpenError, OpenReport};
 use seawall_store::{
     DurableStore, FleetStores, NodeLedger, OpenedStores, Quotas, SharedStoreOptions, StoreOptions,
 };
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval between two maintenance runs.
@@ -50,14 +50,10 @@ pub enum StorageError {
     Thread(std::io::Error),
 }
 
-/// The pipeline whose limits are swept: callers with nothing left in any window are evicted. It is set when it exists.
-pub(crate) type SweptPipeline = Arc<OnceLock<Weak<Pipeline<TokioRuntime>>>>;
-
 /// The open stores with their maintenance thread.
 pub(crate) struct MaintainedStore {
     pub(crate) ledger: NodeLedger,
     pub(crate) report: StorageReport,
-    pub(crate) swept_pipeline: SweptPipeline,
     pub(crate) quotas: Arc<dyn Quotas>,
     /// The stores that the fleet shares, if there are any.
     pub(crate) fleet: Option<FleetStores>,
@@ -88,22 +84,20 @@ pub(crate) fn open(
         }
         None => (None, StorageReport::Memory),
     };
-    let (maintained_ledger, open_store) = (ledger.clone(), store.clone());
+    let (maintained_ledger, open_store, swept_quotas) = (ledger.clone(), store.clone(), Arc::clone(&quotas));
     let data_dir = match &report {
         StorageReport::DataDir { path, .. } => Some(path.clone()),
         StorageReport::Memory => None,
     };
-    let swept_pipeline = SweptPipeline::default();
-    let pipeline = swept_pipeline.clone();
     // The thread keeps the directory open, so that it is closed after the last call has been written.
     let thread = supervisor.spawn(ThreadOptions::new("store", ShutdownStage::Store), move |shutdown| {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (store, data_dir) = (open_store.as_deref(), data_dir.as_deref());
-        tokio.block_on(run(&maintained_ledger, store, data_dir, shutdown, runtime, &pipeline));
+        tokio.block_on(run(&maintained_ledger, store, data_dir, shutdown, runtime, &*swept_quotas));
         Ok(())
     });
     thread.map_err(StorageError::Thread)?;
-    Ok(MaintainedStore { ledger, report, swept_pipeline, quotas, fleet, store })
+    Ok(MaintainedStore { ledger, report, quotas, fleet, store })
 }
 
 /// Runs maintenance until stopped. The embedded store learns from its journal which calls have ended. The ledger in
@@ -114,7 +108,7 @@ async fn run(
     data_dir: Option<&Path>,
     shutdown: &mut StopSignal,
     runtime: TokioRuntime,
-    pipeline: &SweptPipeline,
+    quotas: &dyn Quotas,
 ) {
     let (mut was_failing, mut was_store_failing) = (false, false);
     for run_number in 0_usize.. {
@@ -123,12 +117,9 @@ async fn run(
             was_store_failing =
                 check_store(store, was_store_failing, run_number.is_multiple_of(RUNS_PER_RETRY));
         }
-        if let Some(pipeline) = pipeline.get().and_then(Weak::upgrade) {
-            (0..SHARDS_PER_RUN).for_each(|offset| {
-                pipeline
-                    .quotas()
-                    .sweep(run_number.wrapping_mul(SHARDS_PER_RUN).wrapping_add(offset), runtime.now());
-            });
+        // Callers with nothing left in any window are evicted.
+        for offset in 0..SHARDS_PER_RUN {
+            quotas.sweep(run_number.wrapping_mul(SHARDS_PER_RUN).wrapping_add(offset), runtime.now());
         }
         ledger.expire(runtime.now());
         while !ledger.take_events(EVENT_BATCH).is_empty() {}

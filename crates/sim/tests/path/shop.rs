@@ -37,6 +37,7 @@ use seawall_store::MemoryAnswers;
 use seawall_store::{NoJournal, NodeLedger};
 use seawall_wire::dialect::{DialectId, RequestOptions, route};
 use seawall_wire::{RequestLimits, anthropic};
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -171,14 +172,14 @@ impl Shop {
                     input: InputModel::of(model, numbers.window),
                     max_output: numbers.max_output,
                     output_limit_field: OutputLimitField::MaxTokens,
-                    concurrency,
+                    concurrency: NonZeroU32::new(concurrency).unwrap(),
                     shares: SlotShares::default(),
                     queue: QueueOptions::default().check().unwrap(),
                     breaker: breaker.options().check().unwrap(),
                     pressure: PressureOptions::default().check().unwrap(),
                     upstream,
                 };
-                Arc::new(GuardedTarget::new(options).unwrap())
+                Arc::new(GuardedTarget::new(options))
             };
         let mut targets = vec![
             target("strong", strong, BreakerProfile::Sonnet),
@@ -231,14 +232,14 @@ impl Shop {
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
             receive: ReceiveLimits::uniform(minute),
         };
-        let quotas = QuotaStore::local(rules.limits.groups(), 1).unwrap();
+        let quotas = Arc::new(QuotaStore::local(rules.limits.groups(), 1).unwrap());
         let options = PipelineOptions {
-            rules,
+            rules: rules.check(&quotas).unwrap(),
             quotas,
             ledger: ledger.clone(),
             observer: Arc::<Records>::clone(&records),
         };
-        let pipeline = Arc::new(Pipeline::new(world.clone(), options).unwrap());
+        let pipeline = Arc::new(Pipeline::new(world.clone(), options));
         Self { world: world.clone(), pipeline, ledger, records, arrivals: Mutex::default() }
     }
 
