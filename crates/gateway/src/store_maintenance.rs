@@ -75,6 +75,7 @@ pub(crate) fn open(
         budget: settings.budget.limits.clone(),
         groups: limits.placed_groups(),
         seed: runtime.draw().below(u64::MAX),
+        threads: Arc::new(supervisor.clone()),
     };
     let OpenedStores { ledger, quotas, fleet, data_dir } = seawall_store::open(options, runtime)?;
     let (store, report) = match data_dir {
