@@ -35,6 +35,7 @@ use seawall_provider::{Call, CallFuture, Target, UpstreamResponse};
 use seawall_store::{NoJournal, NodeLedger};
 use seawall_wire::RequestLimits;
 use seawall_wire::dialect::DialectId;
+use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -91,7 +92,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
         input: InputModel::of("any", None),
         max_output: None,
         output_limit_field: OutputLimitField::MaxTokens,
-        concurrency: 1_000,
+        concurrency: const { NonZeroU32::new(1_000).unwrap() },
         shares: SlotShares::default(),
         breaker: BreakerProfile::Sonnet.options().check()?,
         pressure: PressureOptions::default().check()?,
@@ -128,7 +129,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
             token_limit: None,
             fallback_texts: Arc::default(),
             guardrails: Guardrails::default(),
-            targets: vec![Arc::new(GuardedTarget::new(target)?)],
+            targets: vec![Arc::new(GuardedTarget::new(target))],
         })?],
         hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),
         plan: PlanPolicy::default(),
@@ -141,9 +142,10 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
     };
     let day =
         BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;
-    let quotas = QuotaStore::local(rules.limits.groups(), 1)?;
+    let quotas = Arc::new(QuotaStore::local(rules.limits.groups(), 1)?);
+    let rules = rules.check(&quotas)?;
     let options = PipelineOptions { rules, quotas, ledger: NodeLedger::new(day, NoJournal), events };
-    let pipeline = Pipeline::new(TokioRuntime::new(), options)?;
+    let pipeline = Pipeline::new(TokioRuntime::new(), options);
     Ok(move |id, identity| {
         let body = Bytes::from_static(REQUEST.as_bytes());
         let (operation, headers) =

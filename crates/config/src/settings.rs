@@ -35,6 +35,7 @@ use seawall_core::untracked::UntrackedRules;
 use seawall_core::vocabulary::{Grade, OpenAiApi, OutputLimitField, Tier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ pub struct ServerSettings {
     /// Maximum size of a guest's request body, in bytes.
     pub max_guest_body_size: u64,
     /// Maximum bytes of request bodies in memory; `None` means a quarter of the available memory.
-    pub body_memory: Option<u64>,
+    pub body_memory: Option<NonZeroU64>,
     /// The share of one caller in that.
     pub body_memory_per_caller: Ratio,
     /// The share of one address in that.
@@ -282,8 +283,8 @@ pub struct TargetSettings {
     pub output_limit_field: OutputLimitField,
     /// The APIs of an OpenAI-compatible server.
     pub api: OpenAiApi,
-    /// Maximum number of concurrent calls; at least one.
-    pub concurrency: u32,
+    /// Maximum number of concurrent calls.
+    pub concurrency: NonZeroU32,
     /// The name of its breaker, which exists.
     pub breaker: String,
 }

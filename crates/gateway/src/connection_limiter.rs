@@ -52,7 +52,7 @@ impl ConnectionEnd {
     }
 }
 
-/// Counts the open connections of callers.
+/// Counts the open connections of callers. Admits none before it has limits.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLimiter {
     open: AtomicUsize,
@@ -70,17 +70,10 @@ pub(crate) struct OpenConnection {
 }
 
 impl ConnectionLimiter {
-    /// Limits as in these settings, as far as the file-descriptor limit allows.
-    pub(crate) fn new(settings: &Settings) -> Arc<Self> {
-        let connections = Self::default();
-        connections.apply_settings(settings);
-        Arc::new(connections)
-    }
-
-    /// Applies new limits. Open connections stay open.
+    /// Applies the limits of these settings, as far as the file-descriptor limit allows. Open connections stay open.
     pub(crate) fn apply_settings(&self, settings: &Settings) {
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let calls = settings.targets.values().map(|target| target.concurrency as usize).sum();
+        let calls = settings.targets.values().map(|target| target.concurrency.get() as usize).sum();
         let max = size(settings.server.max_connections).min(available_connections(file_limit(), calls));
         self.set_limits(max, size(settings.server.max_connections_per_address));
     }

@@ -19,7 +19,6 @@
 //! | `head_limit` | maximum size of a request head |
 //! | `stalled_streams` | ends answers that clients have stopped reading |
 //! | `memory_limit` | how much memory the process may use |
-//! | `deferred_caller_directory` | a caller directory whose store is opened last |
 //! | `target` | builds a connector from a target's settings |
 //! | `shared_limits` | limits that a fleet shares |
 //! | `simulated_target` | the simulated model as a target |
@@ -44,7 +43,6 @@ mod chat;
 mod connection;
 mod connection_limiter;
 mod core_registry;
-mod deferred_caller_directory;
 #[doc(hidden)]
 pub mod diagnostics;
 mod digits;

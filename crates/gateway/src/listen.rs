@@ -11,16 +11,15 @@
 mod backlog;
 
 use crate::admin::{self, AdminState};
-use crate::assemble::{ReloadableState, ServeError};
+use crate::assemble::{RunningState, ServeError};
 use crate::connection::{ConnectionAcceptor, ConnectionSignal};
 use crate::core_registry::{ConnectionTimeouts, CoreRegistry};
 use crate::face::GatewayState;
 use crate::runtime::TokioRuntime;
-use crate::status_view::StatusView;
 use crate::store_maintenance::StorageReport;
 use crate::supervisor::{GatewayThreads, ShutdownStage, StopSignal, ThreadOptions};
 use crate::tls::ReloadableTls;
-use seawall_config::{LoadedInput, Settings};
+use seawall_config::{CoreCount, LoadedInput, RuntimeLayout, ServerSettings, Settings};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::event::{Event, EventSinks};
@@ -75,17 +74,46 @@ pub enum ListenError {
     Thread(std::io::Error),
 }
 
-/// The parts of a gateway before it listens.
-pub(crate) struct GatewayParts {
-    /// The callers' listener; port 0 takes a free port.
+impl ThreadLayout {
+    /// The layout of these settings.
+    pub(crate) fn of(server: &ServerSettings) -> Self {
+        let cores = match server.cores {
+            CoreCount::Fixed(cores) => usize::try_from(cores).unwrap_or(usize::MAX),
+            CoreCount::All => std::thread::available_parallelism().map_or(1, Into::into),
+        };
+        match server.runtime {
+            RuntimeLayout::PerCore => Self::PerCore(cores),
+            RuntimeLayout::Shared => Self::Shared(cores),
+        }
+    }
+
+    /// The pools of connections to each target: one for each runtime.
+    pub(crate) const fn connection_pools(self) -> usize {
+        match self {
+            Self::PerCore(cores) => cores,
+            Self::Shared(_) => 1,
+        }
+    }
+
+    /// The number of listeners, and the threads of each.
+    fn listeners(self) -> (usize, usize) {
+        match self {
+            Self::PerCore(cores) => (cores.max(1), 1),
+            Self::Shared(threads) => (1, threads.max(1)),
+        }
+    }
+}
+
+/// The bound sockets of a gateway. Connections wait in their backlogs until it serves.
+pub(crate) struct ListenSockets {
+    /// One per listener, all on the same address.
+    callers: Vec<std::net::TcpListener>,
+    threads_each: usize,
+    admin: std::net::TcpListener,
+    /// The bound address of the callers' listener.
     pub(crate) address: SocketAddr,
-    pub(crate) layout: ThreadLayout,
-    /// The admin listener; port 0 takes a free port.
-    pub(crate) admin: SocketAddr,
-    pub(crate) status: Arc<StatusView>,
-    /// The parts that a settings reload replaces.
-    pub(crate) reloadable: ReloadableState,
-    pub(crate) threads: GatewayThreads,
+    /// The bound address of the admin listener.
+    pub(crate) admin_address: SocketAddr,
 }
 
 /// A running gateway. Dropping it ends requests in flight with an error.
@@ -95,36 +123,50 @@ pub struct RunningGateway {
     admin: Arc<AdminState>,
     /// Dropped before what the threads use.
     threads: GatewayThreads,
-    reloadable: ReloadableState,
+    running: RunningState,
 }
 
-impl GatewayParts {
-    /// Binds the sockets and starts the threads. Requests are served from here on.
-    pub(crate) fn start(self) -> Result<RunningGateway, ListenError> {
-        let Self { address, layout, admin, status, reloadable, threads } = self;
-        let bind_error = |error| ListenError::Address { address: admin, error };
-        let admin_socket = admin::bind(admin).map_err(bind_error)?;
-        let admin = admin_socket.local_addr().map_err(bind_error)?;
-        let (pipeline, runtime) = (Arc::clone(&status.pipeline), status.runtime);
-        let (authenticator, shared_status) = (Arc::clone(&reloadable.authenticator), Arc::clone(&status));
-        let assistant = Arc::clone(&reloadable.assistant);
-        let state =
-            Arc::new(GatewayState { pipeline, assistant, runtime, authenticator, status: shared_status });
-        let (listeners, threads_each) = match layout {
-            ThreadLayout::PerCore(cores) => (cores.max(1), 1),
-            ThreadLayout::Shared(threads) => (1, threads.max(1)),
-        };
-        let mut bound = address;
-        for core in 0..listeners {
-            let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
+impl ListenSockets {
+    /// Binds the sockets of these settings; port 0 takes a free port.
+    pub(crate) fn bind(settings: &Settings, layout: ThreadLayout) -> Result<Self, ListenError> {
+        let admin_error = |error| ListenError::Address { address: settings.admin.listen, error };
+        let admin = admin::bind(settings.admin.listen).map_err(admin_error)?;
+        let admin_address = admin.local_addr().map_err(admin_error)?;
+        let (listeners, threads_each) = layout.listeners();
+        let (mut address, mut callers) = (settings.server.listen, Vec::with_capacity(listeners));
+        for _ in 0..listeners {
+            let socket = bind(address).map_err(|error| ListenError::Address { address, error })?;
             // The first socket may take a free port; the others share it.
-            bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
-            let (state, tls, mut socket) = (Arc::clone(&state), reloadable.tls(), Some(socket));
+            address = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
+            callers.push(socket);
+        }
+        Ok(Self { callers, threads_each, admin, address, admin_address })
+    }
+}
+
+impl RunningGateway {
+    /// Starts the threads that serve these sockets. Requests are served from here on.
+    pub(crate) fn listen(
+        sockets: ListenSockets,
+        running: RunningState,
+        threads: GatewayThreads,
+    ) -> Result<Self, ListenError> {
+        let ListenSockets { callers, threads_each, admin, address, admin_address } = sockets;
+        let status = Arc::clone(&running.status);
+        let state = Arc::new(GatewayState {
+            pipeline: Arc::clone(&status.pipeline),
+            assistant: Arc::clone(&running.assistant),
+            runtime: status.runtime,
+            authenticator: Arc::clone(&running.telemetry.authenticator),
+            status: Arc::clone(&status),
+        });
+        for (core, socket) in callers.into_iter().enumerate() {
+            let (state, tls, mut socket) = (Arc::clone(&state), Arc::clone(&running.tls), Some(socket));
             let options = ThreadOptions::new(format!("core-{core}"), ShutdownStage::Listeners);
             let thread = threads.0.spawn(options, move |shutdown| {
                 seawall_provider::set_current_core(core);
                 // While this core does not listen, the kernel gives its connections to the others.
-                let socket = socket.take().map_or_else(|| bind(bound), Ok)?;
+                let socket = socket.take().map_or_else(|| bind(address), Ok)?;
                 let tokio = if threads_each == 1 {
                     tokio::runtime::Builder::new_current_thread().enable_all().build()?
                 } else {
@@ -138,15 +180,12 @@ impl GatewayParts {
             });
             thread.map_err(ListenError::Thread)?;
         }
-        // Set only here.
-        let _ = status.address.set(bound);
-        let admin = Arc::new(AdminState { status, guard: reloadable.guard(admin), address: admin });
-        admin::start(admin_socket, &admin, &threads.0).map_err(ListenError::Thread)?;
-        Ok(RunningGateway { address: bound, state, admin, threads, reloadable })
+        let guard = Arc::clone(&running.guard);
+        let admin_state = Arc::new(AdminState { status, guard, address: admin_address });
+        admin::start(admin, &admin_state, &threads.0).map_err(ListenError::Thread)?;
+        Ok(Self { address, state, admin: admin_state, threads, running })
     }
-}
 
-impl RunningGateway {
     /// The bound address of the callers' listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -167,19 +206,19 @@ impl RunningGateway {
     /// Where state is stored, and what recovery found there.
     #[must_use]
     pub fn storage(&self) -> &StorageReport {
-        &self.reloadable.storage
+        &self.state.status.storage
     }
 
     /// Applies new settings as far as that is possible without a restart. Requests in flight finish under the old ones.
     /// On an error nothing changes. Returns what happened to the counts of every limit.
     pub fn apply_settings(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
-        self.reloadable.apply_settings(settings, &self.admin.guard)
+        self.running.apply_settings(settings)
     }
 
     /// How long requests in flight may take to finish at shutdown.
     #[must_use]
     pub fn drain_timeout(&self) -> Duration {
-        self.reloadable.drain_timeout()
+        self.running.drain_timeout()
     }
 
     /// The sinks of events, for events of the program around the gateway.
@@ -197,7 +236,7 @@ impl RunningGateway {
     /// The same, and reports what asked for it, such as the name of a signal.
     pub fn shut_down_after(self, cause: &str) {
         let (events, runtime) = (Arc::clone(self.state.pipeline.events()), self.state.runtime);
-        let (began, timeout) = (runtime.monotonic(), self.reloadable.drain_timeout());
+        let (began, timeout) = (runtime.monotonic(), self.running.drain_timeout());
         events.emit(&Event::DrainStarted { cause, timeout });
         self.state.status.is_draining.store(true, Ordering::Relaxed);
         self.threads.stop(timeout);

@@ -16,8 +16,8 @@ use seawall_core::time::Timestamp;
 use seawall_pipeline::{CredentialStatus, Pipeline, Timer as _};
 use seawall_store::DurableStore;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) struct StatusView {
@@ -44,23 +44,18 @@ pub(crate) struct StatusView {
     pub(crate) supervisor: Supervisor,
     /// The diagnostics of this process, if they are installed.
     pub(crate) diagnostics: Option<Diagnostics>,
-    /// The bound address of the callers' listener, set once it listens.
-    pub(crate) address: OnceLock<SocketAddr>,
+    /// The bound address of the callers' listener.
+    pub(crate) address: SocketAddr,
 }
 
-/// Which listeners serve the metrics page.
+/// Which listeners serve the metrics page. None, before there are settings.
+#[derive(Default)]
 pub(crate) struct MetricsListeners {
     admin: AtomicBool,
     callers: AtomicBool,
 }
 
 impl MetricsListeners {
-    pub(crate) fn new(telemetry: &TelemetrySettings) -> Self {
-        let listeners = Self { admin: AtomicBool::new(false), callers: AtomicBool::new(false) };
-        listeners.set(telemetry);
-        listeners
-    }
-
     pub(crate) fn set(&self, telemetry: &TelemetrySettings) {
         self.admin.store(telemetry.metrics, Ordering::Relaxed);
         self.callers.store(telemetry.metrics && telemetry.public_metrics, Ordering::Relaxed);

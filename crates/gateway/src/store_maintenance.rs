@@ -5,13 +5,13 @@ use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use seawall_config::{Settings, StoreKind};
 use seawall_pipeline::event::{Event, EventSinks};
-use seawall_pipeline::{LimitRules, Pipeline, Runtime as _, Timer as _};
+use seawall_pipeline::{LimitRules, Runtime as _, Timer as _};
 use seawall_store::embedded::{OpenError, OpenReport};
 use seawall_store::{
     DurableStore, FleetStores, NodeLedger, OpenedStores, Quotas, SharedStoreOptions, StoreOptions,
 };
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval between two maintenance runs.
@@ -50,14 +50,10 @@ pub enum StorageError {
     Thread(std::io::Error),
 }
 
-/// The pipeline whose limits are swept: callers with nothing left in any window are evicted. It is set when it exists.
-pub(crate) type SweptPipeline = Arc<OnceLock<Weak<Pipeline<TokioRuntime>>>>;
-
 /// The open stores with their maintenance thread.
 pub(crate) struct MaintainedStore {
     pub(crate) ledger: NodeLedger,
     pub(crate) report: StorageReport,
-    pub(crate) swept_pipeline: SweptPipeline,
     pub(crate) quotas: Arc<dyn Quotas>,
     /// The stores that the fleet shares, if there are any.
     pub(crate) fleet: Option<FleetStores>,
@@ -80,6 +76,7 @@ pub(crate) fn open(
         budget: settings.budget.limits.clone(),
         groups: limits.placed_groups(),
         seed: runtime.draw().below(u64::MAX),
+        threads: Arc::new(supervisor.clone()),
     };
     let OpenedStores { ledger, quotas, fleet, data_dir } = seawall_store::open(options, runtime)?;
     let (store, report) = match data_dir {
@@ -89,23 +86,22 @@ pub(crate) fn open(
         }
         None => (None, StorageReport::Memory),
     };
-    let (maintained_ledger, open_store) = (ledger.clone(), store.clone());
+    let (maintained_ledger, open_store, swept_quotas) = (ledger.clone(), store.clone(), Arc::clone(&quotas));
     let data_dir = match &report {
         StorageReport::DataDir { path, .. } => Some(path.clone()),
         StorageReport::Memory => None,
     };
-    let swept_pipeline = SweptPipeline::default();
-    let (pipeline, events) = (swept_pipeline.clone(), Arc::clone(events));
+    let events = Arc::clone(events);
     // The thread keeps the directory open, so that it is closed after the last call has been written.
     let thread = supervisor.spawn(ThreadOptions::new("store", ShutdownStage::Store), move |shutdown| {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (store, data_dir) = (open_store.as_deref(), data_dir.as_deref());
         let checks = StoreChecks { events: &events, data_dir };
-        tokio.block_on(run(&maintained_ledger, store, &checks, shutdown, runtime, &pipeline));
+        tokio.block_on(run(&maintained_ledger, store, &checks, shutdown, runtime, &*swept_quotas));
         Ok(())
     });
     thread.map_err(StorageError::Thread)?;
-    Ok(MaintainedStore { ledger, report, swept_pipeline, quotas, fleet, store })
+    Ok(MaintainedStore { ledger, report, quotas, fleet, store })
 }
 
 /// Runs maintenance until stopped. The embedded store learns from its journal which calls have ended. The ledger in
@@ -116,7 +112,7 @@ async fn run(
     checks: &StoreChecks<'_>,
     shutdown: &mut StopSignal,
     runtime: TokioRuntime,
-    pipeline: &SweptPipeline,
+    quotas: &dyn Quotas,
 ) {
     let (mut was_failing, mut was_store_failing) = (false, false);
     for run_number in 0_usize.. {
@@ -125,12 +121,9 @@ async fn run(
             was_store_failing =
                 checks.check_store(store, was_store_failing, run_number.is_multiple_of(RUNS_PER_RETRY));
         }
-        if let Some(pipeline) = pipeline.get().and_then(Weak::upgrade) {
-            (0..SHARDS_PER_RUN).for_each(|offset| {
-                pipeline
-                    .quotas()
-                    .sweep(run_number.wrapping_mul(SHARDS_PER_RUN).wrapping_add(offset), runtime.now());
-            });
+        // Callers with nothing left in any window are evicted.
+        for offset in 0..SHARDS_PER_RUN {
+            quotas.sweep(run_number.wrapping_mul(SHARDS_PER_RUN).wrapping_add(offset), runtime.now());
         }
         ledger.expire(runtime.now());
         while !ledger.take_events(EVENT_BATCH).is_empty() {}

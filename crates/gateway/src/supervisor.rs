@@ -13,10 +13,11 @@
 //! **A thread that does not stop is not waited for.** Each stage has a deadline; what has not ended by then is reported
 //! and left behind, and the next stage begins. The embedded store recovers from that as it does from a crash.
 //!
-//! The threads of the embedded store are not among these: the store owns them, and joins them without a deadline when it
-//! is dropped, because what it has accepted must be written.
+//! The two threads of the embedded store are among these: they write what the store has accepted, and stop after everything
+//! that uses it. The store keeps its directory locked for one that is left behind.
 
 mod signal;
+mod store_thread;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -124,15 +124,15 @@ impl Targets {
             upstream,
         };
         let target = match previous {
-            Some(previous) => previous.target.with_settings(options)?,
-            None => GuardedTarget::new(options)?,
+            Some(previous) => previous.target.with_settings(options),
+            None => GuardedTarget::new(options),
         };
         Ok(BuiltTarget { connector, target: Arc::new(target) })
     }
 
     /// Applies the concurrency, breaker and pressure settings of every target.
-    pub(crate) fn apply_settings(&self, now: Timestamp) -> Result<(), SettingError> {
-        self.0.values().try_for_each(|built| built.target.apply_settings(now))
+    pub(crate) fn apply_settings(&self, now: Timestamp) {
+        self.0.values().for_each(|built| built.target.apply_settings(now));
     }
 
     /// The target of this name. Checked settings only refer to targets that exist.

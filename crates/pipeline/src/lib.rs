@@ -62,7 +62,7 @@ pub use reply::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
     JOURNAL_UNAVAILABLE, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
-pub use rules::{LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot};
+pub use rules::{CheckedRules, LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use status::{DaySpend, LimitStatus, TargetStatus};

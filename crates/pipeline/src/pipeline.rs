@@ -14,16 +14,15 @@ use crate::receive::{InboundRequest, receive};
 use crate::record::{RequestOutcome, RequestStage};
 use crate::relay::{ReplyStream, StreamTimeouts};
 use crate::reply::{Rejection, Reply, ReplyContent, ReplyMetadata};
-use crate::rules::{PipelineRules, ReceiveLimits, RuleOptions};
+use crate::rules::{CheckedRules, PipelineRules, ReceiveLimits};
 use crate::settle::RequestCompletion;
 use arc_swap::ArcSwap;
 use seawall_core::budget::{BudgetAccount, BudgetLimits};
 use seawall_core::evaluator::Posture;
-use seawall_core::history::{TokenLimits, TokenLimitsOptions};
+use seawall_core::history::TokenLimits;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::RetryCounters;
 use seawall_core::runtime::Runtime;
-use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Rung;
 use seawall_store::NodeLedger;
 use std::future::{Future, pending, poll_fn};
@@ -34,9 +33,9 @@ use std::task::Poll;
 /// Parts of a [`Pipeline`].
 pub struct PipelineOptions {
     /// The configuration that can be reloaded while requests are in progress.
-    pub rules: RuleOptions,
-    /// The quota store. It must contain the limits of the rules.
-    pub quotas: QuotaStore,
+    pub rules: CheckedRules,
+    /// The quota store by which the rules were checked.
+    pub quotas: Arc<QuotaStore>,
     /// The ledger of the daily budgets.
     pub ledger: NodeLedger,
     /// Receive everything that happens to requests and targets.
@@ -57,43 +56,30 @@ pub struct Pipeline<R> {
     pub(crate) events: Arc<EventSinks>,
 }
 
-/// No limits: a pass-through request is bounded only by the model's context window, which its vendor enforces.
-const fn no_limits() -> TokenLimitsOptions {
-    let max = u64::MAX;
-    TokenLimitsOptions {
-        max_input: max,
-        max_output: max / 2,
-        context_window: max,
-        overhead: 0,
-        safety_margin: 0,
-    }
-}
-
 impl<R: Runtime> Pipeline<R> {
-    /// Validates the rules; the error names the invalid setting.
-    pub fn new(runtime: R, options: PipelineOptions) -> Result<Self, SettingError> {
+    /// A pipeline under these rules.
+    pub fn new(runtime: R, options: PipelineOptions) -> Self {
         let PipelineOptions { rules, quotas, ledger, events } = options;
-        rules.check()?;
-        Ok(Self {
+        let (rules, _) = rules.install(&quotas, runtime.now());
+        Self {
             runtime,
-            rules: ArcSwap::from_pointee(PipelineRules::new(rules, &quotas)?),
+            rules: ArcSwap::from_pointee(rules),
             posture: ArcSwap::default(),
-            quotas: Arc::new(quotas),
+            quotas,
             journals_admissions: ledger.journals_admissions(),
             ledger,
-            token_limits: no_limits().check()?,
+            token_limits: TokenLimits::UNLIMITED,
             counters: RetryCounters::new(),
             events,
-        })
+        }
     }
 
-    /// Replaces the rules. Requests in progress finish under the rules they started with, and counts are kept. On
-    /// invalid rules nothing changes. Returns how each limit's counts were carried over.
-    pub fn reload(&self, options: RuleOptions) -> Result<Vec<LimitChange>, SettingError> {
-        options.check()?;
-        let changes = self.quotas.change_limits(options.limits.groups(), self.runtime.now())?;
-        self.rules.store(Arc::new(PipelineRules::new(options, &self.quotas)?));
-        Ok(changes)
+    /// Puts rules in force that were checked with [this pipeline's quota store](Self::quotas). Requests in progress finish
+    /// under the rules they started with, and counts are kept. Returns how each limit's counts were carried over.
+    pub fn commit(&self, rules: CheckedRules) -> Vec<LimitChange> {
+        let (rules, changes) = rules.install(&self.quotas, self.runtime.now());
+        self.rules.store(Arc::new(rules));
+        changes
     }
 
     /// Replaces the posture. Requests in progress finish under the posture they started with.

@@ -5,7 +5,8 @@ use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, 
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use seawall_store::{
-    AdmissionRecord, AdmissionRequest, AdmitDecision, MemoryQuotas, QuotaReceipt, Quotas, Settlement,
+    AdmissionRecord, AdmissionRequest, AdmitDecision, CheckedLimits, MemoryQuotas, QuotaReceipt, Quotas,
+    Settlement,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,13 +117,14 @@ impl QuotaStore {
         self.quotas.group(name)
     }
 
-    /// Replaces the limits. How counts were carried over is only known for quotas in this process.
-    pub(crate) fn change_limits(
-        &self,
-        groups: Vec<QuotaGroup>,
-        now: Now,
-    ) -> Result<Vec<LimitChange>, SettingError> {
-        self.quotas.change_limits(groups, now)
+    /// Checks limits for a later change.
+    pub(crate) fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError> {
+        self.quotas.check_limits(groups)
+    }
+
+    /// Changes to limits that were checked. How counts were carried over is only known for quotas in this process.
+    pub(crate) fn change_limits(&self, limits: CheckedLimits, now: Now) -> Vec<LimitChange> {
+        self.quotas.change_limits(limits, now)
     }
 
     /// Evicts callers whose windows are all empty, one part of the table per call.

@@ -11,11 +11,14 @@ use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::PlanPolicy;
 use seawall_core::money::Money;
-use seawall_core::quota::{GroupId, LimitId, QuotaGroup, RetryAfterPolicy, check_request_groups};
+use seawall_core::quota::{
+    GroupId, LimitChange, LimitId, QuotaGroup, RetryAfterPolicy, check_request_groups,
+};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
+use seawall_core::time::Now;
 use seawall_core::vocabulary::Tier;
-use seawall_store::Placement;
+use seawall_store::{CheckedLimits, Placement};
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -87,7 +90,7 @@ impl LimitRules {
     }
 
     /// Rejects limits of which more can apply to one request than a decision supports.
-    pub(crate) fn check(&self) -> Result<(), SettingError> {
+    fn check(&self) -> Result<(), SettingError> {
         let route = self.routes.first().map(|(_, group)| group);
         let check = |tier| {
             check_request_groups([tier, &self.global].into_iter().chain(&self.by_address).chain(route))
@@ -123,8 +126,8 @@ pub struct RuleOptions {
 }
 
 impl RuleOptions {
-    /// Validates everything except the numbers of the limits, which the quota store validates.
-    pub fn check(&self) -> Result<(), SettingError> {
+    /// Validates the rules for a pipeline with this quota store, and changes nothing.
+    pub fn check(self, quotas: &QuotaStore) -> Result<CheckedRules, SettingError> {
         if self.routes.is_empty() {
             return Err(SettingError::new("routes", "at least one route is required"));
         }
@@ -134,7 +137,22 @@ impl RuleOptions {
                 return Err(SettingError::new("routes", format!("duplicate route name {}", route.alias)));
             }
         }
-        Ok(())
+        let limits = quotas.check_limits(self.limits.groups())?;
+        Ok(CheckedRules { options: self, limits })
+    }
+}
+
+/// Validated rules. Putting them in force cannot fail.
+pub struct CheckedRules {
+    options: RuleOptions,
+    limits: CheckedLimits,
+}
+
+impl CheckedRules {
+    /// Changes the limits in the quota store, and prepares the rules for use by requests.
+    pub(crate) fn install(self, quotas: &QuotaStore, now: Now) -> (PipelineRules, Vec<LimitChange>) {
+        let changes = quotas.change_limits(self.limits, now);
+        (PipelineRules::new(self.options, quotas), changes)
     }
 }
 
@@ -179,8 +197,8 @@ impl PipelineRules {
         Arc::clone(&self.policies[tier.index()])
     }
 
-    /// Builds rules that were [checked](RuleOptions::check). The quota store must already contain their limits.
-    pub(crate) fn new(options: RuleOptions, quotas: &QuotaStore) -> Result<Self, SettingError> {
+    /// The quota store already contains the limits.
+    fn new(options: RuleOptions, quotas: &QuotaStore) -> Self {
         let RuleOptions {
             callers,
             limits: limit_rules,
@@ -194,11 +212,11 @@ impl PipelineRules {
             plan,
             shared_caller_budget,
         } = options;
-        let groups = LimitGroups::new(quotas, &limit_rules)?;
+        let groups = LimitGroups::new(quotas, &limit_rules);
         let policies = limit_rules.tiers.each_ref().map(policy);
         let routes = routes.into_iter().map(|route| (route.alias.as_ref().into(), Arc::new(route))).collect();
         let retry_after = limit_rules.retry_after;
-        Ok(Self {
+        Self {
             callers,
             groups,
             retry_after,
@@ -212,7 +230,7 @@ impl PipelineRules {
             plan,
             shared_caller_budget,
             policies,
-        })
+        }
     }
 }
 
@@ -259,25 +277,21 @@ fn names(quotas: &QuotaStore, limit_rules: &LimitRules) -> BTreeMap<LimitId, Arc
 }
 
 impl LimitGroups {
-    fn new(quotas: &QuotaStore, limit_rules: &LimitRules) -> Result<Self, SettingError> {
-        let find = |group: &QuotaGroup| {
-            let missing = || {
-                SettingError::new(
-                    "groups",
-                    format!("limit group {} does not exist in the quota store", group.name()),
-                )
-            };
-            quotas.group(group.name()).ok_or_else(missing)
-        };
-        let [prime, standard, guest] = &limit_rules.tiers;
-        let of_route = |(name, group): &(String, QuotaGroup)| Ok((name.as_str().into(), find(group)?));
-        Ok(Self {
-            tiers: [find(prime)?, find(standard)?, find(guest)?],
-            global: find(&limit_rules.global)?,
-            by_address: limit_rules.by_address.as_ref().map(find).transpose()?,
-            routes: limit_rules.routes.iter().map(of_route).collect::<Result<_, SettingError>>()?,
+    fn new(quotas: &QuotaStore, limit_rules: &LimitRules) -> Self {
+        // A store that has checked and changed to these limits has every group. If one were missing, requests that count
+        // against it would be rejected, because no group has this id.
+        let find = |group: &QuotaGroup| quotas.group(group.name()).unwrap_or(GroupId::from_index(u16::MAX));
+        Self {
+            tiers: limit_rules.tiers.each_ref().map(find),
+            global: find(&limit_rules.global),
+            by_address: limit_rules.by_address.as_ref().map(find),
+            routes: limit_rules
+                .routes
+                .iter()
+                .map(|(name, group)| (name.as_str().into(), find(group)))
+                .collect(),
             names: names(quotas, limit_rules),
-        })
+        }
     }
 
     pub(crate) fn name(&self, limit: LimitId) -> Arc<str> {

@@ -22,6 +22,7 @@ use seawall_core::untracked::{InputFeature, InputModel, input_bound};
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
 use seawall_wire::dialect::ModelOperation;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub struct TargetOptions {
     /// The request field for the output limit, for targets that speak OpenAI's dialect.
     pub output_limit_field: OutputLimitField,
     /// Concurrency limit.
-    pub concurrency: u32,
+    pub concurrency: NonZeroU32,
     /// How callers share the concurrency slots.
     pub shares: SlotShares,
     /// The queue for concurrency slots. Fixed when the target is created; a reload does not change it.
@@ -85,15 +86,16 @@ pub struct GuardedTarget {
 /// Settings of the protections.
 #[derive(Clone)]
 struct ProtectionSettings {
-    concurrency: u32,
+    concurrency: NonZeroU32,
     shares: SlotShares,
     breaker: BreakerSettings,
     pressure: PressureSettings,
 }
 
 impl GuardedTarget {
-    /// A target without history. Validates the settings.
-    pub fn new(options: TargetOptions) -> Result<Self, SettingError> {
+    /// A target without history.
+    #[must_use]
+    pub fn new(options: TargetOptions) -> Self {
         let TargetOptions {
             name,
             model,
@@ -114,7 +116,7 @@ impl GuardedTarget {
             gate: ThrottleGate::new(Timestamp::ZERO),
             baselines: Baselines::default(),
         };
-        Ok(Self {
+        Self {
             name: name.into(),
             family: TokenizerFamily::of_model(&model),
             output: Arc::new(OutputHistory::of_model(&model)),
@@ -124,7 +126,7 @@ impl GuardedTarget {
             input,
             max_output,
             output_limit_field,
-            in_flight: SlotLimit::new(concurrency, shares)?,
+            in_flight: SlotLimit::new(concurrency, shares),
             slot_queue: Arc::new(SlotQueue::new(queue)),
             time_to_first_content: Arc::default(),
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
@@ -133,19 +135,20 @@ impl GuardedTarget {
             credential: Arc::default(),
             upstream,
             protection: ProtectionSettings { concurrency, shares, breaker, pressure },
-        })
+        }
     }
 
     /// The same target with new settings. It shares history, slots and waiters with this one. New protection settings
     /// apply to both from [`apply_settings`](Self::apply_settings) on.
-    pub fn with_settings(&self, options: TargetOptions) -> Result<Self, SettingError> {
-        let rebuilt = Self::new(options)?;
+    #[must_use]
+    pub fn with_settings(&self, options: TargetOptions) -> Self {
+        let rebuilt = Self::new(options);
         // The output history belongs to the model, and the credential status to the connection.
         let is_same_model = self.model == rebuilt.model;
         let output = Arc::clone(if is_same_model { &self.output } else { &rebuilt.output });
         let is_same_connection = Arc::ptr_eq(&self.upstream, &rebuilt.upstream);
         let credential = Arc::clone(if is_same_connection { &self.credential } else { &rebuilt.credential });
-        Ok(Self {
+        Self {
             output,
             credential,
             in_flight: self.in_flight.clone(),
@@ -155,18 +158,17 @@ impl GuardedTarget {
             measurements: Arc::clone(&self.measurements),
             pacing: Arc::clone(&self.pacing),
             ..rebuilt
-        })
+        }
     }
 
     /// Applies the protection settings.
-    pub fn apply_settings(&self, now: Timestamp) -> Result<(), SettingError> {
+    pub fn apply_settings(&self, now: Timestamp) {
         let ProtectionSettings { concurrency, shares, breaker, pressure } = self.protection.clone();
-        self.in_flight.set_limits(concurrency, shares)?;
+        self.in_flight.set_limits(concurrency, shares);
         self.breaker.apply_settings(breaker, now);
         self.measurements().pressure.apply_settings(pressure);
         // The limit may have risen while requests wait for a slot.
         self.slot_queue.grant_free_slots(self, now);
-        Ok(())
     }
 
     /// The connection to the provider.

@@ -74,7 +74,9 @@ pub use node_ledger::{
 #[cfg(all(feature = "embedded", feature = "redis"))]
 pub use open::{OpenStoresError, OpenedStores, SharedStoreOptions, StoreOptions, check_shared, open};
 pub use queue::RequestQueue;
-pub use quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Placement, Quotas, Settlement};
+pub use quotas::{
+    AdmissionRequest, AdmitDecision, CallerBudgetRequest, CheckedLimits, Placement, Quotas, Settlement,
+};
 pub use receipt::QuotaReceipt;
 pub use sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};

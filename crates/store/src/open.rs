@@ -5,7 +5,7 @@
 //! that implements the traits, and a line in `SharedBackend::of`.
 
 use crate::durable::DurableStore;
-use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore};
+use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore, ThreadSpawner};
 use crate::local_fallback::{FleetStores, StoreStateObserver};
 use crate::memory::MemoryQuotas;
 use crate::node_ledger::{NoJournal, NodeLedger};
@@ -32,6 +32,8 @@ pub struct StoreOptions {
     pub groups: Vec<(QuotaGroup, Placement)>,
     /// Spreads callers over the shards of tables in memory.
     pub seed: u64,
+    /// Starts the threads that write to the data directory.
+    pub threads: Arc<dyn ThreadSpawner>,
 }
 
 /// How to reach a store that a fleet shares, and how to go on without it.
@@ -97,7 +99,7 @@ impl SharedBackend {
 /// Opens the stores of a node. With a shared store, it must be called inside a Tokio runtime, which also runs the tasks of
 /// the connection; whether the server can be reached is not waited for.
 pub fn open<R: Runtime>(options: StoreOptions, runtime: R) -> Result<OpenedStores, OpenStoresError> {
-    let StoreOptions { data_dir, shared, budget, groups, seed } = options;
+    let StoreOptions { data_dir, shared, budget, groups, seed, threads } = options;
     let all_groups = || groups.iter().map(|(group, _)| group.clone()).collect::<Vec<_>>();
     let (ledger, quotas, data_dir) = match data_dir {
         None => {
@@ -109,6 +111,7 @@ pub fn open<R: Runtime>(options: StoreOptions, runtime: R) -> Result<OpenedStore
             let options = EmbeddedOptions {
                 groups: shared.is_none().then(all_groups),
                 seed,
+                threads,
                 ..EmbeddedOptions::new(budget)
             };
             let OpenedStore { store, budget_ledger, journal, quotas, report } =
@@ -149,6 +152,7 @@ fn open_shared<R: Runtime>(
 #[cfg(test)]
 mod tests {
     use super::{OpenStoresError, SharedStoreOptions, StoreOptions, open};
+    use crate::embedded::UnsupervisedThreads;
     use crate::local_fallback::{SharedStoreState, StoreStateObserver};
     use crate::quotas::{AdmissionRequest, AdmitDecision, Placement};
     use seawall_core::breaker::NodeId;
@@ -158,6 +162,7 @@ mod tests {
     use seawall_core::runtime::{Runtime, Timer};
     use seawall_core::time::{Now, Timestamp};
     use std::path::PathBuf;
+    use std::sync::Arc;
     use std::time::Duration;
 
     #[derive(Clone, Copy)]
@@ -193,7 +198,8 @@ mod tests {
         let minute = Quota::sliding("minute", QuotaUnit::Request, 1, Duration::from_secs(60), 0).unwrap();
         let group = QuotaGroup::new("tier", vec![minute]).unwrap();
         let budget = BudgetOptions::default().check().unwrap();
-        StoreOptions { data_dir, shared, budget, groups: vec![(group, Placement::Partition)], seed: 1 }
+        let (groups, threads) = (vec![(group, Placement::Partition)], Arc::new(UnsupervisedThreads));
+        StoreOptions { data_dir, shared, budget, groups, seed: 1, threads }
     }
 
     #[test]

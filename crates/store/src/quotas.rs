@@ -119,6 +119,20 @@ pub enum Placement {
     Fleet,
 }
 
+/// Limits that a store has checked and can change to.
+#[derive(Clone, Debug)]
+pub struct CheckedLimits(Vec<QuotaGroup>);
+
+impl CheckedLimits {
+    pub(crate) const fn new(groups: Vec<QuotaGroup>) -> Self {
+        Self(groups)
+    }
+
+    pub(crate) fn into_groups(self) -> Vec<QuotaGroup> {
+        self.0
+    }
+}
+
 /// Rate limits, idempotency keys and callers' daily budgets, decided in one step.
 pub trait Quotas: Send + Sync {
     /// Takes what the request needs from every limit, or from none. Idempotency keys are checked first, then limits,
@@ -142,9 +156,13 @@ pub trait Quotas: Send + Sync {
         now: Now,
     ) -> StoreFuture<'a, Vec<LimitView>>;
 
-    /// Changes the limits. A limit with the same name and period keeps its counts. Returns how the counts were carried
-    /// over, where the store knows it.
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError>;
+    /// Checks limits for [`change_limits`](Self::change_limits), and changes nothing. Fails on limits that this store
+    /// cannot enforce.
+    fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError>;
+
+    /// Changes to limits that this store has checked since the last change, which cannot fail. A limit with the same name
+    /// and period keeps its counts. Returns how the counts were carried over, where the store knows it.
+    fn change_limits(&self, limits: CheckedLimits, now: Now) -> Vec<LimitChange>;
 
     /// The group with this name, if it has limits.
     fn group(&self, name: &str) -> Option<GroupId>;

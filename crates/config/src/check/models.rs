@@ -12,6 +12,7 @@ use seawall_core::money::{ModelPriceOptions, Money, PriceList, PriceMultiplier, 
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{OpenAiApi, OutputLimitField};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// A model that retires within this time causes a warning.
@@ -147,16 +148,17 @@ pub(super) fn targets(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<
             checker
                 .add(Problem::error(ProblemCode::UnknownBreaker, message, target.breaker.origin).help(help));
         }
-        if target.concurrency.value == 0 {
+        let concurrency = NonZeroU32::new(target.concurrency.value).unwrap_or_else(|| {
             checker.report_invalid(target, "concurrency", &target.concurrency, "must be at least 1");
-        }
+            NonZeroU32::MIN
+        });
         if !used.contains(name) {
             let message = format!("{path} is not used by any route");
             let help = format!("add it to a route, or remove it with targets.{name} = \"none\"");
             checker.add(Problem::warning(ProblemCode::UnusedTarget, message, target.origin).help(help));
         }
         provider(target, checker);
-        targets.insert(name.clone(), settings(target));
+        targets.insert(name.clone(), settings(target, concurrency));
     }
     targets
 }
@@ -252,7 +254,7 @@ fn host(url: &str) -> &str {
     }
 }
 
-fn settings(target: &raw::TargetSection) -> TargetSettings {
+fn settings(target: &raw::TargetSection, concurrency: NonZeroU32) -> TargetSettings {
     let text = |text: &Option<crate::source::Located<String>>| text.as_ref().map(|text| text.value.clone());
     TargetSettings {
         provider: target.provider.value,
@@ -265,7 +267,7 @@ fn settings(target: &raw::TargetSection) -> TargetSettings {
         external_id: text(&target.external_id),
         output_limit_field: output_limit_field(target),
         api: openai_api(target),
-        concurrency: target.concurrency.value,
+        concurrency,
         breaker: target.breaker.value.clone(),
     }
 }

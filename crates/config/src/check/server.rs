@@ -6,6 +6,7 @@ use crate::raw;
 use crate::settings::{AdminSettings, ServerSettings, ServerTlsSettings};
 use seawall_core::setting::Ratio;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 
 /// Upper bound of the body limit, because a body is held in memory.
 const MAX_BODY_BYTES: u64 = 256 << 20;
@@ -65,7 +66,7 @@ pub(super) fn server(server: &raw::ServerSection, checker: &mut Checker<'_>) -> 
         cores: server.cores.value,
         max_body_size: server.max_body_size.value,
         max_guest_body_size: server.max_guest_body_size.value,
-        body_memory: server.body_memory.as_ref().map(|memory| memory.value),
+        body_memory: server.body_memory.as_ref().and_then(|memory| NonZeroU64::new(memory.value)),
         body_memory_per_caller: per_caller?,
         body_memory_per_address: per_address?,
         max_depth: server.max_depth.value,

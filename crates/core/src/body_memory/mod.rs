@@ -22,20 +22,21 @@
 #[cfg(not(loom))]
 mod tests;
 
-use crate::setting::{Ratio, SettingError, at_least_one};
+use crate::setting::Ratio;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::num::NonZeroU64;
 
 /// Mutex shards of the owners, to reduce contention between threads with different callers.
 const SHARDS: usize = 16;
 
-/// Settings before validation.
+/// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyMemoryOptions {
     /// Maximum bytes held at once.
-    pub capacity: u64,
+    pub capacity: NonZeroU64,
     /// Maximum share of one caller.
     pub caller_share: Ratio,
     /// Maximum share of one network.
@@ -92,34 +93,31 @@ enum Owner {
     Network(u128),
 }
 
-/// Validated limits in bytes: total, per caller and per network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BodyMemoryLimits([u64; 3]);
-
 impl BodyMemoryOptions {
-    /// Validates the options.
-    pub fn check(&self) -> Result<BodyMemoryLimits, SettingError> {
-        at_least_one("body_memory", self.capacity)?;
-        let of = |share: Ratio| share.of(self.capacity).max(1);
-        Ok(BodyMemoryLimits([self.capacity, of(self.caller_share), of(self.address_share)]))
+    /// The limits in bytes: total, per caller and per network.
+    fn limits(&self) -> [u64; 3] {
+        let capacity = self.capacity.get();
+        let of = |share: Ratio| share.of(capacity).max(1);
+        [capacity, of(self.caller_share), of(self.address_share)]
     }
 }
 
 impl BodyMemory {
-    /// Starts with nothing held. Fails on a capacity of zero.
-    pub fn new(options: BodyMemoryOptions) -> Result<Self, SettingError> {
-        let [capacity, caller, network] = options.check()?.0.map(AtomicU64::new);
-        Ok(Self(Arc::new(BodyMemoryState {
+    /// Starts with nothing held.
+    #[must_use]
+    pub fn new(options: BodyMemoryOptions) -> Self {
+        let [capacity, caller, network] = options.limits().map(AtomicU64::new);
+        Self(Arc::new(BodyMemoryState {
             held: AtomicU64::new(0),
             limits: BodyLimits { capacity, caller, network },
             owners: std::array::from_fn(|_| Mutex::new(BTreeMap::new())),
             exceeded: AtomicUsize::new(0),
-        })))
+        }))
     }
 
     /// Replaces the limits; held bytes stay held.
-    pub fn set_limits(&self, limits: BodyMemoryLimits) {
-        let BodyMemoryLimits([capacity, caller, network]) = limits;
+    pub fn set_limits(&self, options: BodyMemoryOptions) {
+        let [capacity, caller, network] = options.limits();
         let limits = &self.0.limits;
         limits.capacity.store(capacity, Ordering::Relaxed);
         limits.caller.store(caller, Ordering::Relaxed);

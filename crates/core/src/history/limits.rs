@@ -66,6 +66,9 @@ impl Default for TokenLimits {
 }
 
 impl TokenLimits {
+    /// No limits: for requests that are bounded by the model's context window, which its vendor enforces.
+    pub const UNLIMITED: Self = Self { max_input: u64::MAX, max_output: u64::MAX / 2, room: u64::MAX };
+
     /// Output tokens allowed when `requested` were requested; the maximum if none were.
     #[must_use]
     pub fn output(&self, requested: Option<u64>) -> u64 {

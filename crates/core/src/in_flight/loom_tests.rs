@@ -5,6 +5,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use loom::model::Builder;
 use loom::thread::{self, JoinHandle};
+use std::num::NonZeroU32;
 
 /// Every interleaving with up to three preemptions; without a bound it takes hours.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
@@ -30,7 +31,7 @@ fn pass_through(limit: &InFlightLimit, inside: &AtomicU32) -> Option<u32> {
 fn loom_three_threads_get_as_many_permits_as_the_limit_and_give_them_back() {
     for most in [1, 2] {
         explore(move || {
-            let limit = InFlightLimit::new(most).unwrap();
+            let limit = InFlightLimit::new(NonZeroU32::new(most).unwrap());
             let others = [acquiring(&limit), acquiring(&limit)];
             let mut permits = vec![limit.try_acquire()];
             permits.extend(others.map(|other| other.join().unwrap()));
@@ -45,7 +46,7 @@ fn loom_three_threads_get_as_many_permits_as_the_limit_and_give_them_back() {
 #[test]
 fn loom_three_threads_that_come_and_go_are_never_more_than_the_limit() {
     explore(|| {
-        let limit = InFlightLimit::new(1).unwrap();
+        let limit = InFlightLimit::new(NonZeroU32::new(1).unwrap());
         let inside = Arc::new(AtomicU32::new(0));
         let others = [(); 2].map(|()| {
             let (limit, inside) = (limit.clone(), Arc::clone(&inside));
@@ -62,9 +63,9 @@ fn loom_three_threads_that_come_and_go_are_never_more_than_the_limit() {
 #[test]
 fn loom_a_lowered_limit_holds_from_the_moment_it_is_set() {
     explore(|| {
-        let limit = InFlightLimit::new(2).unwrap();
+        let limit = InFlightLimit::new(NonZeroU32::new(2).unwrap());
         let others = [acquiring(&limit), acquiring(&limit)];
-        limit.set_limit(1).unwrap();
+        limit.set_limit(NonZeroU32::new(1).unwrap());
         let before = limit.in_flight();
         let mine = limit.try_acquire();
         let permits = others.map(|other| other.join().unwrap());
@@ -79,10 +80,10 @@ fn loom_a_lowered_limit_holds_from_the_moment_it_is_set() {
 #[test]
 fn loom_a_limit_set_during_a_release_loses_neither() {
     explore(|| {
-        let limit = InFlightLimit::new(2).unwrap();
+        let limit = InFlightLimit::new(NonZeroU32::new(2).unwrap());
         let permit = limit.try_acquire().unwrap();
         let releasing = thread::spawn(move || drop(permit));
-        limit.set_limit(1).unwrap();
+        limit.set_limit(NonZeroU32::new(1).unwrap());
         let second = limit.try_acquire();
         releasing.join().unwrap();
         assert_eq!(limit.in_flight(), u32::from(second.is_some()));

@@ -19,15 +19,15 @@
 //!
 //! ```
 //! use seawall_core::in_flight::InFlightLimit;
+//! use std::num::NonZeroU32;
 //!
-//! let limit = InFlightLimit::new(1)?;
+//! let limit = InFlightLimit::new(NonZeroU32::MIN);
 //! let permit = limit.try_acquire().expect("nothing is in flight");
 //! let body = (permit, "the stream of the response");
 //! assert!(limit.try_acquire().is_none());
 //!
 //! drop(body);
 //! assert!(limit.try_acquire().is_some());
-//! # Ok::<(), seawall_core::setting::SettingError>(())
 //! ```
 
 #[cfg(test)]
@@ -40,9 +40,9 @@ mod tests;
 
 pub use shares::{SlotLimit, SlotOwner, SlotPermit, SlotRefusal, SlotShares, SlotUse};
 
-use crate::setting::{SettingError, at_least_one};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::num::NonZeroU32;
 
 /// A concurrency limit. Clones share one count.
 #[derive(Clone, Debug)]
@@ -65,10 +65,11 @@ pub struct InFlightPermit {
 }
 
 impl InFlightLimit {
-    /// Creates a limit of `limit` calls in flight. Fails on zero.
-    pub fn new(limit: u32) -> Result<Self, SettingError> {
-        let word = AtomicU64::new(join(checked(limit)?, 0));
-        Ok(Self { count: Arc::new(InFlightCount { word, peak: AtomicU32::new(0) }) })
+    /// Creates a limit of `limit` calls in flight.
+    #[must_use]
+    pub fn new(limit: NonZeroU32) -> Self {
+        let word = AtomicU64::new(join(limit.get(), 0));
+        Self { count: Arc::new(InFlightCount { word, peak: AtomicU32::new(0) }) }
     }
 
     /// A permit, if fewer calls than the limit are in flight.
@@ -109,14 +110,13 @@ impl InFlightLimit {
         self.count.peak.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit; calls in flight continue. Fails on zero and keeps the old limit.
-    pub fn set_limit(&self, limit: u32) -> Result<(), SettingError> {
-        let limit = checked(limit)?;
+    /// Changes the limit; calls in flight continue.
+    pub fn set_limit(&self, limit: NonZeroU32) {
         let mut word = self.count.word.load(Ordering::Acquire);
         loop {
-            let changed = join(limit, split(word).1);
+            let changed = join(limit.get(), split(word).1);
             match self.count.word.compare_exchange_weak(word, changed, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(()),
+                Ok(_) => return,
                 Err(other) => word = other,
             }
         }
@@ -128,11 +128,6 @@ impl Drop for InFlightPermit {
         // The lower half counts this permit, so it is at least one and the subtraction does not borrow from the limit.
         self.count.word.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-fn checked(limit: u32) -> Result<u32, SettingError> {
-    at_least_one("in_flight_limit", u64::from(limit))?;
-    Ok(limit)
 }
 
 fn join(limit: u32, in_flight: u32) -> u64 {

@@ -20,10 +20,11 @@ mod tests;
 
 use super::{InFlightLimit, InFlightPermit};
 use crate::invariant::{Violation, enforce, in_flight_within_limit};
-use crate::setting::{Ratio, SettingError};
+use crate::setting::Ratio;
 use crate::sync::{Arc, Mutex, lock};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::num::NonZeroU32;
 
 /// Below this number of slots none is reserved: first come, first served.
 const MIN_SLOTS_TO_RESERVE: u32 = 4;
@@ -154,10 +155,11 @@ pub struct SlotPermit {
 }
 
 impl SlotLimit {
-    /// Creates `limit` slots with these shares. Fails on zero.
-    pub fn new(limit: u32, shares: SlotShares) -> Result<Self, SettingError> {
+    /// Creates `limit` slots with these shares.
+    #[must_use]
+    pub fn new(limit: NonZeroU32, shares: SlotShares) -> Self {
         let owners = SlotOwners { shares, callers: BTreeMap::new(), networks: BTreeMap::new(), guests: 0 };
-        Ok(Self { all: InFlightLimit::new(limit)?, owners: Arc::new(Mutex::new(owners)) })
+        Self { all: InFlightLimit::new(limit), owners: Arc::new(Mutex::new(owners)) }
     }
 
     /// A slot, if the shares allow `owner` one now.
@@ -203,12 +205,11 @@ impl SlotLimit {
         self.all.peak()
     }
 
-    /// Changes the number of slots and their shares; slots in use stay in use. Fails on zero and changes nothing then.
-    pub fn set_limits(&self, limit: u32, shares: SlotShares) -> Result<(), SettingError> {
+    /// Changes the number of slots and their shares; slots in use stay in use.
+    pub fn set_limits(&self, limit: NonZeroU32, shares: SlotShares) {
         let mut owners = lock(&self.owners);
-        self.all.set_limit(limit)?;
+        self.all.set_limit(limit);
         owners.shares = shares;
-        Ok(())
     }
 }
 

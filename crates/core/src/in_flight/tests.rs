@@ -4,7 +4,12 @@ use super::{InFlightLimit, InFlightPermit};
 use crate::invariant::in_flight_within_limit;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert_eq, proptest};
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+fn at_most(calls: u32) -> NonZeroU32 {
+    NonZeroU32::new(calls).unwrap()
+}
 
 fn reading(limit: &InFlightLimit) -> (u32, u32, u32) {
     (limit.in_flight(), limit.limit(), limit.peak())
@@ -12,7 +17,7 @@ fn reading(limit: &InFlightLimit) -> (u32, u32, u32) {
 
 #[test]
 fn slots_are_granted_up_to_the_limit_and_freed_by_dropping() {
-    let limit = InFlightLimit::new(2).unwrap();
+    let limit = InFlightLimit::new(at_most(2));
     assert_eq!(reading(&limit), (0, 2, 0));
     let first = limit.try_acquire().unwrap();
     assert_eq!(reading(&limit), (1, 2, 1));
@@ -29,9 +34,9 @@ fn slots_are_granted_up_to_the_limit_and_freed_by_dropping() {
 
 #[test]
 fn a_limit_below_what_is_in_flight_admits_nobody_until_enough_have_ended() {
-    let limit = InFlightLimit::new(3).unwrap();
+    let limit = InFlightLimit::new(at_most(3));
     let mut permits: Vec<_> = (0..3).map(|_| limit.try_acquire().unwrap()).collect();
-    limit.set_limit(1).unwrap();
+    limit.set_limit(at_most(1));
     for in_flight in [3, 2, 1] {
         assert_eq!(reading(&limit), (in_flight, 1, 3));
         assert!(limit.try_acquire().is_none());
@@ -39,25 +44,24 @@ fn a_limit_below_what_is_in_flight_admits_nobody_until_enough_have_ended() {
     }
     let _only = limit.try_acquire().unwrap();
     assert!(limit.try_acquire().is_none());
-    limit.set_limit(2).unwrap();
+    limit.set_limit(at_most(2));
     assert!(limit.try_acquire().is_some());
 }
 
 #[test]
-fn a_limit_of_nothing_is_refused_and_changes_nothing() {
-    let problem = "in_flight_limit: must be at least 1";
-    assert_eq!(InFlightLimit::new(0).unwrap_err().to_string(), problem);
-    let limit = InFlightLimit::new(u32::MAX).unwrap();
+fn the_largest_and_the_smallest_limit_do_not_touch_the_count() {
+    let limit = InFlightLimit::new(at_most(u32::MAX));
     let _permit = limit.try_acquire().unwrap();
-    assert_eq!(limit.set_limit(0).unwrap_err().to_string(), problem);
     assert_eq!(reading(&limit), (1, u32::MAX, 1));
+    limit.set_limit(at_most(1));
+    assert_eq!(reading(&limit), (1, 1, 1));
 }
 
 #[test]
 fn a_permit_outlives_its_handle_and_moves_between_threads() {
     fn rides_in_a_body<T: Send + Sync + 'static>() {}
     rides_in_a_body::<InFlightPermit>();
-    let limit = InFlightLimit::new(1).unwrap();
+    let limit = InFlightLimit::new(at_most(1));
     let permit = limit.try_acquire().unwrap();
     let other = limit.clone();
     drop(limit);
@@ -69,7 +73,7 @@ fn a_permit_outlives_its_handle_and_moves_between_threads() {
 
 #[test]
 fn eight_threads_never_pass_the_limit() {
-    let limit = InFlightLimit::new(3).unwrap();
+    let limit = InFlightLimit::new(at_most(3));
     let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -91,7 +95,7 @@ fn eight_threads_never_pass_the_limit() {
 proptest! {
     #[test]
     fn the_count_is_the_permits_held(steps in vec((0_u8..4, 1_u32..6), 1..80)) {
-        let limit = InFlightLimit::new(3).unwrap();
+        let limit = InFlightLimit::new(at_most(3));
         let (mut held, mut set, mut peak) = (vec![], 3, 0);
         for (step, number) in steps {
             match step {
@@ -106,7 +110,7 @@ proptest! {
                 2 => drop(held.pop()),
                 _ => {
                     set = number;
-                    limit.set_limit(number).unwrap();
+                    limit.set_limit(at_most(number));
                 }
             }
             peak = peak.max(held.len());

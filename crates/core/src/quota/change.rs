@@ -6,7 +6,7 @@ use super::rule::{CountsCarryOver, Quota, QuotaGroup};
 use crate::setting::SettingError;
 use crate::sync::lock;
 use crate::time::Now;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What happened to the usage counted under a limit that changed.
@@ -96,18 +96,32 @@ impl RateLimiter {
     /// The change takes time proportional to the number of callers, and holds the lock of one shard at a time. Returns
     /// the same errors as [`new`](RateLimiter::new), and changes nothing then.
     pub fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
+        self.check_limits(&groups)?;
+        Ok(self.replace_limits(groups, now))
+    }
+
+    /// Whether [`replace_limits`](Self::replace_limits) may be called with these groups. Changes nothing.
+    pub fn check_limits(&self, groups: &[QuotaGroup]) -> Result<(), SettingError> {
+        check_groups(groups)?;
+        let known: BTreeSet<&str> = self.groups.iter().map(|group| &*group.name).collect();
+        let names = known.len() + groups.iter().filter(|group| !known.contains(group.name())).count();
+        if names > usize::from(u16::MAX) {
+            let problem = format!("{names} group names, including removed groups, are more than 65535");
+            return Err(SettingError::new("groups", problem));
+        }
+        Ok(())
+    }
+
+    /// Like [`change_limits`](Self::change_limits), with groups that were [checked](Self::check_limits) since the last
+    /// change. It cannot fail. Of groups that were not checked, some may be left without an id: requests that need one
+    /// of these are refused.
+    pub fn replace_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Vec<LimitChange> {
         let _one_at_a_time = lock(&self.changing);
-        check_groups(&groups)?;
         let old_groups: BTreeMap<&str, &Group> =
             self.groups.iter().map(|group| (&*group.name, group)).collect();
         let new_groups: BTreeMap<&str, &QuotaGroup> =
             groups.iter().map(|group| (group.name(), group)).collect();
         let is_new = |group: &QuotaGroup| !old_groups.contains_key(group.name());
-        let names = old_groups.len() + groups.iter().filter(|group| is_new(group)).count();
-        if names > usize::from(u16::MAX) {
-            let problem = format!("{names} group names, including removed groups, are more than 65535");
-            return Err(SettingError::new("groups", problem));
-        }
         let mut changes = Vec::new();
         for group in &groups {
             changes.extend(changes_to(group, old_groups.get(group.name()).copied()));
@@ -122,7 +136,7 @@ impl RateLimiter {
             }
         }
         self.groups.push(groups.into_iter().filter(is_new).collect());
-        Ok(changes)
+        changes
     }
 }
 

@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// The state that admin handlers read.
 pub(crate) struct AdminState {
     pub(crate) status: Arc<StatusView>,
-    pub(crate) guard: AdminGuard,
+    pub(crate) guard: Arc<AdminGuard>,
     /// The bound address of the admin listener.
     pub(crate) address: SocketAddr,
 }

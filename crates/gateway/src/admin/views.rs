@@ -36,7 +36,7 @@ pub(super) async fn status(admin: &AdminState, _: AdminRequest) -> Result<AdminR
         "started": Rfc3339(UtcTime::from_nanos(0) + since_epoch).to_string(),
         "uptime_ms": millis(uptime),
         "addresses": {
-            "server": status.address.get().map(ToString::to_string),
+            "server": status.address.to_string(),
             "admin": admin.address.to_string(),
         },
         "store": store(&status.storage),

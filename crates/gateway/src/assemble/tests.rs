@@ -2,18 +2,16 @@
 
 mod providers;
 
-use super::{DerivedState, ServeError, TargetEnvironment, Targets};
-use crate::identity::caller_options;
+use super::ServeError;
+use super::build::BuildInputs;
+use super::derive::DerivedState;
 use crate::runtime::TokioRuntime;
 use crate::simulated_target::SimulatedModel;
+use crate::target::TargetEnvironment;
 use seawall_config::{Settings, SettingsInput, load};
-use seawall_core::credit::RetryBudget;
-use seawall_core::retry::HedgePolicy;
 use seawall_core::time::UtcTime;
 use seawall_model::engine::{Engine, ModelOptions};
-use seawall_pipeline::{CallerResolver, Tier};
-use std::sync::Arc;
-use std::time::Duration;
+use seawall_pipeline::Tier;
 
 const TARGETS: &str = r#"
     [models.m]
@@ -37,33 +35,9 @@ fn settings(more: &str) -> Settings {
 }
 
 fn refusal(settings: &Settings, simulated: Option<SimulatedModel>) -> Option<ServeError> {
-    let budget = settings.retry.budget.clone();
-    let retry_budget = (budget.clone(), Arc::new(RetryBudget::new(budget).unwrap()));
-    let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge).unwrap()));
-    let answer_cache = seawall_store::MemoryAnswers::with_rule(
-        settings.cache.ages,
-        settings.cache.storage,
-        crate::chat::CACHE_CAPACITY,
-    );
-    let chat = crate::chat::ChatState::new(settings, Arc::new(answer_cache)).unwrap();
-    let targets = Targets::default();
-    let callers = Arc::new(CallerResolver::new(caller_options(settings, &[], None)));
-    let caller_directory = Arc::default();
-    let drain_timeout = Duration::ZERO;
-    let initial = DerivedState {
-        drain_timeout,
-        targets,
-        tls: None,
-        credential: None,
-        retry_budget,
-        hedge,
-        chat,
-        chat_rules: None,
-        callers,
-        caller_directory,
-    };
     let environment = TargetEnvironment { cores: 1, runtime: TokioRuntime::new(), simulated };
-    initial.rebuild(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], &environment).err()
+    let inputs = BuildInputs { environment, keys: vec![(Tier::Prime, "sk-test-0123456789".to_owned())] };
+    DerivedState::build(settings, &inputs, None).err()
 }
 
 fn message(more: &str) -> String {

@@ -127,7 +127,8 @@ pub struct Authenticator {
     networks: Networks,
     pseudonyms: Pseudonyms,
     fetcher: Option<Arc<KeyFetcher>>,
-    supervisor: Supervisor,
+    /// Starts the thread that fetches keys, when it is first needed.
+    supervisor: Option<Supervisor>,
 }
 
 impl Authenticator {
@@ -138,42 +139,35 @@ impl Authenticator {
         supervisor: &Supervisor,
     ) -> Result<Self, AuthenticatorError> {
         let no_issuers = TokenIssuers::new(Vec::new()).map_err(AuthenticatorError::Issuers)?;
-        Self::build(settings, runtime, supervisor, None, &no_issuers)
+        let master = MasterSecret::load(settings, None)?;
+        Self::build(settings, runtime, (master, Some(supervisor)), None, &no_issuers)
     }
 
     /// Builds the authenticator of new settings, and reuses what has not changed.
     pub fn rebuild(&self, settings: &Settings) -> Result<Self, AuthenticatorError> {
-        Self::build(settings, self.runtime, &self.supervisor, Some(self), &self.issuers)
+        let master = MasterSecret::load(settings, Some(&self.master))?;
+        Self::build(settings, self.runtime, (master, self.supervisor.as_ref()), Some(self), &self.issuers)
     }
 
-    /// Checks whether an authenticator can be built, without starting a thread and without the secret in the data directory.
-    pub fn preflight(settings: &Settings, runtime: TokioRuntime) -> Result<(), AuthenticatorError> {
-        let callers = &settings.callers;
-        let master = match &callers.master_secret {
+    /// An authenticator that shows whether one can be built: it starts no thread, and does not have the secret in the data
+    /// directory. It must authenticate nobody.
+    pub fn preflight(settings: &Settings, runtime: TokioRuntime) -> Result<Self, AuthenticatorError> {
+        let master = match &settings.callers.master_secret {
             Some(_) => MasterSecret::load(settings, None)?,
             None => MasterSecret::new(vec![0; 32])?,
         };
-        if callers.guests {
-            guests(settings, &master)?;
-        }
-        Pseudonyms::from_settings(settings, &master).map_err(AuthenticatorError::Salt)?;
-        let configure = |(name, issuer): (&String, &IssuerSettings)| {
-            ConfiguredIssuer::new(name, issuer, &[], runtime).map(|configured| configured.issuer)
-        };
-        let issuers = callers.issuers.iter().map(configure).collect::<Result<Vec<_>, _>>()?;
         let no_issuers = TokenIssuers::new(Vec::new()).map_err(AuthenticatorError::Issuers)?;
-        no_issuers.rebuild(issuers).map(|_| ()).map_err(AuthenticatorError::Issuers)
+        Self::build(settings, runtime, (master, None), None, &no_issuers)
     }
 
     fn build(
         settings: &Settings,
         runtime: TokioRuntime,
-        supervisor: &Supervisor,
+        (master, supervisor): (MasterSecret, Option<&Supervisor>),
         previous: Option<&Self>,
         previous_issuers: &TokenIssuers,
     ) -> Result<Self, AuthenticatorError> {
         let callers = &settings.callers;
-        let master = MasterSecret::load(settings, previous.map(|previous| &previous.master))?;
         let guests = if callers.guests { Some(guests(settings, &master)?) } else { None };
         let pseudonyms = Pseudonyms::from_settings(settings, &master).map_err(AuthenticatorError::Salt)?;
         let signatures = Signatures::new(master.bytes()).map_err(|_| MasterSecretError::TooShort)?;
@@ -184,12 +178,13 @@ impl Authenticator {
         let configured = callers.issuers.iter().map(configure).collect::<Result<Vec<_>, _>>()?;
         let all = configured.iter().map(|configured| Arc::clone(&configured.issuer)).collect();
         let issuers = previous_issuers.rebuild(all).map_err(AuthenticatorError::Issuers)?;
-        let fetcher = match previous.and_then(|previous| previous.fetcher.clone()) {
-            Some(fetcher) => Some(fetcher),
-            None if configured.iter().any(|configured| configured.source.is_some()) => {
+        let has_sources = configured.iter().any(|configured| configured.source.is_some());
+        let fetcher = match (previous.and_then(|previous| previous.fetcher.clone()), supervisor) {
+            (Some(fetcher), _) => Some(fetcher),
+            (None, Some(supervisor)) if has_sources => {
                 Some(Arc::new(KeyFetcher::start(runtime, supervisor).map_err(AuthenticatorError::Thread)?))
             }
-            None => None,
+            (None, _) => None,
         };
         let previous_networks = previous.map(|previous| &previous.networks);
         let networks =
@@ -206,7 +201,7 @@ impl Authenticator {
             networks,
             pseudonyms,
             fetcher,
-            supervisor: supervisor.clone(),
+            supervisor: supervisor.cloned(),
         })
     }
 

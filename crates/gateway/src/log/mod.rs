@@ -38,7 +38,7 @@ const RECORDS_PER_LOCK: usize = 64;
 /// The newest records: those to display, and those still to be written.
 pub(crate) type RecentRequests = SinkQueue<RequestRecord>;
 
-fn recent_requests(is_written: bool) -> RecentRequests {
+pub(crate) fn recent_requests(is_written: bool) -> RecentRequests {
     SinkQueue::new(QueueSize { unwritten: is_written.then_some(MAX_UNWRITTEN), retained: MAX_SHOWN })
 }
 

@@ -4,10 +4,17 @@ use super::thread::{RESTART_DELAY, run_once};
 use super::{GatewayThreads, PanicCounts, ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use crate::diagnostics::tests::events_of;
 use crate::runtime::TokioRuntime;
+use seawall_core::budget::{BudgetLimits, BudgetOptions};
+use seawall_core::time::{Now, UtcTime};
+use seawall_core::vocabulary::Tier;
 use seawall_pipeline::Timer as _;
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenedStore};
+use seawall_store::{CallerRecord, CredentialHash, Directory as _};
+use seawall_testkit::TestDirectory;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 fn block_on(work: impl Future) {
@@ -152,4 +159,71 @@ fn threads_of_a_gateway_that_is_dropped_stop_and_finished_ones_are_forgotten() {
     assert_eq!(supervisor.lock().len(), 1);
     drop(threads);
     assert_eq!(*ended.lock().unwrap(), [ShutdownStage::Admin]);
+}
+
+fn budget() -> BudgetLimits {
+    BudgetOptions::default().check().unwrap()
+}
+
+/// A waker that blocks the thread that calls it.
+struct BlockingWaker(Mutex<Receiver<()>>);
+
+impl Wake for BlockingWaker {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.lock().unwrap().recv();
+    }
+}
+
+#[test]
+fn a_shutdown_with_a_stuck_store_thread_ends_at_its_deadline() {
+    let (supervisor, runtime) = (Supervisor::default(), TokioRuntime::new());
+    let directory = TestDirectory::new().unwrap();
+    let options =
+        || EmbeddedOptions { threads: Arc::new(supervisor.clone()), ..EmbeddedOptions::new(budget()) };
+    let OpenedStore { store, journal, .. } =
+        EmbeddedStore::open(directory.path(), options(), Now::default()).unwrap();
+    assert_eq!(supervisor.panics(), [("journal-flush".to_owned(), 0), ("store-writer".to_owned(), 0)]);
+    // The writer wakes whoever waits for a write. It hangs there, as it would on a disk that hangs.
+    let (release, held) = channel();
+    let waker = Waker::from(Arc::new(BlockingWaker(Mutex::new(held))));
+    let record = CallerRecord {
+        caller: 1,
+        name: "test".into(),
+        tier: Tier::Prime,
+        ceiling: None,
+        created: UtcTime::from_nanos(0),
+        revoked: None,
+    };
+    let credential = CredentialHash([1; 32]);
+    let mut adding = Box::pin(store.add(&credential, &record));
+    assert!(adding.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let timeout = ShutdownStage::DataDir.timeout(Duration::ZERO);
+    let began = runtime.monotonic();
+    let reported = events_of(|| {
+        assert_eq!(supervisor.stop_through(ShutdownStage::Log, Duration::ZERO), ["store-writer"]);
+    });
+    assert_eq!(reported, ["background_thread_late"]);
+    // What is left is dropped without waiting for it again, and the directory stays locked for it.
+    drop(adding);
+    drop((journal, store));
+    let took = runtime.monotonic() - began;
+    assert!(took >= timeout && took < 2 * timeout, "{took:?}");
+    let in_use = EmbeddedStore::open(directory.path(), options(), Now::default()).unwrap_err();
+    assert!(matches!(in_use, OpenError::InUse { .. }), "{in_use}");
+    // The thread ends when the disk goes on, and only then another process can open the directory.
+    drop(release);
+    while EmbeddedStore::open(directory.path(), options(), Now::default()).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_threads_of_a_store_end_with_it_and_another_one_can_open_its_directory() {
+    let (supervisor, directory) = (Supervisor::default(), TestDirectory::new().unwrap());
+    for _ in 0..3 {
+        let options =
+            EmbeddedOptions { threads: Arc::new(supervisor.clone()), ..EmbeddedOptions::new(budget()) };
+        drop(EmbeddedStore::open(directory.path(), options, Now::default()).unwrap());
+    }
+    assert!(supervisor.stop_through(ShutdownStage::DataDir, Duration::ZERO).is_empty());
 }

@@ -30,6 +30,8 @@ pub enum ShutdownStage {
     SharedStore,
     /// Store maintenance.
     Store,
+    /// The embedded store, which writes what it has accepted.
+    DataDir,
     /// The access log, which writes the lines of the last requests.
     Log,
     /// Diagnostics, which report on all others.
@@ -37,12 +39,13 @@ pub enum ShutdownStage {
 }
 
 impl ShutdownStage {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Listeners,
         Self::Admin,
         Self::KeyFetcher,
         Self::SharedStore,
         Self::Store,
+        Self::DataDir,
         Self::Log,
         Self::Diagnostics,
     ];
@@ -56,8 +59,8 @@ impl ShutdownStage {
             Self::Admin | Self::KeyFetcher => Duration::from_secs(2),
             // It settles what is queued for three seconds, and then signs off.
             Self::SharedStore => Duration::from_secs(8),
-            // It may be in the middle of a write to a slow disk.
-            Self::Store => Duration::from_secs(10),
+            // They may be in the middle of a write to a slow disk.
+            Self::Store | Self::DataDir => Duration::from_secs(10),
             // A reader that has stopped reading does not delay the end.
             Self::Log | Self::Diagnostics => Duration::from_secs(1),
         }

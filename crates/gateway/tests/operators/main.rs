@@ -7,6 +7,8 @@ mod answers;
 #[cfg(test)]
 mod corrections;
 #[cfg(test)]
+mod reload;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod shutdown;

@@ -13,6 +13,7 @@ use seawall_core::vocabulary::{Grade, OutputLimitField, Priority};
 use seawall_provider::{Call, CallFuture, Target};
 use seawall_wire::dialect::DialectId;
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -39,7 +40,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         input: InputModel::of("any", None),
         max_output: None,
         output_limit_field: OutputLimitField::MaxTokens,
-        concurrency,
+        concurrency: NonZeroU32::new(concurrency).unwrap(),
         shares: SlotShares::default(),
         queue: QueueOptions::default().check().unwrap(),
         breaker: BreakerProfile::Sonnet.options().check().unwrap(),
@@ -49,7 +50,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
 }
 
 fn target(grade: Grade, concurrency: u32) -> Arc<GuardedTarget> {
-    Arc::new(GuardedTarget::new(options(grade, concurrency)).unwrap())
+    Arc::new(GuardedTarget::new(options(grade, concurrency)))
 }
 
 fn request(grade: Grade, deadline: Duration) -> QueueRequest {
@@ -96,7 +97,7 @@ fn a_waiter_is_served_by_a_target_whose_grade_has_changed() {
     let clock = ManualClock::default();
     let strong = target(Grade::Strong, 1);
     let held = strong.try_take_slot(&clock, CALLER).unwrap();
-    let fast = Arc::new(strong.with_settings(options(Grade::Fast, 1)).unwrap());
+    let fast = Arc::new(strong.with_settings(options(Grade::Fast, 1)));
     let (old, new) = (request(Grade::Strong, MINUTE), request(Grade::Fast, MINUTE));
     let mut first = waits(&strong, &clock, &old);
     let mut second = waits(&fast, &clock, &new);
@@ -149,8 +150,8 @@ fn a_raised_limit_grants_slots_to_waiters_at_once() {
     let held = one.try_take_slot(&clock, CALLER).unwrap();
     let request = request(Grade::Strong, MINUTE);
     let (mut first, mut second) = (waits(&one, &clock, &request), waits(&one, &clock, &request));
-    let two = one.with_settings(options(Grade::Strong, 2)).unwrap();
-    two.apply_settings(clock.monotonic()).unwrap();
+    let two = one.with_settings(options(Grade::Strong, 2));
+    two.apply_settings(clock.monotonic());
     let slot = look(&mut first).unwrap().unwrap();
     assert!(look(&mut second).is_none());
     drop((held, slot));
@@ -205,7 +206,7 @@ fn one_caller_waits_for_its_own_calls_and_others_do_not() {
 fn a_queue_full_of_one_callers_requests_does_not_keep_others_from_free_slots() {
     let clock = ManualClock::default();
     let queue = QueueOptions { capacity: 3, ..QueueOptions::default() }.check().unwrap();
-    let target = Arc::new(GuardedTarget::new(TargetOptions { queue, ..options(Grade::Strong, 10) }).unwrap());
+    let target = Arc::new(GuardedTarget::new(TargetOptions { queue, ..options(Grade::Strong, 10) }));
     let _held: Vec<_> = std::iter::from_fn(|| target.try_take_slot(&clock, CALLER)).collect();
     let (mine, others) = (of(1), of(2));
     let _line: Vec<_> = (0..3).map(|_| waits(&target, &clock, &mine)).collect();
@@ -222,7 +223,7 @@ fn a_queue_full_of_one_callers_requests_does_not_keep_others_from_free_slots() {
 fn the_caller_with_most_waiters_of_a_full_queue_loses_one_and_gets_a_retry_after() {
     let clock = ManualClock::default();
     let queue = QueueOptions { capacity: 4, ..QueueOptions::default() }.check().unwrap();
-    let target = Arc::new(GuardedTarget::new(TargetOptions { queue, ..options(Grade::Strong, 1) }).unwrap());
+    let target = Arc::new(GuardedTarget::new(TargetOptions { queue, ..options(Grade::Strong, 1) }));
     let held = target.try_take_slot(&clock, CALLER).unwrap();
     let (mine, others) = (of(1), of(2));
     let mut flood: Vec<_> = (0..4).map(|_| waits(&target, &clock, &mine)).collect();

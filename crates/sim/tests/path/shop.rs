@@ -45,6 +45,7 @@ use seawall_wire::dialect::{DialectId, RequestOptions, route};
 use seawall_wire::reply::ReplyEncoder;
 use seawall_wire::{RequestLimits, anthropic};
 use std::future::poll_fn;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -167,14 +168,14 @@ impl Shop {
                     input: InputModel::of(model, numbers.window),
                     max_output: numbers.max_output,
                     output_limit_field: OutputLimitField::MaxTokens,
-                    concurrency,
+                    concurrency: NonZeroU32::new(concurrency).unwrap(),
                     shares: SlotShares::default(),
                     queue: QueueOptions::default().check().unwrap(),
                     breaker: breaker.options().check().unwrap(),
                     pressure: PressureOptions::default().check().unwrap(),
                     upstream,
                 };
-                Arc::new(GuardedTarget::new(options).unwrap())
+                Arc::new(GuardedTarget::new(options))
             };
         let mut targets = vec![
             target("strong", strong, BreakerProfile::Sonnet),
@@ -227,14 +228,14 @@ impl Shop {
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
             receive: ReceiveLimits::uniform(minute),
         };
-        let quotas = QuotaStore::local(rules.limits.groups(), 1).unwrap();
+        let quotas = Arc::new(QuotaStore::local(rules.limits.groups(), 1).unwrap());
         let options = PipelineOptions {
-            rules,
+            rules: rules.check(&quotas).unwrap(),
             quotas,
             ledger: ledger.clone(),
             events: Arc::new(EventSinks::new(vec![Arc::<Records>::clone(&records)])),
         };
-        let pipeline = Arc::new(Pipeline::new(world.clone(), options).unwrap());
+        let pipeline = Arc::new(Pipeline::new(world.clone(), options));
         let assistant = Arc::new(Assistant::new(world.clone(), Arc::clone(&pipeline)));
         assistant.set_rules(Some(Arc::new(chat)));
         Self { world: world.clone(), pipeline, assistant, ledger, records, arrivals: Mutex::default() }

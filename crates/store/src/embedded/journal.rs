@@ -25,6 +25,8 @@ use super::codec::STORE;
 use super::data_dir::{DataDir, PRIVATE_FILE};
 use super::flusher::Flusher;
 use super::segment::{HEADER_BYTES, close_frame, header, open_frame, segment_path};
+#[cfg(test)]
+use super::threads::UnsupervisedThreads;
 use crate::node_ledger::{Journal, JournalPosition, JournalRecord};
 use crate::{StoreError, lock};
 use seawall_core::budget::BudgetSource;
@@ -211,7 +213,9 @@ impl EmbeddedJournal {
     pub(super) fn new(shared: &Arc<EmbeddedState>, file: File, number: u64) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(Tail::new(file)));
         let shared_tail = Arc::clone(&tail);
-        let flusher = Flusher::start(move |sync_is_due| run_pass(&shared_tail, sync_is_due))?;
+        let (threads, data_dir) = (&*shared.options.threads, Arc::clone(&shared.data_dir));
+        let flusher =
+            Flusher::start(threads, data_dir, move |sync_is_due| run_pass(&shared_tail, sync_is_due))?;
         Ok(Self { tail, number, flusher, shared: Arc::clone(shared) })
     }
 
@@ -225,7 +229,8 @@ impl EmbeddedJournal {
     /// Stops the flusher.
     #[cfg(test)]
     pub(super) fn stop_flusher(&mut self) {
-        self.flusher = Flusher::start(|_| false).unwrap();
+        let data_dir = Arc::clone(&self.shared.data_dir);
+        self.flusher = Flusher::start(&UnsupervisedThreads, data_dir, |_| false).unwrap();
     }
 
     /// Replaces the file of the current segment.
@@ -266,6 +271,16 @@ impl EmbeddedJournal {
         *number = next;
         checkpoint::schedule(shared, next);
         Ok(())
+    }
+}
+
+impl Drop for EmbeddedJournal {
+    fn drop(&mut self) {
+        // The flusher makes a last pass when it ends. It may have ended before the last record. If it has not, the disk
+        // hangs, and would hang here, too.
+        if self.flusher.stop() {
+            run_pass(&self.tail, true);
+        }
     }
 }
 
@@ -358,12 +373,5 @@ impl Journal for EmbeddedJournal {
     /// The calls of a single node go to the ledger in this directory. A fleet has its ledger elsewhere.
     fn feeds_ledger(&self) -> bool {
         self.shared.options.source == BudgetSource::Caps
-    }
-}
-
-impl Drop for EmbeddedJournal {
-    fn drop(&mut self) {
-        // The flusher, which is dropped with the journal, syncs it.
-        lock(&self.tail).flush_buffered();
     }
 }

@@ -42,6 +42,7 @@ mod staged_file;
 mod switches;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod totals;
 mod writer;
 
@@ -49,6 +50,7 @@ pub use claims::EmbeddedClaim;
 pub use data_dir::create_private_dir;
 pub use journal::EmbeddedJournal;
 pub use open_error::OpenError;
+pub use threads::{SpawnedThread, StoreThread, ThreadSpawner, UnsupervisedThreads};
 
 use crate::StoreError;
 use crate::memory::MemoryQuotas;
@@ -83,12 +85,14 @@ pub struct EmbeddedOptions {
     pub groups: Option<Vec<QuotaGroup>>,
     /// Spreads callers over the shards of the rate limiter.
     pub seed: u64,
+    /// Starts the threads that write.
+    pub threads: Arc<dyn ThreadSpawner>,
 }
 
 impl EmbeddedOptions {
     /// The defaults for a single node with these budget limits.
     #[must_use]
-    pub const fn new(limits: BudgetLimits) -> Self {
+    pub fn new(limits: BudgetLimits) -> Self {
         Self {
             limits,
             source: BudgetSource::Caps,
@@ -96,6 +100,7 @@ impl EmbeddedOptions {
             segment_bytes: 16 << 20,
             groups: None,
             seed: 0,
+            threads: Arc::new(UnsupervisedThreads),
         }
     }
 }
@@ -161,7 +166,7 @@ struct EmbeddedState {
     failed_checkpoints: Arc<AtomicU64>,
     /// The segment up to which the last checkpoint was scheduled.
     scheduled: AtomicU64,
-    data_dir: DataDir,
+    data_dir: Arc<DataDir>,
 }
 
 impl EmbeddedStore {
@@ -175,7 +180,7 @@ impl EmbeddedStore {
     }
 
     fn open_checked(data_dir: &Path, options: EmbeddedOptions, now: Now) -> Result<OpenedStore, OpenError> {
-        let data_dir = DataDir::lock(data_dir)?;
+        let data_dir = Arc::new(DataDir::lock(data_dir)?);
         let segments = segment::list(data_dir.path())?;
         let validated = data_dir.open_database(options.cache_bytes, !segments.is_empty())?;
         let damaged = |error: StoreError| OpenError::damaged(&validated.path, error);
@@ -204,8 +209,13 @@ impl EmbeddedStore {
         checkpoint::delete_before(data_dir.path(), number);
         let database = Arc::new(ReopenableDatabase::new(database, data_dir.path(), options.cache_bytes));
         let (leases, write_error) = (Arc::new(Mutex::new(leases)), Arc::default());
-        let writer =
-            DatabaseWriter::start(Arc::clone(&database), Arc::clone(&leases), Arc::clone(&write_error));
+        let writer = DatabaseWriter::start(
+            &*options.threads,
+            Arc::clone(&data_dir),
+            Arc::clone(&database),
+            Arc::clone(&leases),
+            Arc::clone(&write_error),
+        );
         let writer = writer.map_err(|error| OpenError::unusable(&path, &error))?;
         let (seed, stores_counts) = (options.seed, options.groups.is_some());
         let groups = Mutex::new(options.groups.clone());

@@ -9,17 +9,18 @@
 //! later request fails until the directory is opened again.
 
 use super::codec::STORE;
+use super::data_dir::DataDir;
 use super::database::ReopenableDatabase;
 use super::leases::StoredLeases;
 use super::reply::{ReplyReceiver, reply_channel};
 use super::rows::{Batch, View, store_error};
+use super::threads::{OwnedThread, StoreThread, ThreadSpawner};
 use crate::{StoreError, lock};
 use redb::{Database, WriteTransaction};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// The most requests in one transaction, because the first of them must not wait too long.
 const MAX_TASKS: usize = 4_096;
@@ -79,21 +80,27 @@ enum WriterMessage {
 #[derive(Debug)]
 pub(super) struct DatabaseWriter {
     messages: Sender<WriterMessage>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Stopped when it is dropped.
+    _thread: OwnedThread,
 }
 
 impl DatabaseWriter {
     pub(super) fn start(
+        threads: &dyn ThreadSpawner,
+        data_dir: Arc<DataDir>,
         database: Arc<ReopenableDatabase>,
         leases: Arc<Mutex<StoredLeases>>,
         write_error: Arc<Mutex<Option<StoreError>>>,
     ) -> std::io::Result<Self> {
         let (messages, receiver) = channel();
-        let writer_loop = WriterLoop { database, leases, failed: None, write_error };
-        // The store owns this thread, and joins it when it is dropped.
-        let thread = std::thread::Builder::new().name("store-writer".to_owned());
-        let thread = thread.spawn(move || writer_loop.run(&receiver))?;
-        Ok(Self { messages, thread: Mutex::new(Some(thread)) })
+        let mut writer_loop = WriterLoop { database, leases, failed: None, write_error, _data_dir: data_dir };
+        let stop_messages = messages.clone();
+        let thread = StoreThread {
+            name: "store-writer",
+            body: Box::new(move || writer_loop.run(&receiver)),
+            stop: Arc::new(move || drop(stop_messages.send(WriterMessage::Stop))),
+        };
+        Ok(Self { messages, _thread: OwnedThread::start(threads, thread)? })
     }
 
     /// Runs the work inside a transaction. The future completes when that is durable.
@@ -120,18 +127,6 @@ impl DatabaseWriter {
     }
 }
 
-impl Drop for DatabaseWriter {
-    fn drop(&mut self) {
-        let _ = self.messages.send(WriterMessage::Stop);
-        if let Some(thread) = lock(&self.thread).take()
-            // A woken task may have dropped the last handle on this very thread, which cannot join itself.
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
-        }
-    }
-}
-
 struct WriterLoop {
     database: Arc<ReopenableDatabase>,
     leases: Arc<Mutex<StoredLeases>>,
@@ -139,10 +134,14 @@ struct WriterLoop {
     failed: Option<StoreError>,
     /// The same error for readers outside this thread, until a write has succeeded.
     write_error: Arc<Mutex<Option<StoreError>>>,
+    /// The directory stays locked as long as this thread can write.
+    _data_dir: Arc<DataDir>,
 }
 
 impl WriterLoop {
-    fn run(mut self, receiver: &Receiver<WriterMessage>) {
+    /// Commits what arrives until it is stopped. May be called again after a panic, because one in a transaction is
+    /// caught and fails it.
+    fn run(&mut self, receiver: &Receiver<WriterMessage>) {
         let mut is_stopping = false;
         while !is_stopping {
             let mut tasks = Vec::new();

@@ -31,11 +31,18 @@ impl NodeShare {
         Ok(Self { quotas, fleet_groups: Mutex::new(groups.to_vec()), nodes: nodes.max(1) })
     }
 
-    /// Changes the limits; what was used of them stays used.
-    pub(super) fn change_limits(&self, groups: &[QuotaGroup], now: Now) -> Result<(), SettingError> {
-        self.quotas.limiter().change_limits(shares(groups, self.nodes)?, now)?;
-        *lock(&self.fleet_groups) = groups.to_vec();
-        Ok(())
+    /// Whether the node has a share of each of these limits.
+    pub(super) fn check_limits(&self, groups: &[QuotaGroup]) -> Result<(), SettingError> {
+        self.quotas.limiter().check_limits(&shares(groups, self.nodes)?)
+    }
+
+    /// Changes to limits that were checked; what was used of them stays used.
+    pub(super) fn change_limits(&self, groups: &[QuotaGroup], now: Now) {
+        // Only a share for another number of nodes than at the check can fail here. The previous share then stays.
+        if let Ok(shares) = shares(groups, self.nodes) {
+            self.quotas.limiter().replace_limits(shares, now);
+            *lock(&self.fleet_groups) = groups.to_vec();
+        }
     }
 
     /// Whether a request would fit under the whole limit.

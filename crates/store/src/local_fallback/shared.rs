@@ -4,7 +4,7 @@ use super::pending::{AdmissionCharge, Pending, PendingId};
 use super::report::SharedQuotaStore;
 use super::share::NodeShare;
 use crate::memory::MemoryQuotaReservation;
-use crate::quotas::{AdmissionRequest, AdmitDecision, Quotas, Settlement};
+use crate::quotas::{AdmissionRequest, AdmitDecision, CheckedLimits, Quotas, Settlement};
 use crate::receipt::QuotaReceipt;
 use crate::{StoreError, StoreFuture, lock};
 use seawall_core::breaker::{Breaker, BreakerProfile, NodeId, SharedBreaker, SharedPermit};
@@ -355,19 +355,27 @@ impl<S: SharedQuotaStore, R: Runtime> Quotas for SharedQuotas<S, R> {
         })
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
-        let mut state = lock(&self.state);
-        let mut changed = state.groups.clone();
+    fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError> {
+        let (mut changed, share) = {
+            let state = lock(&self.state);
+            (state.groups.clone(), Arc::clone(&state.share))
+        };
         for group in groups {
             match changed.iter_mut().find(|known| known.name() == group.name()) {
                 Some(known) => *known = group,
                 None => changed.push(group),
             }
         }
-        let changes = self.store.change_limits(changed.clone(), now)?;
-        state.share.change_limits(&changed, now)?;
-        state.groups = changed;
-        Ok(changes)
+        share.check_limits(&changed)?;
+        self.store.check_limits(changed)
+    }
+
+    fn change_limits(&self, limits: CheckedLimits, now: Now) -> Vec<LimitChange> {
+        let mut state = lock(&self.state);
+        let changes = self.store.change_limits(limits.clone(), now);
+        state.groups = limits.into_groups();
+        state.share.change_limits(&state.groups, now);
+        changes
     }
 
     fn group(&self, name: &str) -> Option<GroupId> {

@@ -4,7 +4,9 @@ use super::claims::{ClaimTable, MemoryClaim, hash_key};
 use super::expiring_map::ExpiringMap;
 use crate::claims::ClaimDecision;
 use crate::node_ledger::{AdmissionRecord, LimitCharge};
-use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
+use crate::quotas::{
+    AdmissionRequest, AdmitDecision, CallerBudgetRequest, CheckedLimits, Quotas, Settlement,
+};
 use crate::receipt::QuotaReceipt;
 use crate::{StoreError, StoreFuture, lock};
 use seawall_core::budget::{BudgetAccount, DayShortage};
@@ -251,8 +253,13 @@ impl Quotas for MemoryQuotas {
         StoreFuture::run(|| self.limiter.view(scopes, now).map_err(broken))
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
-        self.limiter.change_limits(groups, now)
+    fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError> {
+        self.limiter.check_limits(&groups)?;
+        Ok(CheckedLimits::new(groups))
+    }
+
+    fn change_limits(&self, limits: CheckedLimits, now: Now) -> Vec<LimitChange> {
+        self.limiter.replace_limits(limits.into_groups(), now)
     }
 
     fn group(&self, name: &str) -> Option<GroupId> {

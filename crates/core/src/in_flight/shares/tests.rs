@@ -3,6 +3,7 @@ use crate::invariant::Invariant;
 use crate::setting::Ratio;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use std::num::NonZeroU32;
 
 fn shares(per_caller: f64, per_address: f64, guests: f64, reserved: f64) -> SlotShares {
     let ratio = |percent| Ratio::percent("share", percent);
@@ -12,6 +13,10 @@ fn shares(per_caller: f64, per_address: f64, guests: f64, reserved: f64) -> Slot
         guests: ratio(guests).unwrap(),
         reserved: ratio(reserved).ok(),
     }
+}
+
+fn slots_of(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
 }
 
 fn usual() -> SlotShares {
@@ -33,7 +38,7 @@ fn all(slots: &SlotLimit, owner: SlotOwner) -> Vec<SlotPermit> {
 
 #[test]
 fn one_caller_never_takes_all_and_who_has_none_gets_one() {
-    let slots = SlotLimit::new(20, usual()).unwrap();
+    let slots = SlotLimit::new(slots_of(20), usual());
     let first = all(&slots, caller(1));
     assert_eq!((first.len(), slots.try_acquire(caller(1)).err()), (18, Some(SlotRefusal::Reserved)));
     let second = slots.try_acquire(caller(2)).unwrap();
@@ -46,7 +51,7 @@ fn one_caller_never_takes_all_and_who_has_none_gets_one() {
 
 #[test]
 fn guests_together_have_half_and_one_address_a_quarter() {
-    let slots = SlotLimit::new(20, usual()).unwrap();
+    let slots = SlotLimit::new(slots_of(20), usual());
     // A new cookie for every request gains nothing.
     let of_one: Vec<_> = (0..20).filter_map(|cookie| slots.try_acquire(guest(cookie, 7)).ok()).collect();
     assert_eq!((of_one.len(), slots.try_acquire(guest(99, 7)).err()), (5, Some(SlotRefusal::NetworkShare)));
@@ -58,24 +63,23 @@ fn guests_together_have_half_and_one_address_a_quarter() {
 #[test]
 fn few_slots_are_first_come_first_served() {
     for limit in 1..4 {
-        let slots = SlotLimit::new(limit, usual()).unwrap();
+        let slots = SlotLimit::new(slots_of(limit), usual());
         assert_eq!(all(&slots, caller(1)).len(), limit as usize);
     }
-    let slots = SlotLimit::new(4, usual()).unwrap();
+    let slots = SlotLimit::new(slots_of(4), usual());
     assert_eq!(all(&slots, caller(1)).len(), 3);
-    let slots = SlotLimit::new(20, shares(100.0, 100.0, 100.0, 0.0)).unwrap();
+    let slots = SlotLimit::new(slots_of(20), shares(100.0, 100.0, 100.0, 0.0));
     assert_eq!(all(&slots, caller(1)).len(), 20, "no slot is reserved if that is configured");
 }
 
 #[test]
 fn other_shares_hold_for_the_next_and_a_limit_of_nothing_is_refused() {
-    let slots = SlotLimit::new(20, usual()).unwrap();
+    let slots = SlotLimit::new(slots_of(20), usual());
     let held = all(&slots, caller(1));
-    slots.set_limits(10, shares(50.0, 25.0, 50.0, 10.0)).unwrap();
+    slots.set_limits(slots_of(10), shares(50.0, 25.0, 50.0, 10.0));
     assert_eq!((slots.limit(), slots.try_acquire(caller(2)).err()), (10, Some(SlotRefusal::Full)));
     drop(held);
     assert_eq!(all(&slots, caller(1)).len(), 5);
-    assert!(slots.set_limits(0, usual()).is_err() && SlotLimit::new(0, usual()).is_err());
     assert_eq!(slots.limit(), 10);
 }
 
@@ -109,7 +113,7 @@ proptest! {
     ) {
         let float = |percent: u64| percent as f64;
         let (a, b, c, d) = percents;
-        let slots = SlotLimit::new(limit, shares(float(a), float(b), float(c), float(d))).unwrap();
+        let slots = SlotLimit::new(slots_of(limit), shares(float(a), float(b), float(c), float(d)));
         let (mut held, mut permits) = (Vec::new(), Vec::new());
         for (takes, owner, which) in steps {
             if takes {
@@ -136,10 +140,10 @@ proptest! {
 
 #[test]
 fn more_in_flight_than_the_limit_is_a_violation() {
-    let slots = SlotLimit::new(2, usual()).unwrap();
+    let slots = SlotLimit::new(slots_of(2), usual());
     let held = [slots.try_acquire(caller(1)).unwrap(), slots.try_acquire(caller(2)).unwrap()];
     assert_eq!(slots.check_in_flight(), Ok(()));
-    slots.all.set_limit(1).unwrap();
+    slots.all.set_limit(slots_of(1));
     assert_eq!(slots.check_in_flight().unwrap_err().invariant, Invariant::InFlightWithinLimit);
     drop(held);
 }

@@ -6,7 +6,9 @@ use super::{
     FallbackReport, SharedQuotaStore, SharedQuotas, SharedQuotasOptions, SharedStoreState, StoreStateObserver,
 };
 use crate::memory::MemoryQuotas;
-use crate::quotas::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, Quotas, Settlement};
+use crate::quotas::{
+    AdmissionRequest, AdmitDecision, CallerBudgetRequest, CheckedLimits, Quotas, Settlement,
+};
 use crate::receipt::QuotaReceipt;
 use crate::{StoreError, StoreFuture, lock};
 use seawall_core::breaker::NodeId;
@@ -126,8 +128,12 @@ impl Quotas for Store {
         StoreFuture::run(|| self.reached(|shared| drive(shared.quotas.view(partition, scopes, now)))?)
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
-        lock(&self.0).quotas.change_limits(groups, now)
+    fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError> {
+        lock(&self.0).quotas.check_limits(groups)
+    }
+
+    fn change_limits(&self, limits: CheckedLimits, now: Now) -> Vec<LimitChange> {
+        lock(&self.0).quotas.change_limits(limits, now)
     }
 
     fn group(&self, name: &str) -> Option<GroupId> {

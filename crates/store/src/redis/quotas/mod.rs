@@ -14,7 +14,7 @@ use super::connection::{RedisConnection, STORE, parse_integers};
 use super::key;
 use super::packing::micros;
 use super::script::StoreScript;
-use crate::quotas::{AdmissionRequest, AdmitDecision, Placement, Quotas, Settlement};
+use crate::quotas::{AdmissionRequest, AdmitDecision, CheckedLimits, Placement, Quotas, Settlement};
 use crate::receipt::QuotaReceipt;
 use crate::{StoreError, StoreFuture, lock};
 use ::redis::Value;
@@ -380,11 +380,16 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         StoreFuture::boxed(self.remaining(partition, scopes, now))
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<Vec<LimitChange>, SettingError> {
-        let rules = Arc::new(ScriptRules::new(&groups, &self.partitioned_groups)?);
-        *lock(&self.rules) = rules;
+    fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError> {
+        ScriptRules::check(&groups)?;
+        Ok(CheckedLimits::new(groups))
+    }
+
+    fn change_limits(&self, limits: CheckedLimits, _now: Now) -> Vec<LimitChange> {
+        *lock(&self.rules) =
+            Arc::new(ScriptRules::of_checked(&limits.into_groups(), &self.partitioned_groups));
         self.leases.forget();
-        Ok(Vec::new())
+        Vec::new()
     }
 
     fn group(&self, name: &str) -> Option<GroupId> {

@@ -56,25 +56,38 @@ const MAX_PERIOD: u64 = MAX_EXACT / 8;
 
 impl ScriptRules {
     pub(super) fn new(groups: &[QuotaGroup], partitioned: &[Box<str>]) -> Result<Self, SettingError> {
+        Self::check(groups)?;
+        Ok(Self::of_checked(groups, partitioned))
+    }
+
+    /// Whether scripts can count these limits.
+    pub(super) fn check(groups: &[QuotaGroup]) -> Result<(), SettingError> {
         if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
             return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
         }
-        let mut rules: Vec<GroupRules> = Vec::with_capacity(groups.len());
-        for (index, group) in (0..=u16::MAX).zip(groups) {
-            if rules.iter().any(|earlier| *earlier.name == *group.name()) {
+        for (index, group) in groups.iter().enumerate() {
+            if groups[..index].iter().any(|earlier| earlier.name() == group.name()) {
                 return Err(SettingError::new("groups", format!("two groups are named {}", group.name())));
             }
+            group.quotas().iter().try_for_each(|quota| LimitRule::check(group.name(), quota))?;
+        }
+        Ok(())
+    }
+
+    /// The rules of limits that were [checked](Self::check).
+    pub(super) fn of_checked(groups: &[QuotaGroup], partitioned: &[Box<str>]) -> Self {
+        let rules = |(index, group): (u16, &QuotaGroup)| {
             let is_partitioned = partitioned.iter().any(|name| **name == *group.name());
             let placement = if is_partitioned { Placement::Partition } else { Placement::Fleet };
             let limits = group.quotas().iter().enumerate().map(|(quota, rule)| {
                 let limit = LimitId { group: seawall_core::quota::GroupId::from_index(index), quota };
                 LimitRule::new(group.name(), limit, rule)
             });
-            let limits = limits.collect::<Result<_, _>>()?;
             let limit_names = group.quotas().iter().map(|quota| quota.name().into()).collect();
-            rules.push(GroupRules { name: group.name().into(), placement, limits, limit_names });
-        }
-        Ok(Self { groups: rules, specialized: SpecializedScripts::default() })
+            GroupRules { name: group.name().into(), placement, limits: limits.collect(), limit_names }
+        };
+        let groups = (0..=u16::MAX).zip(groups).map(rules).collect();
+        Self { groups, specialized: SpecializedScripts::default() }
     }
 
     pub(super) fn group(&self, scope: &QuotaScope) -> Option<&GroupRules> {
@@ -83,8 +96,23 @@ impl ScriptRules {
 }
 
 impl LimitRule {
-    fn new(group: &str, limit: LimitId, quota: &Quota) -> Result<Self, SettingError> {
-        let (shape, longest) = match quota.kind() {
+    fn check(group: &str, quota: &Quota) -> Result<(), SettingError> {
+        let (shape, longest) = Self::shape(quota);
+        if shape > MAX_PERIOD || longest > MAX_PERIOD {
+            let problem = format!("the period of {group}.{} is too long for Redis scripts", quota.name());
+            return Err(SettingError::new("quotas", problem));
+        }
+        Ok(())
+    }
+
+    fn new(group: &str, limit: LimitId, quota: &Quota) -> Self {
+        let id = key::hash_48(&[group.as_bytes(), quota.name().as_bytes()]);
+        Self { limit, id, shape: Self::shape(quota).0, capacity: quota.capacity(), unit: quota.unit() }
+    }
+
+    /// The kind and its time in one number, and the longest period to count, in microseconds.
+    fn shape(quota: &Quota) -> (u64, u64) {
+        match quota.kind() {
             QuotaKind::Rate { unit, burst } => {
                 let unit = micros(unit).max(1);
                 (unit.saturating_mul(4).saturating_add(1), unit.saturating_mul(u64::from(burst)))
@@ -95,13 +123,7 @@ impl LimitRule {
             }
             QuotaKind::Calendar { period: CalendarPeriod::Day, .. } => (DAY, 0),
             QuotaKind::Calendar { period: CalendarPeriod::Month, .. } => (MONTH, 0),
-        };
-        if shape > MAX_PERIOD || longest > MAX_PERIOD {
-            let problem = format!("the period of {group}.{} is too long for Redis scripts", quota.name());
-            return Err(SettingError::new("quotas", problem));
         }
-        let id = key::hash_48(&[group.as_bytes(), quota.name().as_bytes()]);
-        Ok(Self { limit, id, shape, capacity: quota.capacity(), unit: quota.unit() })
     }
 
     pub(super) fn time(&self) -> LimitTime {

@@ -10,8 +10,9 @@ use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, 
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
 use seawall_store::{
-    AdmissionRequest, AdmitDecision, CallId, DayTotals, EventPage, LeaseRequest, Ledger, MemoryLedger,
-    MemoryQuotas, PostSummary, QuotaReceipt, Quotas, Settlement, StoreError, StoreFuture, Totals, UsageEvent,
+    AdmissionRequest, AdmitDecision, CallId, CheckedLimits, DayTotals, EventPage, LeaseRequest, Ledger,
+    MemoryLedger, MemoryQuotas, PostSummary, QuotaReceipt, Quotas, Settlement, StoreError, StoreFuture,
+    Totals, UsageEvent,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -123,10 +124,14 @@ impl Quotas for BrokenQuotas {
         StoreFuture::boxed(async move { self.0.view(partition, scopes, now).await })
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
+    fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError> {
+        self.0.check_limits(groups)
+    }
+
+    fn change_limits(&self, limits: CheckedLimits, now: Now) -> Vec<LimitChange> {
         match self.1 {
-            QuotaFlaw::IgnoresNewLimits => Ok(Vec::new()),
-            _ => self.0.change_limits(groups, now),
+            QuotaFlaw::IgnoresNewLimits => Vec::new(),
+            _ => self.0.change_limits(limits, now),
         }
     }
 

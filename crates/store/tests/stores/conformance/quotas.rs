@@ -330,7 +330,7 @@ fn play<S: Quotas>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
             }
             Operation::Change(minute) => {
                 let _ = reference.limiter.change_limits(groups_with(minute), now).unwrap();
-                store.change_limits(groups_with(minute), now).unwrap();
+                store.change_limits(store.check_limits(groups_with(minute)).unwrap(), now);
             }
             Operation::Settle { .. } | Operation::Refund(_) | Operation::Forget(_) => {}
         }

@@ -9,7 +9,9 @@ use seawall_core::time::Now;
 use seawall_store::redis::{
     Placement, RedisAnswers, RedisBoard, RedisClaims, RedisProbes, RedisQuotas, RedisSessions,
 };
-use seawall_store::{AdmissionRequest, AdmitDecision, QuotaReceipt, Quotas, Settlement, StoreFuture};
+use seawall_store::{
+    AdmissionRequest, AdmitDecision, CheckedLimits, QuotaReceipt, Quotas, Settlement, StoreFuture,
+};
 use tokio::runtime::Runtime;
 
 /// Each case starts with a flushed server and uses the network: at most a quarter of the cases of the memory stores.
@@ -64,8 +66,12 @@ impl Quotas for OneHome {
         StoreFuture::boxed(async move { self.0.view(1, scopes, now).await })
     }
 
-    fn change_limits(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
-        self.0.change_limits(groups, now)
+    fn check_limits(&self, groups: Vec<QuotaGroup>) -> Result<CheckedLimits, SettingError> {
+        self.0.check_limits(groups)
+    }
+
+    fn change_limits(&self, limits: CheckedLimits, now: Now) -> Vec<LimitChange> {
+        self.0.change_limits(limits, now)
     }
 
     fn group(&self, name: &str) -> Option<GroupId> {

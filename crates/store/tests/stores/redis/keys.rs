@@ -182,19 +182,19 @@ async fn other_limits_find_the_old_counts_by_their_names() {
         let scopes = [QuotaScope { group: GroupId::from_index(0), key: QuotaKey(1) }];
         node.view(1, &scopes, world.now()).await.unwrap()[0].remaining
     };
-    node.change_limits(vec![minute(9)], world.now()).unwrap();
+    node.change_limits(node.check_limits(vec![minute(9)]).unwrap(), world.now());
     assert_eq!(left().await, 5);
     // Another period or another kind: what was used counts as used now.
     let hour = Quota::sliding("minute", QuotaUnit::Request, 6, Duration::from_secs(3_600), 0).unwrap();
-    node.change_limits(vec![group("tier", hour)], world.now()).unwrap();
+    node.change_limits(node.check_limits(vec![group("tier", hour)]).unwrap(), world.now());
     assert_eq!(left().await, 2);
     assert!(is_granted(&node, 1, &world).await);
     let day = Quota::calendar("minute", QuotaUnit::Request, 6, CalendarPeriod::Day).unwrap();
-    node.change_limits(vec![group("tier", day)], world.now()).unwrap();
+    node.change_limits(node.check_limits(vec![group("tier", day)]).unwrap(), world.now());
     assert_eq!(left().await, 1);
     assert!(is_granted(&node, 1, &world).await);
     let rate = Quota::rate("minute", QuotaUnit::Request, 1, Duration::from_secs(3_600), 8).unwrap();
-    node.change_limits(vec![group("tier", rate)], world.now()).unwrap();
+    node.change_limits(node.check_limits(vec![group("tier", rate)]).unwrap(), world.now());
     assert_eq!(left().await, 2);
 }
 

@@ -1,0 +1,105 @@
+//! The rules of the pipeline, from settings.
+
+use super::derive::DerivedState;
+use super::error::ServeError;
+use crate::chat::{fallback_texts, guardrails};
+use crate::memory_limit::memory_limit;
+use seawall_config::{FaceName, RouteSettings, Settings};
+use seawall_core::body_memory::BodyMemoryOptions;
+use seawall_core::evaluator::PlanPolicy;
+use seawall_pipeline::dialect::Face;
+use seawall_pipeline::{CallerResolver, Faces, LimitRules, ReceiveLimits, Route, RouteOptions, RuleOptions};
+use seawall_wire::RequestLimits;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+/// The rules of these settings.
+pub(super) fn rule_options(
+    settings: &Settings,
+    limits: LimitRules,
+    derived: &DerivedState,
+    callers: &Arc<CallerResolver>,
+) -> Result<RuleOptions, ServeError> {
+    let route = |(name, route): (&String, &RouteSettings)| {
+        Route::new(RouteOptions {
+            alias: name.clone(),
+            faces: face_set(&route.faces),
+            guest_faces: face_set(&route.guest_faces),
+            start_timeout: route.start_timeout,
+            token_limit: route.tokens.map(|rate| u64::from(rate.limit)),
+            fallback_texts: fallback_texts(settings, route.fallback),
+            guardrails: guardrails(settings, name)?,
+            targets: route.targets.iter().filter_map(|name| derived.targets.get(name)).collect(),
+        })
+    };
+    let server = &settings.server;
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(RuleOptions {
+        callers: Arc::clone(callers),
+        limits,
+        routes: settings.routes.iter().map(route).collect::<Result<_, _>>()?,
+        retry: settings.retry.interactive,
+        retry_budget: Arc::clone(&derived.retry_budget.1),
+        hedge: Arc::clone(&derived.hedge.1),
+        time: settings.deadlines.limits.clone(),
+        request: RequestLimits {
+            max_body_size: size(server.max_body_size),
+            max_depth: size(server.max_depth),
+            max_fields: size(server.max_fields),
+            max_items: size(server.max_items),
+        },
+        receive: ReceiveLimits {
+            header_timeout: server.header_timeout,
+            body_timeout: server.body_timeout,
+            idle_timeout: server.idle_timeout,
+            send_timeout: server.send_timeout,
+            max_guest_body_size: size(server.max_guest_body_size),
+        },
+        plan: PlanPolicy {
+            protections: settings.protections,
+            guest_lite: settings.rollout.guest_lite,
+            off_peak: Some(settings.hours.off_peak.clone()),
+        },
+        shared_caller_budget: settings.store.shared().map(|_| settings.budget.limits.caller_cap()),
+    })
+}
+
+/// The rate limits of these settings.
+pub(super) fn limit_rules(settings: &Settings) -> LimitRules {
+    let limits = &settings.limits;
+    let route_quotas = |(name, route): (&String, &RouteSettings)| Some((name.clone(), route.quotas.clone()?));
+    LimitRules {
+        tiers: limits.tiers.clone(),
+        global: limits.global.clone(),
+        by_address: Some(limits.guests_by_address.clone()),
+        routes: settings.routes.iter().filter_map(route_quotas).collect(),
+        retry_after: limits.retry_after,
+    }
+}
+
+/// The memory limit for buffered request bodies.
+pub(super) fn body_memory(settings: &Settings) -> BodyMemoryOptions {
+    let server = &settings.server;
+    BodyMemoryOptions {
+        capacity: server
+            .body_memory
+            .or_else(|| NonZeroU64::new(memory_limit() / 4))
+            .unwrap_or(NonZeroU64::MIN),
+        caller_share: server.body_memory_per_caller,
+        address_share: server.body_memory_per_address,
+    }
+}
+
+fn face_set(names: &[FaceName]) -> Faces {
+    Faces::of(names.iter().flat_map(|name| {
+        match name {
+            FaceName::Anthropic => &[Face::ANTHROPIC_MESSAGES][..],
+            FaceName::OpenAi => &[Face::OPENAI_CHAT, Face::RESPONSES],
+            FaceName::Bedrock => &[Face::BEDROCK_INVOKE, Face::BEDROCK_CONVERSE],
+            FaceName::Gemini => &[Face::GEMINI],
+            FaceName::Chat => &[Face::Chat],
+        }
+        .iter()
+        .copied()
+    }))
+}

@@ -1,0 +1,163 @@
+//! Puts settings in force. Nothing here can fail.
+
+use super::build::{BuildBase, BuildInputs, NextState, build};
+use super::derive::DerivedState;
+use super::error::ServeError;
+use super::rules::body_memory;
+use super::stores::GatewayStores;
+use super::telemetry::GatewayTelemetry;
+use crate::admin::AdminGuard;
+use crate::connection_limiter::ConnectionLimiter;
+use crate::diagnostics::Diagnostics;
+use crate::identity::Authenticator;
+use crate::runtime::TokioRuntime;
+use crate::status_view::{MetricsListeners, StatusView};
+use crate::supervisor::Supervisor;
+use crate::tls::ReloadableTls;
+use seawall_assistant::Assistant;
+use seawall_config::Settings;
+use seawall_core::body_memory::BodyMemory;
+use seawall_core::quota::LimitChange;
+use seawall_core::time::Timestamp;
+use seawall_pipeline::{CallerResolver, Pipeline, PipelineOptions, Timer as _};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a start opens beside the stores, and what stays the same until the gateway ends.
+pub(super) struct StartParts {
+    pub(super) inputs: BuildInputs,
+    pub(super) started: Timestamp,
+    pub(super) supervisor: Supervisor,
+    pub(super) diagnostics: Option<Diagnostics>,
+    /// The bound address of the callers' listener.
+    pub(super) address: SocketAddr,
+    /// The bound address of the admin listener.
+    pub(super) admin_address: SocketAddr,
+}
+
+/// The parts of a running gateway that settings change.
+pub(crate) struct RunningState {
+    inputs: BuildInputs,
+    pub(super) stores: GatewayStores,
+    pub(crate) telemetry: GatewayTelemetry,
+    pipeline: Arc<Pipeline<TokioRuntime>>,
+    pub(crate) assistant: Arc<Assistant<TokioRuntime>>,
+    pub(crate) status: Arc<StatusView>,
+    /// The TLS configuration for new connections.
+    pub(crate) tls: Arc<ReloadableTls>,
+    /// The access check of the admin listener.
+    pub(crate) guard: Arc<AdminGuard>,
+    /// What is derived from the settings in force. Locked for the whole of a reload, so that there is one at a time.
+    current: Mutex<CurrentState>,
+}
+
+/// What is derived from the settings in force.
+pub(super) struct CurrentState {
+    pub(super) derived: DerivedState,
+    pub(super) callers: Arc<CallerResolver>,
+}
+
+impl RunningState {
+    /// The state of a gateway that starts with these settings.
+    pub(super) fn start(parts: StartParts, next: NextState<'_>) -> Self {
+        let StartParts { inputs, started, .. } = parts;
+        let NextState { settings, stores, telemetry, authenticator, rules, chat_rules, current } = next;
+        let runtime = inputs.environment.runtime;
+        let options = PipelineOptions {
+            rules,
+            quotas: Arc::clone(&stores.quotas),
+            ledger: stores.ledger.clone(),
+            events: Arc::clone(&telemetry.events),
+        };
+        let pipeline = Arc::new(Pipeline::new(runtime, options));
+        let assistant = Arc::new(Assistant::new(runtime, Arc::clone(&pipeline)));
+        assistant.set_rules(chat_rules);
+        let status = Arc::new(StatusView {
+            pipeline: Arc::clone(&pipeline),
+            runtime,
+            started,
+            metrics: Arc::clone(&telemetry.metrics),
+            recent: Arc::clone(&telemetry.recent),
+            storage: stores.report.clone(),
+            body_memory: BodyMemory::new(body_memory(settings)),
+            connections: Arc::<ConnectionLimiter>::default(),
+            is_draining: AtomicBool::new(false),
+            metrics_listeners: MetricsListeners::default(),
+            settings: Default::default(),
+            authenticator: Arc::clone(&telemetry.authenticator),
+            store: stores.durable.clone(),
+            shared: stores.shared.clone(),
+            supervisor: parts.supervisor,
+            diagnostics: parts.diagnostics,
+            address: parts.address,
+        });
+        let guard = Arc::new(AdminGuard::new(parts.admin_address, current.derived.credential));
+        let state = Self {
+            inputs,
+            stores,
+            telemetry,
+            pipeline,
+            assistant,
+            status,
+            tls: Arc::default(),
+            guard,
+            current: Mutex::new(current),
+        };
+        state.apply(settings, authenticator, &state.current().derived);
+        state
+    }
+
+    /// Changes to new settings, all or nothing. Returns what happened to the counts of every limit.
+    pub(crate) fn apply_settings(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
+        let mut current = self.current();
+        let next = build(settings, &self.inputs, &BuildBase::Running(self, &current))?;
+        Ok(self.commit(next, &mut current))
+    }
+
+    /// Puts the next state in force.
+    fn commit(&self, next: NextState<'_>, current: &mut CurrentState) -> Vec<LimitChange> {
+        let NextState { settings, stores: _, telemetry: _, authenticator, rules, chat_rules, current: next } =
+            next;
+        // Before the first request that may use a new name.
+        self.status.metrics.register_names(settings.routes.keys(), settings.targets.keys());
+        let changes = self.pipeline.commit(rules);
+        self.assistant.set_rules(chat_rules);
+        self.apply(settings, authenticator, &next.derived);
+        *current = next;
+        changes
+    }
+
+    /// Applies everything but the rules of the pipeline. Used by a start, too, so that there is no setting that only one of
+    /// the two applies.
+    fn apply(&self, settings: &Settings, authenticator: Arc<Authenticator>, derived: &DerivedState) {
+        self.status.metrics.register_names(settings.routes.keys(), settings.targets.keys());
+        if let Some(store) = &self.stores.durable {
+            store.set_groups(super::rules::limit_rules(settings).groups());
+        }
+        authenticator.activate();
+        self.telemetry.authenticator.store(authenticator);
+        derived.targets.apply_settings(self.inputs.environment.runtime.monotonic());
+        self.tls.set(derived.tls.as_ref());
+        self.guard.set_credential(derived.credential);
+        self.pipeline.set_budget(settings.budget.limits.clone());
+        self.status.body_memory.set_limits(body_memory(settings));
+        self.status.connections.apply_settings(settings);
+        self.status.metrics_listeners.set(&settings.telemetry);
+    }
+
+    fn current(&self) -> MutexGuard<'_, CurrentState> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The authenticator in force.
+    pub(super) fn authenticator(&self) -> Arc<Authenticator> {
+        self.telemetry.authenticator.load_full()
+    }
+
+    /// The current drain timeout.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        self.current().derived.drain_timeout
+    }
+}

@@ -1,0 +1,65 @@
+//! Where events go, open from the start of a gateway to its end.
+
+use super::error::ServeError;
+use crate::diagnostics::DiagnosticSink;
+use crate::identity::Authenticator;
+use crate::log::{RecentRequests, RequestLog, recent_requests};
+use crate::metrics::Metrics;
+use crate::runtime::TokioRuntime;
+use crate::supervisor::Supervisor;
+use arc_swap::ArcSwap;
+use seawall_config::{LogDestination, Settings};
+use seawall_pipeline::event::EventSinks;
+use std::io::Write;
+use std::sync::Arc;
+
+/// The sinks of events, and what is shown of them. Clones share them.
+#[derive(Clone)]
+pub(crate) struct GatewayTelemetry {
+    pub(crate) events: Arc<EventSinks>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) recent: Arc<RecentRequests>,
+    /// The authenticator in force, which gives callers their pseudonyms.
+    pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
+}
+
+impl GatewayTelemetry {
+    /// Opens the sinks of these settings, and starts their threads. Another sink is one more row here.
+    pub(super) fn start(
+        settings: &Settings,
+        authenticator: &Arc<Authenticator>,
+        runtime: TokioRuntime,
+        supervisor: &Supervisor,
+    ) -> Result<Self, ServeError> {
+        let authenticator = Arc::new(ArcSwap::new(Arc::clone(authenticator)));
+        let current = Arc::clone(&authenticator);
+        let pseudonym = move |caller| current.load().pseudonyms().encode(caller);
+        let destination = open_access_log(&settings.telemetry.access_log)?;
+        let log = RequestLog::new(runtime, destination, pseudonym, supervisor);
+        let log = Arc::new(log.map_err(ServeError::LogThread)?);
+        let (metrics, recent) = (Arc::<Metrics>::default(), log.recent());
+        let events = EventSinks::new(vec![Arc::<Metrics>::clone(&metrics), log, Arc::new(DiagnosticSink)]);
+        Ok(Self { events: Arc::new(events), metrics, recent, authenticator })
+    }
+
+    /// Nothing is reported: for a check of settings.
+    pub(super) fn silent(authenticator: &Arc<Authenticator>) -> Self {
+        Self {
+            events: Arc::new(EventSinks::new(Vec::new())),
+            metrics: Arc::default(),
+            recent: Arc::new(recent_requests(false)),
+            authenticator: Arc::new(ArcSwap::new(Arc::clone(authenticator))),
+        }
+    }
+}
+
+fn open_access_log(destination: &LogDestination) -> Result<Option<Box<dyn Write + Send>>, ServeError> {
+    Ok(match destination {
+        LogDestination::None => None,
+        LogDestination::Stdout => Some(Box::new(std::io::stdout())),
+        LogDestination::File(path) => {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            Some(Box::new(file.map_err(|error| ServeError::LogFile(path.clone(), error))?))
+        }
+    })
+}
