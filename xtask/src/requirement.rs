@@ -92,12 +92,8 @@ const FOR_DIST: &[Requirement] = &[Requirement {
 }];
 
 /// The requirements of coverage: LLVM's tools of the compiler's own version, which alone read its counters.
-const FOR_COVERAGE: &[Requirement] = &[Requirement {
-    program: "llvm-cov-22",
-    probe: &[],
-    package: "llvm-22",
-    why: "reads coverage counters",
-}];
+const FOR_COVERAGE: &[Requirement] =
+    &[Requirement { program: "llvm-cov-22", probe: &[], package: "llvm-22", why: "reads coverage counters" }];
 
 /// What to do about missing programs.
 #[derive(Debug, PartialEq, Eq)]

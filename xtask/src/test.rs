@@ -17,7 +17,8 @@ pub(crate) struct Selection {
 
 /// Features that are off in a plain build, because the vendor's SDKs take minutes, and on wherever code is judged or
 /// shipped.
-pub(crate) const FEATURES: [&str; 2] = ["--features", "seawall-cli/aws,seawall-drs/aws,seawall-drs/fake,seawall-drs/redis"];
+pub(crate) const FEATURES: [&str; 2] =
+    ["--features", "seawall-cli/aws,seawall-drs/aws,seawall-drs/fake,seawall-drs/redis"];
 
 /// Runs the selected tests.
 pub(crate) fn run(selection: &Selection) -> anyhow::Result<()> {

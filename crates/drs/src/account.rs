@@ -106,7 +106,8 @@ impl AccountAccess {
             };
         }
         let id = self.account_id.as_deref().ok_or(AccountAccessError::NoAccountId)?;
-        let role = self.assume_role_name.as_deref().ok_or_else(|| AccountAccessError::NoRole(id.to_owned()))?;
+        let role =
+            self.assume_role_name.as_deref().ok_or_else(|| AccountAccessError::NoRole(id.to_owned()))?;
         let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"+=,.@_-/".contains(&byte);
         let name = role.rsplit('/').next().unwrap_or(role);
         if name.is_empty() || role.starts_with('/') || role.len() > 576 || !role.bytes().all(is_sign) {

@@ -10,8 +10,8 @@ use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Runtime, timeout_at};
 use seawall_core::time::Timestamp;
 use seawall_core::waiting::{
-    BucketConflict, Grant, Ticket, WaitingAcquireDecision, WaitingBucket, WaitingBuckets, WaitingPollDecision,
-    WaitingSettings,
+    BucketConflict, Grant, Ticket, WaitingAcquireDecision, WaitingBucket, WaitingBuckets,
+    WaitingPollDecision, WaitingSettings,
 };
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,7 +74,7 @@ impl fmt::Display for BucketKey {
 pub struct RateBuckets<R> {
     runtime: R,
     buckets: Arc<Mutex<WaitingBuckets<BucketKey>>>,
-    /// Signals that somebody left a queue or returned a token, so that waiters may move up.
+    /// Signals that a waiter left a queue or a token was returned, so that waiters may move up.
     moved_up: Arc<Notify>,
     shared: Option<Arc<dyn SharedBucket>>,
     shared_failures: Arc<AtomicU64>,
@@ -235,7 +235,7 @@ impl<R: Runtime> RateBucket<R> {
         }
     }
 
-    /// Takes a token if one is free at once and nobody waits. The shared bucket is not asked.
+    /// Takes a token if one is free at once and the queue is empty. The shared bucket is not asked.
     pub fn try_acquire(&self) -> Option<RatePermit<R>> {
         match self.with(|waiting, now| waiting.try_acquire(now, 1)) {
             WaitingAcquireDecision::Granted(grant) => Some(self.permit(grant)),
@@ -276,6 +276,10 @@ impl<R: Runtime> RateBucket<R> {
 
 impl<R> fmt::Debug for RateBucket<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("RateBucket").field("key", &self.key).field("settings", &self.settings).finish()
+        formatter
+            .debug_struct("RateBucket")
+            .field("key", &self.key)
+            .field("settings", &self.settings)
+            .finish()
     }
 }

@@ -61,7 +61,9 @@ impl GuardObserver for CallCounters {
 
 const fn describe(metric: MetricName) -> (&'static str, &'static str) {
     match metric {
-        MetricName::ApiCallCount => ("seawall_drs_api_calls_total", "Calls sent, retries and pages included."),
+        MetricName::ApiCallCount => {
+            ("seawall_drs_api_calls_total", "Calls sent, retries and pages included.")
+        }
         MetricName::RateLimitErrors => {
             ("seawall_drs_rate_limit_errors_total", "Throttles, exhausted quotas and missing rate tokens.")
         }

@@ -358,4 +358,3 @@ impl<R: Runtime> GuardedAttempts<R> {
         self.guard.observe(&self.labels, kind);
     }
 }
-

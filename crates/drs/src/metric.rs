@@ -70,7 +70,9 @@ pub fn metrics_of(event: &GuardEvent) -> Vec<MetricDatum> {
     match &event.kind {
         GuardEventKind::AttemptSucceeded { attempt } => {
             let mut data = vec![datum(MetricName::ApiCallCount, call_dimensions(labels, None))];
-            data.extend(retry_dimensions(labels, *attempt, true).map(|is| datum(MetricName::RetryAttempts, is)));
+            data.extend(
+                retry_dimensions(labels, *attempt, true).map(|is| datum(MetricName::RetryAttempts, is)),
+            );
             data
         }
         GuardEventKind::AttemptFailed { attempt, error, .. } => {
@@ -79,7 +81,9 @@ pub fn metrics_of(event: &GuardEvent) -> Vec<MetricDatum> {
             if matches!(error.failure.kind, FailureKind::Throttled | FailureKind::QuotaExhausted) {
                 data.push(datum(MetricName::RateLimitErrors, error_dimensions(labels, code)));
             }
-            data.extend(retry_dimensions(labels, *attempt, false).map(|is| datum(MetricName::RetryAttempts, is)));
+            data.extend(
+                retry_dimensions(labels, *attempt, false).map(|is| datum(MetricName::RetryAttempts, is)),
+            );
             data
         }
         GuardEventKind::TokenTimeout { .. } => {
@@ -131,7 +135,8 @@ const fn success_label(success: bool) -> &'static str {
 
 /// A value that CloudWatch accepts: ASCII without control characters, not empty, at most 255 characters.
 fn dimension_value(text: &str) -> String {
-    let value: String = text.chars().filter(|sign| sign.is_ascii_graphic() || *sign == ' ').take(255).collect();
+    let value: String =
+        text.chars().filter(|sign| sign.is_ascii_graphic() || *sign == ' ').take(255).collect();
     let value = value.trim();
     if value.is_empty() { "Unknown".to_owned() } else { value.to_owned() }
 }

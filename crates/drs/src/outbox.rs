@@ -175,8 +175,7 @@ impl<T: Clone + Send> Outbox<T> {
             if self.is_stopping() {
                 return Vec::new();
             }
-            if waiting >= self.settings.max_batch
-                || (waiting > 0 && deadline.has_passed(runtime.monotonic()))
+            if waiting >= self.settings.max_batch || (waiting > 0 && deadline.has_passed(runtime.monotonic()))
             {
                 return self.take_batch();
             }

@@ -321,7 +321,8 @@ impl<R: Runtime> JobThrottler<R> {
         waited: Duration,
     ) -> CapacityDecision {
         let max_jobs = MAX_CONCURRENT_JOBS;
-        let grant = |status, current_jobs| CapacityGrant { status, current_jobs, max_jobs, wait_time: waited };
+        let grant =
+            |status, current_jobs| CapacityGrant { status, current_jobs, max_jobs, wait_time: waited };
         let counted = match counted {
             Ok(counted) => counted,
             Err(error) => {

@@ -159,17 +159,24 @@ async fn show_started(
     if wait { follow(client, &[id], Some((Duration::from_secs(30), None)), json).await } else { Ok(()) }
 }
 
-async fn launch_configuration(command: &DrsCommand, client: &CliClient, json: bool) -> Result<(), CommandError> {
+async fn launch_configuration(
+    command: &DrsCommand,
+    client: &CliClient,
+    json: bool,
+) -> Result<(), CommandError> {
     let DrsCommand::LaunchConfig { server, disposition, right_sizing, copy_private_ip, copy_tags } = command
     else {
         return Ok(());
     };
-    let has_change = disposition.is_some() || right_sizing.is_some() || copy_private_ip.is_some() || copy_tags.is_some();
+    let has_change =
+        disposition.is_some() || right_sizing.is_some() || copy_private_ip.is_some() || copy_tags.is_some();
     let view = if has_change {
         let upper = |text: &String| text.to_uppercase().replace('-', "_");
         let input = UpdateLaunchConfigurationInput::builder()
             .source_server_id(server)
-            .set_launch_disposition(disposition.as_ref().map(|state| LaunchDisposition::from(upper(state).as_str())))
+            .set_launch_disposition(
+                disposition.as_ref().map(|state| LaunchDisposition::from(upper(state).as_str())),
+            )
             .set_target_instance_type_right_sizing_method(
                 right_sizing.as_ref().map(|is| TargetInstanceTypeRightSizingMethod::from(upper(is).as_str())),
             )
@@ -177,7 +184,9 @@ async fn launch_configuration(command: &DrsCommand, client: &CliClient, json: bo
             .set_copy_tags(*copy_tags)
             .build()
             .map_err(|error| CommandError::InvalidInput(error.into()))?;
-        LaunchConfigurationView::from(&client.update_launch_configuration(input).await.map_err(command_error)?)
+        LaunchConfigurationView::from(
+            &client.update_launch_configuration(input).await.map_err(command_error)?,
+        )
     } else {
         LaunchConfigurationView::from(&client.get_launch_configuration(server).await.map_err(command_error)?)
     };
@@ -222,15 +231,19 @@ async fn follow(
         let next_look = now + interval;
         runtime.sleep_until(timeout.map_or(next_look, |timeout| next_look.min(started + timeout))).await;
     };
-    let rows: Vec<Vec<String>> = status.servers.iter().map(|server| {
-        let cell = |text: &Option<String>| text.clone().unwrap_or_default();
-        vec![
-            server.job_id.clone(),
-            cell(&server.source_server_id),
-            cell(&server.recovery_instance_id),
-            server.launch_status.clone(),
-        ]
-    }).collect();
+    let rows: Vec<Vec<String>> = status
+        .servers
+        .iter()
+        .map(|server| {
+            let cell = |text: &Option<String>| text.clone().unwrap_or_default();
+            vec![
+                server.job_id.clone(),
+                cell(&server.source_server_id),
+                cell(&server.recovery_instance_id),
+                server.launch_status.clone(),
+            ]
+        })
+        .collect();
     show(&status, json, &table(&["job", "server", "instance", "launch"], &rows))?;
     end_of_wave(&status, wait.is_some())
 }

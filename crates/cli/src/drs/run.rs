@@ -9,8 +9,8 @@ use anyhow::{Context as _, anyhow};
 use seawall_drs::aws::{ConnectError, DrsClient, DrsConnection, DrsError, DrsOptions};
 use seawall_drs::{
     AccountAccess, CallCounters, EscalationNotifier, EventLog, GuardError, GuardObserver, GuardSettings,
-    MetricPublisher, ObserverList, RateBuckets, RetryPreset, SystemRuntime, TOPIC_VARIABLE, ThrottlerSettings,
-    alarm_template,
+    MetricPublisher, ObserverList, RateBuckets, RetryPreset, SystemRuntime, TOPIC_VARIABLE,
+    ThrottlerSettings, alarm_template,
 };
 use std::env;
 use std::future::Future;
@@ -58,7 +58,8 @@ fn options(arguments: &DrsConnectionArguments) -> Result<DrsOptions, CommandErro
 async fn run_connected(arguments: &DrsArguments, options: DrsOptions) -> Result<(), CommandError> {
     let connection = &arguments.connection;
     let runtime = SystemRuntime::new();
-    let (publisher, notifier) = (MetricPublisher::new(runtime.clone()), EscalationNotifier::new(runtime.clone()));
+    let (publisher, notifier) =
+        (MetricPublisher::new(runtime.clone()), EscalationNotifier::new(runtime.clone()));
     let counters = Arc::new(CallCounters::default());
     let mut observers: Vec<Arc<dyn GuardObserver>> =
         vec![Arc::new(notifier.clone()), Arc::clone(&counters) as Arc<dyn GuardObserver>];
@@ -71,7 +72,8 @@ async fn run_connected(arguments: &DrsArguments, options: DrsOptions) -> Result<
         observers.push(Arc::new(ProgressObserver));
     }
     let opened = DrsConnection::open(options).await.map_err(connect_error)?;
-    let client = opened.client(runtime.clone(), &RateBuckets::new(runtime), Arc::new(ObserverList(observers)));
+    let client =
+        opened.client(runtime.clone(), &RateBuckets::new(runtime), Arc::new(ObserverList(observers)));
     let client = client.map_err(connect_error)?;
     let listener = match connection.metrics_listen {
         Some(address) => Some(bind(address).await?),
@@ -165,7 +167,9 @@ fn connect_error(error: ConnectError) -> CommandError {
 pub(super) fn command_error(error: DrsError) -> CommandError {
     let code = match &error {
         DrsError::InvalidRequest { .. } => return CommandError::InvalidInput(error.into()),
-        DrsError::Call { error: GuardError::RateLimited { .. } | GuardError::Exhausted(_), .. } => RATE_LIMITED,
+        DrsError::Call { error: GuardError::RateLimited { .. } | GuardError::Exhausted(_), .. } => {
+            RATE_LIMITED
+        }
         DrsError::Capacity { .. } => NO_CAPACITY,
         DrsError::OutcomeUnknown { .. }
         | DrsError::Call { error: GuardError::MayHaveExecuted { .. }, .. } => OUTCOME_UNKNOWN,

@@ -145,7 +145,8 @@ fn another_account_is_reached_through_its_role() {
 #[test]
 fn a_launch_configuration_is_changed() {
     let fake = start(FakeSettings::default());
-    let output = run(&fake, &["launch-config", "s-1", "--disposition", "stopped", "--copy-tags", "true", "--json"]);
+    let output =
+        run(&fake, &["launch-config", "s-1", "--disposition", "stopped", "--copy-tags", "true", "--json"]);
     let view = json(&output);
     assert_eq!((&view["launchDisposition"], &view["copyTags"]), (&"STOPPED".into(), &true.into()));
     let text = String::from_utf8(run(&fake, &["launch-config", "s-1"]).stdout).unwrap();

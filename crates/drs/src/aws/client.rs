@@ -113,7 +113,8 @@ impl<R: Runtime> DrsClient<R> {
     ) -> PageReader<R, RecoveryInstance> {
         let sdk = self.sdk.clone();
         PageReader::new(&self.guard, ApiCall::read("describe_recovery_instances"), move |token| {
-            let request = sdk.describe_recovery_instances().set_filters(filters.clone()).max_results(PAGE_SIZE);
+            let request =
+                sdk.describe_recovery_instances().set_filters(filters.clone()).max_results(PAGE_SIZE);
             let request = request.set_next_token(token).send();
             async move {
                 let page = request.await.map_err(ApiFault::of)?;

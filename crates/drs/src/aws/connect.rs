@@ -177,7 +177,8 @@ impl DrsConnection {
 
 async fn current_account(config: &SdkConfig) -> Result<String, ConnectError> {
     let identity = aws_sdk_sts::Client::new(config).get_caller_identity().send().await;
-    let identity = identity.map_err(|error| ConnectError::UnknownAccount(describe_sdk_error(&error).message))?;
+    let identity =
+        identity.map_err(|error| ConnectError::UnknownAccount(describe_sdk_error(&error).message))?;
     let no_account = || ConnectError::UnknownAccount("STS named no account".to_owned());
     identity.account.ok_or_else(no_account)
 }

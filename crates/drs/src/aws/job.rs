@@ -11,7 +11,9 @@ use crate::event::GuardEventKind;
 use crate::guard::{ApiCall, AttemptDecision, GuardedAttempts};
 use crate::text::rfc3339;
 use crate::throttler::{CapacityGrant, JobSlot};
-use aws_sdk_drs::types::{DescribeJobsRequestFilters, InitiatedBy, Job, JobType, StartRecoveryRequestSourceServer};
+use aws_sdk_drs::types::{
+    DescribeJobsRequestFilters, InitiatedBy, Job, JobType, StartRecoveryRequestSourceServer,
+};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::FailureKind;
 use seawall_core::runtime::Runtime;
@@ -164,7 +166,8 @@ impl<R: Runtime> DrsClient<R> {
         // The operation takes no tags, so that its job is recognised by its instances.
         let wanted: BTreeSet<&str> = request.recovery_instance_ids.iter().map(String::as_str).collect();
         let is_ours = |job: &Job| {
-            let servers = job.participating_servers().iter().filter_map(|server| server.recovery_instance_id());
+            let servers =
+                job.participating_servers().iter().filter_map(|server| server.recovery_instance_id());
             job.r#type() == Some(&JobType::Terminate) && servers.collect::<BTreeSet<_>>() == wanted
         };
         self.start_job(self.guard.begin(call), send, is_ours).await

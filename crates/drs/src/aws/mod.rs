@@ -16,9 +16,7 @@ pub use error::{ApiFault, DrsError, describe_sdk_error};
 pub use job::{RecoveryRequest, RecoverySource, StartedJob, TerminationRequest};
 pub use page::{PageReader, ResumeToken};
 pub use sink::{CloudWatchSink, SnsSink};
-pub use view::{
-    InstanceView, JobServerView, JobView, LaunchConfigurationView, ServerView, StartedJobView,
-};
+pub use view::{InstanceView, JobServerView, JobView, LaunchConfigurationView, ServerView, StartedJobView};
 pub use wave::{ServerLaunch, WaveProgress, WaveStatus};
 
 /// The vendor's SDK, whose types the client takes and returns.

@@ -27,7 +27,8 @@ impl CloudWatchSink {
 impl MetricSink for CloudWatchSink {
     async fn put(&self, namespace: &'static str, batch: Vec<MetricDatum>) -> Result<(), SinkError> {
         let data = batch.into_iter().map(cloud_watch_datum).collect();
-        let sent = self.client.put_metric_data().namespace(namespace).set_metric_data(Some(data)).send().await;
+        let sent =
+            self.client.put_metric_data().namespace(namespace).set_metric_data(Some(data)).send().await;
         sent.map(|_| ()).map_err(|error| sink_error(&describe_sdk_error(&error)))
     }
 }

@@ -59,9 +59,9 @@ pub(super) fn execute(
                 return Err(invalid("sourceServers must not be empty"));
             }
             let is_drill = request["isDrill"].as_bool().unwrap_or(false);
-            let servers = sources.iter().map(|source| {
-                json!({ "sourceServerID": source["sourceServerID"], "launchStatus": "PENDING" })
-            });
+            let servers = sources.iter().map(
+                |source| json!({ "sourceServerID": source["sourceServerID"], "launchStatus": "PENDING" }),
+            );
             let job = json!({
                 "type": "LAUNCH",
                 "initiatedBy": if is_drill { "START_DRILL" } else { "START_RECOVERY" },
@@ -72,8 +72,7 @@ pub(super) fn execute(
         }
         "TerminateRecoveryInstances" => {
             let ids = strings(&request["recoveryInstanceIDs"]);
-            let servers =
-                ids.iter().map(|id| json!({ "recoveryInstanceID": id, "launchStatus": "PENDING" }));
+            let servers = ids.iter().map(|id| json!({ "recoveryInstanceID": id, "launchStatus": "PENDING" }));
             let job = json!({
                 "type": "TERMINATE",
                 "initiatedBy": "TERMINATE_RECOVERY_INSTANCES",
@@ -95,7 +94,13 @@ pub(super) fn execute(
             }
             (200, configuration.clone())
         }
-        _ => return Err(Refusal::new(404, "UnknownOperationException", "the fake does not know this operation")),
+        _ => {
+            return Err(Refusal::new(
+                404,
+                "UnknownOperationException",
+                "the fake does not know this operation",
+            ));
+        }
     };
     Ok(response(answer.0, "application/json", answer.1.to_string()))
 }
@@ -193,6 +198,8 @@ fn advance_jobs(region: &mut FakeRegion, settings: FakeSettings, now: Now) {
     }
     for (job, server) in launched {
         let instance = format!("i-{:017}", region.number());
-        region.instances.push(json!({ "recoveryInstanceID": instance, "sourceServerID": server, "jobID": job }));
+        region
+            .instances
+            .push(json!({ "recoveryInstanceID": instance, "sourceServerID": server, "jobID": job }));
     }
 }

@@ -12,7 +12,10 @@ type Form = BTreeMap<String, String>;
 fn read_form(body: &[u8]) -> Form {
     let text = String::from_utf8_lossy(body).replace('+', " ");
     let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
-    text.split('&').filter_map(|pair| pair.split_once('=')).map(|(key, value)| (decode(key), decode(value))).collect()
+    text.split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(key, value)| (decode(key), decode(value)))
+        .collect()
 }
 
 /// The operation that a form names.
@@ -20,7 +23,11 @@ pub(super) fn operation(body: &[u8]) -> String {
     read_form(body).remove("Action").unwrap_or_default()
 }
 
-pub(super) fn answer(state: &mut FakeState, scope: &SignedScope, body: &[u8]) -> Result<FakeResponse, Refusal> {
+pub(super) fn answer(
+    state: &mut FakeState,
+    scope: &SignedScope,
+    body: &[u8],
+) -> Result<FakeResponse, Refusal> {
     let form = read_form(body);
     let field = |name: &str| form.get(name).cloned().unwrap_or_default();
     match form.get("Action").map(String::as_str) {
@@ -37,7 +44,9 @@ pub(super) fn answer(state: &mut FakeState, scope: &SignedScope, body: &[u8]) ->
                 return Err(Refusal::new(503, "ServiceUnavailable", "the sink is down"));
             }
             let subject = field("Subject");
-            let is_line = !subject.is_empty() && subject.len() < 100 && subject.bytes().all(|is| (32..127).contains(&is));
+            let is_line = !subject.is_empty()
+                && subject.len() < 100
+                && subject.bytes().all(|is| (32..127).contains(&is));
             if !is_line {
                 return Err(Refusal::new(400, "InvalidParameter", "Subject"));
             }
@@ -61,8 +70,7 @@ fn assume_role(state: &mut FakeState, form: &Form) -> Result<FakeResponse, Refus
     let number = state.credentials.len();
     let (key_id, secret, token) =
         (format!("ASIAFAKE{number:08}"), format!("secret-{number}"), format!("session-{number}"));
-    let credentials =
-        FakeCredentials { secret: secret.clone(), account, session_token: Some(token.clone()) };
+    let credentials = FakeCredentials { secret: secret.clone(), account, session_token: Some(token.clone()) };
     state.credentials.insert(key_id.clone(), credentials);
     let result = format!(
         "<AssumedRoleUser><AssumedRoleId>R:s</AssumedRoleId><Arn>{arn}</Arn></AssumedRoleUser><Credentials>\

@@ -1,15 +1,17 @@
 //! The server itself: a thread with a socket.
 
 use super::signature::{self, SignedScope};
-use super::state::{FakeCredentials, FakeFault, FakeNotice, FakeRegion, FakeSettings, FakeState, FaultRule, LoggedCall};
+use super::state::{
+    FakeCredentials, FakeFault, FakeNotice, FakeRegion, FakeSettings, FakeState, FaultRule, LoggedCall,
+};
 use super::{FakeResponse, Refusal, cbor, drs, query, response};
+use http_body_util::BodyExt as _;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::Request;
 use hyper_util::rt::TokioIo;
-use http_body_util::BodyExt as _;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Now;
 use serde_json::{Value, json};
@@ -88,11 +90,8 @@ impl FakeCloudHandle {
 
     /// Accepts this key, as one of this account.
     pub fn add_key(&self, key_id: &str, secret: &str, account: &str) {
-        let credentials = FakeCredentials {
-            secret: secret.to_owned(),
-            account: account.to_owned(),
-            session_token: None,
-        };
+        let credentials =
+            FakeCredentials { secret: secret.to_owned(), account: account.to_owned(), session_token: None };
         self.state().credentials.insert(key_id.to_owned(), credentials);
     }
 
@@ -117,7 +116,12 @@ impl FakeCloudHandle {
     }
 
     /// Changes what an account has in a region.
-    pub fn with_region<T>(&self, account: &str, region: &str, change: impl FnOnce(&mut FakeRegion) -> T) -> T {
+    pub fn with_region<T>(
+        &self,
+        account: &str,
+        region: &str,
+        change: impl FnOnce(&mut FakeRegion) -> T,
+    ) -> T {
         change(self.state().region(account, region))
     }
 
@@ -130,12 +134,14 @@ impl FakeCloudHandle {
         });
     }
 
-    /// Adds `count` jobs of somebody else with this status.
+    /// Adds `count` jobs of another client with this status.
     pub fn add_jobs(&self, account: &str, region: &str, status: &str, count: usize) {
         self.with_region(account, region, |region| {
             for _ in 0..count {
                 let number = region.number();
-                region.jobs.push(json!({ "jobID": format!("drsjob-other-{number}"), "status": status, "type": "LAUNCH" }));
+                region.jobs.push(
+                    json!({ "jobID": format!("drsjob-other-{number}"), "status": status, "type": "LAUNCH" }),
+                );
                 region.created.push(seawall_core::time::Timestamp::NEVER);
             }
         });
@@ -226,7 +232,9 @@ fn answer(state: &mut FakeState, head: &Parts, body: &[u8], now: Now) -> Result<
         "sts" | "sns" => {
             Ok(query::answer(state, &scope, body).unwrap_or_else(|refusal| query::refuse(&refusal)))
         }
-        "monitoring" => Ok(cbor::put_metric_data(state, body).unwrap_or_else(|refusal| drs::refuse(&refusal))),
+        "monitoring" => {
+            Ok(cbor::put_metric_data(state, body).unwrap_or_else(|refusal| drs::refuse(&refusal)))
+        }
         _ => Ok(drs::refuse(&Refusal::new(404, "UnknownOperationException", "the fake has no such service"))),
     };
     let sdk_request = head.headers.get("amz-sdk-request").and_then(|value| value.to_str().ok());
@@ -253,7 +261,8 @@ fn answer_drs(
         return Ok(drs::refuse(&refusal));
     }
     let fault = state.take_fault(operation);
-    let mut execute = || drs::execute(state, scope, operation, body, now).unwrap_or_else(|refusal| drs::refuse(&refusal));
+    let mut execute =
+        || drs::execute(state, scope, operation, body, now).unwrap_or_else(|refusal| drs::refuse(&refusal));
     Ok(match fault {
         None => execute(),
         Some(FakeFault::Refuse { status, code, retry_after }) => {

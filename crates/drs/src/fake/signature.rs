@@ -35,7 +35,8 @@ pub(super) fn verify(
         let found = fields.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
         found.ok_or_else(|| invalid("the authorization header is incomplete"))
     };
-    let (credential, signed, signature) = (field("Credential")?, field("SignedHeaders")?, field("Signature")?);
+    let (credential, signed, signature) =
+        (field("Credential")?, field("SignedHeaders")?, field("Signature")?);
     let scope: Vec<&str> = credential.split('/').collect();
     let [key_id, date, region, service, "aws4_request"] = scope[..] else {
         return Err(invalid("the credential scope is not one"));
@@ -43,7 +44,11 @@ pub(super) fn verify(
     let unknown = || Refusal::new(403, "UnrecognizedClientException", "the access key is unknown");
     let credentials = known.get(key_id).ok_or_else(unknown)?;
     if credentials.session_token.as_deref() != header(&head.headers, "x-amz-security-token") {
-        return Err(Refusal::new(403, "UnrecognizedClientException", "the session token is not that of the key"));
+        return Err(Refusal::new(
+            403,
+            "UnrecognizedClientException",
+            "the session token is not that of the key",
+        ));
     }
     let time = header(&head.headers, "x-amz-date").ok_or_else(|| invalid("x-amz-date is missing"))?;
     if !time.starts_with(date) || !signed.split(';').any(|name| name == "host") {
@@ -72,7 +77,8 @@ pub(super) fn verify(
 }
 
 fn canonical_query(head: &Parts) -> String {
-    let mut pairs: Vec<&str> = head.uri.query().unwrap_or("").split('&').filter(|pair| !pair.is_empty()).collect();
+    let mut pairs: Vec<&str> =
+        head.uri.query().unwrap_or("").split('&').filter(|pair| !pair.is_empty()).collect();
     pairs.sort_unstable();
     let with_equals = |pair: &&str| if pair.contains('=') { (*pair).to_owned() } else { format!("{pair}=") };
     pairs.iter().map(with_equals).collect::<Vec<_>>().join("&")

@@ -166,7 +166,8 @@ pub(super) struct FakeState {
 impl FakeState {
     /// The fault for this operation, if one is left.
     pub(super) fn take_fault(&mut self, operation: &str) -> Option<FakeFault> {
-        let applies = |rule: &&mut FaultRule| rule.left > 0 && rule.operation.is_none_or(|is| is == operation);
+        let applies =
+            |rule: &&mut FaultRule| rule.left > 0 && rule.operation.is_none_or(|is| is == operation);
         let rule = self.faults.iter_mut().find(applies)?;
         rule.left -= 1;
         Some(rule.fault.clone())

@@ -14,10 +14,14 @@ use tokio::task::JoinSet;
 #[derive(Clone, Debug)]
 enum Step {
     TryAcquire,
-    Acquire { timeout_millis: u64 },
+    Acquire {
+        timeout_millis: u64,
+    },
     /// Returns the token of an earlier success.
     Refund,
-    Wait { millis: u64 },
+    Wait {
+        millis: u64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -205,7 +209,11 @@ fn a_waiter_that_leaves_consumes_nothing_and_the_others_move_up() {
         });
         tokio::task::yield_now().await;
         leaver.abort();
-        while tasks.join_next().await.is_some_and(|outcome| outcome.is_ok() || outcome.unwrap_err().is_cancelled()) {}
+        while tasks
+            .join_next()
+            .await
+            .is_some_and(|outcome| outcome.is_ok() || outcome.unwrap_err().is_cancelled())
+        {}
         assert!(stayed.is_finished());
         assert_eq!(bucket.consumed(), 2);
     });

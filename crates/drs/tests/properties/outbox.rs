@@ -178,7 +178,11 @@ fn exhausted(clock: &VirtualClock) -> GuardEvent {
         correlation_id: "c-1".into(),
     };
     let stopped = seawall_core::retry::StopReason::AttemptsUsed;
-    GuardEvent { at: clock.now().utc, labels, kind: GuardEventKind::Exhausted { attempts: 6, error, stopped } }
+    GuardEvent {
+        at: clock.now().utc,
+        labels,
+        kind: GuardEventKind::Exhausted { attempts: 6, error, stopped },
+    }
 }
 
 #[test]

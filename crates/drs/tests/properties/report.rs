@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::sync::Arc;
 
 fn answers(codes: &[(u16, &'static str)], succeeds: bool) -> Vec<Result<u32, VendorError>> {
-    let mut answers: Vec<_> = codes.iter().enumerate().map(|(at, code)| Err(VendorError::new(*code, at))).collect();
+    let mut answers: Vec<_> =
+        codes.iter().enumerate().map(|(at, code)| Err(VendorError::new(*code, at))).collect();
     if succeeds {
         answers.push(Ok(1));
     }
@@ -44,7 +45,8 @@ proptest! {
         prop_assert!(data.iter().all(|datum| dimension(datum, "Region") == Some("eu-west-1")));
         prop_assert!(data.iter().all(|datum| dimension(datum, "Operation") == Some(operation)));
 
-        let limited: Vec<&str> = of(MetricName::RateLimitErrors).iter().filter_map(|datum| dimension(datum, "ErrorType")).collect();
+        let limits = of(MetricName::RateLimitErrors);
+        let limited: Vec<&str> = limits.iter().filter_map(|datum| dimension(datum, "ErrorType")).collect();
         let is_limit = |code: &&str| ["ThrottlingException", "RequestLimitExceeded", "ServiceQuotaExceededException"].contains(code);
         prop_assert_eq!(limited, made.iter().map(|(_, code)| *code).filter(is_limit).collect::<Vec<_>>());
         prop_assert!(of(MetricName::RateLimitErrors).iter().all(|datum| names(datum) == ["ErrorType", "Region", "Operation"]));
@@ -54,7 +56,8 @@ proptest! {
         for (retry, datum) in retries.iter().enumerate() {
             let succeeded = outcome.is_ok() && retry + 1 == retries.len();
             prop_assert_eq!(names(datum), ["Region", "Operation", "Attempt", "Success"]);
-            prop_assert_eq!(dimension(datum, "Attempt"), Some((retry + 1).to_string().as_str()));
+            let number = (retry + 1).to_string();
+            prop_assert_eq!(dimension(datum, "Attempt"), Some(number.as_str()));
             prop_assert_eq!(dimension(datum, "Success"), Some(if succeeded { "True" } else { "False" }));
         }
 
@@ -114,7 +117,8 @@ fn a_call_without_an_id_gets_one_and_keeps_it() {
     let test = TestGuard::new(5, GuardSettings::default());
     let script = Script::new(&test.clock, answers(&RETRYABLE[..2], true));
     test.clock.run(test.guard.call(ApiCall::read("describe_jobs"), || async { script.next() })).unwrap();
-    let ids: Vec<_> = test.recorder.events().iter().map(|event| event.labels.correlation_id.clone()).collect();
+    let ids: Vec<_> =
+        test.recorder.events().iter().map(|event| event.labels.correlation_id.clone()).collect();
     assert_eq!(ids.len(), 3);
     assert!(ids.iter().all(|id| id.len() == 32 && *id == ids[0]));
 }

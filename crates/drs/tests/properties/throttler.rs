@@ -6,7 +6,8 @@ use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use seawall_core::runtime::Timer as _;
 use seawall_core::time::Timestamp;
 use seawall_drs::{
-    CallLabels, CapacityStatus, CapacityTimeout, GuardEventKind, GuardObserver, JobThrottler, ThrottlerSettings,
+    CallLabels, CapacityStatus, CapacityTimeout, GuardEventKind, GuardObserver, JobThrottler,
+    ThrottlerSettings,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -207,17 +208,32 @@ fn variables_are_read_and_zero_is_a_value() {
     };
     assert_eq!(read(&[]), Ok(ThrottlerSettings::default()));
     let zero = [("JOB_THROTTLE_THRESHOLD", "0"), ("JOB_POLL_INTERVAL", "0"), ("JOB_THROTTLE_TIMEOUT", "0")];
-    let expected =
-        ThrottlerSettings { threshold: 0, poll_interval: Duration::ZERO, timeout: Duration::ZERO };
-    assert_eq!(ThrottlerSettings::from_variables(|name| {
-        zero.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-    }), Ok(expected));
+    let expected = ThrottlerSettings { threshold: 0, poll_interval: Duration::ZERO, timeout: Duration::ZERO };
+    assert_eq!(
+        ThrottlerSettings::from_variables(|name| {
+            zero.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        }),
+        Ok(expected)
+    );
     for (pairs, problem) in [
-        (&[("JOB_THROTTLE_THRESHOLD", "21")], "JOB_THROTTLE_THRESHOLD: 21 is more than 20, the jobs that the service allows"),
-        (&[("JOB_POLL_INTERVAL", "-1")], "JOB_POLL_INTERVAL: \"-1\" is not a whole number from 0 to 4294967295"),
-        (&[("JOB_THROTTLE_TIMEOUT", "10m")], "JOB_THROTTLE_TIMEOUT: \"10m\" is not a whole number from 0 to 4294967295"),
-        (&[("JOB_THROTTLE_TIMEOUT", "")], "JOB_THROTTLE_TIMEOUT: \"\" is not a whole number from 0 to 4294967295"),
-    ] as [(&'static [(&str, &str); 1], &str); 4] {
+        (
+            &[("JOB_THROTTLE_THRESHOLD", "21")],
+            "JOB_THROTTLE_THRESHOLD: 21 is more than 20, the jobs that the service allows",
+        ),
+        (
+            &[("JOB_POLL_INTERVAL", "-1")],
+            "JOB_POLL_INTERVAL: \"-1\" is not a whole number from 0 to 4294967295",
+        ),
+        (
+            &[("JOB_THROTTLE_TIMEOUT", "10m")],
+            "JOB_THROTTLE_TIMEOUT: \"10m\" is not a whole number from 0 to 4294967295",
+        ),
+        (
+            &[("JOB_THROTTLE_TIMEOUT", "")],
+            "JOB_THROTTLE_TIMEOUT: \"\" is not a whole number from 0 to 4294967295",
+        ),
+    ] as [(&'static [(&str, &str); 1], &str); 4]
+    {
         assert_eq!(read(pairs).unwrap_err().to_string(), problem);
     }
 }

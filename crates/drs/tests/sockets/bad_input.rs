@@ -4,7 +4,9 @@ use crate::cloud::{ACCOUNT, KEY_ID, REGION, TestCloud};
 use seawall_core::deadline::Deadline;
 use seawall_core::runtime::Timer as _;
 use seawall_core::time::Timestamp;
-use seawall_drs::aws::{ConnectError, DrsConnection, DrsError, DrsOptions, RecoveryRequest, TerminationRequest};
+use seawall_drs::aws::{
+    ConnectError, DrsConnection, DrsError, DrsOptions, RecoveryRequest, TerminationRequest,
+};
 use seawall_drs::fake::{FakeFault, FakeSettings};
 use seawall_drs::{AccountAccess, GuardError};
 use std::time::Duration;
@@ -25,8 +27,11 @@ fn invalid_requests_are_not_sent() {
             let error = client.start_recovery(&RecoveryRequest::recovery(servers)).await.unwrap_err();
             assert_eq!(error.to_string(), format!("start_recovery: {problem}"));
         }
-        let none =
-            TerminationRequest { recovery_instance_ids: vec![], deadline: Deadline::NEVER, correlation_id: None };
+        let none = TerminationRequest {
+            recovery_instance_ids: vec![],
+            deadline: Deadline::NEVER,
+            correlation_id: None,
+        };
         assert!(client.terminate_recovery_instances(&none).await.is_err());
         assert!(client.poll_wave_status(Vec::<String>::new()).await.is_err());
         assert_eq!(client.guard().bucket().consumed(), 0);
@@ -59,7 +64,10 @@ fn a_wrong_secret_is_refused_once_and_not_retried() {
         let client = connection.client(cloud.clock.clone(), &cloud.buckets, observer).unwrap();
         client.describe_source_servers(None).await.unwrap_err()
     });
-    assert!(matches!(error, DrsError::Call { error: GuardError::Refused { attempts: 1, .. }, .. }), "{error:?}");
+    assert!(
+        matches!(error, DrsError::Call { error: GuardError::Refused { attempts: 1, .. }, .. }),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("InvalidSignatureException"), "{error}");
     assert_eq!(cloud.fake.refused_signatures(), 1);
 }
@@ -79,7 +87,10 @@ fn answers_that_cannot_be_read_are_errors_and_not_retried() {
     let cloud = TestCloud::start(FakeSettings::default());
     cloud.fake.add_fault(None, FakeFault::ExecuteThenGarbage, 1);
     let error = cloud.run(async { cloud.client().await.describe_jobs(None).await.unwrap_err() });
-    assert!(matches!(error, DrsError::Call { error: GuardError::Refused { attempts: 1, .. }, .. }), "{error:?}");
+    assert!(
+        matches!(error, DrsError::Call { error: GuardError::Refused { attempts: 1, .. }, .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -124,7 +135,8 @@ fn a_deadline_ends_the_retries_early_and_the_count_is_true() {
 #[test]
 fn a_missing_server_is_reported_as_the_service_says_it() {
     let cloud = TestCloud::start(FakeSettings::default());
-    let error = cloud.run(async { cloud.client().await.get_launch_configuration("s-none").await.unwrap_err() });
+    let error =
+        cloud.run(async { cloud.client().await.get_launch_configuration("s-none").await.unwrap_err() });
     let expected = "get_launch_configuration: ResourceNotFoundException: the server is unknown";
     assert_eq!(error.to_string(), expected);
 }
@@ -147,7 +159,10 @@ fn a_launch_configuration_is_changed_and_an_unclear_failure_is_repeated() {
         let updated = client.update_launch_configuration(input).await.unwrap();
         assert_eq!(updated.launch_disposition(), Some(&LaunchDisposition::Stopped));
         let read = client.get_launch_configuration("s-1").await.unwrap();
-        assert_eq!((read.launch_disposition(), read.copy_tags()), (Some(&LaunchDisposition::Stopped), Some(true)));
+        assert_eq!(
+            (read.launch_disposition(), read.copy_tags()),
+            (Some(&LaunchDisposition::Stopped), Some(true))
+        );
     });
     assert_eq!(cloud.fake.calls_of("UpdateLaunchConfiguration").len(), 2);
 }

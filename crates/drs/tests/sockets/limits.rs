@@ -22,7 +22,8 @@ fn scenario_84_without_a_token_in_time_there_is_no_call() {
         client.describe_source_servers(None).await.unwrap();
         client.describe_source_servers(None).await.unwrap_err()
     });
-    let DrsError::Call { error: GuardError::RateLimited { timeout, attempts, last_error }, .. } = &error else {
+    let DrsError::Call { error: GuardError::RateLimited { timeout, attempts, last_error }, .. } = &error
+    else {
         panic!("{error}")
     };
     assert_eq!((*timeout, *attempts, last_error.is_none()), (Duration::from_secs(30), 0, true));
@@ -33,7 +34,10 @@ fn scenario_84_without_a_token_in_time_there_is_no_call() {
 
 #[test]
 fn of_400_callers_those_that_fit_into_30_seconds_call_and_the_rest_do_not() {
-    let cloud = TestCloud::start(FakeSettings { rate: Some(WaitingSettings::recovery_api()), ..FakeSettings::default() });
+    let cloud = TestCloud::start(FakeSettings {
+        rate: Some(WaitingSettings::recovery_api()),
+        ..FakeSettings::default()
+    });
     cloud.fake.add_servers(ACCOUNT, REGION, ["s-1"]);
     let (mut served, mut refused) = (0, 0);
     cloud.run(async {
@@ -60,7 +64,10 @@ fn of_400_callers_those_that_fit_into_30_seconds_call_and_the_rest_do_not() {
 
 #[test]
 fn scenario_87_two_accounts_in_one_region_are_independent() {
-    let cloud = TestCloud::start(FakeSettings { rate: Some(WaitingSettings::recovery_api()), ..FakeSettings::default() });
+    let cloud = TestCloud::start(FakeSettings {
+        rate: Some(WaitingSettings::recovery_api()),
+        ..FakeSettings::default()
+    });
     let other = "444455556666";
     cloud.fake.add_role(&format!("arn:aws:iam::{other}:role/recovery"), Some("tenant-7"));
     cloud.fake.add_servers(other, REGION, ["s-other"]);

@@ -36,10 +36,12 @@ fn arrivals(cloud: &TestCloud) -> Vec<u128> {
 fn any_operation_of_any_service_can_be_guarded_around_send() {
     let cloud = TestCloud::start(FakeSettings::default());
     cloud.run(async {
-        let config = cloud.config(KEY_ID, SECRET).into_builder().retry_config(RetryConfig::disabled()).build();
+        let config =
+            cloud.config(KEY_ID, SECRET).into_builder().retry_config(RetryConfig::disabled()).build();
         let sts = aws_sdk_sts::Client::new(&config);
         let observer = Arc::clone(&cloud.recorder) as Arc<dyn GuardObserver>;
-        let guard = ApiGuard::new(cloud.clock.clone(), slow_bucket(&cloud), GuardSettings::default(), observer);
+        let guard =
+            ApiGuard::new(cloud.clock.clone(), slow_bucket(&cloud), GuardSettings::default(), observer);
         for _ in 0..5 {
             let call = ApiCall::read("get_caller_identity");
             let identity = guard.call(call, || sts.get_caller_identity().send()).await.unwrap();
@@ -55,7 +57,8 @@ fn a_client_is_guarded_by_its_http_client_and_reported_by_an_interceptor() {
     cloud.run(async {
         let bucket = slow_bucket(&cloud);
         let config = cloud.config(KEY_ID, SECRET);
-        let http = GuardedHttpClient::new(config.http_client().unwrap(), bucket.clone(), Duration::from_secs(2));
+        let http =
+            GuardedHttpClient::new(config.http_client().unwrap(), bucket.clone(), Duration::from_secs(2));
         let observer = Arc::clone(&cloud.recorder) as Arc<dyn GuardObserver>;
         let interceptor = GuardInterceptor::reporting(cloud.clock.clone(), bucket, &DRS, observer);
         let config = aws_sdk_sts::config::Builder::from(&config)
@@ -72,11 +75,16 @@ fn a_client_is_guarded_by_its_http_client_and_reported_by_an_interceptor() {
         assert!(refused.is_err());
     });
     assert_eq!(arrivals(&cloud), [0, 0, 1_000, 2_000, 3_000]);
-    assert_eq!(cloud.recorder.count(|kind| matches!(kind, GuardEventKind::AttemptSucceeded { attempt: 1 })), 4);
+    assert_eq!(
+        cloud.recorder.count(|kind| matches!(kind, GuardEventKind::AttemptSucceeded { attempt: 1 })),
+        4
+    );
     let events = cloud.recorder.events();
     let failed = events.last().unwrap();
     assert_eq!(failed.labels.operation, "AssumeRole");
-    assert!(matches!(&failed.kind, GuardEventKind::AttemptFailed { error, .. } if error.failure.kind.label() == "unauthorized"));
+    assert!(
+        matches!(&failed.kind, GuardEventKind::AttemptFailed { error, .. } if error.failure.kind.label() == "unauthorized")
+    );
 }
 
 #[test]
@@ -84,7 +92,8 @@ fn an_interceptor_alone_refuses_what_exceeds_the_rate() {
     let cloud = TestCloud::start(FakeSettings::default());
     cloud.run(async {
         let observer = Arc::clone(&cloud.recorder) as Arc<dyn GuardObserver>;
-        let interceptor = GuardInterceptor::reporting(cloud.clock.clone(), slow_bucket(&cloud), &DRS, observer);
+        let interceptor =
+            GuardInterceptor::reporting(cloud.clock.clone(), slow_bucket(&cloud), &DRS, observer);
         let config = aws_sdk_sts::config::Builder::from(&cloud.config(KEY_ID, SECRET))
             .interceptor(interceptor.refusing())
             .retry_config(RetryConfig::disabled())

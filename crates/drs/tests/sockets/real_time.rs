@@ -12,7 +12,8 @@ use std::time::Duration;
 #[test]
 fn scenario_83_eight_threads_make_at_most_120_calls_in_ten_seconds() {
     let runtime = SystemRuntime::new();
-    let fake = FakeCloud::start(runtime.clone(), FakeSettings { page_size: 2, ..FakeSettings::default() }).unwrap();
+    let fake =
+        FakeCloud::start(runtime.clone(), FakeSettings { page_size: 2, ..FakeSettings::default() }).unwrap();
     fake.add_key(KEY_ID, SECRET, ACCOUNT);
     fake.add_servers(ACCOUNT, REGION, ["s-1", "s-2", "s-3", "s-4", "s-5"]);
     // Some calls are throttled, so that retries are among them.
@@ -28,10 +29,13 @@ fn scenario_83_eight_threads_make_at_most_120_calls_in_ten_seconds() {
                 tokio.block_on(async {
                     let config = sdk_config(&fake.url(), KEY_ID, SECRET, sdk_http_client());
                     let connection = DrsConnection::with_config(config, TestCloud::options()).await.unwrap();
-                    let client = connection.client(runtime.clone(), &buckets, Arc::new(NullObserver)).unwrap();
+                    let client =
+                        connection.client(runtime.clone(), &buckets, Arc::new(NullObserver)).unwrap();
                     while runtime.monotonic() < end {
                         let mut pages = client.source_server_pages(None);
-                        while runtime.monotonic() < end && let Ok(Some(_)) = pages.next_page().await {
+                        while runtime.monotonic() < end
+                            && let Ok(Some(_)) = pages.next_page().await
+                        {
                             successes.fetch_add(1, Ordering::Relaxed);
                         }
                     }

@@ -21,7 +21,8 @@ async fn reporting_client(
     let connection = DrsConnection::with_config(config, TestCloud::options()).await.unwrap();
     let publisher = MetricPublisher::new(cloud.clock.clone());
     let notifier = EscalationNotifier::new(cloud.clock.clone());
-    let observers: Vec<Arc<dyn GuardObserver>> = vec![Arc::new(publisher.clone()), Arc::new(notifier.clone())];
+    let observers: Vec<Arc<dyn GuardObserver>> =
+        vec![Arc::new(publisher.clone()), Arc::new(notifier.clone())];
     let observer = Arc::new(ObserverList(observers));
     let client = connection.client(cloud.clock.clone(), &cloud.buckets, observer).unwrap();
     (connection, client, publisher, notifier)
@@ -60,7 +61,10 @@ fn an_exhausted_call_is_published_and_escalated() {
     }
     let notices = cloud.fake.notices();
     assert_eq!(notices.len(), 1);
-    assert_eq!((notices[0].topic.as_str(), notices[0].subject.as_str()), (TOPIC, "DRS rate limit escalation - eu-west-1"));
+    assert_eq!(
+        (notices[0].topic.as_str(), notices[0].subject.as_str()),
+        (TOPIC, "DRS rate limit escalation - eu-west-1")
+    );
     assert!(notices[0].message.contains("- Attempts: 6"), "{}", notices[0].message);
 }
 
@@ -84,7 +88,8 @@ fn scenario_88_a_sink_that_is_down_for_five_minutes_does_not_touch_the_calls() {
             cloud.clock.sleep_until(Timestamp::ZERO + Duration::from_secs(400)).await;
             publisher.shut_down();
         };
-        tokio::join!(publisher.run(&connection.cloud_watch()), calls);
+        let sink = connection.cloud_watch();
+        tokio::join!(publisher.run(&sink), calls);
         assert_eq!((publisher.report().sent, publisher.report().dropped), (300, 0));
     });
     assert!(most <= 10_000);
