@@ -74,7 +74,7 @@ impl fmt::Display for BucketKey {
 pub struct RateBuckets<R> {
     runtime: R,
     buckets: Arc<Mutex<WaitingBuckets<BucketKey>>>,
-    /// Signals that somebody left a queue or returned a token, so that waiters may move up.
+    /// Signals that a waiter left a queue or a token was returned, so that waiters may move up.
     moved_up: Arc<Notify>,
     shared: Option<Arc<dyn SharedBucket>>,
     shared_failures: Arc<AtomicU64>,
@@ -235,7 +235,7 @@ impl<R: Runtime> RateBucket<R> {
         }
     }
 
-    /// Takes a token if one is free at once and nobody waits. The shared bucket is not asked.
+    /// Takes a token if one is free at once and the queue is empty. The shared bucket is not asked.
     pub fn try_acquire(&self) -> Option<RatePermit<R>> {
         match self.with(|waiting, now| waiting.try_acquire(now, 1)) {
             WaitingAcquireDecision::Granted(grant) => Some(self.permit(grant)),

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// What an error of an API tells about the call.
+/// What an error of an API says about the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorDescription {
     /// The HTTP status, if there was a response.

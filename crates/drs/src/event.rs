@@ -98,7 +98,7 @@ pub enum GuardEventKind {
         /// How long the caller waited.
         waited: Duration,
     },
-    /// The jobs could not be counted, and the job is started all the same. Somebody should look.
+    /// The jobs could not be counted, and the job is started all the same. This is an alarm.
     CapacityUnknown {
         /// Why.
         reason: String,

@@ -1,4 +1,4 @@
-//! Structured log: one JSON object per line for every event that somebody may search for.
+//! Structured log: one JSON object per line for every event other than a first attempt that succeeds.
 
 use crate::event::{EventError, GuardEvent, GuardEventKind, GuardObserver};
 use crate::text::rfc3339;

@@ -2,7 +2,7 @@
 //!
 //! One number per account and region is kept: the time at which the bucket will be full again. A script moves it by one
 //! interval per token, in the server's time, so that clocks of processes do not matter. A caller whose turn is in the
-//! future is told how long to wait; turns are given in the order of arrival.
+//! future receives the time to wait; turns are given in the order of arrival.
 
 use crate::bucket::BucketKey;
 use crate::shared_bucket::{SharedBucket, SharedBucketDecision, SharedBucketError, SharedBucketFuture};

@@ -25,9 +25,13 @@ where
         SdkError::ConstructionFailure(_) => Some(FailureKind::BadRequest),
         SdkError::TimeoutError(_) => Some(FailureKind::TimedOut),
         SdkError::DispatchFailure(failure) if failure.is_timeout() => Some(FailureKind::TimedOut),
-        SdkError::DispatchFailure(failure) if failure.is_io() => Some(FailureKind::Unreachable),
-        // No credentials, or something that no retry repairs.
+        // A connection that broke has a kind; missing credentials have none.
+        SdkError::DispatchFailure(failure) if failure.is_io() || failure.as_other().is_some() => {
+            Some(FailureKind::Unreachable)
+        }
         SdkError::DispatchFailure(_) => Some(FailureKind::Unauthorized),
+        // The body of an error need not be readable: a proxy writes HTML, and its status says enough.
+        _ if response.is_some_and(|response| response.status().as_u16() >= 400) => None,
         _ => Some(FailureKind::Unrecognised),
     };
     let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);

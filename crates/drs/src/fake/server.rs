@@ -134,7 +134,7 @@ impl FakeCloudHandle {
         });
     }
 
-    /// Adds `count` jobs of somebody else with this status.
+    /// Adds `count` jobs of another client with this status.
     pub fn add_jobs(&self, account: &str, region: &str, status: &str, count: usize) {
         self.with_region(account, region, |region| {
             for _ in 0..count {

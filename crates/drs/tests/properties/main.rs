@@ -7,6 +7,7 @@ mod clock;
 mod outbox;
 mod report;
 mod retry;
+mod shared;
 mod throttler;
 
 use clock::VirtualClock;

@@ -45,7 +45,8 @@ proptest! {
         prop_assert!(data.iter().all(|datum| dimension(datum, "Region") == Some("eu-west-1")));
         prop_assert!(data.iter().all(|datum| dimension(datum, "Operation") == Some(operation)));
 
-        let limited: Vec<&str> = of(MetricName::RateLimitErrors).iter().filter_map(|datum| dimension(datum, "ErrorType")).collect();
+        let limits = of(MetricName::RateLimitErrors);
+        let limited: Vec<&str> = limits.iter().filter_map(|datum| dimension(datum, "ErrorType")).collect();
         let is_limit = |code: &&str| ["ThrottlingException", "RequestLimitExceeded", "ServiceQuotaExceededException"].contains(code);
         prop_assert_eq!(limited, made.iter().map(|(_, code)| *code).filter(is_limit).collect::<Vec<_>>());
         prop_assert!(of(MetricName::RateLimitErrors).iter().all(|datum| names(datum) == ["ErrorType", "Region", "Operation"]));
@@ -55,7 +56,8 @@ proptest! {
         for (retry, datum) in retries.iter().enumerate() {
             let succeeded = outcome.is_ok() && retry + 1 == retries.len();
             prop_assert_eq!(names(datum), ["Region", "Operation", "Attempt", "Success"]);
-            prop_assert_eq!(dimension(datum, "Attempt"), Some((retry + 1).to_string().as_str()));
+            let number = (retry + 1).to_string();
+            prop_assert_eq!(dimension(datum, "Attempt"), Some(number.as_str()));
             prop_assert_eq!(dimension(datum, "Success"), Some(if succeeded { "True" } else { "False" }));
         }
 

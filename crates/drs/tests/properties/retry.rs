@@ -63,7 +63,8 @@ proptest! {
 
         let refused = Script::new(&test.clock, vec![Err(VendorError::new(final_code, 0))]);
         let outcome = test.clock.run(test.guard.call(ApiCall::read("describe_jobs"), || async { refused.next() }));
-        prop_assert!(matches!(outcome, Err(GuardError::Refused { attempts: 1, .. })));
+        let is_refused = matches!(outcome, Err(GuardError::Refused { attempts: 1, .. }));
+        prop_assert!(is_refused);
         prop_assert_eq!(refused.calls().len(), 1);
     }
 
@@ -109,7 +110,8 @@ proptest! {
         prop_assert!(error.attempts() <= case.max_retries + 1);
         prop_assert!(calls.iter().all(|at| *at <= deadline.moment()));
         if error.attempts() <= case.max_retries {
-            prop_assert!(matches!(error, GuardError::Exhausted(ref end) if end.stopped == StopReason::NoTime));
+            let has_no_time = matches!(&error, GuardError::Exhausted(end) if end.stopped == StopReason::NoTime);
+            prop_assert!(has_no_time);
         }
     }
 

@@ -79,11 +79,6 @@ fn if_the_jobs_cannot_be_listed_nothing_is_repeated_and_nothing_is_claimed() {
     let error = cloud.run(async {
         let client = cloud.client().await;
         // The look for capacity succeeds; those after the failure do not.
-        cloud.fake.add_fault(
-            Some("DescribeJobs"),
-            FakeFault::Refuse { status: 200, code: "", retry_after: None },
-            0,
-        );
         let request = RecoveryRequest::drill(["s-1"]);
         let start = client.start_recovery(&request);
         let spoil = async {
@@ -111,7 +106,7 @@ fn an_exhausted_quota_waits_for_capacity() {
     let started = cloud.run(async {
         let client = cloud.client_with(GuardSettings::default(), throttler).await;
         client.start_recovery(&RecoveryRequest::drill(["s-1"])).await.unwrap();
-        // Somebody else takes the rest between our count and our start.
+        // Another client takes the rest between our count and our start.
         cloud.fake.add_fault(
             Some("StartRecovery"),
             FakeFault::Refuse { status: 402, code: "ServiceQuotaExceededException", retry_after: None },

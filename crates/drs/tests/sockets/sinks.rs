@@ -88,7 +88,8 @@ fn scenario_88_a_sink_that_is_down_for_five_minutes_does_not_touch_the_calls() {
             cloud.clock.sleep_until(Timestamp::ZERO + Duration::from_secs(400)).await;
             publisher.shut_down();
         };
-        tokio::join!(publisher.run(&connection.cloud_watch()), calls);
+        let sink = connection.cloud_watch();
+        tokio::join!(publisher.run(&sink), calls);
         assert_eq!((publisher.report().sent, publisher.report().dropped), (300, 0));
     });
     assert!(most <= 10_000);

@@ -159,12 +159,13 @@ impl Future for VirtualSleep {
         if state.now >= this.moment {
             return Poll::Ready(());
         }
+        // Only the first poll is progress; a task may be polled again for another reason.
         let number = *this.number.get_or_insert_with(|| {
+            state.activity += 1;
             state.next_number += 1;
             state.next_number
         });
         state.timers.insert((this.moment, number), context.waker().clone());
-        state.activity += 1;
         Poll::Pending
     }
 }
