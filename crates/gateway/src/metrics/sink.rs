@@ -28,13 +28,13 @@ impl EventSink for Metrics {
         match event {
             Event::RequestCompleted(record) => self.record_request(record),
             Event::AttemptEnded(record) => self.record_attempt(record),
-            Event::BreakerChanged { target, transition } => {
-                // The stages of a half-open trial are one phase.
-                if discriminant(&transition.from) != discriminant(&transition.to) {
-                    self.count_of_target(target, |cells| {
-                        cells.breaker.add(labels::phase_index(transition.to), 1);
-                    });
-                }
+            // The stages of a half-open trial are one phase.
+            Event::BreakerChanged { target, transition }
+                if discriminant(&transition.from) != discriminant(&transition.to) =>
+            {
+                self.count_of_target(target, |cells| {
+                    cells.breaker.add(labels::phase_index(transition.to), 1);
+                });
             }
             Event::PressureChanged { target, transition } => {
                 self.count_of_target(target, |cells| cells.pressure.add(transition.to.index(), 1));
