@@ -158,7 +158,7 @@ fn stages_attempts_and_the_plan_are_written_where_they_explain_something() {
         first_attempts: [first_attempt("strong", AttemptOutcomeKind::Abandoned), second]
             .into_iter()
             .collect(),
-        plan: Some(Arc::new(PlanRecord { reasons: restricted.reasons.clone(), shadow: Some(free) })),
+        plan: Some(Arc::new(PlanRecord { reasons: restricted.reasons, shadow: Some(free) })),
         ..plain.clone()
     };
     let value: Value = serde_json::from_str(&line(&explained)).unwrap();
