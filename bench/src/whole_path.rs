@@ -19,10 +19,12 @@ use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, OutputLimitField};
+use seawall_gateway::diagnostics::DiagnosticSink;
 use seawall_gateway::identity::hash_api_key;
-use seawall_gateway::{Metrics, Supervisor, TelemetryObserver, TokioRuntime};
+use seawall_gateway::{Metrics, RequestLog, Supervisor, TokioRuntime};
 use seawall_pipeline::callers::{CallerOptions, StaticKey};
 use seawall_pipeline::dialect::DialectHeaders;
+use seawall_pipeline::event::EventSinks;
 use seawall_pipeline::guardrail::Guardrails;
 use seawall_pipeline::{
     ApiOperation, CallerIdentity, CallerResolver, CredentialKind, Faces, GuardedTarget, InboundRequest,
@@ -105,9 +107,9 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
     });
     let metrics = Arc::new(Metrics::default());
     metrics.register_names(["manga"], ["strong"]);
-    let log =
-        TelemetryObserver::new(metrics, TokioRuntime::new(), None, |caller| caller, &Supervisor::default());
+    let log = RequestLog::new(TokioRuntime::new(), None, |caller| caller, &Supervisor::default());
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
+    let events = Arc::new(EventSinks::new(vec![metrics, Arc::new(log), Arc::new(DiagnosticSink)]));
     let time = TimeLimitOptions::default().check();
     let rules = RuleOptions {
         callers: Arc::new(callers),
@@ -124,14 +126,13 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
             guest_faces: Faces::ALL,
             start_timeout: Duration::from_secs(30),
             token_limit: None,
-            apology_fallback: false,
+            fallback_texts: Arc::default(),
             guardrails: Guardrails::default(),
             targets: vec![Arc::new(GuardedTarget::new(target)?)],
         })?],
         hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),
         plan: PlanPolicy::default(),
         shared_caller_budget: None,
-        chat: None,
         retry: RetryOptions::interactive().check()?,
         time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
         request: RequestLimits::default(),
@@ -141,8 +142,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
     let day =
         BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;
     let quotas = QuotaStore::local(rules.limits.groups(), 1)?;
-    let options =
-        PipelineOptions { rules, quotas, ledger: NodeLedger::new(day, NoJournal), observer: Arc::new(log) };
+    let options = PipelineOptions { rules, quotas, ledger: NodeLedger::new(day, NoJournal), events };
     let pipeline = Pipeline::new(TokioRuntime::new(), options)?;
     Ok(move |id, identity| {
         let body = Bytes::from_static(REQUEST.as_bytes());

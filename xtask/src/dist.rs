@@ -52,8 +52,8 @@ fn merger() -> anyhow::Result<&'static str> {
 /// Builds for an explicit target, so that the flags do not apply to build scripts and proc macros.
 fn build(host: &str, directory: &Path, flags: OsString) -> Command {
     let mut command =
-        cargo(["build", "--profile", "dist", "-p", "seawall-cli", "--target", host, "--target-dir"]);
-    command.arg(directory).env("RUSTFLAGS", flags);
+        cargo(["build", "--profile", "dist", "-p", "seawall-cli", "--features", "aws", "--target", host]);
+    command.arg("--target-dir").arg(directory).env("RUSTFLAGS", flags);
     command
 }
 

@@ -7,6 +7,7 @@ mod bench;
 mod chaos;
 mod ci;
 mod client;
+mod coverage;
 mod dist;
 mod docs;
 mod failover;
@@ -48,6 +49,11 @@ enum Task {
     },
     /// Everything a change must pass: format, lints, docs, generated files, bans, all tests, and a minute of chaos.
     Ci,
+    /// Measures which lines of seawall-drs its tests run. Fails below 80 %.
+    ///
+    /// The server that imitates DRS is not counted. Installs cargo-llvm-cov, and LLVM's tools as root, when they are
+    /// missing. Builds everything once more, with counters.
+    Coverage,
     /// Runs the loom models of seawall-core: its lock-free code under every interleaving within three
     /// preemptions.
     Loom,
@@ -122,6 +128,7 @@ fn main() -> ExitCode {
     let outcome = match XtaskArguments::parse().task {
         Task::Test { cases, filters } => test::run(&test::Selection { cases, filters }),
         Task::Ci => ci::run(),
+        Task::Coverage => coverage::run(),
         Task::Loom => loom::run(),
         Task::Docs { check } => docs::run(check),
         Task::Dist => dist::run(),

@@ -91,6 +91,14 @@ const FOR_DIST: &[Requirement] = &[Requirement {
     why: "merges PGO profiles",
 }];
 
+/// The requirements of coverage: LLVM's tools of the compiler's own version, which alone read its counters.
+const FOR_COVERAGE: &[Requirement] = &[Requirement {
+    program: "llvm-cov-22",
+    probe: &[],
+    package: "llvm-22",
+    why: "reads coverage counters",
+}];
+
 /// What to do about missing programs.
 #[derive(Debug, PartialEq, Eq)]
 enum InstallDecision {
@@ -148,6 +156,11 @@ pub(crate) fn install_missing_for_proxy_bench() -> anyhow::Result<()> {
 pub(crate) fn install_missing_for_dist() -> anyhow::Result<()> {
     install_missing_for_proxy_bench()?;
     install(FOR_DIST)
+}
+
+/// The same for coverage.
+pub(crate) fn install_missing_for_coverage() -> anyhow::Result<()> {
+    install(FOR_COVERAGE)
 }
 
 fn install(table: &[Requirement]) -> anyhow::Result<()> {

@@ -15,6 +15,10 @@ pub(crate) struct Selection {
     pub(crate) filters: Vec<String>,
 }
 
+/// Features that are off in a plain build, because the vendor's SDKs take minutes, and on wherever code is judged or
+/// shipped.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "seawall-cli/aws,seawall-drs/aws,seawall-drs/fake,seawall-drs/redis"];
+
 /// Runs the selected tests.
 pub(crate) fn run(selection: &Selection) -> anyhow::Result<()> {
     in_steps(|steps| add_steps(steps, selection))
@@ -27,7 +31,7 @@ pub(crate) fn add_steps(steps: &mut Steps, selection: &Selection) -> anyhow::Res
     steps
         .command("tests", &mut with_cases(unit_and_integration_tests(&selection.filters), selection.cases))?;
     let mut documentation = cargo(["test", "--workspace", "--doc"]);
-    documentation.arg("--").args(&selection.filters);
+    documentation.args(FEATURES).arg("--").args(&selection.filters);
     steps.command("documentation tests", &mut with_cases(documentation, selection.cases))?;
     if selection.filters.is_empty() {
         // Separately, because the tables are too large to be built into everything else.
@@ -53,7 +57,7 @@ fn unit_and_integration_tests(filters: &[String]) -> Command {
         cargo(["test", "--workspace", "--lib", "--bins", "--tests"])
     };
     // One run should report all failures.
-    command.arg("--no-fail-fast").arg("--").args(filters);
+    command.args(FEATURES).arg("--no-fail-fast").arg("--").args(filters);
     command
 }
 

@@ -149,12 +149,9 @@ impl<R: Runtime> Assistant<R> {
             is_suspended: caller.is_suspended,
             ..MessageSituation::of(caller.id, caller.tier)
         };
-        let plan = snapshot
-            .chat
-            .router
-            .plan(admitted.plan_policy(), admitted.posture(), &message, admitted.received().utc)
-            .plan;
-        let mut planned = admitted.with_plan(plan);
+        let (policy, posture) = (admitted.plan_policy(), admitted.posture());
+        let evaluation = snapshot.chat.router.plan(policy, posture, &message, admitted.received().utc);
+        let mut planned = self.pipeline.take_plan(open, admitted, evaluation);
         let id = open.id();
         let outcome =
             answer(&self.pipeline, &self.runtime, &mut planned, &question, &snapshot.chat, id).await;

@@ -2,11 +2,12 @@
 //!
 //! Parses arguments; each command calls one function of a library crate. This crate contains only the user interface:
 //! options, the startup report, messages and exit codes (0 on success and after a graceful
-//! shutdown, 1 on a failure or a second signal, 2 on invalid input).
+//! shutdown, 1 on a failure or a second signal, 2 on invalid input; `drs` has more).
 
 mod admin;
 mod config;
 mod demo;
+mod drs;
 mod key;
 mod model;
 mod reload;
@@ -49,6 +50,15 @@ enum Command {
     /// Everything runs in this process with simulated models; it needs no API key and leaves no files behind. The exit code
     /// is 0 if every promise of Seawall held, and 1 otherwise.
     Demo(demo::DemoArguments),
+    /// Call AWS Elastic Disaster Recovery below its rate limit: servers, jobs, recoveries, waves.
+    ///
+    /// Every call takes a token of a bucket per account and region (10 per second, 20 at once). Throttled calls are
+    /// retried; a recovery is never started twice. Jobs wait for capacity: JOB_THROTTLE_THRESHOLD, JOB_POLL_INTERVAL and
+    /// JOB_THROTTLE_TIMEOUT change when and how long. Credentials come from the usual AWS variables, profiles and roles.
+    ///
+    /// Exit codes: 0 success, 1 failure, 2 invalid input, 3 rate limited or retries exhausted, 4 no job capacity in
+    /// time, 5 unknown whether a job was started, 6 a wave that did not succeed.
+    Drs(drs::DrsArguments),
     /// Create, list, revoke and hash API keys.
     ///
     /// Only hashes of keys are stored, in the data directory; a key is printed once, when it is created. While a gateway
@@ -83,6 +93,9 @@ enum CommandError {
     Printed(String),
     /// The operation failed.
     Failed(anyhow::Error),
+    /// The operation failed in a way that has an exit code of its own.
+    #[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "only AWS commands have such codes"))]
+    Coded(u8, anyhow::Error),
 }
 
 fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
@@ -98,6 +111,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Some(Command::Config(command)) => config::run(&command),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Drs(arguments)) => drs::run(&arguments),
         Some(Command::Key(command)) => key::run(&command),
         Some(Command::Model(arguments)) => model::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
@@ -112,6 +126,7 @@ fn main() -> ExitCode {
         }
         Err(CommandError::InvalidInput(error)) => (error, 2),
         Err(CommandError::Failed(error)) => (error, 1),
+        Err(CommandError::Coded(code, error)) => (error, code),
     };
     eprintln!("seawall: {error:#}");
     ExitCode::from(code)

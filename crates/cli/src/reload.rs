@@ -9,6 +9,7 @@ use crate::settings::SettingsLoader;
 use seawall_config::{Activation, LoadedInput, LoadedSettings, Problems, SettingSource, diff};
 use seawall_core::quota::LimitChange;
 use seawall_gateway::{RunningGateway, diagnostic};
+use seawall_pipeline::event::Event;
 use std::collections::BTreeSet;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -149,11 +150,8 @@ impl SettingsReload {
             Ok(loaded) => loaded,
             Err(problems) => {
                 self.rejection = None;
-                diagnostic!(
-                    SETTINGS_REJECTED,
-                    details = problems.render(self.colours),
-                    "settings rejected, nothing changed:"
-                );
+                let details = problems.render(self.colours);
+                gateway.events().emit(&Event::SettingsRejected { reason: "", details: Some(&details) });
                 return;
             }
         };
@@ -161,14 +159,14 @@ impl SettingsReload {
             Ok(limits) => {
                 self.rejection = None;
                 report_warnings(&warnings, self.colours);
-                self.report_changes(&input, &limits);
+                self.report_changes(gateway, &input, &limits);
                 self.current = Arc::new(input);
                 gateway.publish_settings(&self.current);
             }
             Err(error) => {
                 let reason = error.to_string();
                 if self.rejection.as_ref() != Some(&reason) {
-                    diagnostic!(SETTINGS_REJECTED, reason, "settings rejected, nothing changed: {reason}");
+                    gateway.events().emit(&Event::SettingsRejected { reason: &reason, details: None });
                 }
                 self.rejection = Some(reason);
             }
@@ -177,7 +175,7 @@ impl SettingsReload {
 
     /// Reports an applied reload: the changed keys, what happened to the counts of changed limits, and which
     /// changes need a restart or are not implemented.
-    fn report_changes(&self, input: &LoadedInput, limits: &[LimitChange]) {
+    fn report_changes(&self, gateway: &RunningGateway, input: &LoadedInput, limits: &[LimitChange]) {
         let changes = diff(&*self.current, input);
         let keys_with = |activation: Activation| -> Vec<&str> {
             changes
@@ -187,12 +185,8 @@ impl SettingsReload {
                 .collect()
         };
         let keys = keys_with(Activation::Live).join(", ");
-        let text = match keys.as_str() {
-            "" if changes.is_empty() => "no key changed; secrets and certificates were read again".to_owned(),
-            "" => "no changed key takes effect now".to_owned(),
-            keys => format!("changed {keys}"),
-        };
-        diagnostic!(SETTINGS_RELOADED, keys, "settings reloaded: {text}");
+        let is_changed = !changes.is_empty();
+        gateway.events().emit(&Event::SettingsReloaded { keys: &keys, is_changed });
         for limit in limits.iter().filter(|limit| !limit.is_unchanged()) {
             diagnostic!(LIMIT_CHANGED, limit = %limit, "  limit {limit}");
         }

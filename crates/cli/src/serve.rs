@@ -6,8 +6,7 @@ use crate::{CommandError, count_of, signals};
 use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{
-    DiagnosticFormat, LoadedInput, LoadedSettings, Provider, Settings, StoreKind, format_duration,
-    unimplemented_settings,
+    DiagnosticFormat, LoadedInput, LoadedSettings, Provider, Settings, StoreKind, unimplemented_settings,
 };
 use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
@@ -175,25 +174,12 @@ async fn run_until_shutdown(
             () = runtime.sleep_until(runtime.monotonic() + POLL_INTERVAL) => reload.poll(&gateway),
         }
     };
-    let (drain_timeout, began) = (gateway.drain_timeout(), runtime.monotonic());
-    diagnostic!(
-        SHUTDOWN_STARTED,
-        signal,
-        drain_timeout_ms = milliseconds(drain_timeout),
-        "{signal} received: draining requests, for at most {}",
-        format_duration(drain_timeout)
-    );
     // This waits for requests in flight, so it must not block the threads that run them.
-    let mut stopped = tokio::task::spawn_blocking(|| gateway.shut_down());
+    let mut stopped = tokio::task::spawn_blocking(move || gateway.shut_down_after(signal));
     tokio::select! {
         biased;
         // It ends by itself; nothing can be done about one that did not.
-        _ = &mut stopped => {
-            let duration_ms = milliseconds(runtime.monotonic() - began);
-            let took = format_duration(Duration::from_millis(duration_ms));
-            diagnostic!(SHUTDOWN_COMPLETED, duration_ms, "drained in {took}");
-            return;
-        }
+        _ = &mut stopped => return,
         _ = signals.interrupt.recv() => {}
         _ = signals.terminate.recv() => {}
     }
@@ -208,10 +194,6 @@ async fn run_until_shutdown(
 #[expect(clippy::disallowed_methods, reason = "a second signal asks for an immediate exit")]
 fn exit_now() -> ! {
     std::process::exit(1)
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A simulated model in this process, if a target needs one.

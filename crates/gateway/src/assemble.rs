@@ -8,10 +8,10 @@ use crate::admin::{AdminCredential, AdminGuard};
 use crate::chat::{ChatState, fallback_texts, guardrails};
 use crate::connection_limiter::{ConnectionLimiter, raise_file_limit};
 use crate::deferred_caller_directory::DeferredCallerDirectory;
-use crate::diagnostics::Diagnostics;
+use crate::diagnostics::{DiagnosticSink, Diagnostics};
 use crate::identity::{Authenticator, caller_options};
 use crate::listen::{GatewayParts, RunningGateway, ThreadLayout};
-use crate::log::TelemetryObserver;
+use crate::log::RequestLog;
 use crate::memory_limit::memory_limit;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
@@ -33,6 +33,7 @@ use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_pipeline::callers::CallerDirectory;
 use seawall_pipeline::dialect::Face;
+use seawall_pipeline::event::EventSinks;
 use seawall_pipeline::{
     CallerResolver, Faces, LimitRules, Pipeline, PipelineOptions, QuotaStore, ReceiveLimits, Route,
     RouteOptions, RuleOptions, Tier, Timer as _,
@@ -112,16 +113,6 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let caller_directory = Arc::<DeferredCallerDirectory>::default();
     let initial = DerivedState::initial(&settings, &keys, Arc::clone(&caller_directory))?;
     let (current, rules) = initial.rebuild(&settings, &keys, &environment)?;
-    let (setup, shared) = SharedStoreSetup::new(&settings.store, runtime)?.unzip();
-    let open = || store_maintenance::open(&settings, &rules.limits, shared, runtime, supervisor);
-    let opened = match &setup {
-        Some(setup) => setup.enter(open),
-        None => open(),
-    };
-    let MaintainedStore { ledger, report: storage, swept_pipeline, quotas, fleet, store } = opened?;
-    if let Some(store) = &store {
-        caller_directory.set_store(Arc::clone(store) as Arc<dyn Directory>);
-    }
     let authenticator = Authenticator::new(&settings, runtime, supervisor)?;
     authenticator.activate();
     let authenticator = Arc::new(ArcSwap::from_pointee(authenticator));
@@ -130,9 +121,23 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
     let log = open_access_log(&settings.telemetry.access_log)?;
     let current_authenticator = Arc::clone(&authenticator);
     let pseudonym = move |caller| current_authenticator.load().pseudonyms().encode(caller);
-    let observer = TelemetryObserver::new(Arc::clone(&metrics), runtime, log, pseudonym, supervisor)
-        .map_err(ServeError::LogThread)?;
-    let (recent, observer) = (observer.recent(), Arc::new(observer));
+    let log = RequestLog::new(runtime, log, pseudonym, supervisor).map_err(ServeError::LogThread)?;
+    let recent = log.recent();
+    let events = Arc::new(EventSinks::new(vec![
+        Arc::<Metrics>::clone(&metrics),
+        Arc::new(log),
+        Arc::new(DiagnosticSink),
+    ]));
+    let (setup, shared) = SharedStoreSetup::new(&settings.store, runtime, &events)?.unzip();
+    let open = || store_maintenance::open(&settings, &rules.limits, shared, runtime, &events, supervisor);
+    let opened = match &setup {
+        Some(setup) => setup.enter(open),
+        None => open(),
+    };
+    let MaintainedStore { ledger, report: storage, swept_pipeline, quotas, fleet, store } = opened?;
+    if let Some(store) = &store {
+        caller_directory.set_store(Arc::clone(store) as Arc<dyn Directory>);
+    }
     let (quotas, shared) = match setup.zip(fleet) {
         Some((setup, fleet)) => {
             let (settlements, probe) = setup.start(fleet, runtime, supervisor)?;
@@ -140,7 +145,7 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
         }
         None => (QuotaStore::in_process(quotas), None),
     };
-    let pipeline = Arc::new(Pipeline::new(runtime, PipelineOptions { rules, quotas, ledger, observer })?);
+    let pipeline = Arc::new(Pipeline::new(runtime, PipelineOptions { rules, quotas, ledger, events })?);
     // Set only here.
     let _ = swept_pipeline.set(Arc::downgrade(&pipeline));
     let assistant = Arc::new(Assistant::new(runtime, Arc::clone(&pipeline)));

@@ -23,6 +23,7 @@ use crate::tls::ReloadableTls;
 use seawall_config::{LoadedInput, Settings};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
+use seawall_pipeline::event::{Event, EventSinks};
 use seawall_pipeline::{Runtime as _, Timer as _};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
@@ -181,11 +182,28 @@ impl RunningGateway {
         self.reloadable.drain_timeout()
     }
 
+    /// The sinks of events, for events of the program around the gateway.
+    #[must_use]
+    pub fn events(&self) -> &EventSinks {
+        self.state.pipeline.events()
+    }
+
     /// Shuts down gracefully: accepts no new work, drains requests in flight, and returns when all of them and all
     /// background threads have ended. A thread that does not end in time is reported and left behind.
     pub fn shut_down(self) {
+        self.shut_down_after("stop request");
+    }
+
+    /// The same, and reports what asked for it, such as the name of a signal.
+    pub fn shut_down_after(self, cause: &str) {
+        let (events, runtime) = (Arc::clone(self.state.pipeline.events()), self.state.runtime);
+        let (began, timeout) = (runtime.monotonic(), self.reloadable.drain_timeout());
+        events.emit(&Event::DrainStarted { cause, timeout });
         self.state.status.is_draining.store(true, Ordering::Relaxed);
-        self.threads.stop(self.reloadable.drain_timeout());
+        self.threads.stop(timeout);
+        // This closes the store, which writes what it has accepted.
+        drop(self);
+        events.emit(&Event::DrainCompleted { duration: runtime.monotonic() - began });
     }
 }
 

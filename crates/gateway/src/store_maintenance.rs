@@ -1,10 +1,10 @@
 //! Store maintenance: opens the stores, expires reservations, retries failed writes and sweeps idle limits.
 
 use crate::assemble::ServeError;
-use crate::diagnostic;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
 use seawall_config::{Settings, StoreKind};
+use seawall_pipeline::event::{Event, EventSinks};
 use seawall_pipeline::{LimitRules, Pipeline, Runtime as _, Timer as _};
 use seawall_store::embedded::{OpenError, OpenReport};
 use seawall_store::{
@@ -71,6 +71,7 @@ pub(crate) fn open(
     limits: &LimitRules,
     shared: Option<SharedStoreOptions>,
     runtime: TokioRuntime,
+    events: &Arc<EventSinks>,
     supervisor: &Supervisor,
 ) -> Result<MaintainedStore, ServeError> {
     let options = StoreOptions {
@@ -94,12 +95,13 @@ pub(crate) fn open(
         StorageReport::Memory => None,
     };
     let swept_pipeline = SweptPipeline::default();
-    let pipeline = swept_pipeline.clone();
+    let (pipeline, events) = (swept_pipeline.clone(), Arc::clone(events));
     // The thread keeps the directory open, so that it is closed after the last call has been written.
     let thread = supervisor.spawn(ThreadOptions::new("store", ShutdownStage::Store), move |shutdown| {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (store, data_dir) = (open_store.as_deref(), data_dir.as_deref());
-        tokio.block_on(run(&maintained_ledger, store, data_dir, shutdown, runtime, &pipeline));
+        let checks = StoreChecks { events: &events, data_dir };
+        tokio.block_on(run(&maintained_ledger, store, &checks, shutdown, runtime, &pipeline));
         Ok(())
     });
     thread.map_err(StorageError::Thread)?;
@@ -111,17 +113,17 @@ pub(crate) fn open(
 async fn run(
     ledger: &NodeLedger,
     store: Option<&dyn DurableStore>,
-    data_dir: Option<&Path>,
+    checks: &StoreChecks<'_>,
     shutdown: &mut StopSignal,
     runtime: TokioRuntime,
     pipeline: &SweptPipeline,
 ) {
     let (mut was_failing, mut was_store_failing) = (false, false);
     for run_number in 0_usize.. {
-        was_failing = check_journal(ledger, data_dir, was_failing);
+        was_failing = checks.check_journal(ledger, was_failing);
         if let Some(store) = store {
             was_store_failing =
-                check_store(store, was_store_failing, run_number.is_multiple_of(RUNS_PER_RETRY));
+                checks.check_store(store, was_store_failing, run_number.is_multiple_of(RUNS_PER_RETRY));
         }
         if let Some(pipeline) = pipeline.get().and_then(Weak::upgrade) {
             (0..SHARDS_PER_RUN).for_each(|offset| {
@@ -137,31 +139,6 @@ async fn run(
             _ = shutdown.requested() => return,
             () = runtime.sleep_until(runtime.monotonic() + INTERVAL) => {}
         }
-    }
-}
-
-/// Retries a failed journal. Reports once when it fails and once when it has recovered. Returns
-/// whether it is failing.
-fn check_journal(ledger: &NodeLedger, data_dir: Option<&Path>, was_failing: bool) -> bool {
-    ledger.retry_journal();
-    match (ledger.journal_error(), was_failing) {
-        (Some(error), false) => {
-            let location =
-                data_dir.map(|path| format!(" (data directory {})", path.display())).unwrap_or_default();
-            let reason = error.reason();
-            diagnostic!(
-                JOURNAL_UNAVAILABLE,
-                reason = %reason,
-                data_dir = data_dir.map(|path| tracing::field::display(path.display())),
-                "no model is called: {reason}{location}"
-            );
-            true
-        }
-        (None, true) => {
-            diagnostic!(JOURNAL_AVAILABLE, "the journal is writable again");
-            false
-        }
-        (error, _) => error.is_some(),
     }
 }
 
@@ -182,17 +159,101 @@ pub(crate) fn store_problem(store: &dyn DurableStore) -> Option<String> {
     }
 }
 
-/// Retries failed writes if `retry`. Reports once when the directory cannot be written and once
-/// when it can be again. Returns whether it is failing.
-fn check_store(store: &dyn DurableStore, was_failing: bool, retry: bool) -> bool {
-    if retry {
-        store.retry_failed();
+/// Checks whether the journal and the data directory can be written. A change is one event.
+struct StoreChecks<'a> {
+    events: &'a EventSinks,
+    data_dir: Option<&'a Path>,
+}
+
+impl StoreChecks<'_> {
+    /// Retries a failed journal. Returns whether it is failing.
+    fn check_journal(&self, ledger: &NodeLedger, was_failing: bool) -> bool {
+        ledger.retry_journal();
+        let problem = ledger.journal_error().map(|error| error.reason().to_owned());
+        if problem.is_some() != was_failing {
+            let (problem, data_dir) = (problem.as_deref(), self.data_dir);
+            self.events.emit(&Event::JournalChanged { problem, data_dir });
+        }
+        problem.is_some()
     }
-    let problem = store_problem(store);
-    match (&problem, was_failing) {
-        (Some(problem), false) => diagnostic!(DATA_DIR_UNAVAILABLE, reason = &**problem, "{problem}"),
-        (None, true) => diagnostic!(DATA_DIR_AVAILABLE, "the data directory is writable again"),
-        _ => {}
+
+    /// Retries failed writes to the data directory if `retry`. Returns whether they are failing.
+    fn check_store(&self, store: &dyn DurableStore, was_failing: bool, retry: bool) -> bool {
+        if retry {
+            store.retry_failed();
+        }
+        let problem = store_problem(store);
+        if problem.is_some() != was_failing {
+            self.events.emit(&Event::DataDirChanged { problem: problem.as_deref() });
+        }
+        problem.is_some()
     }
-    problem.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StoreChecks;
+    use crate::diagnostics::DiagnosticSink;
+    use crate::diagnostics::tests::events_of;
+    use seawall_core::budget::{BudgetOptions, ReservationRequest};
+    use seawall_core::history::TokenLimits;
+    use seawall_core::money::Money;
+    use seawall_core::time::{Now, Timestamp, UtcTime};
+    use seawall_core::vocabulary::Tier;
+    use seawall_pipeline::event::EventSinks;
+    use seawall_store::{CallId, Journal, JournalRecord, LedgerCall, NodeLedger, StoreError};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A journal that fails on request.
+    struct Breakable(Arc<AtomicBool>);
+
+    impl Journal for Breakable {
+        fn write(&mut self, _: &[JournalRecord]) -> Result<(), StoreError> {
+            self.flush()
+        }
+
+        fn flush(&mut self) -> Result<(), StoreError> {
+            if self.0.load(Ordering::Relaxed) {
+                Err(StoreError::unavailable("embedded", "no space"))
+            } else {
+                Ok(())
+            }
+        }
+    }
+
+    #[test]
+    fn a_journal_that_fails_and_recovers_is_reported_once_each() {
+        let is_broken = Arc::<AtomicBool>::default();
+        let limits = BudgetOptions::default().check().unwrap();
+        let ledger = NodeLedger::new(limits, Breakable(Arc::clone(&is_broken)));
+        let events = EventSinks::new(vec![Arc::new(DiagnosticSink)]);
+        let checks = StoreChecks { events: &events, data_dir: None };
+        let mut was_failing = false;
+        let request = ReservationRequest {
+            caller: 1,
+            tier: Tier::Prime,
+            session: None,
+            limits: TokenLimits::default(),
+            input: 1,
+            output: 1,
+            max_cost: Money::from_nanos(1),
+            expires: Timestamp::NEVER,
+        };
+        let call = |attempt| LedgerCall { id: CallId { request: 1, attempt }, model: "sonnet".into() };
+        let (mut attempt, now) = (0, Now::new(Timestamp::ZERO, UtcTime::from_nanos(0)));
+        let mut check = |broken: bool| {
+            is_broken.store(broken, Ordering::Relaxed);
+            attempt += 1;
+            // A journal is found broken by those who write to it.
+            let held = ledger.begin(&request, call(attempt), None, now).and_then(|hold| hold.write());
+            assert_eq!(held.is_err(), broken);
+            events_of(|| was_failing = checks.check_journal(&ledger, was_failing))
+        };
+        assert_eq!(check(false), [""; 0]);
+        assert_eq!(check(true), ["journal_unavailable"]);
+        assert_eq!(check(true), [""; 0]);
+        assert_eq!(check(false), ["journal_available"]);
+        assert_eq!(check(false), [""; 0]);
+    }
 }

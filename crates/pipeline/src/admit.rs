@@ -5,6 +5,7 @@
 
 use crate::attempt::HOLD_GRACE;
 use crate::callers::Caller;
+use crate::event::{BudgetDecision, BudgetKind, Event, EventTopic, LimitDecision};
 use crate::identify::IdentifiedRequest;
 use crate::limit_description::LimitScope;
 use crate::output_limit::OutputBudget;
@@ -88,8 +89,11 @@ pub(crate) async fn admit<R: Runtime>(
         }
     }
     let is_counted = !completion.record.limit_observed;
+    let all_bounds = || -> Vec<_> { bounds(&request, &route, || output_budget(shared_remaining)).collect() };
     let is_over_budget = matches!(decision, AdmitDecision::InsufficientBudget(_)) && request.has_lower_rungs;
-    if is_over_budget {
+    if let (AdmitDecision::InsufficientBudget(day), true) = (&decision, is_over_budget) {
+        let shortage = shortage(pipeline, &all_bounds(), day);
+        emit_budget_decision(completion, max.money, BudgetDecision::Refused(shortage.kind()));
         // The asker falls back to its lower rungs, which cost nothing. Rate limits and idempotency keys still
         // apply.
         decision = pipeline
@@ -100,8 +104,12 @@ pub(crate) async fn admit<R: Runtime>(
             )
             .await?;
     }
+    emit_limit_decision(&request, completion, &decision);
     match decision {
         AdmitDecision::Granted { reservation, tightest } => {
+            if request.rules.shared_caller_budget.is_some() && !is_over_budget {
+                emit_budget_decision(completion, max.money, BudgetDecision::Reserved);
+            }
             completion.reported_limit = Some(tightest);
             if pipeline.journals_admissions {
                 let timeout = request.deadline.remaining(request.received.monotonic);
@@ -133,8 +141,9 @@ pub(crate) async fn admit<R: Runtime>(
             Err(Rejection::TooLargeForLimit(request.rules.groups.describe(limit)))
         }
         AdmitDecision::InsufficientBudget(day) => {
-            let bounds: Vec<_> = bounds(&request, &route, || output_budget(shared_remaining)).collect();
-            Err(budget_rejection(pipeline, &request, &bounds, &day))
+            let shortage = shortage(pipeline, &all_bounds(), &day);
+            emit_budget_decision(completion, max.money, BudgetDecision::Refused(shortage.kind()));
+            Err(Rejection::of_shortage(shortage, &request.rules.retry_after, pipeline.runtime.draw()))
         }
         AdmitDecision::InProgress => Err(Rejection::Conflict(IdempotencyConflict::InProgress)),
         AdmitDecision::Completed => Err(Rejection::Conflict(IdempotencyConflict::Completed)),
@@ -226,18 +235,51 @@ fn budget_reservation(
     Some(CallerBudgetRequest { caller: caller.id, max_cost, cap, timeout })
 }
 
-/// The rejection for a request that the caller's daily budget in the shared store does not cover.
-fn budget_rejection<R: Runtime>(
-    pipeline: &Pipeline<R>,
-    request: &ReceivedRequest,
-    bounds: &[CallBound],
-    day: &DayShortage,
-) -> Rejection {
+/// Why the caller's daily budget in the shared store does not cover the request.
+fn shortage<R: Runtime>(pipeline: &Pipeline<R>, bounds: &[CallBound], day: &DayShortage) -> BudgetShortage {
     let max_cost =
         |output| bounds.iter().map(|bound| bound.max_cost_with_limit(output)).max().unwrap_or_default();
     let output = bounds.iter().map(|bound| bound.output).max().unwrap_or_default();
-    let shortage = BudgetShortage::of(day, output, pipeline.ledger.typical_hold_duration(), max_cost);
-    Rejection::of_shortage(shortage, &request.rules.retry_after, pipeline.runtime.draw())
+    BudgetShortage::of(day, output, pipeline.ledger.typical_hold_duration(), max_cost)
+}
+
+fn emit_budget_decision<R: Runtime>(
+    completion: &RequestCompletion<R>,
+    max_cost: Money,
+    decision: BudgetDecision,
+) {
+    let (request, budget) = (completion.record.id, BudgetKind::SharedCaller);
+    completion.progress.events.emit(&Event::BudgetDecided { request, budget, max_cost, decision });
+}
+
+/// Emits what the limits decided, if they did: a conflict of idempotency keys and a spent budget come before them.
+fn emit_limit_decision<R: Runtime, T>(
+    request: &ReceivedRequest,
+    completion: &RequestCompletion<R>,
+    decision: &AdmitDecision<T>,
+) {
+    let (events, record) = (&completion.progress.events, &completion.record);
+    // The description of a limit is looked up only if a sink wants it.
+    if !events.wants(EventTopic::LimitDecided) {
+        return;
+    }
+    let (limit, decision) = match decision {
+        AdmitDecision::Granted { .. } | AdmitDecision::RateLimited(_) | AdmitDecision::TooLarge { .. }
+            if record.limit_observed =>
+        {
+            (record.limit.clone(), LimitDecision::Observed)
+        }
+        AdmitDecision::Granted { tightest, .. } => {
+            (Some(request.rules.groups.describe(tightest.limit)), LimitDecision::Granted)
+        }
+        AdmitDecision::RateLimited(_) | AdmitDecision::TooLarge { .. } => {
+            (record.limit.clone(), LimitDecision::Rejected)
+        }
+        _ => return,
+    };
+    if let Some(limit) = &limit {
+        events.emit(&Event::LimitDecided { request: record.id, limit, decision });
+    }
 }
 
 fn idempotency_claim<'a>(key: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimRequest<'a> {

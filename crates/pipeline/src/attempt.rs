@@ -4,8 +4,10 @@
 //! releases each of them exactly once: on success, on failure, or on drop. A drop means that the caller disconnected;
 //! the attempt is then charged by what was known at that moment.
 
+use crate::event::Event;
 use crate::output::{AttemptOutput, Charge, OutputEnd};
-use crate::settle::{AttemptOutcomeKind, AttemptRecord, RequestProgress};
+use crate::record::{AttemptCause, AttemptOutcomeKind, AttemptRecord};
+use crate::settle::RequestProgress;
 use crate::slot::TargetSlot;
 use crate::target::{CallBound, GuardedTarget};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
@@ -28,7 +30,12 @@ pub(crate) const HOLD_GRACE: Duration = Duration::from_secs(30);
 pub(crate) struct Attempt<R: Runtime> {
     runtime: R,
     pub(crate) target: Arc<GuardedTarget>,
+    /// Its number within the request, from 0.
+    number: u32,
+    cause: AttemptCause,
+    delay: Duration,
     pub(crate) started: Timestamp,
+    ended: Option<Timestamp>,
     first_content: Option<Timestamp>,
     /// The usage that the vendor has reported so far.
     pub(crate) usage: Usage,
@@ -56,6 +63,10 @@ pub(crate) struct Attempt<R: Runtime> {
 
 /// What an attempt requests from its target.
 pub(crate) struct AttemptRequest {
+    /// Why the attempt is made.
+    pub(crate) cause: AttemptCause,
+    /// The wait before it; `None` for the waits of the request since its last attempt.
+    pub(crate) delay: Option<Duration>,
     /// Upper bound of the call in tokens and money.
     pub(crate) bound: CallBound,
     /// Whether the answer is not streamed.
@@ -82,12 +93,24 @@ impl<R: Runtime> Attempt<R> {
         now: Timestamp,
     ) -> Box<Self> {
         let AttemptResources { request, tier, hold, permit, credit, slot } = resources;
-        let AttemptRequest { bound, is_unstreamed } = request;
-        progress.count_attempt();
+        let AttemptRequest { cause, delay, bound, is_unstreamed } = request;
+        let (number, delay) = (progress.count_attempt(), delay.unwrap_or_else(|| progress.take_delay()));
+        progress.events.emit(&Event::AttemptStarted {
+            request: progress.request,
+            number,
+            target: &target.name,
+            cause,
+            delay,
+            at: now,
+        });
         Box::new(Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
+            number,
+            cause,
+            delay,
             started: now,
+            ended: None,
             first_content: None,
             usage: Usage::default(),
             output_reported: false,
@@ -194,6 +217,7 @@ impl<R: Runtime> Attempt<R> {
     }
 
     fn complete(&mut self, now: Now) {
+        self.ended = Some(now.monotonic);
         let duration = self.first_content.unwrap_or(now.monotonic) - self.started;
         let outcome = if self.is_unstreamed {
             let expected = self.target.measurements().baselines.record_unstreamed(
@@ -230,6 +254,7 @@ impl<R: Runtime> Attempt<R> {
     /// response, or after the answer has begun, the cost is unknown and the upper bound is charged.
     pub(crate) fn fail(&mut self, failure: &Failure) {
         let now = self.runtime.now();
+        self.ended.get_or_insert(now.monotonic);
         if self.first_content.is_none() {
             self.progress.add_wait(now.monotonic - self.started);
         }
@@ -263,6 +288,7 @@ impl<R: Runtime> Attempt<R> {
     /// Posts the usage that the vendor reported, or, without a complete report, the upper bound of what it can bill.
     fn post_at(&mut self, now: Now, end: OutputEnd) {
         let Some(hold) = self.hold.take() else { return };
+        self.ended.get_or_insert(now.monotonic);
         let (held, report) = (
             hold.amount(),
             UsageReport { usage: self.bound.completed(self.usage), output_reported: self.output_reported },
@@ -300,7 +326,7 @@ impl<R: Runtime> Attempt<R> {
             AttemptOutcome::Throttled | AttemptOutcome::Abandoned => AttemptOutcomeKind::Abandoned,
         };
         if let Some(status) = self.target.credential.record(outcome) {
-            self.progress.credential_changed(&self.target.name, status);
+            self.progress.events.emit(&Event::CredentialChanged { target: &self.target.name, status });
         }
         let mut measurements = self.target.measurements();
         // An attempt that timed out took at least as long as the gateway waited for it.
@@ -322,10 +348,15 @@ impl<R: Runtime> Attempt<R> {
         for transition in &transitions {
             pressure.breaker_changed(transition.to);
         }
-        // Observers may write logs; release the lock first so that other attempts do not wait for that.
+        let pressure_change = pressure.take_transition(now);
+        // Sinks may format what they receive; release the lock first so that other attempts do not wait for that.
         drop(measurements);
+        let target = &self.target.name;
         for transition in &transitions {
-            self.progress.breaker_changed(&self.target.name, transition);
+            self.progress.events.emit(&Event::BreakerChanged { target, transition });
+        }
+        if let Some(transition) = pressure_change {
+            self.progress.events.emit(&Event::PressureChanged { target, transition });
         }
     }
 }
@@ -360,7 +391,14 @@ impl<R: Runtime> Drop for Attempt<R> {
         self.post();
         let (usage, cost) = self.posted.map(|(charge, _)| (charge.usage, charge.cost)).unwrap_or_default();
         let record = AttemptRecord {
+            request: self.progress.request,
+            number: self.number,
             target: &self.target.name,
+            cause: self.cause,
+            delay: self.delay,
+            started: self.started,
+            // Every way to end an attempt sets it.
+            duration: self.ended.unwrap_or(self.started) - self.started,
             tier: self.tier,
             outcome: self.outcome,
             usage,

@@ -6,8 +6,10 @@
 use crate::callers::{Caller, CallerIdentity, IdentifyError};
 use crate::pipeline::Pipeline;
 use crate::receive::ReceivedRequest;
+use crate::record::RequestStage;
 use crate::reply::{CALLER_DIRECTORY_UNAVAILABLE, Rejection};
 use crate::rules::PipelineRules;
+use crate::settle::RequestCompletion;
 use seawall_core::runtime::Runtime;
 use seawall_core::time::Timestamp;
 use std::sync::Arc;
@@ -25,11 +27,18 @@ pub(crate) struct IdentifiedRequest {
 pub(crate) async fn identify<R: Runtime>(
     pipeline: &Pipeline<R>,
     mut request: Box<ReceivedRequest>,
+    completion: &mut RequestCompletion<R>,
 ) -> Result<IdentifiedRequest, Rejection> {
-    let caller = match request.caller.take() {
-        Some(caller) => caller,
-        None => find(pipeline, &request.rules, &request.identity, request.received.monotonic).await?,
+    let (caller, now) = match request.caller.take() {
+        // Nothing was looked up, so there is no time to measure.
+        Some(caller) => (caller, completion.stage_began()),
+        None => {
+            let now = request.received.monotonic;
+            let caller = find(pipeline, &request.rules, &request.identity, now).await?;
+            (caller, pipeline.runtime.monotonic())
+        }
     };
+    completion.end_stage(RequestStage::Identify, now);
     Ok(IdentifiedRequest { request, caller })
 }
 

@@ -17,6 +17,7 @@ pub mod callers;
 mod count;
 mod credential;
 pub mod dialect;
+pub mod event;
 pub mod guardrail;
 mod identify;
 mod limit_description;
@@ -30,6 +31,7 @@ mod prepared_reply;
 mod question;
 mod quota_store;
 mod receive;
+mod record;
 mod relay;
 mod reply;
 mod rules;
@@ -50,6 +52,11 @@ pub use question::{
 };
 pub use quota_store::{QuotaStore, SettlementQueue};
 pub use receive::{ApiOperation, InboundRequest, ModelQuestion, format_request_id, hex};
+pub use record::{
+    AttemptCause, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts,
+    MAX_LISTED_ATTEMPTS, PlanRecord, RequestInterruption, RequestOutcome, RequestRecord, RequestStage,
+    SkipKind, StageTimes,
+};
 pub use relay::ReplyStream;
 pub use reply::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
@@ -58,8 +65,5 @@ pub use reply::{
 pub use rules::{LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
-pub use settle::{
-    AttemptOutcomeKind, AttemptRecord, Observer, RequestInterruption, RequestOutcome, RequestRecord,
-};
 pub use status::{DaySpend, LimitStatus, TargetStatus};
 pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

@@ -4,16 +4,18 @@ use crate::admit::admit;
 use crate::answer::{AttemptContent, StartedAnswer, StartedStream, answer};
 use crate::attempt::Attempt;
 use crate::dialect::Face;
+use crate::event::EventSinks;
 use crate::guardrail::check_texts;
 use crate::identify::identify;
 use crate::plan::{PlannedRequest, plan};
 use crate::prepared_reply::{may_replace, prepared_reply};
 use crate::quota_store::QuotaStore;
 use crate::receive::{InboundRequest, receive};
+use crate::record::{RequestOutcome, RequestStage};
 use crate::relay::{ReplyStream, StreamTimeouts};
 use crate::reply::{Rejection, Reply, ReplyContent, ReplyMetadata};
 use crate::rules::{PipelineRules, ReceiveLimits, RuleOptions};
-use crate::settle::{Observer, RequestCompletion, RequestOutcome};
+use crate::settle::RequestCompletion;
 use arc_swap::ArcSwap;
 use seawall_core::budget::{BudgetAccount, BudgetLimits};
 use seawall_core::evaluator::Posture;
@@ -37,8 +39,8 @@ pub struct PipelineOptions {
     pub quotas: QuotaStore,
     /// The ledger of the daily budgets.
     pub ledger: NodeLedger,
-    /// Receives a record of every completed request.
-    pub observer: Arc<dyn Observer>,
+    /// Receive everything that happens to requests and targets.
+    pub events: Arc<EventSinks>,
 }
 
 /// The state that all requests share.
@@ -52,7 +54,7 @@ pub struct Pipeline<R> {
     pub(crate) journals_admissions: bool,
     pub(crate) token_limits: TokenLimits,
     pub(crate) counters: RetryCounters,
-    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) events: Arc<EventSinks>,
 }
 
 /// No limits: a pass-through request is bounded only by the model's context window, which its vendor enforces.
@@ -70,7 +72,7 @@ const fn no_limits() -> TokenLimitsOptions {
 impl<R: Runtime> Pipeline<R> {
     /// Validates the rules; the error names the invalid setting.
     pub fn new(runtime: R, options: PipelineOptions) -> Result<Self, SettingError> {
-        let PipelineOptions { rules, quotas, ledger, observer } = options;
+        let PipelineOptions { rules, quotas, ledger, events } = options;
         rules.check()?;
         Ok(Self {
             runtime,
@@ -81,7 +83,7 @@ impl<R: Runtime> Pipeline<R> {
             ledger,
             token_limits: no_limits().check()?,
             counters: RetryCounters::new(),
-            observer,
+            events,
         })
     }
 
@@ -137,7 +139,7 @@ impl<R: Runtime> Pipeline<R> {
 
     /// Records a request that a face rejects before it enters the pipeline.
     pub fn reject(&self, id: u64, face: Face, rejection: Rejection) -> Reply<R> {
-        let completion = RequestCompletion::new(&self.runtime, &self.observer, id, face.name());
+        let completion = RequestCompletion::new(&self.runtime, &self.events, id, face.name());
         reply_rejected(completion, rejection)
     }
 
@@ -150,12 +152,8 @@ impl<R: Runtime> Pipeline<R> {
     /// Like [`serve`](Self::serve), but `shutdown` may resolve before the reply is ready. The work is then
     /// dropped, which settles it, and the caller receives a rejection saying that the gateway is shutting down.
     pub async fn serve_until(&self, inbound: InboundRequest, shutdown: impl Future<Output = ()>) -> Reply<R> {
-        let mut completion = RequestCompletion::new(
-            &self.runtime,
-            &self.observer,
-            inbound.id,
-            inbound.operation.face().name(),
-        );
+        let mut completion =
+            RequestCompletion::new(&self.runtime, &self.events, inbound.id, inbound.operation.face().name());
         let processed = {
             let (mut process, mut shutdown) = (pin!(self.process(inbound, &mut completion)), pin!(shutdown));
             poll_fn(|context| match process.as_mut().poll(context) {
@@ -208,11 +206,15 @@ impl<R: Runtime> Pipeline<R> {
         completion: &mut RequestCompletion<R>,
     ) -> Result<PlannedRequest, Rejection> {
         let received = receive(self, inbound)?;
-        let identified = identify(self, received).await?;
+        completion.end_stage(RequestStage::Receive, received.received.monotonic);
+        let identified = identify(self, received, completion).await?;
         let caller = &identified.caller;
         completion.record.caller = Some((caller.id, caller.tier, caller.origin));
-        let planned = plan(admit(self, identified, completion).await?)?;
+        let admitted = admit(self, identified, completion).await?;
+        completion.end_stage(RequestStage::Admit, self.runtime.monotonic());
+        let planned = plan(admitted, &mut completion.record)?;
         check_texts(&planned)?;
+        completion.end_stage(RequestStage::Plan, self.runtime.monotonic());
         Ok(planned)
     }
 
@@ -229,7 +231,7 @@ impl<R: Runtime> Pipeline<R> {
         record.rung = Some(rung);
         record.target = attempt.map(|attempt| Arc::clone(&attempt.target.name));
         record.first_content = started.map(|first| first - planned.request.received.monotonic);
-        completion.record_overhead(started.unwrap_or_else(|| self.runtime.monotonic()));
+        completion.record_start(started.unwrap_or_else(|| self.runtime.monotonic()));
         let mut metadata = base_metadata(completion);
         metadata.max_tokens = attempt.and_then(Attempt::added_limit);
         metadata.level = Some(planned.request.posture.level);

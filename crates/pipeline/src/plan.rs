@@ -3,6 +3,7 @@
 use crate::admit::AdmittedRequest;
 use crate::callers::Caller;
 use crate::receive::ReceivedRequest;
+use crate::record::{PlanRecord, RequestRecord};
 use crate::reply::Rejection;
 use crate::target::Route;
 use seawall_core::evaluator::{FaceKind, Plan, PlanSituation, evaluate};
@@ -21,14 +22,19 @@ pub(crate) struct PlannedRequest {
     pub(crate) shared_remaining: Money,
 }
 
-pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
+pub(crate) fn plan(
+    admitted: AdmittedRequest,
+    record: &mut RequestRecord,
+) -> Result<PlannedRequest, Rejection> {
     let (request, caller) = (&admitted.request, &admitted.caller);
     let situation = PlanSituation {
         face: FaceKind::Api,
         is_suspended: caller.is_suspended,
         ..PlanSituation::of(caller.id, caller.tier)
     };
-    let plan = evaluate(&request.rules.plan, &request.posture, &situation, request.received.utc).plan;
+    let evaluation = evaluate(&request.rules.plan, &request.posture, &situation, request.received.utc);
+    record.plan = PlanRecord::of(&evaluation);
+    let plan = evaluation.plan;
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }

@@ -17,12 +17,13 @@ use crate::identify::identify;
 use crate::pipeline::{Pipeline, rejection_metadata};
 use crate::plan::PlannedRequest;
 use crate::receive::{ModelQuestion, receive_question};
+use crate::record::{PlanRecord, RequestOutcome, RequestStage};
 use crate::relay::ReplyStream;
 use crate::reply::{Rejection, ReplyMetadata};
 use crate::rules::RulesSnapshot;
-use crate::settle::{RequestCompletion, RequestOutcome, RequestProgress};
+use crate::settle::{RequestCompletion, RequestProgress};
 use seawall_core::deadline::Deadline;
-use seawall_core::evaluator::{Plan, PlanPolicy, Posture};
+use seawall_core::evaluator::{Evaluation, Plan, PlanPolicy, Posture};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::{Money, Usage};
 use seawall_core::runtime::{Runtime, timeout_at, yield_now};
@@ -125,7 +126,7 @@ impl<R: Runtime> Pipeline<R> {
     /// Begins a request that an assistant answers.
     #[must_use]
     pub fn begin(&self, id: u64, face: Face) -> OpenRequest<R> {
-        OpenRequest { id, completion: RequestCompletion::new(&self.runtime, &self.observer, id, face.name()) }
+        OpenRequest { id, completion: RequestCompletion::new(&self.runtime, &self.events, id, face.name()) }
     }
 
     /// The rules in force.
@@ -140,12 +141,29 @@ impl<R: Runtime> Pipeline<R> {
         open: &mut OpenRequest<R>,
         question: ModelQuestion,
     ) -> Result<AdmittedQuestion, Rejection> {
-        let identified = identify(self, receive_question(self, open.id, question)).await?;
         let completion = &mut open.completion;
+        let received = receive_question(self, open.id, question);
+        completion.end_stage(RequestStage::Receive, received.received.monotonic);
+        let identified = identify(self, received, completion).await?;
         let caller = &identified.caller;
         completion.record.caller = Some((caller.id, caller.tier, caller.origin));
         let admitted = admit(self, identified, completion).await?;
+        completion.end_stage(RequestStage::Admit, self.runtime.monotonic());
         Ok(AdmittedQuestion { admitted, progress: Arc::clone(&completion.progress) })
+    }
+
+    /// Takes the assistant's plan, and records it.
+    #[must_use]
+    pub fn take_plan(
+        &self,
+        open: &mut OpenRequest<R>,
+        admitted: AdmittedQuestion,
+        evaluation: Evaluation,
+    ) -> PlannedQuestion {
+        open.completion.record.plan = PlanRecord::of(&evaluation);
+        open.completion.end_stage(RequestStage::Plan, self.runtime.monotonic());
+        let AdmittedQuestion { admitted, progress } = admitted;
+        PlannedQuestion { planned: PlannedRequest::new(admitted, evaluation.plan), progress, state: None }
     }
 
     /// Asks the models of this grade until one begins to answer, which it must by this deadline.
@@ -312,13 +330,6 @@ impl AdmittedQuestion {
     #[must_use]
     pub fn received(&self) -> Now {
         self.admitted.request.received
-    }
-
-    /// Adds the plan.
-    #[must_use]
-    pub fn with_plan(self, plan: Plan) -> PlannedQuestion {
-        let Self { admitted, progress } = self;
-        PlannedQuestion { planned: PlannedRequest::new(admitted, plan), progress, state: None }
     }
 }
 

@@ -7,7 +7,8 @@
 use crate::answer::{StartedStream, read_chunk};
 use crate::attempt::Attempt;
 use crate::dialect::DialectStream;
-use crate::settle::{RequestCompletion, RequestInterruption, RequestOutcome};
+use crate::record::{RequestInterruption, RequestOutcome};
+use crate::settle::RequestCompletion;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};

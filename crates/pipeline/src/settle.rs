@@ -1,159 +1,30 @@
 //! Last stage: settles quotas and records what the request used and cost.
 
-use crate::callers::TierOrigin;
-use crate::credential::CredentialStatus;
-use crate::limit_description::LimitDescription;
+use crate::event::{Event, EventSinks};
 use crate::quota_store::{AdmissionReservation, QuotaStore};
-use seawall_core::breaker::Transition;
-use seawall_core::failure::FailureKind;
+use crate::record::{
+    AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts, MAX_LISTED_ATTEMPTS, RequestOutcome,
+    RequestRecord, RequestStage,
+};
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{LimitView, QuotaUnits};
 use seawall_core::runtime::Runtime;
 use seawall_core::time::{Now, Timestamp};
-use seawall_core::vocabulary::{Rung, Tier};
 use seawall_store::{AdmissionRecord, NodeLedger, Settlement};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How a request ended.
-///
-/// Requests that never enter the pipeline have no outcome: unknown paths, wrong methods, ambiguous HTTP framing and
-/// headers that are too large are neither logged nor counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestOutcome {
-    /// Answered completely.
-    Answered,
-    /// The stream was interrupted after text had been delivered.
-    Interrupted(RequestInterruption),
-    /// The request was dropped before an outcome was set: the caller disconnected, or the code that served it panicked.
-    /// After a panic the caller receives an internal error under another request ID.
-    Abandoned,
-    /// Rejected, with the label of the reason.
-    Rejected(&'static str),
-}
-
-/// Why a stream was interrupted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestInterruption {
-    /// The target failed, or a guardrail stopped the answer.
-    Failed(FailureKind),
-    /// The client stopped reading (`server.send_timeout`).
-    ClientStalled,
-    /// The request's deadline passed while the target was still sending.
-    Deadline,
-    /// The drain timeout expired.
-    ShuttingDown,
-}
-
-impl RequestInterruption {
-    /// The reasons that are no failure of a target.
-    pub const OWN: [Self; 3] = [Self::ClientStalled, Self::Deadline, Self::ShuttingDown];
-
-    /// The label in logs and metrics.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Failed(kind) => kind.label(),
-            Self::ClientStalled => "client_stalled",
-            Self::Deadline => "deadline",
-            Self::ShuttingDown => "shutting_down",
-        }
-    }
-}
-
-/// The record of a completed request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestRecord {
-    /// The request ID.
-    pub id: u64,
-    /// The face at which it arrived.
-    pub face: &'static str,
-    /// The caller, if it was identified.
-    pub caller: Option<(u64, Tier, TierOrigin)>,
-    /// The requested route, if it exists.
-    pub route: Option<Arc<str>>,
-    /// The rung that answered.
-    pub rung: Option<Rung>,
-    /// The target that answered, if any.
-    pub target: Option<Arc<str>>,
-    /// Whether the request exceeded a limit in observe mode, which did not reject it.
-    pub limit_observed: bool,
-    /// The limit that the request exceeded, enforced or observed.
-    pub limit: Option<Arc<LimitDescription>>,
-    /// How the request ended.
-    pub outcome: RequestOutcome,
-    /// The reason of a rejection in more detail than the caller's message.
-    pub cause: Option<&'static str>,
-    /// The number of attempts made.
-    pub attempts: u32,
-    /// The usage of the attempt that answered.
-    pub usage: Usage,
-    /// The cost posted for all attempts together.
-    pub cost: Money,
-    /// The amount by which the cost exceeds the reservations.
-    pub overrun: Money,
-    /// Whether a vendor reported more usage than is possible and the charge was capped.
-    pub is_capped: bool,
-    /// Time from the complete receipt of the request to the first content, if any. The time for authentication and for
-    /// the body is not included, here and below.
-    pub first_content: Option<Duration>,
-    /// Time from the complete receipt of the request to its end; about zero for a request that was rejected earlier.
-    pub duration: Duration,
-    /// Latency that the gateway added between the complete receipt of the request and the start of the answer, without
-    /// the waits for targets, concurrency slots, pacing and backoff.
-    pub overhead: Option<Duration>,
-    /// When the request ended.
-    pub ended: Timestamp,
-}
-
-/// The record of a completed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AttemptRecord<'a> {
-    /// The target of the attempt.
-    pub target: &'a Arc<str>,
-    /// The caller's tier.
-    pub tier: Tier,
-    /// How the attempt ended.
-    pub outcome: AttemptOutcomeKind,
-    /// The posted usage: the vendor's report, or the upper bound without one.
-    pub usage: Usage,
-    /// The posted cost.
-    pub cost: Money,
-    /// The amount by which the cost exceeds the reservation.
-    pub overrun: Money,
-    /// Whether the vendor reported more usage than is possible and the charge was capped.
-    pub is_capped: bool,
-}
-
-/// The kind of an [`AttemptOutcome`](seawall_core::failure::AttemptOutcome), for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptOutcomeKind {
-    /// With an answer.
-    Succeeded,
-    /// With this failure.
-    Failed(FailureKind),
-    /// Its answer was not needed any more.
-    Abandoned,
-}
-
-impl AttemptOutcomeKind {
-    /// The label in metrics.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed(kind) => kind.label(),
-            Self::Abandoned => "abandoned",
-        }
-    }
-}
-
 /// The state that all attempts of one request share: their totals, to which every attempt adds however it ends, the
-/// observer that they report to, and the journal entry of the admission.
+/// sinks of their events, and the journal entry of the admission.
 pub(crate) struct RequestProgress {
-    observer: Arc<dyn Observer>,
+    pub(crate) events: Arc<EventSinks>,
+    /// The ID of the request.
+    pub(crate) request: u64,
+    began: Timestamp,
     attempts: AtomicU32,
+    /// The first attempts by number, each set when it has ended. Cells and no lock: an attempt sets only its own.
+    first_attempts: [OnceLock<AttemptSummary>; MAX_LISTED_ATTEMPTS],
     /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
     admission_record: OnceLock<Box<(NodeLedger, AdmissionRecord)>>,
     /// Whether any attempt reached a vendor.
@@ -165,13 +36,18 @@ pub(crate) struct RequestProgress {
     tokens: AtomicU64,
     /// Time spent waiting for targets, concurrency slots and backoff.
     waited_nanos: AtomicU64,
+    /// The part of it since the last attempt started: the delay of the next one.
+    delay_nanos: AtomicU64,
 }
 
 impl RequestProgress {
-    fn new(observer: &Arc<dyn Observer>) -> Self {
+    fn new(events: &Arc<EventSinks>, request: u64, began: Timestamp) -> Self {
         Self {
-            observer: Arc::clone(observer),
+            events: Arc::clone(events),
+            request,
+            began,
             attempts: AtomicU32::new(0),
+            first_attempts: [const { OnceLock::new() }; MAX_LISTED_ATTEMPTS],
             admission_record: OnceLock::new(),
             was_sent: AtomicBool::new(false),
             cost_nanos: AtomicU64::new(0),
@@ -179,23 +55,32 @@ impl RequestProgress {
             is_capped: AtomicBool::new(false),
             tokens: AtomicU64::new(0),
             waited_nanos: AtomicU64::new(0),
+            delay_nanos: AtomicU64::new(0),
         }
     }
 
-    /// Reports a completed attempt; `was_sent` says whether any of it reached a vendor.
+    /// Records a completed attempt; `was_sent` says whether any of it reached a vendor.
     pub(crate) fn record_attempt(&self, attempt: &AttemptRecord<'_>, was_sent: bool) {
         if was_sent {
             self.was_sent.store(true, Ordering::Relaxed);
         }
-        self.observer.attempt_completed(attempt);
+        if let Some(cell) = self.first_attempts.get(attempt.number as usize) {
+            // Set only here: each attempt has a number of its own and ends once.
+            let _ = cell.set(AttemptSummary {
+                target: Arc::clone(attempt.target),
+                cause: attempt.cause,
+                outcome: attempt.outcome,
+                delay: CompactDuration::of(attempt.delay),
+                start: CompactDuration::of(attempt.started - self.began),
+                duration: CompactDuration::of(attempt.duration),
+            });
+        }
+        self.events.emit(&Event::AttemptEnded(attempt));
     }
 
-    pub(crate) fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
-        self.observer.credential_changed(target, status);
-    }
-
-    pub(crate) fn breaker_changed(&self, target: &Arc<str>, transition: &Transition) {
-        self.observer.breaker_changed(target, transition);
+    /// The first attempts that have ended, in the order in which they started.
+    fn first_attempts(&self) -> FirstAttempts {
+        self.first_attempts.iter().filter_map(OnceLock::get).cloned().collect()
     }
 
     /// Sets the journal entry that is written with the first reservation.
@@ -214,8 +99,9 @@ impl RequestProgress {
         }
     }
 
-    pub(crate) fn count_attempt(&self) {
-        self.attempts.fetch_add(1, Ordering::Relaxed);
+    /// Counts an attempt. Returns its number, from 0.
+    pub(crate) fn count_attempt(&self) -> u32 {
+        self.attempts.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn attempts(&self) -> u32 {
@@ -247,6 +133,22 @@ impl RequestProgress {
         add(&self.waited_nanos, nanos);
     }
 
+    /// Adds a wait before the next attempt.
+    pub(crate) fn add_delay(&self, wait: Duration) {
+        self.add_wait(wait);
+        add(&self.delay_nanos, u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// The waits since the last call, for the attempt that starts now.
+    pub(crate) fn take_delay(&self) -> Duration {
+        let nanos = self.delay_nanos.load(Ordering::Relaxed);
+        // Only the request's own task waits and starts attempts, so nothing is added in between.
+        if nanos > 0 {
+            self.delay_nanos.store(0, Ordering::Relaxed);
+        }
+        Duration::from_nanos(nanos)
+    }
+
     pub(crate) fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
     }
@@ -266,6 +168,9 @@ pub(crate) struct RequestCompletion<R: Runtime> {
     began: Timestamp,
     pub(crate) progress: Arc<RequestProgress>,
     pub(crate) record: RequestRecord,
+    /// The stage in progress and when it began; `None` after the last.
+    stage: Option<RequestStage>,
+    stage_began: Timestamp,
     /// The limit that the response reports; see [`ReplyMetadata::reported_limit`](crate::ReplyMetadata).
     pub(crate) reported_limit: Option<LimitView>,
     /// The `RateLimit-Policy` header of a rejection.
@@ -279,33 +184,16 @@ pub(crate) struct RequestCompletion<R: Runtime> {
 }
 
 impl<R: Runtime> RequestCompletion<R> {
-    pub(crate) fn new(runtime: &R, observer: &Arc<dyn Observer>, id: u64, face: &'static str) -> Self {
-        let record = RequestRecord {
-            id,
-            face,
-            caller: None,
-            route: None,
-            rung: None,
-            target: None,
-            limit_observed: false,
-            limit: None,
-            outcome: RequestOutcome::Abandoned,
-            cause: None,
-            attempts: 0,
-            usage: Usage::default(),
-            cost: Money::ZERO,
-            overrun: Money::ZERO,
-            is_capped: false,
-            first_content: None,
-            duration: Duration::ZERO,
-            overhead: None,
-            ended: Timestamp::ZERO,
-        };
+    pub(crate) fn new(runtime: &R, events: &Arc<EventSinks>, id: u64, face: &'static str) -> Self {
+        let began = runtime.monotonic();
+        events.emit(&Event::RequestReceived { request: id, face, at: began });
         Self {
             runtime: runtime.clone(),
-            began: runtime.monotonic(),
-            progress: Arc::new(RequestProgress::new(observer)),
-            record,
+            began,
+            progress: Arc::new(RequestProgress::new(events, id, began)),
+            record: RequestRecord::new(id, face),
+            stage: Some(RequestStage::Receive),
+            stage_began: began,
             reported_limit: None,
             policy: None,
             reservation: None,
@@ -314,20 +202,41 @@ impl<R: Runtime> RequestCompletion<R> {
         }
     }
 
-    /// Records the added latency at the start of the answer: the time so far minus the time spent waiting.
-    pub(crate) fn record_overhead(&mut self, now: Timestamp) {
+    /// Records that a stage has ended and the next one begins.
+    pub(crate) fn end_stage(&mut self, stage: RequestStage, now: Timestamp) {
+        let duration = now - self.stage_began;
+        self.record.stages.set(stage, duration);
+        (self.stage, self.stage_began) = (stage.next(), now);
+        self.progress.events.emit(&Event::StageEnded { request: self.record.id, stage, duration, at: now });
+    }
+
+    /// When the stage in progress began.
+    pub(crate) const fn stage_began(&self) -> Timestamp {
+        self.stage_began
+    }
+
+    /// Records that the answer has started, and the latency that was added until then: the time so far minus the time
+    /// spent waiting.
+    pub(crate) fn record_start(&mut self, now: Timestamp) {
+        self.end_stage(RequestStage::Answer, now);
         self.record.overhead = Some((now - self.began).saturating_sub(self.progress.waited()));
     }
 }
 
 impl<R: Runtime> Drop for RequestCompletion<R> {
     fn drop(&mut self) {
+        let ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
+        // The request ends within this stage.
+        if let Some(stage) = self.stage {
+            self.end_stage(stage, ended);
+        }
         let record = &mut self.record;
         record.attempts = self.progress.attempts();
+        record.first_attempts = self.progress.first_attempts();
         record.cost = self.progress.cost();
         record.overrun = Money::from_nanos(self.progress.overrun_nanos.load(Ordering::Relaxed));
         record.is_capped = self.progress.is_capped.load(Ordering::Relaxed);
-        record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
+        record.ended = ended;
         record.duration = record.ended - self.began;
         if let Some((reservation, quotas)) = self.reservation.take() {
             // A rejection returns the whole reservation, unless a vendor has already worked on the request. A caller
@@ -338,7 +247,7 @@ impl<R: Runtime> Drop for RequestCompletion<R> {
                 let now = self.runtime.now();
                 self.progress.settle_admission(Settlement::default(), now);
                 quotas.refund(reservation, now);
-                self.progress.observer.request_completed(record);
+                self.progress.events.emit(&Event::RequestCompleted(record));
                 return;
             }
             // Everything that was posted, including failed attempts and answers that were not read to their end.
@@ -357,24 +266,8 @@ impl<R: Runtime> Drop for RequestCompletion<R> {
             }
             quotas.settle(reservation, spent, now);
         }
-        self.progress.observer.request_completed(record);
+        self.progress.events.emit(&Event::RequestCompleted(record));
     }
-}
-
-/// Receives a record of every completed request. Called on the request's own task, so it must not block.
-pub trait Observer: Send + Sync {
-    /// Called when a request is complete.
-    fn request_completed(&self, record: &RequestRecord);
-
-    /// Called when an attempt is complete, usually before the end of its request.
-    fn attempt_completed(&self, _attempt: &AttemptRecord<'_>) {}
-
-    /// Called when a target's vendor starts to reject the credential, or accepts it again.
-    fn credential_changed(&self, _target: &Arc<str>, _status: CredentialStatus) {}
-
-    /// Called when a target's breaker has opened, become half-open or closed. The change is detected when a call ends;
-    /// [`Transition::at`] is when it happened.
-    fn breaker_changed(&self, _target: &Arc<str>, _transition: &Transition) {}
 }
 
 #[cfg(test)]

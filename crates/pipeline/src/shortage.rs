@@ -3,6 +3,7 @@
 //! The three cases call for different reactions: nothing more fits today (stop), money is only held by calls in
 //! progress (retry when they have settled), or money remains but less than the request may cost (ask for less output).
 
+use crate::record::SkipKind;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
@@ -64,12 +65,12 @@ impl BudgetShortage {
         }
     }
 
-    /// The label in logs and metrics.
-    pub(crate) const fn label(&self) -> &'static str {
+    /// The shortage without its details, for logs and events.
+    pub(crate) const fn kind(&self) -> SkipKind {
         match self {
-            Self::Exhausted { .. } => "budget_exhausted",
-            Self::Held { .. } => "budget_held",
-            Self::ExceedsRemainingBudget { .. } => "exceeds_remaining_budget",
+            Self::Exhausted { .. } => SkipKind::BudgetExhausted,
+            Self::Held { .. } => SkipKind::BudgetHeld,
+            Self::ExceedsRemainingBudget { .. } => SkipKind::ExceedsRemainingBudget,
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::callers::{Caller, CallerIdentity};
 use crate::credential::CredentialStatus;
 use crate::dialect::Face;
+use crate::event::EventSinks;
 use crate::pacing::PacingStatus;
 use crate::pipeline::Pipeline;
 use crate::target::GuardedTarget;
@@ -106,6 +107,12 @@ pub struct DaySpend {
 }
 
 impl<R: Runtime> Pipeline<R> {
+    /// The sinks of events.
+    #[must_use]
+    pub fn events(&self) -> &Arc<EventSinks> {
+        &self.events
+    }
+
     /// The degradation level.
     #[must_use]
     pub fn level(&self) -> Level {

@@ -38,6 +38,15 @@ pub enum Pressure {
 }
 
 impl Pressure {
+    /// All values, in ascending order of their index.
+    pub const ALL: [Self; 5] = [Self::Normal, Self::Slight, Self::High, Self::Recovery, Self::Open];
+
+    /// The position in [`Pressure::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// How many retries one request may make on this target.
     #[must_use]
     pub const fn retries(self) -> u32 {
@@ -175,6 +184,15 @@ pub enum PressureSignal {
     SustainedFailure,
 }
 
+/// A change of the pressure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PressureTransition {
+    /// The pressure before.
+    pub from: Pressure,
+    /// The pressure after.
+    pub to: Pressure,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GaugeLevel {
     Normal,
@@ -206,8 +224,10 @@ pub struct PressureGauge {
     mostly_failing_since: Option<Timestamp>,
     /// Consecutive successes so far while a recovery lasts.
     recovery: Option<u32>,
-    /// Whether the breaker is closed. While it is not, outcomes are probes and do not enter the window.
-    breaker_closed: bool,
+    /// The breaker's phase. While it is not closed, outcomes are probes and do not enter the window.
+    phase: BreakerPhase,
+    /// The pressure that the last transition led to.
+    reported: Pressure,
 }
 
 impl PressureGauge {
@@ -222,7 +242,8 @@ impl PressureGauge {
             level: GaugeLevel::Normal,
             mostly_failing_since: None,
             recovery: None,
-            breaker_closed: true,
+            phase: BreakerPhase::Closed,
+            reported: Pressure::Normal,
         }
     }
 
@@ -248,7 +269,7 @@ impl PressureGauge {
         if let Some(successes) = self.recovery {
             self.recover(successes, failed);
         }
-        if !self.breaker_closed {
+        if self.phase != BreakerPhase::Closed {
             return None;
         }
         self.push_outcome(now, failed);
@@ -260,7 +281,7 @@ impl PressureGauge {
     /// led to them. If an operator or the fleet closes the breaker before two probes have succeeded, the recovery goes
     /// on and outcomes are measured again.
     pub fn breaker_changed(&mut self, phase: BreakerPhase) {
-        self.breaker_closed = phase == BreakerPhase::Closed;
+        self.phase = phase;
         match phase {
             BreakerPhase::Closed => {}
             BreakerPhase::Open | BreakerPhase::HalfOpen { stage: 0 } => {
@@ -289,6 +310,16 @@ impl PressureGauge {
             GaugeLevel::Slight => Pressure::Slight,
             GaugeLevel::High { .. } => Pressure::High,
         }
+    }
+
+    /// The change of the pressure since the last call of this method, if there was one. A gauge has no clock: the fall
+    /// to normal after a silent window is noticed with the next call.
+    pub fn take_transition(&mut self, now: Timestamp) -> Option<PressureTransition> {
+        let to = self.read(self.phase, now);
+        if to == self.reported {
+            return None;
+        }
+        Some(PressureTransition { from: std::mem::replace(&mut self.reported, to), to })
     }
 
     fn recover(&mut self, successes: u32, failed: bool) {

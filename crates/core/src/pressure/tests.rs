@@ -127,6 +127,44 @@ fn a_window_of_silence_is_normal() {
 }
 
 #[test]
+fn every_change_is_a_transition_once() {
+    let mut gauge = gauge();
+    let mut labels = Vec::new();
+    let mut take = |gauge: &mut PressureGauge, now| {
+        let transition = gauge.take_transition(now);
+        labels.extend(transition.map(|change| (change.from.label(), change.to.label())));
+        assert_eq!(gauge.take_transition(now), None, "each is taken once");
+    };
+    take(&mut gauge, at(0));
+    feed(&mut gauge, true, 1, at(0));
+    take(&mut gauge, at(0));
+    feed(&mut gauge, true, 9, at(0));
+    take(&mut gauge, at(0));
+    gauge.breaker_changed(BreakerPhase::Open);
+    take(&mut gauge, at(1));
+    gauge.breaker_changed(BreakerPhase::HalfOpen { stage: 0 });
+    take(&mut gauge, at(2));
+    feed(&mut gauge, false, 2, at(3));
+    gauge.breaker_changed(BreakerPhase::Closed);
+    take(&mut gauge, at(3));
+    // A silent window is noticed when somebody asks.
+    feed(&mut gauge, true, 1, at(4));
+    take(&mut gauge, at(4));
+    take(&mut gauge, at(60_004));
+    let expected = [
+        ("normal", "slight"),
+        ("slight", "high"),
+        ("high", "open"),
+        ("open", "recovery"),
+        ("recovery", "normal"),
+        ("normal", "slight"),
+        ("slight", "normal"),
+    ];
+    assert_eq!(labels, expected);
+    assert_eq!(Pressure::ALL.map(Pressure::index), [0, 1, 2, 3, 4]);
+}
+
+#[test]
 fn only_the_newest_two_hundred_count() {
     let mut gauge = gauge();
     feed(&mut gauge, true, 50, at(0));

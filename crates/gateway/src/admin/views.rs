@@ -3,7 +3,7 @@
 use super::AdminState;
 use super::response::{AdminError, AdminResponse};
 use super::routes::AdminRequest;
-use crate::log::{MAX_SHOWN, Rfc3339, write_line};
+use crate::log::{LineDetail, MAX_SHOWN, Rfc3339, write_line};
 use crate::metrics::{CONTENT_TYPE, queue_outcomes};
 use crate::store_maintenance::StorageReport;
 use seawall_config::{Activation, effective_settings, unimplemented_settings};
@@ -42,7 +42,7 @@ pub(super) async fn status(admin: &AdminState, _: AdminRequest) -> Result<AdminR
         "store": store(&status.storage),
         "draining": status.is_draining(),
         "requests": status.metrics.requests(),
-        "log_lines_dropped": status.metrics.lines_dropped(),
+        "log_lines_dropped": status.recent.dropped(),
         "level": status.pipeline.level().name(),
         "unimplemented_settings": unimplemented,
     })))
@@ -199,7 +199,8 @@ pub(super) async fn requests(admin: &AdminState, request: AdminRequest) -> Resul
     let authenticator = admin.status.authenticator.load();
     let shown = records.iter().filter_map(|record| {
         let mut line = String::new();
-        write_line(&mut line, record, now, |caller| authenticator.pseudonyms().encode(caller));
+        let pseudonym = |caller| authenticator.pseudonyms().encode(caller);
+        write_line(&mut line, record, now, LineDetail::Full, pseudonym);
         serde_json::from_str::<Value>(&line).ok()
     });
     Ok(AdminResponse::Json(json!({ "requests": shown.collect::<Vec<_>>() })))

@@ -16,10 +16,12 @@ pub mod event;
 mod format;
 mod queue;
 mod reference;
+mod sink;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use reference::diagnostics_reference;
+pub use sink::DiagnosticSink;
 
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, Supervisor, ThreadOptions};

@@ -1,11 +1,16 @@
 //! Formats, the queue, and the table of events.
 
 use super::queue::{CAPACITY, DiagnosticQueue};
-use super::{DiagnosticsOptions, dispatch, event, start_writer};
+use super::{DiagnosticSink, DiagnosticsOptions, dispatch, event, start_writer};
 use crate::diagnostic;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, Supervisor};
 use seawall_config::{DiagnosticFormat, DiagnosticLevel};
+use seawall_core::breaker::{BreakerPhase, Transition, TripReason};
+use seawall_core::time::Timestamp;
+use seawall_pipeline::event::{Event, EventSinks};
+use seawall_pipeline::{CredentialStatus, RequestRecord};
+use seawall_store::SharedStoreState;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -89,6 +94,76 @@ fn lower_levels_and_other_libraries_are_left_out() {
     let text = written(DiagnosticFormat::Text, DiagnosticLevel::Warn, false, emit);
     assert!(text.contains("breaker opened") && text.lines().count() == 1, "{text}");
     assert_eq!(written(DiagnosticFormat::Text, DiagnosticLevel::Error, false, emit), "");
+}
+
+#[test]
+fn events_of_targets_stores_settings_and_the_node_are_diagnostics_and_those_of_requests_are_not() {
+    let sinks = EventSinks::new(vec![Arc::new(DiagnosticSink)]);
+    let target = &Arc::from("sonnet");
+    let change = |from, to, reason| Transition { at: Timestamp::ZERO, from, to, reason };
+    let (closed, open, trial) =
+        (BreakerPhase::Closed, BreakerPhase::Open, |stage| BreakerPhase::HalfOpen { stage });
+    let failures = Some(TripReason::ConsecutiveFailures);
+    let transitions = [
+        change(closed, open, failures),
+        change(open, trial(0), None),
+        change(trial(0), trial(1), None),
+        change(trial(1), open, failures),
+        change(trial(1), closed, None),
+    ];
+    let breaker = transitions.each_ref().map(|transition| Event::BreakerChanged { target, transition });
+    let credential = [CredentialStatus::Rejected, CredentialStatus::Accepted]
+        .map(|status| Event::CredentialChanged { target, status });
+    let store = [SharedStoreState::Unreachable, SharedStoreState::Recovering, SharedStoreState::Reachable]
+        .map(|state| Event::SharedStoreChanged { store: "redis", state, reason: "timeout" });
+    let record = RequestRecord::new(1, "chat");
+    let others = [
+        Event::JournalChanged { problem: Some("no space"), data_dir: Some(Path::new("state")) },
+        Event::JournalChanged { problem: None, data_dir: None },
+        Event::DataDirChanged { problem: Some("no space") },
+        Event::DataDirChanged { problem: None },
+        Event::SettingsReloaded { keys: "", is_changed: false },
+        Event::SettingsRejected { reason: "no route", details: None },
+        Event::DrainStarted { cause: "SIGTERM", timeout: Duration::from_secs(120) },
+        Event::DrainCompleted { duration: Duration::from_millis(7) },
+        Event::RequestCompleted(&record),
+    ];
+    let all = || breaker.iter().chain(&credential).chain(&store).chain(&others);
+    let names = events_of(|| all().for_each(|event| sinks.emit(event)));
+    let expected = [
+        "breaker_opened",
+        "breaker_half_open",
+        "breaker_opened",
+        "breaker_closed",
+        "credential_rejected",
+        "credential_accepted",
+        "shared_store_unavailable",
+        "shared_store_recovering",
+        "shared_store_available",
+        "journal_unavailable",
+        "journal_available",
+        "data_dir_unavailable",
+        "data_dir_available",
+        "settings_reloaded",
+        "settings_rejected",
+        "shutdown_started",
+        "shutdown_completed",
+    ];
+    assert_eq!(names, expected);
+    let emit = || all().for_each(|event| sinks.emit(event));
+    let text = written(DiagnosticFormat::Text, DiagnosticLevel::Info, false, emit);
+    for line in [
+        "target sonnet: breaker opened: consecutive_failures\n",
+        "target sonnet: the provider rejects our API key; check targets.sonnet.api_key\n",
+        "redis is unavailable (timeout): this node enforces its own share of every limit\n",
+        "no model is called: no space (data directory state)\n",
+        "settings reloaded: no key changed; secrets and certificates were read again\n",
+        "settings rejected, nothing changed: no route\n",
+        "SIGTERM received: draining requests, for at most 2m\n",
+        "drained in 7ms\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
 }
 
 /// A sink that blocks until it is released, and then keeps what it is given.

@@ -3,9 +3,18 @@
 use crate::digits::padded;
 use seawall_core::money::Money;
 use seawall_core::time::{Now, UtcTime};
-use seawall_pipeline::{RequestOutcome, RequestRecord, format_request_id, hex};
-use std::fmt::Write as _;
+use seawall_pipeline::{AttemptSummary, PlanRecord, RequestOutcome, RequestRecord, format_request_id, hex};
+use std::fmt::{Display, Write as _};
 use std::time::Duration;
+
+/// How much of a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineDetail {
+    /// Attempts are left out if there was only one, which began at once and succeeded: for the log.
+    Compact,
+    /// All attempts: for the admin API.
+    Full,
+}
 
 /// Appends a line for this record, including the line end. `now` is any moment read on both clocks; it converts the end
 /// of the request to wall-clock time. `pseudonym` maps a caller to its pseudonym.
@@ -13,12 +22,13 @@ pub(crate) fn write_line(
     line: &mut String,
     record: &RequestRecord,
     now: Now,
+    detail: LineDetail,
     pseudonym: impl Fn(u64) -> u64,
 ) {
     let (outcome, reason) = outcome_labels(&record.outcome);
     line.push_str("{\"time\":\"");
     write_time(line, end_time(record, now));
-    // Every value is a number or a fixed label, except two names from the settings.
+    // Every value is a number or a fixed label, except names from the settings.
     line.push('"');
     label_field(line, "id", &format_request_id(record.id));
     label_field(line, "face", record.face);
@@ -52,6 +62,12 @@ pub(crate) fn write_line(
     }
     let usage = &record.usage;
     number_field(line, ",\"attempts\":", record.attempts.into());
+    if !record.first_attempts.is_empty() && (detail == LineDetail::Full || !record.is_plain()) {
+        list_field(line, "attempt_details", &record.first_attempts, write_attempt);
+    }
+    if let Some(plan) = &record.plan {
+        write_plan(line, plan);
+    }
     number_field(line, ",\"tokens\":{\"input\":", usage.input);
     number_field(line, ",\"cache_read\":", usage.cache_read);
     number_field(line, ",\"cache_write\":", usage.cache_write);
@@ -64,17 +80,79 @@ pub(crate) fn write_line(
     if record.is_capped {
         line.push_str(",\"usage_capped\":true");
     }
-    let mut micros = |key: &str, time: Duration| {
-        number_field(line, key, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-    };
     if let Some(first) = record.first_content {
-        micros(",\"first_content_us\":", first);
+        micros_field(line, ",\"first_content_us\":", first);
     }
-    micros(",\"duration_us\":", record.duration);
+    micros_field(line, ",\"duration_us\":", record.duration);
     if let Some(overhead) = record.overhead {
-        micros(",\"overhead_us\":", overhead);
+        micros_field(line, ",\"overhead_us\":", overhead);
+    }
+    let mut stages = record.stages.iter().peekable();
+    if stages.peek().is_some() {
+        line.push_str(",\"stages_us\":{");
+        for (index, (stage, time)) in stages.enumerate() {
+            line.push_str(if index == 0 { "\"" } else { ",\"" });
+            line.push_str(stage.name());
+            micros_field(line, "\":", time);
+        }
+        line.push('}');
     }
     line.push_str("}\n");
+}
+
+/// An attempt as an object, without what is zero.
+fn write_attempt(line: &mut String, attempt: &AttemptSummary) {
+    let AttemptSummary { target, cause, outcome, delay, start, duration } = attempt;
+    for part in ["{\"cause\":\"", cause.label(), "\""] {
+        line.push_str(part);
+    }
+    if let Some(skipped) = cause.skipped() {
+        label_field(line, "skipped", skipped.label());
+    }
+    name_field(line, "target", target);
+    label_field(line, "outcome", outcome.label());
+    if !delay.is_zero() {
+        micros_field(line, ",\"delay_us\":", (*delay).into());
+    }
+    micros_field(line, ",\"start_us\":", (*start).into());
+    micros_field(line, ",\"duration_us\":", (*duration).into());
+    line.push('}');
+}
+
+/// The reasons of a plan, and the plan that protections in observe mode would have made.
+fn write_plan(line: &mut String, plan: &PlanRecord) {
+    let write_label = |line: &mut String, label: &dyn Display| {
+        // Writing to a string cannot fail. Labels of ours need no escapes.
+        let _ = write!(line, "\"{label}\"");
+    };
+    if !plan.reasons.is_empty() {
+        list_field(line, "plan_reasons", &plan.reasons, |line, reason| write_label(line, reason));
+    }
+    if let Some(shadow) = &plan.shadow {
+        line.push_str(",\"shadow_plan\":{\"ceiling\":");
+        write_label(line, &shadow.ceiling);
+        list_field(line, "rungs", &shadow.rungs, |line, rung| write_label(line, &rung.name()));
+        list_field(line, "reasons", &shadow.reasons, |line, reason| write_label(line, reason));
+        line.push('}');
+    }
+}
+
+/// A field with a list.
+fn list_field<T>(line: &mut String, key: &str, items: &[T], write: impl Fn(&mut String, &T)) {
+    for part in [",\"", key, "\":["] {
+        line.push_str(part);
+    }
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            line.push(',');
+        }
+        write(line, item);
+    }
+    line.push(']');
+}
+
+fn micros_field(line: &mut String, key: &str, time: Duration) {
+    number_field(line, key, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
 }
 
 /// A field with a fixed label, which needs no escapes.

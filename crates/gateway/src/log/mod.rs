@@ -1,4 +1,5 @@
-//! The observer of requests, and the access log: one line of JSON per request.
+//! The request log: a sink of events that keeps the newest requests, and writes the access log, one line of JSON per
+//! request.
 //!
 //! A request leaves a copy of its record and continues. A separate thread formats the records and writes them. A sink
 //! that is too slow loses lines, which are counted; it never delays a request. A line contains no key, no address and
@@ -8,24 +9,24 @@
 //! waits a moment for more, and writes them in one batch.
 
 mod line;
-mod recent;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use line::{Rfc3339, write_line};
-pub(crate) use recent::{MAX_SHOWN, RecentRequests};
+pub(crate) use line::{LineDetail, Rfc3339, write_line};
 
-use crate::diagnostic;
-use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
+use crate::sink_queue::{QueueSize, SinkQueue};
 use crate::supervisor::{ShutdownStage, Supervisor, ThreadOptions};
-use seawall_core::breaker::{BreakerPhase, Transition};
-use seawall_pipeline::{AttemptRecord, CredentialStatus, Observer, RequestRecord, Runtime as _};
+use seawall_pipeline::event::{Event, EventSink, EventTopic, EventTopics};
+use seawall_pipeline::{RequestRecord, Runtime as _};
 use std::io::Write;
-use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Maximum number of records to display.
+pub(crate) const MAX_SHOWN: usize = 1_000;
+/// Maximum number of records that wait to be written: some seconds of a busy gateway.
+const MAX_UNWRITTEN: usize = 10_000;
 /// How long lines are batched, unless there are many. Readers of a log do not notice the delay, and twenty wake-ups a
 /// second cost nothing noticeable.
 const BATCH_DELAY: Duration = Duration::from_millis(50);
@@ -34,25 +35,29 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 /// Records taken per lock: requests wait for that long.
 const RECORDS_PER_LOCK: usize = 64;
 
-/// Observes requests, attempts and targets: updates the metrics, keeps the newest records, queues them for the access
-/// log, and reports changes of breakers and credentials as diagnostics.
+/// The newest records: those to display, and those still to be written.
+pub(crate) type RecentRequests = SinkQueue<RequestRecord>;
+
+fn recent_requests(is_written: bool) -> RecentRequests {
+    SinkQueue::new(QueueSize { unwritten: is_written.then_some(MAX_UNWRITTEN), retained: MAX_SHOWN })
+}
+
+/// Keeps the newest records of requests, and queues them for the access log.
 #[derive(Debug)]
-pub struct TelemetryObserver {
-    metrics: Arc<Metrics>,
+pub struct RequestLog {
     recent: Arc<RecentRequests>,
 }
 
-impl TelemetryObserver {
-    /// Counts records, and writes lines to `sink` if there is one, with times by this clock. `pseudonym` maps a caller
-    /// to its pseudonym. The supervisor's shutdown writes the last lines.
+impl RequestLog {
+    /// Writes lines to `sink` if there is one, with times by this clock. `pseudonym` maps a caller to its pseudonym. The
+    /// supervisor's shutdown writes the last lines.
     pub fn new(
-        metrics: Arc<Metrics>,
         clock: TokioRuntime,
         sink: Option<Box<dyn Write + Send>>,
         pseudonym: impl Fn(u64) -> u64 + Send + 'static,
         supervisor: &Supervisor,
     ) -> Result<Self, std::io::Error> {
-        let recent = Arc::new(RecentRequests::new(sink.is_some()));
+        let recent = Arc::new(recent_requests(sink.is_some()));
         if let Some(mut sink) = sink {
             let (records, closed_records) = (Arc::clone(&recent), Arc::clone(&recent));
             let options = ThreadOptions::new("access-log", ShutdownStage::Log)
@@ -63,61 +68,32 @@ impl TelemetryObserver {
                 Ok(())
             })?;
         }
-        Ok(Self { metrics, recent })
+        Ok(Self { recent })
     }
 
-    /// The ring buffer of recent records.
+    /// The newest records.
     pub(crate) fn recent(&self) -> Arc<RecentRequests> {
         Arc::clone(&self.recent)
     }
 }
 
-impl Observer for TelemetryObserver {
-    fn request_completed(&self, record: &RequestRecord) {
-        self.metrics.record_request(record);
-        if self.recent.push(record) {
-            self.metrics.count_dropped_line();
+impl EventSink for RequestLog {
+    fn name(&self) -> &'static str {
+        "access_log"
+    }
+
+    fn topics(&self) -> EventTopics {
+        EventTopics::of(&[EventTopic::RequestCompleted])
+    }
+
+    fn accept(&self, event: &Event<'_>) {
+        if let Event::RequestCompleted(record) = event {
+            self.recent.push((*record).clone());
         }
     }
 
-    fn attempt_completed(&self, attempt: &AttemptRecord<'_>) {
-        self.metrics.record_attempt(attempt);
-    }
-
-    fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
-        match status {
-            CredentialStatus::Rejected => diagnostic!(
-                CREDENTIAL_REJECTED,
-                target = &**target,
-                "target {target}: the provider rejects our API key; check targets.{target}.api_key"
-            ),
-            CredentialStatus::Accepted | CredentialStatus::Unknown => diagnostic!(
-                CREDENTIAL_ACCEPTED,
-                target = &**target,
-                "target {target}: the provider accepts our API key again"
-            ),
-        }
-    }
-
-    /// Reports a change of phase. All stages of a half-open trial are one phase. A failed probe reopens the breaker
-    /// without a change of phase, and is worth an event: only then there is a reason.
-    fn breaker_changed(&self, target: &Arc<str>, transition: &Transition) {
-        if discriminant(&transition.from) == discriminant(&transition.to) && transition.reason.is_none() {
-            return;
-        }
-        let (target, reason) = (&**target, transition.reason.map(|reason| reason.label()));
-        let suffix = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-        match transition.to {
-            BreakerPhase::Open => {
-                diagnostic!(BREAKER_OPENED, target, reason, "target {target}: breaker opened{suffix}");
-            }
-            BreakerPhase::HalfOpen { .. } => {
-                diagnostic!(BREAKER_HALF_OPEN, target, reason, "target {target}: breaker half-open{suffix}");
-            }
-            BreakerPhase::Closed => {
-                diagnostic!(BREAKER_CLOSED, target, reason, "target {target}: breaker closed{suffix}");
-            }
-        }
+    fn dropped(&self) -> Option<u64> {
+        Some(self.recent.dropped())
     }
 }
 
@@ -135,7 +111,9 @@ fn write_lines(
         let now = clock.now();
         loop {
             recent.take(RECORDS_PER_LOCK, &mut records);
-            records.iter().for_each(|record| write_line(&mut batch, record, now, pseudonym));
+            records
+                .iter()
+                .for_each(|record| write_line(&mut batch, record, now, LineDetail::Compact, pseudonym));
             if records.is_empty() || batch.len() >= MAX_BATCH_SIZE {
                 break;
             }

@@ -1,16 +1,20 @@
 //! Log lines, and how they reach their sink.
 
-use super::recent::MAX_UNWRITTEN;
-use super::{MAX_SHOWN, RecentRequests, Rfc3339, TelemetryObserver, write_line};
+use super::{LineDetail, MAX_SHOWN, MAX_UNWRITTEN, RequestLog, Rfc3339, recent_requests, write_line};
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, Supervisor};
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+use seawall_core::evaluator::{PlanPolicy, PlanSituation, Posture, evaluate};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_core::vocabulary::Rung;
-use seawall_pipeline::{Observer as _, RequestInterruption, RequestOutcome, RequestRecord, Tier, TierOrigin};
+use seawall_core::vocabulary::{Level, Rung};
+use seawall_pipeline::event::{Event, EventSinks};
+use seawall_pipeline::{
+    AttemptCause, AttemptOutcomeKind, AttemptSummary, CompactDuration, PlanRecord, RequestInterruption,
+    RequestOutcome, RequestRecord, RequestStage, SkipKind, StageTimes, Tier, TierOrigin,
+};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -30,6 +34,9 @@ pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
         limit_observed: false,
         limit: None,
         cause: None,
+        plan: None,
+        first_attempts: [first_attempt("strong", AttemptOutcomeKind::Succeeded)].into_iter().collect(),
+        stages: StageTimes::default(),
         outcome,
         attempts: 2,
         usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8, ..Usage::default() },
@@ -43,6 +50,17 @@ pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
     }
 }
 
+fn first_attempt(target: &str, outcome: AttemptOutcomeKind) -> AttemptSummary {
+    AttemptSummary {
+        target: target.into(),
+        cause: AttemptCause::First,
+        outcome,
+        delay: CompactDuration::default(),
+        start: CompactDuration::of(Duration::from_micros(40)),
+        duration: CompactDuration::of(Duration::from_millis(300)),
+    }
+}
+
 /// Two seconds after the record above ended.
 fn now() -> Now {
     let utc = UtcTime::from_civil(2026, 11, 16) + Duration::from_millis(2_000 + 3_723_004);
@@ -51,7 +69,7 @@ fn now() -> Now {
 
 fn line(record: &RequestRecord) -> String {
     let mut line = String::new();
-    write_line(&mut line, record, now(), |caller| caller + 1);
+    write_line(&mut line, record, now(), LineDetail::Compact, |caller| caller + 1);
     line
 }
 
@@ -75,6 +93,9 @@ fn a_line_is_one_json_object_with_all_that_is_known() {
         "rung": "strong_model",
         "target": "str\"ong",
         "attempts": 2,
+        "attempt_details": [
+            { "cause": "first", "target": "strong", "outcome": "succeeded", "start_us": 40, "duration_us": 300_000 },
+        ],
         "tokens": { "input": 20, "cache_read": 3, "cache_write": 4, "output": 8 },
         "cost_nanos": 180_000,
         "first_content_us": 350_000,
@@ -105,6 +126,62 @@ fn what_is_not_known_is_left_out() {
         let value: Value = serde_json::from_str(&line(&record(outcome))).unwrap();
         assert_eq!(value.get("reason"), None);
     }
+}
+
+#[test]
+fn stages_attempts_and_the_plan_are_written_where_they_explain_something() {
+    let mut stages = StageTimes::default();
+    stages.set(RequestStage::Receive, Duration::from_nanos(12_900));
+    stages.set(RequestStage::Identify, Duration::ZERO);
+    stages.set(RequestStage::Answer, Duration::from_secs(2));
+    let plain = RequestRecord { attempts: 1, stages, ..record(RequestOutcome::Answered) };
+    let value: Value = serde_json::from_str(&line(&plain)).unwrap();
+    assert_eq!(value["stages_us"], json!({ "receive": 12, "identify": 0, "answer": 2_000_000 }));
+    assert_eq!(value.get("attempt_details"), None, "the usual way needs no explanation");
+    let mut full = String::new();
+    write_line(&mut full, &plain, now(), LineDetail::Full, |caller| caller);
+    let value: Value = serde_json::from_str(&full).unwrap();
+    assert_eq!(value["attempt_details"].as_array().map(Vec::len), Some(1));
+
+    let posture = Posture { level: Level::HighLoad, ..Posture::default() };
+    let evaluate = |posture: &Posture| {
+        evaluate(&PlanPolicy::default(), posture, &PlanSituation::of(7, Tier::Prime), now().utc).plan
+    };
+    let (restricted, free) = (evaluate(&posture), evaluate(&Posture::default()));
+    let second = AttemptSummary {
+        cause: AttemptCause::Failover(Some(SkipKind::BreakerOpen)),
+        delay: CompactDuration::of(Duration::from_millis(7)),
+        ..first_attempt("fa\"st", AttemptOutcomeKind::Failed(FailureKind::Throttled))
+    };
+    let explained = RequestRecord {
+        attempts: 6,
+        first_attempts: [first_attempt("strong", AttemptOutcomeKind::Abandoned), second]
+            .into_iter()
+            .collect(),
+        plan: Some(Arc::new(PlanRecord { reasons: restricted.reasons.clone(), shadow: Some(free) })),
+        ..plain.clone()
+    };
+    let value: Value = serde_json::from_str(&line(&explained)).unwrap();
+    assert_eq!(value["attempts"], 6, "those that are not listed are counted");
+    let expected = json!([
+        { "cause": "first", "target": "strong", "outcome": "abandoned", "start_us": 40, "duration_us": 300_000 },
+        {
+            "cause": "failover", "skipped": "breaker_open", "target": "fa\"st", "outcome": "throttled",
+            "delay_us": 7_000, "start_us": 40, "duration_us": 300_000,
+        },
+    ]);
+    assert_eq!(value["attempt_details"], expected);
+    assert_eq!(value["plan_reasons"], json!(["level:high_load=fast"]));
+    assert_eq!(
+        value["shadow_plan"],
+        json!({ "ceiling": "strong", "rungs": ["strong_model", "fast_model", "stale_cache", "faq", "apology"], "reasons": [] })
+    );
+    let only_delayed = AttemptSummary {
+        delay: CompactDuration::of(Duration::from_micros(1)),
+        ..first_attempt("a", AttemptOutcomeKind::Succeeded)
+    };
+    let delayed = RequestRecord { first_attempts: [only_delayed].into_iter().collect(), ..plain };
+    assert!(line(&delayed).contains("\"delay_us\":1"), "a wait is worth a line");
 }
 
 #[test]
@@ -141,12 +218,12 @@ proptest! {
     fn the_newest_are_shown_and_all_but_the_dropped_are_written_once_in_order(
         steps in prop::collection::vec((1_usize..4_000, 0_usize..200), 1..8)
     ) {
-        let recent = RecentRequests::new(true);
+        let recent = recent_requests(true);
         let (mut all, mut waiting, mut taken) = (Vec::new(), VecDeque::new(), Vec::new());
         for (pushed, most) in steps {
             for _ in 0..pushed {
                 let id = all.len() as u64;
-                let is_lost = recent.push(&RequestRecord { id, ..record(RequestOutcome::Answered) });
+                let is_lost = recent.push(RequestRecord { id, ..record(RequestOutcome::Answered) });
                 prop_assert_eq!(is_lost, waiting.len() == MAX_UNWRITTEN);
                 if is_lost {
                     waiting.pop_front();
@@ -165,9 +242,9 @@ proptest! {
 
 #[test]
 fn without_a_writer_exactly_as_many_are_kept_as_are_shown() {
-    let recent = RecentRequests::new(false);
+    let recent = recent_requests(false);
     for id in 0..=MAX_SHOWN as u64 {
-        assert!(!recent.push(&RequestRecord { id, ..record(RequestOutcome::Answered) }));
+        assert!(!recent.push(RequestRecord { id, ..record(RequestOutcome::Answered) }));
     }
     let newest = recent.newest(usize::MAX);
     assert_eq!((newest.len(), newest[0].id, newest[MAX_SHOWN - 1].id), (MAX_SHOWN, MAX_SHOWN as u64, 1));
@@ -188,11 +265,17 @@ impl std::io::Write for Sink {
     }
 }
 
-fn log(sink: impl std::io::Write + Send + 'static) -> (TelemetryObserver, Arc<Metrics>, Supervisor) {
+fn log(sink: impl std::io::Write + Send + 'static) -> (EventSinks, Arc<Metrics>, Supervisor) {
     let (metrics, supervisor) = (Arc::new(Metrics::default()), Supervisor::default());
     let (runtime, sink) = (TokioRuntime::new(), Some(Box::new(sink) as Box<_>));
-    let log = TelemetryObserver::new(Arc::clone(&metrics), runtime, sink, |caller| caller, &supervisor);
-    (log.unwrap(), metrics, supervisor)
+    let log = RequestLog::new(runtime, sink, |caller| caller, &supervisor).unwrap();
+    (EventSinks::new(vec![Arc::<Metrics>::clone(&metrics), Arc::new(log)]), metrics, supervisor)
+}
+
+fn dropped(sinks: &EventSinks) -> u64 {
+    let dropped: Vec<_> = sinks.dropped().collect();
+    assert_eq!((dropped.len(), dropped[0].0), (1, "access_log"));
+    dropped[0].1
 }
 
 #[test]
@@ -200,7 +283,7 @@ fn every_line_is_written_before_the_log_stops() {
     let sink = Sink::default();
     let (log, metrics, supervisor) = log(sink.clone());
     for id in 0..9_000 {
-        log.request_completed(&RequestRecord { id, ..record(RequestOutcome::Answered) });
+        log.emit(&Event::RequestCompleted(&RequestRecord { id, ..record(RequestOutcome::Answered) }));
     }
     assert!(supervisor.stop(ShutdownStage::Log, Duration::ZERO).is_empty());
     let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
@@ -208,7 +291,7 @@ fn every_line_is_written_before_the_log_stops() {
         let value: Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["id"], format!("req_{id:016x}"));
     }
-    assert_eq!((text.lines().count(), metrics.lines_dropped(), metrics.requests()), (9_000, 0, 9_000));
+    assert_eq!((text.lines().count(), dropped(&log), metrics.requests()), (9_000, 0, 9_000));
 }
 
 /// A sink that blocks.
@@ -232,9 +315,9 @@ fn a_slow_sink_drops_lines_and_delays_no_request() {
     // Records that the thread has taken are no longer in the ring: at most one batch.
     let pushed = 5 * MAX_UNWRITTEN as u64;
     for _ in 0..pushed {
-        log.request_completed(&record(RequestOutcome::Answered));
+        log.emit(&Event::RequestCompleted(&record(RequestOutcome::Answered)));
     }
-    let lost = metrics.lines_dropped();
+    let lost = dropped(&log);
     assert!(lost > 0 && lost <= pushed - MAX_UNWRITTEN as u64, "{lost}");
     assert_eq!(metrics.requests(), pushed, "what is lost to the log is not lost to counters");
     assert_eq!(supervisor.stop(ShutdownStage::Log, Duration::ZERO), ["access-log"], "nothing waits for it");

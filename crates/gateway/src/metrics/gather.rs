@@ -1,19 +1,19 @@
 //! Collects all values and writes the metrics page.
 
-use super::labels::{self, ATTEMPT_OUTCOMES, REQUEST_OUTCOMES, TIERS, face_labels};
+use super::labels::{self, ATTEMPT_OUTCOMES, PHASES, REQUEST_OUTCOMES, TIERS, face_labels};
 use super::page::{MetricsPage, Seconds};
+use super::sink::RELOADS;
 use super::table::Metric;
 use super::{Metrics, process, request_index, table};
 use crate::connection_limiter::ConnectionEnd;
 use crate::shared_limits::SharedStoreStatus;
-use seawall_core::breaker::BreakerPhase;
 use seawall_core::invariant::{Invariant, violation_count};
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{CredentialStatus, DaySpend, Pipeline, TargetStatus};
+use seawall_pipeline::{CredentialStatus, DaySpend, Pipeline, RequestStage, TargetStatus};
 use std::time::Duration;
 
 /// State of the gateway that the pipeline does not hold.
@@ -43,9 +43,11 @@ impl Metrics {
         page.value(&table::LEVEL, &[], pipeline.level().index());
         self.write_requests(&mut page);
         self.write_faces(&mut page);
+        self.write_stages(&mut page);
         self.write_attempts(&mut page);
         write_retries(&mut page, pipeline);
         write_targets(&mut page, &pipeline.targets());
+        self.write_transitions(&mut page);
         write_budget(&mut page, &pipeline.spend());
         page.value(&table::JOURNAL_FAILURES, &[], pipeline.ledger_stats().journal_failures);
         page.value(&table::JOURNAL_UP, &[], u8::from(pipeline.journal_error().is_none()));
@@ -68,7 +70,12 @@ impl Metrics {
         }
         page.value(&table::BODY_MEMORY, &[], gauges.body_memory.0);
         page.value(&table::BODY_MEMORY_LIMIT, &[], gauges.body_memory.1);
-        page.value(&table::LINES_DROPPED, &[], self.lines_dropped());
+        for (index, outcome) in RELOADS.into_iter().enumerate() {
+            page.value(&table::RELOADS, &[outcome], self.reloads.get(index));
+        }
+        for (sink, dropped) in pipeline.events().dropped() {
+            page.value(&table::EVENTS_DROPPED, &[sink], dropped);
+        }
         page.value(&table::DIAGNOSTICS_DROPPED, &[], gauges.diagnostics_dropped);
         for (thread, count) in &gauges.panics {
             page.value(&table::BACKGROUND_PANICS, &[thread], count);
@@ -119,6 +126,28 @@ impl Metrics {
         }
     }
 
+    pub(super) fn write_stages(&self, page: &mut MetricsPage) {
+        for stage in RequestStage::ALL {
+            let (nanos, count) = self.stages.get(stage);
+            page.summary(&table::STAGES, &[stage.name()], nanos, count);
+        }
+    }
+
+    /// Writes changes of breakers and pressure, with zeros, so that an alert sees the first one as an increase.
+    pub(super) fn write_transitions(&self, page: &mut MetricsPage) {
+        let named = self.named.load();
+        for (target, cells) in &named.targets {
+            for (index, phase) in PHASES.into_iter().enumerate() {
+                page.value(&table::BREAKER_CHANGES, &[target, phase], cells.breaker.get(index));
+            }
+        }
+        for (target, cells) in &named.targets {
+            for to in Pressure::ALL {
+                page.value(&table::PRESSURE_CHANGES, &[target, to.label()], cells.pressure.get(to.index()));
+            }
+        }
+    }
+
     /// Writes targets by name, with zeros where a rate is worth watching from the start.
     pub(super) fn write_attempts(&self, page: &mut MetricsPage) {
         let named = self.named.load();
@@ -160,11 +189,11 @@ type ReadGauge = fn(&TargetStatus) -> u64;
 
 pub(super) fn write_targets(page: &mut MetricsPage, targets: &[TargetStatus]) {
     let gauges: [(&'static Metric, ReadGauge); 11] = [
-        (&table::BREAKER, |target| phase(target.breaker.phase)),
+        (&table::BREAKER, |target| labels::phase_index(target.breaker.phase) as u64),
         (&table::OPEN_FOR_ONE, |target| u64::from(target.breaker.is_open_for_one_caller)),
         (&table::PANIC_CALLS, |target| target.panic_calls),
         (&table::CREDENTIAL_REJECTED, |target| u64::from(target.credential == CredentialStatus::Rejected)),
-        (&table::PRESSURE, |target| pressure(target.pressure)),
+        (&table::PRESSURE, |target| target.pressure.index() as u64),
         (&table::IN_FLIGHT, |target| target.in_flight.0.into()),
         (&table::IN_FLIGHT_LIMIT, |target| target.in_flight.1.into()),
         (&table::IN_FLIGHT_PEAK, |target| target.in_flight.2.into()),
@@ -224,24 +253,6 @@ pub(crate) const fn queue_outcomes(queue: &QueueStats) -> [(&'static str, u64); 
         ("rejected_full", queue.rejected_full),
         ("rejected_late", queue.rejected_late),
     ]
-}
-
-pub(super) const fn phase(phase: BreakerPhase) -> u64 {
-    match phase {
-        BreakerPhase::Closed => 0,
-        BreakerPhase::HalfOpen { .. } => 1,
-        BreakerPhase::Open => 2,
-    }
-}
-
-pub(super) const fn pressure(pressure: Pressure) -> u64 {
-    match pressure {
-        Pressure::Normal => 0,
-        Pressure::Slight => 1,
-        Pressure::High => 2,
-        Pressure::Recovery => 3,
-        Pressure::Open => 4,
-    }
 }
 
 pub(super) fn write_budget(page: &mut MetricsPage, spend: &DaySpend) {

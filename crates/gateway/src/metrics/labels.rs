@@ -1,5 +1,6 @@
 //! The closed lists of label values, and the index of each value in its list.
 
+use seawall_core::breaker::BreakerPhase;
 use seawall_core::failure::FailureKind;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::dialect::Face;
@@ -65,6 +66,17 @@ pub(super) fn tier_index(tier: Option<Tier>) -> usize {
 
 pub(super) fn tier_label(index: usize) -> &'static str {
     Tier::ALL.get(index).map_or("", |tier| tier.name())
+}
+
+/// The phases of a breaker, in the order of the values of its gauge.
+pub(super) const PHASES: [&str; 3] = ["closed", "half_open", "open"];
+
+pub(super) const fn phase_index(phase: BreakerPhase) -> usize {
+    match phase {
+        BreakerPhase::Closed => 0,
+        BreakerPhase::HalfOpen { .. } => 1,
+        BreakerPhase::Open => 2,
+    }
 }
 
 /// The number of possible outcomes of an attempt.

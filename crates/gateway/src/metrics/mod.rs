@@ -13,6 +13,7 @@
 //! | `counters` | lock-free counters |
 //! | `gather` | collects all values for the page |
 //! | `page` | the Prometheus text format |
+//! | `sink` | receives the events that are counted |
 //! | `process` | memory and file descriptors of this process |
 //! | `reference` | the reference page of all metrics |
 
@@ -22,6 +23,7 @@ mod labels;
 mod page;
 mod process;
 mod reference;
+mod sink;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,8 +35,9 @@ pub use reference::metrics_reference;
 use arc_swap::ArcSwap;
 use counters::{CounterCells, DurationHistogram};
 use labels::{ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, TIERS};
+use seawall_core::pressure::Pressure;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{AttemptRecord, RequestRecord, TierOrigin};
+use seawall_pipeline::{AttemptRecord, RequestRecord, RequestStage, StageTimes, TierOrigin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -68,8 +71,9 @@ pub struct Metrics {
     /// Requests that named no existing route.
     no_route: Arc<RouteCells>,
     faces: [FaceCells; FACES],
-    /// Log lines that were lost.
-    lines_dropped: CounterCells<1>,
+    stages: StageCells,
+    /// Reloads of the settings: applied and rejected.
+    reloads: CounterCells<2>,
     lookup_fallbacks: CounterCells<1>,
     /// By limit, scope and mode.
     limited: CounterCells<{ labels::LIMIT_SERIES }>,
@@ -95,8 +99,42 @@ struct FaceCells {
     overhead: DurationHistogram,
 }
 
+/// Times of stages. A sum and a count per stage, and no buckets: they show where time goes, and those of first content
+/// and of whole requests how it is distributed.
+#[derive(Debug, Default)]
+struct StageCells {
+    /// Nanoseconds by stage.
+    time: CounterCells<{ RequestStage::ALL.len() }>,
+    /// Requests by the last stage that they reached. A request that reached a stage has passed all before it, so one
+    /// addition counts it in every stage.
+    last: CounterCells<{ RequestStage::ALL.len() }>,
+}
+
+impl StageCells {
+    fn record(&self, stages: &StageTimes) {
+        let mut last = None;
+        for (stage, time) in stages.iter() {
+            self.time.add(stage.index(), u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            last = Some(stage.index());
+        }
+        if let Some(last) = last {
+            self.last.add(last, 1);
+        }
+    }
+
+    /// The sum of nanoseconds and the number of requests of a stage.
+    fn get(&self, stage: RequestStage) -> (u64, u64) {
+        let reached = (stage.index()..RequestStage::ALL.len()).map(|last| self.last.get(last));
+        (self.time.get(stage.index()), reached.fold(0, u64::saturating_add))
+    }
+}
+
 #[derive(Debug, Default)]
 struct TargetCells {
+    /// By the phase that the breaker changed to: closed, half-open, open.
+    breaker: CounterCells<3>,
+    /// By the pressure that it changed to.
+    pressure: CounterCells<{ Pressure::ALL.len() }>,
     attempts: CounterCells<ATTEMPT_OUTCOMES>,
     /// Input, cache reads, cache writes, and output.
     tokens: CounterCells<4>,
@@ -114,7 +152,8 @@ impl Default for Metrics {
             named: ArcSwap::default(),
             no_route: Arc::default(),
             faces: std::array::from_fn(face),
-            lines_dropped: CounterCells::default(),
+            stages: StageCells::default(),
+            reloads: CounterCells::default(),
             lookup_fallbacks: CounterCells::default(),
             limited: CounterCells::default(),
         }
@@ -147,6 +186,7 @@ impl Metrics {
             .unwrap_or(&self.no_route)
             .requests
             .add(request_index(face, labels::request_outcome(&record.outcome), labels::tier_index(tier)), 1);
+        self.stages.record(&record.stages);
         if let Some(cells) = self.faces.get(face) {
             cells.duration.record(record.duration);
             if let Some(first) = record.first_content {
@@ -176,17 +216,6 @@ impl Metrics {
             cells.tokens.add(index, tokens);
         }
         cells.cost.add(attempt.tier.index(), attempt.cost.as_nanos());
-    }
-
-    /// Counts a lost log line.
-    pub(crate) fn count_dropped_line(&self) {
-        self.lines_dropped.add(0, 1);
-    }
-
-    /// The number of lost log lines.
-    #[must_use]
-    pub fn lines_dropped(&self) -> u64 {
-        self.lines_dropped.get(0)
     }
 
     /// The number of completed requests.

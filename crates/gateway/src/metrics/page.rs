@@ -24,7 +24,7 @@ impl MetricsPage {
 
     /// Writes one sample of a counter or a gauge.
     pub(super) fn value(&mut self, metric: &'static Metric, labels: &[&str], value: impl Display) {
-        debug_assert_ne!(metric.kind(), MetricKind::Histogram, "{}", metric.name());
+        debug_assert!(matches!(metric.kind(), MetricKind::Counter | MetricKind::Gauge), "{}", metric.name());
         self.write_family_header(metric);
         self.write_sample(metric, "", labels, None, value);
     }
@@ -49,6 +49,14 @@ impl MetricsPage {
         self.write_sample(metric, "_bucket", labels, Some(&"+Inf"), all);
         self.write_sample(metric, "_sum", labels, None, Seconds { nanos: values.sum_nanos });
         self.write_sample(metric, "_count", labels, None, all);
+    }
+
+    /// Writes one summary: the sum and the count.
+    pub(super) fn summary(&mut self, metric: &'static Metric, labels: &[&str], sum_nanos: u64, count: u64) {
+        debug_assert_eq!(metric.kind(), MetricKind::Summary, "{}", metric.name());
+        self.write_family_header(metric);
+        self.write_sample(metric, "_sum", labels, None, Seconds { nanos: sum_nanos });
+        self.write_sample(metric, "_count", labels, None, count);
     }
 
     fn write_family_header(&mut self, metric: &'static Metric) {

@@ -1,10 +1,12 @@
 //! The reference page of all metrics.
 
+use super::sink::RELOADS;
 use super::{DURATION, FIRST_CONTENT, OVERHEAD, gather, labels, table};
+use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::LimitScope;
+use seawall_pipeline::{LimitScope, RequestStage};
 use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "\
@@ -41,7 +43,7 @@ pub fn metrics_reference() -> String {
     let reasons =
         |of: &str| outcomes().filter(|(outcome, _)| *outcome == of).map(|(_, reason)| reason).collect();
     let queue = gather::queue_outcomes(&QueueStats::default());
-    let rows: [(&str, Vec<&str>); 11] = [
+    let rows: [(&str, Vec<&str>); 15] = [
         ("`face`", labels::face_labels().to_vec()),
         ("`tier`", Tier::ALL.map(Tier::name).to_vec()),
         ("`outcome` of requests", vec!["answered", "interrupted", "abandoned", "rejected"]),
@@ -50,6 +52,10 @@ pub fn metrics_reference() -> String {
         ("`outcome` of attempts", (0..labels::ATTEMPT_OUTCOMES).map(labels::attempt_outcome_label).collect()),
         ("`outcome` of queues", queue.map(|(outcome, _)| outcome).to_vec()),
         ("`reason` of `seawall_retry_stops_total`", StopReason::ALL.map(StopReason::label).to_vec()),
+        ("`stage`", RequestStage::ALL.map(RequestStage::name).to_vec()),
+        ("`to` of breakers", labels::PHASES.to_vec()),
+        ("`to` of pressure", Pressure::ALL.map(Pressure::label).to_vec()),
+        ("`outcome` of reloads", RELOADS.to_vec()),
         ("`kind` of tokens", vec!["uncached", "cache_read", "cache_write"]),
         ("`scope` of limits", LimitScope::LABELS.to_vec()),
         ("`mode` of limits", labels::MODES.to_vec()),

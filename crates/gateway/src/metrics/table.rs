@@ -13,6 +13,8 @@ pub(crate) enum MetricKind {
     Gauge,
     /// Counts values in buckets.
     Histogram,
+    /// The sum and the number of values, without quantiles.
+    Summary,
 }
 
 impl MetricKind {
@@ -21,6 +23,7 @@ impl MetricKind {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram => "histogram",
+            Self::Summary => "summary",
         }
     }
 }
@@ -81,6 +84,8 @@ metrics! {
         "Time from the complete receipt of a request to its end. The time for authentication and for the body is not included, so an earlier rejection has a duration of about 0.";
     OVERHEAD: Histogram "seawall_overhead_seconds" ["face"]
         "Latency that the gateway added between the complete receipt of a request and the start of its answer, without the waits for targets, concurrency slots, pacing and backoff.";
+    STAGES: Summary "seawall_stage_seconds" ["stage"]
+        "Time that requests spent in each stage. A request that ends within a stage counts in it and in no later one.";
     ATTEMPTS: Counter "seawall_attempts_total" ["target", "outcome"]
         "Completed attempts on targets, by outcome.";
     INPUT_TOKENS: Counter "seawall_input_tokens_total" ["target", "kind"]
@@ -131,6 +136,10 @@ metrics! {
         "Calls that cost more than was reserved for them.";
     SUSPENDED: Gauge "seawall_target_suspended_for_overruns" ["target"]
         "1 while a target is not called because three of its calls within ten minutes cost more than was reserved, else 0.";
+    BREAKER_CHANGES: Counter "seawall_breaker_transitions_total" ["target", "to"]
+        "Changes of a target's breaker, by its new phase.";
+    PRESSURE_CHANGES: Counter "seawall_pressure_transitions_total" ["target", "to"]
+        "Changes of the pressure on a target, by its new value.";
     DAY_CAP: Gauge "seawall_budget_day_cap_nanodollars" []
         "Daily budget of all callers (UTC day).";
     BUDGET_CAP: Gauge "seawall_budget_cap_nanodollars" ["tier"]
@@ -165,8 +174,10 @@ metrics! {
         "Bytes of request bodies in memory.";
     BODY_MEMORY_LIMIT: Gauge "seawall_body_memory_limit_bytes" []
         "Maximum bytes of request bodies in memory.";
-    LINES_DROPPED: Counter "seawall_log_lines_dropped_total" []
-        "Access-log lines that were dropped because the sink was too slow.";
+    RELOADS: Counter "seawall_settings_reloads_total" ["outcome"]
+        "Reloads of the settings: applied, or rejected because the changed settings are invalid.";
+    EVENTS_DROPPED: Counter "seawall_events_dropped_total" ["sink"]
+        "Events that a sink lost because its queue was full: of the sink access_log, these are lines of the access log.";
     DIAGNOSTICS_DROPPED: Counter "seawall_diagnostics_dropped_total" []
         "Diagnostics that were dropped because standard error was not read in time.";
     BACKGROUND_PANICS: Counter "seawall_background_panics_total" ["thread"]

@@ -4,12 +4,15 @@ use super::page::{HistogramValues, MetricsPage, Seconds};
 use super::table::{self, ALL, MetricKind};
 use super::{DURATION, FIRST_CONTENT, Metrics, OVERHEAD, metrics_reference};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
+use seawall_core::breaker::{BreakerPhase, Transition};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
+use seawall_core::pressure::{Pressure, PressureTransition};
 use seawall_core::time::Timestamp;
+use seawall_pipeline::event::{Event, EventSink as _};
 use seawall_pipeline::{
-    AttemptOutcomeKind, AttemptRecord, Rejection, RequestInterruption, RequestOutcome, RequestRecord, Tier,
-    TierOrigin,
+    AttemptCause, AttemptOutcomeKind, AttemptRecord, Rejection, RequestInterruption, RequestOutcome,
+    RequestRecord, RequestStage, StageTimes, Tier, TierOrigin,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,6 +56,9 @@ fn no_label_identifies_a_caller() {
         "mode",
         "invariant",
         "thread",
+        "stage",
+        "to",
+        "sink",
     ];
     assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
 }
@@ -117,25 +123,11 @@ fn a_page_is_written_as_the_format_has_it() {
 
 fn record(outcome: RequestOutcome) -> RequestRecord {
     RequestRecord {
-        id: 1,
-        face: "anthropic",
         caller: Some((7, Tier::Prime, TierOrigin::Settings)),
         route: Some("manga".into()),
-        rung: None,
-        target: None,
-        limit_observed: false,
-        limit: None,
-        cause: None,
         outcome,
         attempts: 1,
-        usage: Usage::default(),
-        cost: Money::ZERO,
-        overrun: Money::ZERO,
-        is_capped: false,
-        first_content: None,
-        duration: Duration::ZERO,
-        overhead: None,
-        ended: Timestamp::ZERO,
+        ..RequestRecord::new(1, "anthropic")
     }
 }
 
@@ -144,7 +136,9 @@ fn text(metrics: &Metrics) -> String {
     let mut page = MetricsPage::default();
     metrics.write_requests(&mut page);
     metrics.write_faces(&mut page);
+    metrics.write_stages(&mut page);
     metrics.write_attempts(&mut page);
+    metrics.write_transitions(&mut page);
     page.into_text()
 }
 
@@ -199,6 +193,69 @@ fn lookup_fallbacks_are_counted() {
         });
     }
     assert_eq!(metrics.lookup_fallbacks.get(0), 1);
+}
+
+#[test]
+fn a_stage_counts_every_request_that_reached_it() {
+    let metrics = Metrics::default();
+    let reached = |count: usize| {
+        let mut stages = StageTimes::default();
+        for stage in RequestStage::ALL.into_iter().take(count) {
+            stages.set(stage, Duration::from_millis(stage.index() as u64 + 1));
+        }
+        RequestRecord { stages, ..record(RequestOutcome::Answered) }
+    };
+    // Rejected by a limit, rejected by every target, answered; and one of which no stage is known.
+    [3, 5, 6, 0].into_iter().for_each(|count| metrics.record_request(&reached(count)));
+    let text = text(&metrics);
+    for (stage, sum, count) in [
+        ("receive", "0.003", 3),
+        ("admit", "0.009", 3),
+        ("plan", "0.008", 2),
+        ("answer", "0.01", 2),
+        ("relay", "0.006", 1),
+    ] {
+        assert!(text.contains(&format!("seawall_stage_seconds_sum{{stage=\"{stage}\"}} {sum}\n")), "{text}");
+        assert!(
+            text.contains(&format!("seawall_stage_seconds_count{{stage=\"{stage}\"}} {count}\n")),
+            "{text}"
+        );
+    }
+    assert!(text.contains("# TYPE seawall_stage_seconds summary\n"));
+}
+
+#[test]
+fn changes_of_breakers_pressure_and_settings_are_counted() {
+    let metrics = Metrics::default();
+    metrics.register_names(["manga"], ["strong"]);
+    let (strong, gone) = (Arc::from("strong"), Arc::from("gone"));
+    let (at, stage) = (Timestamp::ZERO, |stage| BreakerPhase::HalfOpen { stage });
+    for (from, to) in [
+        (BreakerPhase::Closed, BreakerPhase::Open),
+        (BreakerPhase::Open, stage(0)),
+        (stage(0), stage(1)),
+        (stage(1), BreakerPhase::Open),
+    ] {
+        let transition = &Transition { at, from, to, reason: None };
+        metrics.accept(&Event::BreakerChanged { target: &strong, transition });
+        metrics.accept(&Event::BreakerChanged { target: &gone, transition });
+    }
+    let transition = PressureTransition { from: Pressure::Normal, to: Pressure::Slight };
+    metrics.accept(&Event::PressureChanged { target: &strong, transition });
+    metrics.accept(&Event::SettingsReloaded { keys: "", is_changed: true });
+    metrics.accept(&Event::SettingsRejected { reason: "", details: None });
+    metrics.accept(&Event::SettingsRejected { reason: "", details: None });
+    assert_eq!((metrics.reloads.get(0), metrics.reloads.get(1)), (1, 2));
+    let text = text(&metrics);
+    for (to, count) in [("open", 2), ("half_open", 1), ("closed", 0)] {
+        let line = format!("seawall_breaker_transitions_total{{target=\"strong\",to=\"{to}\"}} {count}\n");
+        assert!(text.contains(&line), "{text}");
+    }
+    assert!(
+        text.contains("seawall_pressure_transitions_total{target=\"strong\",to=\"slight\"} 1\n"),
+        "{text}"
+    );
+    assert!(!text.contains("gone"));
 }
 
 fn outcome() -> impl Strategy<Value = RequestOutcome> {
@@ -290,6 +347,12 @@ proptest! {
             add(format!("seawall_output_tokens_total{{target=\"{target}\"}}"), output);
             add(format!("seawall_cost_nanodollars_total{{tier=\"{}\",target=\"{target}\"}}", tier.name()), cost);
             metrics.record_attempt(&AttemptRecord {
+                request: 1,
+                number: 0,
+                cause: AttemptCause::First,
+                delay: Duration::ZERO,
+                started: Timestamp::ZERO,
+                duration: Duration::ZERO,
                 target: &Arc::from(target),
                 tier,
                 outcome,

@@ -15,7 +15,6 @@ mod maintenance;
 mod settings;
 mod settlements;
 
-use crate::diagnostic;
 use crate::fleet_memory::FleetMemory;
 use crate::runtime::TokioRuntime;
 use crate::secret::SecretError;
@@ -24,6 +23,7 @@ use maintenance::SharedLimitsMaintenance;
 use seawall_config::StoreSettings;
 use seawall_core::breaker::NodeId;
 use seawall_core::setting::SettingError;
+use seawall_pipeline::event::{Event, EventSinks};
 use seawall_pipeline::{Runtime as _, SettlementQueue};
 use seawall_store::{
     FleetQuotas, FleetStores, SharedStoreOptions, SharedStoreState, StoreStateObserver, check_shared,
@@ -93,6 +93,7 @@ impl SharedStoreSetup {
     pub(crate) fn new(
         store: &StoreSettings,
         runtime: TokioRuntime,
+        events: &Arc<EventSinks>,
     ) -> Result<Option<(Self, SharedStoreOptions)>, SharedError> {
         let Some(shared) = store.shared() else { return Ok(None) };
         let node = NodeId(runtime.draw().bits());
@@ -105,7 +106,7 @@ impl SharedStoreSetup {
             operation_timeout: shared.operation_timeout,
             node,
             fleet_size: fleet.nodes(),
-            observer: Box::new(StoreDiagnostics { store: store.kind.name() }),
+            observer: Box::new(StoreEvents { events: Arc::clone(events), store: store.kind.name() }),
         };
         Ok(Some((Self { tokio: BackgroundRuntime::new()?, node, fleet }, options)))
     }
@@ -143,7 +144,7 @@ impl SharedStoreSetup {
 
 /// Checks these settings as far as that is possible without a connection to the store.
 pub(crate) fn check(store: &StoreSettings, runtime: TokioRuntime) -> Result<(), SharedError> {
-    match SharedStoreSetup::new(store, runtime)? {
+    match SharedStoreSetup::new(store, runtime, &Arc::default())? {
         Some((setup, options)) => Ok(setup.enter(|| check_shared(&options, runtime))?),
         None => Ok(()),
     }
@@ -178,35 +179,15 @@ impl SharedStoreProbe {
     }
 }
 
-/// Reports each change of state as a diagnostic.
-struct StoreDiagnostics {
+/// Emits each change of state as an event.
+struct StoreEvents {
+    events: Arc<EventSinks>,
     /// The name of the store.
     store: &'static str,
 }
 
-impl StoreStateObserver for StoreDiagnostics {
-    fn changed(&self, _: SharedStoreState, to: SharedStoreState, why: &str) {
-        let store = self.store;
-        match to {
-            SharedStoreState::Reachable => diagnostic!(
-                SHARED_STORE_AVAILABLE,
-                store,
-                reason = why,
-                "{store} is reachable ({why}): limits are enforced across the fleet"
-            ),
-            SharedStoreState::Recovering => diagnostic!(
-                SHARED_STORE_RECOVERING,
-                store,
-                reason = why,
-                "{store} is reachable again, but its counts are incomplete ({why}): until the longest window has \
-                 passed, this node also enforces its own share of every limit"
-            ),
-            SharedStoreState::Unreachable => diagnostic!(
-                SHARED_STORE_UNAVAILABLE,
-                store,
-                reason = why,
-                "{store} is unavailable ({why}): this node enforces its own share of every limit"
-            ),
-        }
+impl StoreStateObserver for StoreEvents {
+    fn changed(&self, _: SharedStoreState, to: SharedStoreState, reason: &str) {
+        self.events.emit(&Event::SharedStoreChanged { store: self.store, state: to, reason });
     }
 }

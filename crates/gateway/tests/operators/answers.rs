@@ -204,6 +204,11 @@ fn the_newest_requests_come_first_without_message_text() {
         (&all[1]["caller"], &"anthropic".into(), &"manga".into())
     );
     assert_eq!(one["outcome"], "rejected");
+    // Nothing listens at the target: the request ended in the stage that tried it.
+    let attempts = one["attempt_details"].as_array().unwrap();
+    assert_eq!((&attempts[0]["cause"], &attempts[0]["outcome"]), (&"first".into(), &"unreachable".into()));
+    assert_eq!(attempts.len() as u64, one["attempts"].as_u64().unwrap().min(4));
+    assert_eq!(fields(&one["stages_us"]), ["admit", "answer", "identify", "plan", "receive"]);
     assert_eq!(gateway.json("/admin/requests")["requests"].as_array().map(Vec::len), Some(3));
 }
 
@@ -321,10 +326,16 @@ fn every_line_of_a_real_page_is_one_that_prometheus_reads() {
         "seawall_requests_total",
         "seawall_request_duration_seconds",
         "seawall_attempts_total",
+        "seawall_stage_seconds",
+        "seawall_breaker_transitions_total",
+        "seawall_pressure_transitions_total",
+        "seawall_settings_reloads_total",
+        "seawall_events_dropped_total",
         "process_open_fds",
     ] {
         assert!(seen.contains(expected), "{expected} in {page}");
     }
     assert!(!page.contains(&number()) && !page.contains(KEY));
     assert!(page.contains("seawall_attempts_total{target=\"sonnet\",outcome=\"unreachable\"}"), "{page}");
+    assert!(page.contains("seawall_events_dropped_total{sink=\"access_log\"} 0\n"), "{page}");
 }

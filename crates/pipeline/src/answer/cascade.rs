@@ -6,9 +6,11 @@
 use super::cascade_failure::{CascadeFailure, SkipReason};
 use super::try_once::{AttemptContent, AttemptResult, try_once};
 use crate::attempt::{Attempt, AttemptRequest, AttemptResources, HOLD_GRACE};
+use crate::event::{BudgetDecision, BudgetKind, Event};
 use crate::output_limit::{OutputAllowance, OutputBudget};
 use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
+use crate::record::AttemptCause;
 use crate::reply::DEFAULT_RETRY_AFTER;
 use crate::settle::RequestProgress;
 use crate::shortage::BudgetShortage;
@@ -40,6 +42,8 @@ pub(crate) struct TargetCascade<'a, R: Runtime> {
 pub(crate) struct CascadeState {
     retries: Retries,
     credit: Option<Credit>,
+    /// Why the next attempt is made.
+    cause: AttemptCause,
     first_failed: Option<Timestamp>,
     /// What may pass an open breaker, once no other target is available.
     pub(super) last_resort: Option<LastResort>,
@@ -52,7 +56,13 @@ impl CascadeState {
         let now = pipeline.runtime.monotonic();
         rules.retry_budget.deposit(now);
         rules.hedge.first_attempt(now);
-        Self { retries: Retries::new(rules.retry), credit: None, first_failed: None, last_resort: None }
+        Self {
+            retries: Retries::new(rules.retry),
+            credit: None,
+            cause: AttemptCause::First,
+            first_failed: None,
+            last_resort: None,
+        }
     }
 }
 
@@ -116,6 +126,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             let (attempt, call) = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => {
+                    self.record_skip(target, &reason);
                     cascade_failure.skip(reason);
                     rest = others;
                     continue;
@@ -134,9 +145,10 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             let target = Arc::clone(&attempt.target);
             drop(attempt);
             match self.decide(&error, &target, deadline, others).await {
-                NextTarget::Same => {}
-                NextTarget::Other => rest = others,
-                NextTarget::Stop => rest = &[],
+                NextTarget::Same => self.state.cause = AttemptCause::Retry,
+                NextTarget::Other => (self.state.cause, rest) = (AttemptCause::Failover(None), others),
+                // The chat goes on with the next rung.
+                NextTarget::Stop => (self.state.cause, rest) = (AttemptCause::Failover(None), &[]),
             }
             // A retry-after that the gateway considers implausible is not passed on to the caller.
             let is_plausible =
@@ -145,6 +157,14 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             cascade_failure.failure = Some(error);
         }
         None
+    }
+
+    /// Records that a target was not called.
+    fn record_skip(&mut self, target: &GuardedTarget, reason: &SkipReason) {
+        let reason = reason.kind();
+        self.state.cause = AttemptCause::Failover(Some(reason));
+        let (request, target) = (self.progress.request, &target.name);
+        self.progress.events.emit(&Event::TargetSkipped { request, target, reason });
     }
 
     /// Runs one attempt, with a hedge if hedging is enabled.
@@ -195,7 +215,9 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             yield_now().await;
         }
         let credit = self.state.credit.take();
-        Ok((self.start_attempt(target, slot, hold, bound, credit)?, call))
+        let cause = if self.state.last_resort.is_some() { AttemptCause::LastResort } else { self.state.cause };
+        let request = self.attempt_request(bound, cause, None);
+        Ok((self.start_attempt(target, slot, hold, request, credit)?, call))
     }
 
     /// The request in the target's dialect, and its upper bound there.
@@ -249,7 +271,27 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             self.progress.admission_record(),
             self.pipeline.runtime.now(),
         );
-        held.map_err(|error| self.skip_reason(&error, bound))
+        let held = held.map_err(|error| self.skip_reason(&error, bound));
+        let decision = match &held {
+            Ok(_) => BudgetDecision::Reserved,
+            Err(reason) => BudgetDecision::Refused(reason.kind()),
+        };
+        self.progress.events.emit(&Event::BudgetDecided {
+            request: self.progress.request,
+            budget: BudgetKind::Node,
+            max_cost: bound.max_cost,
+            decision,
+        });
+        held
+    }
+
+    pub(super) fn attempt_request(
+        &self,
+        bound: CallBound,
+        cause: AttemptCause,
+        delay: Option<Duration>,
+    ) -> AttemptRequest {
+        AttemptRequest { cause, delay, bound, is_unstreamed: !self.planned.request.parsed.stream() }
     }
 
     /// Why the reservation of a call with this bound was rejected.
@@ -284,7 +326,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         target: &Arc<GuardedTarget>,
         slot: TargetSlot<R>,
         hold: UnwrittenHold,
-        bound: CallBound,
+        request: AttemptRequest,
         credit: Option<Credit>,
     ) -> Result<Box<Attempt<R>>, SkipReason> {
         let (pipeline, now) = (self.pipeline, self.pipeline.runtime.monotonic());
@@ -306,7 +348,6 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             }
         };
         let tier = self.planned.caller.tier;
-        let request = AttemptRequest { bound, is_unstreamed: !self.planned.request.parsed.stream() };
         let resources = AttemptResources { request, tier, hold, permit, credit, slot };
         Ok(Attempt::start(&pipeline.runtime, target, resources, self.progress, now))
     }
@@ -339,7 +380,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             deadline.within(now, start_timeout).moment(),
         );
         let slot = target.wait_for_slot(&self.pipeline.runtime, &request, self.slot_holder()).await;
-        self.progress.add_wait(self.pipeline.runtime.monotonic() - now);
+        self.progress.add_delay(self.pipeline.runtime.monotonic() - now);
         slot.map_err(|SlotUnavailable { reason, retry_after }| match reason {
             SlotRefusal::Full => SkipReason::Busy(retry_after),
             share => SkipReason::ShareExhausted(share, retry_after),
@@ -418,7 +459,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             RetryDecision::RetrySame { after, credit } => {
                 self.state.credit = credit;
                 pipeline.runtime.sleep_until(now + after).await;
-                self.progress.add_wait(after);
+                self.progress.add_delay(after);
                 NextTarget::Same
             }
             RetryDecision::FailOver(_) => NextTarget::Other,

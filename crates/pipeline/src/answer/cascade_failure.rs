@@ -1,6 +1,7 @@
 //! Why the fallback cascade got no answer, and the rejection that results from it.
 
-use crate::reply::{JOURNAL_UNAVAILABLE, Rejection};
+use crate::record::SkipKind;
+use crate::reply::Rejection;
 use crate::shortage::BudgetShortage;
 use seawall_core::failure::{FailureKind, Retryability};
 use seawall_core::in_flight::SlotRefusal;
@@ -36,6 +37,22 @@ pub(super) enum SkipReason {
 }
 
 impl SkipReason {
+    /// The reason without its details, for logs and events.
+    pub(super) const fn kind(&self) -> SkipKind {
+        match self {
+            Self::Busy(_) => SkipKind::Busy,
+            Self::ShareExhausted(..) => SkipKind::ConcurrencyShare,
+            Self::Unaffordable(shortage) => shortage.kind(),
+            Self::ExceedsDailyBudget(_) => SkipKind::ExceedsDailyBudget,
+            Self::JournalUnavailable => SkipKind::JournalUnavailable,
+            Self::BreakerOpen(_) => SkipKind::BreakerOpen,
+            Self::SuspendedForOverruns(_) => SkipKind::CostOverruns,
+            Self::Throttled(_) => SkipKind::Throttled,
+            Self::Untranslatable(_) => SkipKind::UnsupportedByTarget,
+            Self::Unbounded(_) => SkipKind::UntrackedInput,
+        }
+    }
+
     /// How long to wait before the target may be tried again, if known.
     const fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -105,16 +122,7 @@ impl CascadeFailure {
     pub(crate) fn label(&self) -> &'static str {
         match (&self.failure, &self.skipped) {
             (Some(error), _) => error.failure.kind.label(),
-            (None, Some(SkipReason::Unaffordable(shortage))) => shortage.label(),
-            (None, Some(SkipReason::ExceedsDailyBudget(_))) => "exceeds_daily_budget",
-            (None, Some(SkipReason::BreakerOpen(_))) => "breaker_open",
-            (None, Some(SkipReason::SuspendedForOverruns(_))) => "cost_overruns",
-            (None, Some(SkipReason::Busy(_))) => "busy",
-            (None, Some(SkipReason::ShareExhausted(..))) => "concurrency_share",
-            (None, Some(SkipReason::Throttled(_))) => "throttled",
-            (None, Some(SkipReason::Untranslatable(_))) => "unsupported_by_target",
-            (None, Some(SkipReason::Unbounded(_))) => "untracked_input",
-            (None, Some(SkipReason::JournalUnavailable)) => JOURNAL_UNAVAILABLE,
+            (None, Some(reason)) => reason.kind().label(),
             (None, None) => "no_target",
         }
     }

@@ -6,6 +6,7 @@
 use super::cascade::TargetCascade;
 use super::try_once::{AttemptResult, StartDeadlines, try_once};
 use crate::attempt::Attempt;
+use crate::record::AttemptCause;
 use crate::target::GuardedTarget;
 use seawall_core::deadline::Deadline;
 use seawall_core::retry::{HedgeCredits, HedgeDecision, HedgeSituation};
@@ -53,7 +54,7 @@ impl<R: Runtime> TargetCascade<'_, R> {
                 }
             }
         };
-        let Some(second) = self.start_hedge(others) else { return first.await };
+        let Some(second) = self.start_hedge(others, started) else { return first.await };
         let (attempt, call) = second;
         let second = pin!(try_once(self.pipeline, self.planned, attempt, call, deadlines));
         race(first, second, credits).await
@@ -82,16 +83,22 @@ impl<R: Runtime> TargetCascade<'_, R> {
     }
 
     /// Starts a second attempt on the first of these targets that takes a call now.
-    fn start_hedge(&self, others: &[Arc<GuardedTarget>]) -> Option<(Box<Attempt<R>>, Call)> {
+    fn start_hedge(
+        &self,
+        others: &[Arc<GuardedTarget>],
+        first_started: Timestamp,
+    ) -> Option<(Box<Attempt<R>>, Call)> {
         others.iter().find_map(|target| {
-            if target.is_suspended_for_overruns(self.pipeline.runtime.monotonic()) {
+            let now = self.pipeline.runtime.monotonic();
+            if target.is_suspended_for_overruns(now) {
                 return None;
             }
             let (call, bound) = self.call_for(target).ok()?;
-            target.try_send_now(self.pipeline.runtime.monotonic()).then_some(())?;
+            target.try_send_now(now).then_some(())?;
             let slot = target.try_take_slot(&self.pipeline.runtime, self.slot_holder())?;
             let hold = self.reserve(target, &bound).ok()?;
-            Some((self.start_attempt(target, slot, hold, bound, None).ok()?, call))
+            let request = self.attempt_request(bound, AttemptCause::Hedge, Some(now - first_started));
+            Some((self.start_attempt(target, slot, hold, request, None).ok()?, call))
         })
     }
 }

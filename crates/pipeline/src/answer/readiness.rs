@@ -71,7 +71,7 @@ impl<R: Runtime> TargetCascade<'_, R> {
         let sent = target
             .wait_to_send(&self.pipeline.runtime, until, self.slot_holder().into(), other_is_ready)
             .await;
-        self.progress.add_wait(self.pipeline.runtime.monotonic() - now);
+        self.progress.add_delay(self.pipeline.runtime.monotonic() - now);
         sent.map_err(SkipReason::Throttled)
     }
 }

@@ -19,6 +19,8 @@ mod day;
 #[cfg(test)]
 mod declined;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
 mod faces;
 #[cfg(test)]
 mod floods;
@@ -36,6 +38,8 @@ mod names;
 mod output;
 #[cfg(test)]
 mod posture;
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod references;
 #[cfg(test)]

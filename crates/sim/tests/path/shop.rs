@@ -1,5 +1,6 @@
 //! A small test deployment: three callers, two targets, a daily budget.
 
+use crate::recorded::{RecordedAttempt, RecordedEvent, Records};
 use bytes::{Bytes, BytesMut};
 use seawall_assistant::router::Router;
 use seawall_assistant::{
@@ -15,7 +16,7 @@ use seawall_core::evaluator::{PlanPolicy, Protection};
 use seawall_core::history::TokenLimits;
 use seawall_core::hours::{HoursOptions, OffPeakOptions};
 use seawall_core::in_flight::SlotShares;
-use seawall_core::money::{Money, Price, PriceTable, Usage};
+use seawall_core::money::{Money, Price, PriceTable};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
 use seawall_core::quota::{Quota, QuotaGroup, QuotaUnit, RetryAfterPolicy};
@@ -28,12 +29,12 @@ use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, Mode, OutputLimitField};
 use seawall_pipeline::callers::{CallerOptions, StaticKey};
 use seawall_pipeline::dialect::{DialectHeaders, Face};
+use seawall_pipeline::event::EventSinks;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::{
-    ApiOperation, AttemptOutcomeKind, AttemptRecord, CallerIdentity, CallerResolver, CredentialKind, Faces,
-    GuardedTarget, InboundRequest, LimitRules, Observer, Pipeline, PipelineOptions, QuotaStore,
-    ReceiveLimits, ReplyContent, ReplyStream, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions,
-    Tier,
+    ApiOperation, CallerIdentity, CallerResolver, CredentialKind, Faces, GuardedTarget, InboundRequest,
+    LimitRules, Pipeline, PipelineOptions, QuotaStore, ReceiveLimits, ReplyContent, ReplyStream,
+    RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
@@ -50,23 +51,6 @@ use std::time::Duration;
 
 pub(crate) const PRIME: &str = "sk-prime-0000000000";
 pub(crate) const GUEST: &str = "sk-guest-0000000001";
-
-/// Keeps every request record and every attempt: target, tier, outcome, usage and cost.
-#[derive(Default)]
-pub(crate) struct Records(Mutex<Vec<RequestRecord>>, Mutex<Vec<RecordedAttempt>>);
-
-pub(crate) type RecordedAttempt = (String, Tier, AttemptOutcomeKind, Usage, Money);
-
-impl Observer for Records {
-    fn request_completed(&self, record: &RequestRecord) {
-        self.0.lock().unwrap().push(record.clone());
-    }
-
-    fn attempt_completed(&self, attempt: &AttemptRecord<'_>) {
-        let AttemptRecord { target, tier, outcome, usage, cost, .. } = *attempt;
-        self.1.lock().unwrap().push((target.to_string(), tier, outcome, usage, cost));
-    }
-}
 
 pub(crate) struct Shop {
     pub(crate) world: World,
@@ -97,6 +81,8 @@ pub(crate) struct Numbers {
     pub(crate) limits: Mode,
     /// The deadline of an API request.
     pub(crate) api: Duration,
+    /// Whether every event is recorded.
+    pub(crate) records_events: bool,
     /// How many of the two targets the route has.
     pub(crate) targets: usize,
     /// Modifies the price table of both targets.
@@ -116,6 +102,7 @@ impl Default for Numbers {
             window: None,
             limits: Mode::Enforce,
             api: Duration::from_secs(600),
+            records_events: false,
             targets: 2,
             surcharges: |price| price,
         }
@@ -194,7 +181,7 @@ impl Shop {
             target("fast", fast, BreakerProfile::Haiku),
         ];
         targets.truncate(numbers.targets);
-        let records = Arc::new(Records::default());
+        let records = Arc::new(Records::new(numbers.records_events));
         let budget = BudgetOptions {
             day: cap,
             caller_day: numbers.caller_cap.unwrap_or(cap),
@@ -245,7 +232,7 @@ impl Shop {
             rules,
             quotas,
             ledger: ledger.clone(),
-            observer: Arc::<Records>::clone(&records),
+            events: Arc::new(EventSinks::new(vec![Arc::<Records>::clone(&records)])),
         };
         let pipeline = Arc::new(Pipeline::new(world.clone(), options).unwrap());
         let assistant = Arc::new(Assistant::new(world.clone(), Arc::clone(&pipeline)));
@@ -349,11 +336,16 @@ impl Shop {
     }
 
     pub(crate) fn attempts(&self) -> Vec<RecordedAttempt> {
-        self.records.1.lock().unwrap().clone()
+        self.records.attempts()
+    }
+
+    /// Every event so far, in order.
+    pub(crate) fn events(&self) -> Vec<RecordedEvent> {
+        self.records.events()
     }
 
     pub(crate) fn records(&self) -> Vec<RequestRecord> {
-        self.records.0.lock().unwrap().clone()
+        self.records.requests()
     }
 
     /// Every record with the arrival time of its request.
