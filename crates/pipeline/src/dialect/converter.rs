@@ -1,7 +1,7 @@
 //! Converts a target's bytes to the events of a reply.
 
-use super::parsed_stream::ParsedStream;
 use super::partial_event::PartialEvent;
+use super::stream_parser::StreamParser;
 use super::{AnswerDefaults, DialectRequest};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::Failure;
@@ -18,14 +18,14 @@ pub(super) enum StreamConverter {
     /// The same events in another framing, or without what the caller did not ask for.
     Rewritten(DialectId, Box<dyn StreamRewriter>, Vec<Bytes>),
     /// Everything else.
-    Parsed(Box<ParsedStream>),
+    Parsed(Box<StreamParser>),
 }
 
 impl StreamConverter {
     pub(super) fn new(request: &DialectRequest, target: DialectId, defaults: &AnswerDefaults<'_>) -> Self {
         let (model, wants_usage) = (request.model(), request.wants_usage());
         let face = request.face().dialect();
-        let parsed = || Self::Parsed(Box::new(ParsedStream::new(face, target, model, wants_usage, defaults)));
+        let parsed = || Self::Parsed(Box::new(StreamParser::new(face, target, model, wants_usage, defaults)));
         let Some(face) = face else { return parsed() };
         match face.rewrite_stream(target, wants_usage) {
             Some(rewriter) => Self::Rewritten(face, rewriter, Vec::new()),

@@ -19,10 +19,10 @@
 
 mod converter;
 mod error_response;
-mod parsed_stream;
 mod partial_event;
 mod request;
 mod stream;
+mod stream_parser;
 mod unstreamed;
 
 #[cfg(test)]

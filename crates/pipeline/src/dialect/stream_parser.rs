@@ -8,7 +8,7 @@ use seawall_wire::reply::{ReplyEncoder, ReplyEvent, ReplyIdentity};
 
 /// Parses a stream completely. Usage, end and failures are detected by `StreamMonitor`.
 #[derive(Debug)]
-pub(super) struct ParsedStream {
+pub(super) struct StreamParser {
     reader: Box<dyn ChatStreamReader>,
     /// The caller's dialect; `None` if it reads the events itself.
     face: Option<DialectId>,
@@ -20,7 +20,7 @@ pub(super) struct ParsedStream {
     failure: Option<Failure>,
 }
 
-impl ParsedStream {
+impl StreamParser {
     pub(super) fn new(
         face: Option<DialectId>,
         target: DialectId,
