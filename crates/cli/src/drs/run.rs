@@ -6,6 +6,8 @@ use super::report::ProgressObserver;
 use super::{DrsArguments, DrsCommand, DrsConnectionArguments};
 use crate::CommandError;
 use anyhow::{Context as _, anyhow};
+use seawall_core::deadline::Deadline;
+use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_drs::aws::{ConnectError, DrsClient, DrsConnection, DrsError, DrsOptions};
 use seawall_drs::{
     AccountAccess, CallCounters, EscalationNotifier, EventLog, GuardError, GuardObserver, GuardSettings,
@@ -17,9 +19,13 @@ use std::future::Future;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::signal::unix::SignalKind;
+
+/// How long one scrape of the metrics may take.
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The client of the commands.
 pub(super) type CliClient = DrsClient<SystemRuntime>;
@@ -72,8 +78,8 @@ async fn run_connected(arguments: &DrsArguments, options: DrsOptions) -> Result<
         observers.push(Arc::new(ProgressObserver));
     }
     let opened = DrsConnection::open(options).await.map_err(connect_error)?;
-    let client =
-        opened.client(runtime.clone(), &RateBuckets::new(runtime), Arc::new(ObserverList(observers)));
+    let buckets = RateBuckets::new(runtime.clone());
+    let client = opened.client(runtime.clone(), &buckets, Arc::new(ObserverList(observers)));
     let client = client.map_err(connect_error)?;
     let listener = match connection.metrics_listen {
         Some(address) => Some(bind(address).await?),
@@ -101,7 +107,7 @@ async fn run_connected(arguments: &DrsArguments, options: DrsOptions) -> Result<
     tokio::select! {
         biased;
         (outcome, ()) = async { tokio::join!(work, report) } => outcome,
-        () = serve_metrics(listener, &counters) => Ok(()),
+        () = serve_metrics(listener, &runtime, &counters) => Ok(()),
     }
 }
 
@@ -131,23 +137,27 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CommandError> {
     Ok(listener)
 }
 
-/// Answers every request with the metrics. Never ends.
-async fn serve_metrics(listener: Option<TcpListener>, counters: &CallCounters) {
+/// Answers every request with the metrics, one after the other. Never ends.
+async fn serve_metrics(listener: Option<TcpListener>, runtime: &SystemRuntime, counters: &CallCounters) {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         let Ok((mut stream, _)) = listener.accept().await else { continue };
-        // One scrape after the other; a client that sends nothing is closed by the kernel's buffers, not waited for.
-        let mut head = [0; 1_024];
-        let _ = stream.try_read(&mut head);
-        let page = counters.render();
-        let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
-            page.len()
-        );
-        let _ = stream.write_all(answer.as_bytes()).await;
-        let _ = stream.shutdown().await;
-        // Reading what is left prevents a reset that would discard the answer.
-        let _ = stream.read(&mut head).await;
+        let answer = async {
+            // The head of a request fits into this; what it asks for does not matter.
+            let _ = stream.read(&mut [0; 4_096]).await;
+            let page = counters.render();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n",
+                page.len()
+            );
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.write_all(page.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        };
+        // A client that sends or reads nothing must not keep others waiting.
+        let deadline = Deadline::after(runtime.monotonic(), SCRAPE_TIMEOUT);
+        let _ = timeout_at(runtime, deadline, answer).await;
     }
 }
 

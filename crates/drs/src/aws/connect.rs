@@ -110,7 +110,11 @@ impl DrsConnection {
         check_region(&options.region)?;
         let role_arn = options.access.role_arn(&options.region)?;
         let region = Region::new(options.region.clone());
-        let config = config.into_builder().region(region).retry_config(RetryConfig::disabled()).build();
+        // The provider of assumed roles panics without a time source, which a configuration made by hand may lack.
+        let time = config.time_source().unwrap_or_default();
+        let config =
+            config.into_builder().region(region).retry_config(RetryConfig::disabled()).time_source(time);
+        let config = config.build();
         Self::from_config(config, role_arn, options).await
     }
 

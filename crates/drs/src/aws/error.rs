@@ -64,7 +64,11 @@ where
 
 /// An error of any DRS operation: what it says, and the SDK's error as its source.
 #[derive(Debug)]
-pub struct ApiFault {
+pub struct ApiFault(Box<FaultSource>);
+
+/// Boxed, because results that carry it are returned everywhere.
+#[derive(Debug)]
+struct FaultSource {
     description: ErrorDescription,
     source: Box<dyn Error + Send + Sync>,
 }
@@ -74,7 +78,7 @@ impl ApiFault {
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        Self { description: describe_sdk_error(&error), source: Box::new(error) }
+        Self(Box::new(FaultSource { description: describe_sdk_error(&error), source: Box::new(error) }))
     }
 
     pub(crate) fn unreadable(message: &str) -> Self {
@@ -83,34 +87,34 @@ impl ApiFault {
             transport: Some(FailureKind::Unrecognised),
             ..ErrorDescription::default()
         };
-        Self { description, source: message.into() }
+        Self(Box::new(FaultSource { description, source: message.into() }))
     }
 
     /// The vendor's error code.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
-        self.description.code.as_deref()
+        self.0.description.code.as_deref()
     }
 }
 
 impl fmt::Display for ApiFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.description.code {
-            Some(code) => write!(formatter, "{code}: {}", self.description.message),
-            None => formatter.write_str(&self.description.message),
+        match &self.0.description.code {
+            Some(code) => write!(formatter, "{code}: {}", self.0.description.message),
+            None => formatter.write_str(&self.0.description.message),
         }
     }
 }
 
 impl Error for ApiFault {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self.source.as_ref())
+        Some(self.0.source.as_ref())
     }
 }
 
 impl ApiError for ApiFault {
     fn describe(&self) -> ErrorDescription {
-        self.description.clone()
+        self.0.description.clone()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shared bucket in a real Redis, with processes imitated by separate sets of buckets.
+//! Processes are imitated by separate sets of buckets.
 
 use redis::aio::ConnectionManager;
 use seawall_core::waiting::WaitingSettings;

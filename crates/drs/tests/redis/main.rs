@@ -1,0 +1,4 @@
+//! The shared bucket in a real Redis.
+
+#[cfg(test)]
+mod shared_bucket;
