@@ -145,7 +145,9 @@ fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
 /// Whether `serve` would start with these settings, as far as that can be checked without starting.
 fn check_startup(settings: &Settings) -> Result<(), String> {
     let message = |failed: CommandError| match failed {
-        CommandError::InvalidInput(error) | CommandError::Failed(error) => format!("{error:#}"),
+        CommandError::InvalidInput(error) | CommandError::Failed(error) | CommandError::Coded(_, error) => {
+            format!("{error:#}")
+        }
         CommandError::Printed(text) => text,
     };
     let simulated = simulated_model(settings, &TokioRuntime::new()).map_err(message)?;

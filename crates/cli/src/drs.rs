@@ -10,6 +10,7 @@ mod report;
 #[cfg(feature = "aws")]
 mod run;
 
+#[cfg(not(feature = "aws"))]
 use crate::CommandError;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;

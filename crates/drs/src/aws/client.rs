@@ -18,7 +18,7 @@ const PAGE_SIZE: i32 = 1_000;
 
 /// A client of AWS DRS that stays below the rate limit, retries without harm and waits for job capacity.
 ///
-/// Clones share everything. [`DrsClient::connect`](super::DrsConnection) makes one from the environment; see the
+/// Clones share everything. [`DrsConnection::client`](super::DrsConnection::client) makes one; see the
 /// [crate](crate) for an example.
 #[derive(Clone)]
 pub struct DrsClient<R: Runtime> {

@@ -2,7 +2,7 @@
 
 use super::signature::{self, SignedScope};
 use super::state::{
-    FakeCredentials, FakeFault, FakeNotice, FakeRegion, FakeSettings, FakeState, FaultRule, LoggedCall,
+    FakeCredentials, FakeFault, FakeNotice, FakeRegion, FakeSettings, FakeState, LoggedCall, ScriptedFault,
 };
 use super::{FakeResponse, Refusal, cbor, drs, query, response};
 use http_body_util::BodyExt as _;
@@ -102,7 +102,7 @@ impl FakeCloudHandle {
 
     /// Plays a fault for the next `times` calls of an operation of DRS, or of all.
     pub fn add_fault(&self, operation: Option<&'static str>, fault: FakeFault, times: u64) {
-        self.state().faults.push(FaultRule { operation, fault, left: times });
+        self.state().faults.push(ScriptedFault { operation, fault, left: times });
     }
 
     /// Ends all faults.

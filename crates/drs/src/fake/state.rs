@@ -134,7 +134,7 @@ impl FakeRegion {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct FaultRule {
+pub(super) struct ScriptedFault {
     pub operation: Option<&'static str>,
     pub fault: FakeFault,
     pub left: u64,
@@ -154,7 +154,7 @@ pub(super) struct FakeState {
     /// The external id that each role requires.
     pub roles: BTreeMap<String, Option<String>>,
     pub regions: BTreeMap<(String, String), FakeRegion>,
-    pub faults: Vec<FaultRule>,
+    pub faults: Vec<ScriptedFault>,
     pub calls: Vec<LoggedCall>,
     pub refused_signatures: u64,
     pub metrics: Vec<Value>,
@@ -167,7 +167,7 @@ impl FakeState {
     /// The fault for this operation, if one is left.
     pub(super) fn take_fault(&mut self, operation: &str) -> Option<FakeFault> {
         let applies =
-            |rule: &&mut FaultRule| rule.left > 0 && rule.operation.is_none_or(|is| is == operation);
+            |rule: &&mut ScriptedFault| rule.left > 0 && rule.operation.is_none_or(|is| is == operation);
         let rule = self.faults.iter_mut().find(applies)?;
         rule.left -= 1;
         Some(rule.fault.clone())
