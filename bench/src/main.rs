@@ -60,6 +60,8 @@ enum Benchmark {
         listen: SocketAddr,
         #[arg(long)]
         upstream: SocketAddr,
+        #[arg(long, value_enum)]
+        client: proxy::HopClient,
     },
     /// Sends requests and checks the answers; part of `proxy`.
     #[command(hide = true)]
@@ -113,7 +115,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
         Benchmark::Callers(arguments) => callers::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),
-        Benchmark::Hop { listen, upstream } => proxy::hop(listen, upstream),
+        Benchmark::Hop { listen, upstream, client } => proxy::hop(listen, upstream, client),
         Benchmark::Load(arguments) => proxy::send_load(arguments),
     }
 }

@@ -1,7 +1,7 @@
 //! The benchmark's parts, their cases, and the targets of each case.
 
 use super::requests::{BenchCredential, BenchDialect, BenchRequest, BenchRequestKind, CALLERS};
-use super::target::{DIRECT, HOP, NGINX, NO_LOG, SEAWALL, SHARED};
+use super::target::{DIRECT, HOP, HYPER_HOP, NGINX, NO_LOG, SEAWALL, SHARED};
 
 /// A part of the run that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -138,11 +138,11 @@ pub(crate) fn all() -> Vec<ProxyCase> {
         ..plain(ProxyPart::Callers, name, Anthropic)
     };
     vec![
-        ProxyCase { targets: &[DIRECT, NGINX, HOP, SEAWALL, NO_LOG, SHARED], ..core },
+        ProxyCase { targets: &[DIRECT, NGINX, HOP, HYPER_HOP, SEAWALL, NO_LOG, SHARED], ..core },
         ProxyCase {
             name: BURST,
             request: burst,
-            targets: &[NGINX, HOP, SEAWALL],
+            targets: &[NGINX, HOP, HYPER_HOP, SEAWALL],
             cpu: Some(GOAL_BURST),
             ..core
         },

@@ -1,5 +1,6 @@
-//! The minimal proxy as a baseline: hyper towards the caller, our client towards the model, nothing in between.
+//! The minimal proxy as a baseline: hyper towards the caller, our client or hyper's towards the model, nothing in between.
 
+use super::hyper_hop::HyperPool;
 use super::start;
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -19,16 +20,46 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
+/// The client of the minimal proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum HopClient {
+    /// Seawall's own.
+    Own,
+    /// hyper's, for comparison.
+    Hyper,
+}
+
 /// Forwards requests until it is killed.
-pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<()> {
-    let endpoint = Endpoint::new(Scheme::Http, &upstream.ip().to_string(), upstream.port())?;
-    let pool = Http1Pool::new(endpoint, TcpConnect(upstream), TokioTimer::new(), PoolOptions::default());
+pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr, client: HopClient) -> anyhow::Result<()> {
+    match client {
+        HopClient::Own => {
+            let endpoint = Endpoint::new(Scheme::Http, &upstream.ip().to_string(), upstream.port())?;
+            let pool =
+                Http1Pool::new(endpoint, TcpConnect(upstream), TokioTimer::new(), PoolOptions::default());
+            serve(listen, move |request| forward(pool.clone(), request)).await
+        }
+        HopClient::Hyper => {
+            let pool = HyperPool::new(upstream);
+            serve(listen, move |request| pool.clone().forward(request)).await
+        }
+    }
+}
+
+/// Accepts connections and answers their requests by `forward`.
+async fn serve<F, B>(
+    listen: SocketAddr,
+    forward: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<Response<B>>> + Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let listener = TcpListener::bind(listen).await.context("cannot listen")?;
     loop {
         let (stream, _) = listener.accept().await.context("cannot accept")?;
         let _ = stream.set_nodelay(true);
-        let pool = pool.clone();
-        let service = service_fn(move |request| forward(pool.clone(), request));
+        let service = service_fn(forward.clone());
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         start(async move {

@@ -10,6 +10,7 @@ pub(crate) mod child;
 mod content;
 mod gates;
 mod hop;
+mod hyper_hop;
 mod load;
 mod message;
 mod report;
@@ -18,6 +19,7 @@ mod responder;
 mod target;
 mod token;
 
+pub(crate) use hop::HopClient;
 pub(crate) use load::LoadArguments;
 
 use crate::callers::CallersResult;
@@ -260,8 +262,8 @@ pub(crate) fn respond(listen: SocketAddr) -> anyhow::Result<ExitCode> {
 }
 
 /// The minimal hop as a subcommand.
-pub(crate) fn hop(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<ExitCode> {
-    on_one_thread(hop::run(listen, upstream))?;
+pub(crate) fn hop(listen: SocketAddr, upstream: SocketAddr, client: HopClient) -> anyhow::Result<ExitCode> {
+    on_one_thread(hop::run(listen, upstream, client))?;
     Ok(ExitCode::SUCCESS)
 }
 

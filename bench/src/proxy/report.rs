@@ -3,7 +3,7 @@
 use super::cases::{BURST, Goal, ONE_CALLER, PLAIN, ProxyCase};
 use super::gates;
 use super::requests::BenchRequestKind;
-use super::target::{DIRECT, HOP, NGINX, NO_LOG, SEAWALL};
+use super::target::{DIRECT, HOP, HYPER_HOP, NGINX, NO_LOG, SEAWALL};
 use crate::callers::CallersResult;
 use crate::measure::median;
 use serde_json::{Value, json};
@@ -95,6 +95,12 @@ impl ProxyResults {
         Some(row.against(self.row(row.case, DIRECT)?, |own, direct| own.p50 - direct.p50))
     }
 
+    /// The CPU time of the minimal hop with hyper's client, relative to that with our own.
+    fn hyper_ratio(&self, case: &str) -> Option<f64> {
+        let (hyper, own) = (self.row(case, HYPER_HOP)?, self.row(case, HOP)?);
+        Some(hyper.against(own, |hyper, own| hyper.cpu / own.cpu))
+    }
+
     fn cpu_over(&self, case: &str, target: &str, other: &str) -> Option<f64> {
         Some(self.row(case, target)?.against(self.row(case, other)?, |own, other| own.cpu - other.cpu))
     }
@@ -116,6 +122,8 @@ impl ProxyResults {
         let informational = [
             ("plain CPU over the minimal hop, µs", self.cpu_over(PLAIN, SEAWALL, HOP)),
             ("burst CPU over the minimal hop, µs", self.cpu_over(BURST, SEAWALL, HOP)),
+            ("plain CPU, hyper's client ÷ ours", self.hyper_ratio(PLAIN)),
+            ("burst CPU, hyper's client ÷ ours", self.hyper_ratio(BURST)),
             ("plain CPU of the log, µs", self.cpu_over(PLAIN, SEAWALL, NO_LOG)),
             ("one caller, no socket, µs", callers(|found| found.one_ns / 1e3)),
             ("many callers, no socket, µs", callers(|found| found.many_ns / 1e3)),

@@ -36,6 +36,7 @@ impl ProxyTarget {
 pub(crate) const DIRECT: &str = "direct";
 pub(crate) const NGINX: &str = "nginx";
 pub(crate) const HOP: &str = "minimal hop";
+pub(crate) const HYPER_HOP: &str = "minimal hop, hyper's client";
 pub(crate) const SEAWALL: &str = "seawall";
 pub(crate) const NO_LOG: &str = "seawall, no log";
 pub(crate) const SHARED: &str = "seawall, shared";
@@ -77,7 +78,8 @@ impl BenchPrograms {
                 Ok(ProxyTarget { name, address: self.responder, running: None, idle_mib: 0.0, log: None })
             }
             NGINX => self.start_nginx(),
-            HOP => self.start_hop(),
+            HOP => self.start_hop(HOP, "own"),
+            HYPER_HOP => self.start_hop(HYPER_HOP, "hyper"),
             NO_LOG => self.start_seawall(name, "server.cores = 1", false),
             // With one thread both runtimes are the same; two threads on the one core show the cost of sharing.
             SHARED => self.start_seawall(name, "server.cores = 2\nserver.runtime = \"shared\"", true),
@@ -113,10 +115,11 @@ impl BenchPrograms {
         )
     }
 
-    fn start_hop(&self) -> anyhow::Result<ProxyTarget> {
+    fn start_hop(&self, name: &'static str, client: &str) -> anyhow::Result<ProxyTarget> {
         let address = free_address()?;
         let (listen, upstream) = (address.to_string(), self.responder.to_string());
-        start(HOP, &self.bench, address, ["hop", "--listen", &listen, "--upstream", &upstream])
+        let arguments = ["hop", "--listen", &listen, "--upstream", &upstream, "--client", client];
+        start(name, &self.bench, address, arguments)
     }
 
     /// Every protection is enabled, spending is journalled, and each request is logged to a file; the limits are merely
