@@ -187,17 +187,15 @@ impl PlanRecord {
 #[cfg(test)]
 mod tests {
     use super::PlanRecord;
-    use seawall_core::evaluator::{PlanSituation, Posture, Protection, evaluate};
+    use seawall_core::evaluator::{PlanPolicy, PlanSituation, Posture, Protection, evaluate};
     use seawall_core::time::UtcTime;
     use seawall_core::vocabulary::{Ceiling, Level, Mode, Tier};
-    use std::time::Duration;
 
     fn record(level: Level, mode: Mode) -> Option<(Vec<String>, Option<Ceiling>)> {
-        let mut posture = Posture { level, ..Posture::default() };
-        posture.protections.set_mode(Protection::Degradation, mode);
-        // Noon in Tokyo, when no hours restrict anything.
-        let noon = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(3 * 3_600);
-        let record = PlanRecord::of(&evaluate(&posture, &PlanSituation::of(7, Tier::Prime), noon))?;
+        let (mut policy, posture) = (PlanPolicy::default(), Posture { level, ..Posture::default() });
+        policy.protections.set_mode(Protection::Degradation, mode);
+        let (situation, now) = (PlanSituation::of(7, Tier::Prime), UtcTime::from_civil(2026, 11, 15));
+        let record = PlanRecord::of(&evaluate(&policy, &posture, &situation, now))?;
         let reasons = record.reasons.iter().map(ToString::to_string).collect();
         Some((reasons, record.shadow.as_ref().map(|shadow| shadow.ceiling)))
     }
