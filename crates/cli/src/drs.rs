@@ -29,7 +29,6 @@ pub(crate) mod exit_code {
 }
 
 #[derive(Args)]
-#[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "read only in a build with AWS"))]
 pub(crate) struct DrsArguments {
     #[command(subcommand)]
     command: DrsCommand,
@@ -39,7 +38,6 @@ pub(crate) struct DrsArguments {
 
 /// Where to call DRS, and what to report.
 #[derive(Args)]
-#[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "read only in a build with AWS"))]
 pub(crate) struct DrsConnectionArguments {
     /// Region. Default: AWS_REGION, then AWS_DEFAULT_REGION.
     #[arg(long, global = true, value_name = "REGION")]
@@ -72,7 +70,6 @@ pub(crate) struct DrsConnectionArguments {
 }
 
 #[derive(Subcommand)]
-#[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "read only in a build with AWS"))]
 pub(crate) enum DrsCommand {
     /// List source servers.
     Servers {
