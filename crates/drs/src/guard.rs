@@ -222,7 +222,7 @@ impl AdmissionTimeout {
     }
 }
 
-/// The attempts of one call. See the [module](self).
+/// The attempts of one call.
 pub struct GuardedAttempts<R: Runtime> {
     guard: ApiGuard<R>,
     call: ApiCall,
