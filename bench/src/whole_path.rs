@@ -28,8 +28,8 @@ use seawall_pipeline::event::EventSinks;
 use seawall_pipeline::guardrail::Guardrails;
 use seawall_pipeline::{
     ApiOperation, CallerIdentity, CallerResolver, CredentialKind, Faces, GuardedTarget, InboundRequest,
-    LimitRules, Pipeline, PipelineOptions, QuotaStore, ReceiveLimits, ReplyContent, Route, RouteOptions,
-    RuleOptions, TargetOptions, Tier,
+    LimitRules, ModelTerms, Pipeline, PipelineOptions, PriceStatus, QuotaStore, ReceiveLimits, ReplyContent,
+    Route, RouteOptions, RuleOptions, TargetOptions, Tier,
 };
 use seawall_provider::{Call, CallFuture, Target, UpstreamResponse};
 use seawall_store::{NoJournal, NodeLedger};
@@ -89,6 +89,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
         grade: Grade::Strong,
         queue: QueueOptions::default().check()?,
         price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)).into(),
+        price_status: PriceStatus::Known,
         input: InputModel::of("any", None),
         max_output: None,
         output_limit_field: OutputLimitField::MaxTokens,
@@ -115,7 +116,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
     let rules = RuleOptions {
         callers: Arc::new(callers),
         limits: LimitRules {
-            tiers: [group("prime")?, group("standard")?, group("guest")?],
+            tiers: [Some(group("prime")?), Some(group("standard")?), Some(group("guest")?)],
             global: QuotaGroup::new("global", global)?,
             by_address: None,
             routes: Vec::new(),
@@ -131,6 +132,12 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
             guardrails: Guardrails::default(),
             targets: vec![Arc::new(GuardedTarget::new(target))],
         })?],
+        models: Arc::new(|_, model| ModelTerms {
+            price: Price::per_million(Money::ZERO, Money::ZERO).into(),
+            price_status: PriceStatus::Missing,
+            input: InputModel::of(model, None),
+            max_output: None,
+        }),
         hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),
         plan: PlanPolicy::default(),
         shared_caller_budget: None,

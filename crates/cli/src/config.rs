@@ -1,9 +1,10 @@
 //! `seawall config`.
 
-use crate::serve::{generate_demo_key, simulated_model};
+use crate::output::print;
+use crate::serve::{describe_budget, generate_demo_key, simulated_model};
 use crate::settings::{Overrides, SettingsLoader, check_environment, invalid_settings, use_colours};
 use crate::{CommandError, count_of};
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use seawall_config::{
     Activation, LoadedSettings, Problems, SettingChange, Settings, diff, profile_names, reference, schema,
@@ -11,12 +12,8 @@ use seawall_config::{
 };
 use seawall_gateway::{ServeOptions, Supervisor, TokioRuntime, preflight};
 use seawall_pipeline::Tier;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The content of a new settings file.
-const STARTER: &str = include_str!("starter.toml");
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -30,8 +27,6 @@ pub(crate) enum ConfigCommand {
     Reference,
     /// Compare two files or profiles, and show which changes need a restart.
     Diff(DiffArguments),
-    /// Write a starter settings file.
-    Init(InitArguments),
 }
 
 #[derive(Args)]
@@ -70,16 +65,6 @@ pub(crate) struct DiffArguments {
     json: bool,
 }
 
-#[derive(Args)]
-pub(crate) struct InitArguments {
-    /// File to write.
-    #[arg(default_value = "seawall.toml")]
-    file: PathBuf,
-    /// Overwrite an existing file.
-    #[arg(long)]
-    force: bool,
-}
-
 pub(crate) fn run(command: &ConfigCommand) -> Result<(), CommandError> {
     match command {
         ConfigCommand::Check(arguments) => check(arguments),
@@ -91,16 +76,6 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<(), CommandError> {
         ConfigCommand::Schema => print(&format!("{:#}\n", schema())),
         ConfigCommand::Reference => print(&reference()),
         ConfigCommand::Diff(arguments) => print_diff(arguments),
-        ConfigCommand::Init(arguments) => init(arguments),
-    }
-}
-
-fn print(text: &str) -> Result<(), CommandError> {
-    let written = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
-    match written {
-        // A reader that closes the pipe early has what it wanted.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Failed(error.into())),
-        _ => Ok(()),
     }
 }
 
@@ -134,10 +109,10 @@ fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     startup.map_err(|problem| CommandError::InvalidInput(anyhow!("{name}: {problem}")))?;
     let settings = &loaded.settings;
     print(&format!(
-        "{name}: ok ({}, {}, daily budget {}{})\n",
+        "{name}: ok ({}, {}, {}{})\n",
         count_of(settings.routes.len(), "route"),
         count_of(settings.targets.len(), "target"),
-        settings.budget.limits.day_cap(0),
+        describe_budget(settings),
         if warnings > 0 { format!("; {}", count_of(warnings, "warning")) } else { String::new() },
     ))
 }
@@ -201,30 +176,4 @@ fn load_file_or_profile(name: &Path) -> Result<LoadedSettings, CommandError> {
         Some(profile) => SettingsLoader::from_profile(profile).load_or_fail(),
         None => SettingsLoader::new(Some(name), &Overrides::default()).load_or_fail(),
     }
-}
-
-fn init(arguments: &InitArguments) -> Result<(), CommandError> {
-    let path = &arguments.file;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true);
-    if arguments.force {
-        options.create(true).truncate(true)
-    } else {
-        options.create_new(true)
-    };
-    let mut file = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let error = anyhow!("{} already exists; use --force to overwrite it", path.display());
-            return Err(CommandError::InvalidInput(error));
-        }
-        opened => opened
-            .with_context(|| format!("cannot write {}", path.display()))
-            .map_err(CommandError::Failed)?,
-    };
-    let written = file.write_all(STARTER.as_bytes());
-    written.with_context(|| format!("cannot write {}", path.display())).map_err(CommandError::Failed)?;
-    let name = path.display();
-    print(&format!(
-        "wrote {name}\ncheck it: seawall config check {name}\nrun it:   seawall serve --config {name}\n"
-    ))
 }

@@ -22,6 +22,7 @@ const MIN_KEY_BYTES: usize = 16;
 /// Longer than any real key.
 const MAX_KEY_BYTES: u64 = 16 * 1_024;
 const PATH: &str = "/admin/keys";
+const DEFAULT_TIER: &str = "standard";
 
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
@@ -31,7 +32,7 @@ pub(crate) enum KeyCommand {
         #[arg(value_name = "NAME")]
         name: String,
         /// Tier of callers that use the key.
-        #[arg(long, value_name = "TIER", value_parser = ["prime", "standard", "guest"])]
+        #[arg(long, value_name = "TIER", default_value = DEFAULT_TIER, value_parser = ["prime", "standard", "guest"])]
         tier: String,
         /// Create an access key id and a secret access key for AWS clients, instead of an API key.
         #[arg(long)]
@@ -152,6 +153,21 @@ fn create(settings: &Settings, request: &KeyRequest) -> Result<IssuedKey, Comman
             call_admin_api(settings, &error, "POST", PATH, &body)
         }
     }
+}
+
+/// Creates an API key of the tier `standard` and returns it. A name that is taken gets a number.
+pub(crate) fn create_key(settings: &Settings, name: &str) -> Result<String, CommandError> {
+    let taken: Vec<String> = match list(settings) {
+        Ok(list) => list.keys.into_iter().filter(|key| key.revoked.is_none()).map(|key| key.name).collect(),
+        // There is no directory yet.
+        Err(CommandError::InvalidInput(_)) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = [name.to_owned()].into_iter().chain(numbered).find(|name| !taken.contains(name));
+    let name = free.unwrap_or_else(|| name.to_owned());
+    let issued = create(settings, &KeyRequest { name, tier: DEFAULT_TIER.to_owned(), aws: false })?;
+    issued.key.ok_or_else(|| CommandError::Failed(anyhow!("the key was not returned")))
 }
 
 fn list(settings: &Settings) -> Result<KeyList, CommandError> {

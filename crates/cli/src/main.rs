@@ -8,8 +8,12 @@ mod admin;
 mod config;
 mod demo;
 mod drs;
+mod import;
+mod init;
 mod key;
 mod model;
+mod output;
+mod prices;
 mod reload;
 mod serve;
 mod settings;
@@ -59,6 +63,15 @@ enum Command {
     /// Exit codes: 0 success, 1 failure, 2 invalid input, 3 rate limited or retries exhausted, 4 no job capacity in
     /// time, 5 unknown whether a job was started, 6 a wave that did not succeed.
     Drs(drs::DrsArguments),
+    /// Take over the configuration of another gateway.
+    #[command(subcommand)]
+    Import(import::ImportCommand),
+    /// Write a settings file for the providers that this machine has, and create a first key.
+    ///
+    /// Providers are found by their environment variables (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, AWS credentials,
+    /// AZURE_OPENAI_API_KEY and others) and by servers on their usual ports (Ollama, vLLM, SGLang, llama.cpp, LM Studio). No
+    /// secret is written into the file. Afterwards it prints commands to paste.
+    Init(init::InitArguments),
     /// Create, list, revoke and hash API keys.
     ///
     /// Only hashes of keys are stored, in the data directory; a key is printed once, when it is created. While a gateway
@@ -73,6 +86,8 @@ enum Command {
     /// delivered tokens and their cost, GET /admin/calls lists the calls, POST /admin/faults replaces the fault schedule, and
     /// POST /admin/reset resets all state.
     Model(model::ModelServerArguments),
+    /// Show the price catalogue: prices, context windows and output limits of known models.
+    Prices(prices::PricesArguments),
     /// Run the gateway.
     ///
     /// Without a settings file it uses the profile `demo`, which simulates its models in this process. With a file, settings
@@ -112,8 +127,11 @@ fn main() -> ExitCode {
         Some(Command::Config(command)) => config::run(&command),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Drs(arguments)) => drs::run(&arguments),
+        Some(Command::Import(command)) => import::run(&command),
+        Some(Command::Init(arguments)) => init::run(&arguments),
         Some(Command::Key(command)) => key::run(&command),
         Some(Command::Model(arguments)) => model::run(&arguments),
+        Some(Command::Prices(arguments)) => prices::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
         Some(Command::Tokens(arguments)) => tokens::run(&arguments),
         None => serve::run(&arguments.serve),

@@ -196,6 +196,14 @@ fn exit_now() -> ! {
     std::process::exit(1)
 }
 
+/// The daily budget as text.
+pub(crate) fn describe_budget(settings: &Settings) -> String {
+    match settings.budget.limits.day_cap(0) {
+        Money::MAX => "no daily budget (set budget.day to limit what models may cost)".to_owned(),
+        cap => format!("daily budget {cap}"),
+    }
+}
+
 /// A simulated model in this process, if a target needs one.
 pub(crate) fn simulated_model(
     settings: &Settings,
@@ -340,7 +348,7 @@ impl ReadyReport<'_> {
         if json {
             let line = serde_json::json!({
                 "ready": true, "url": url, "admin": admin, "models": routes, "simulated_model": model, "key": self.demo_key,
-                "store": self.store(), "settings": self.origin, "disabled": self.disabled(), "guests": self.guest_warning(),
+                "store": self.store(), "budget": describe_budget(self.settings), "settings": self.origin, "disabled": self.disabled(), "guests": self.guest_warning(),
             });
             writeln!(out, "{line}")?;
         } else {
@@ -353,6 +361,7 @@ impl ReadyReport<'_> {
             }
             writeln!(out, "settings:        {}", self.origin)?;
             writeln!(out, "store:           {}", self.store())?;
+            writeln!(out, "budget:          {}", describe_budget(self.settings))?;
             writeln!(out, "disabled:        {}", self.disabled().join(", "))?;
             if let Some(warning) = self.guest_warning() {
                 writeln!(out, "guests:          {warning}")?;

@@ -61,6 +61,12 @@ impl SettingsLoader {
         Self { file: None, arguments: vec![("profile".to_owned(), name.to_owned())] }
     }
 
+    /// Checks a text as the settings file of this name, without any other source.
+    pub(crate) fn of_text(path: &Path, text: &str) -> Result<LoadedSettings, Problems> {
+        let input = SettingsInput::from_file(&path.display().to_string(), text, today());
+        parse_settings(&input).read_price_file().check()
+    }
+
     /// Adds a setting that overrides all others.
     pub(crate) fn set(&mut self, key: &str, value: String) {
         self.arguments.push((key.to_owned(), value));
@@ -80,8 +86,9 @@ impl SettingsLoader {
             environment: environment.collect(),
             arguments: self.arguments.clone(),
             today: today(),
+            price_file: None,
         };
-        parse_settings(&input).check()
+        parse_settings(&input).read_price_file().check()
     }
 
     /// Reads and loads the settings; problems are displayed and fail.

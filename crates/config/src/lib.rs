@@ -19,10 +19,13 @@
 //! assert!(problems.to_string().contains("help: did you mean \"$100/day\"?"));
 //! ```
 
+mod catalogue;
 mod check;
 mod field;
+mod import;
 mod kind;
 mod load;
+mod preset;
 mod problem;
 mod profile;
 mod raw;
@@ -35,17 +38,21 @@ mod settings;
 mod shape;
 mod show;
 mod source;
+mod starter;
 mod suggest;
 mod tree;
 mod unimplemented;
 mod variable;
 
+pub use catalogue::{Catalogue, CatalogueEntry, MAX_CATALOGUE_AGE_DAYS, PriceFileError};
+pub use import::{ImportError, ImportedSettings, import_litellm};
 pub use kind::{
     AddressRange, CoreCount, DiagnosticFormat, DiagnosticLevel, FaceName, JsonType, JwksSource, JwtAlgorithm,
     LogDestination, Provider, RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind,
     ValueFormat, format_duration, is_metadata_host,
 };
 pub use load::{LoadedInput, LoadedSettings, ParsedSettings, SettingsInput, load, parse_settings, read_file};
+pub use preset::{KeyHeader, KeyNeed, PRESETS, PresetTest, ProviderPreset, find_preset};
 pub use problem::{Problem, ProblemCode, ProblemLocation, Problems, Severity};
 pub use profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
 pub use raw::shape;
@@ -54,11 +61,12 @@ pub use schema::schema;
 pub use settings::{
     AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
     DeadlineSettings, DegradationSettings, HoursSettings, IssuerKeys, IssuerSettings, KeySettings,
-    LimitSettings, ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings,
+    LimitSettings, ModelFacts, ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings,
     ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings, TelemetrySettings,
     TokenSettings,
 };
 pub use shape::{Activation, KeyShape, ScalarShape, SectionShape, ValueShape};
 pub use show::{EffectiveSetting, SettingChange, diff, effective_settings, show, unimplemented_settings};
 pub use source::{Located, Position, SettingOrigin, SettingSource, SettingSources, SourceKind};
+pub use starter::{Discovery, FoundProvider, discover, starter_file};
 pub use unimplemented::is_implemented;

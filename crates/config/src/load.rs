@@ -29,6 +29,9 @@ pub struct SettingsInput {
     pub arguments: Vec<(String, String)>,
     /// The current date, to find retired models.
     pub today: UtcTime,
+    /// The text of the price file that `prices.file` names, or why it could not be read. See
+    /// [`ParsedSettings::read_price_file`].
+    pub price_file: Option<Result<Arc<str>, String>>,
 }
 
 impl SettingsInput {
@@ -64,7 +67,10 @@ impl LoadedInput {
         // Unrelated environment variables are dropped.
         let environment =
             input.environment.iter().filter(|(name, _)| is_setting_variable(name)).cloned().collect();
-        Self { input: SettingsInput { environment, ..input.clone() }, unimplemented }
+        // The price file is as large as all settings together, and no setting is shown from it.
+        let (file, arguments) = (input.file.clone(), input.arguments.clone());
+        let input = SettingsInput { file, environment, arguments, today: input.today, price_file: None };
+        Self { input, unimplemented }
     }
 
     /// The text of the user's file, if there is one.
@@ -190,11 +196,20 @@ pub fn parse_settings(input: &SettingsInput) -> ParsedSettings {
 }
 
 impl ParsedSettings {
+    /// Reads the price file, if the settings name one. What is wrong with it is reported by [`Self::check`].
+    #[must_use]
+    pub fn read_price_file(mut self) -> Self {
+        if let Some(name) = &self.raw.prices.file {
+            self.input.price_file = Some(read_text(Path::new(&name.value), MAX_PRICE_FILE_BYTES));
+        }
+        self
+    }
+
     /// Checks the settings as a whole.
     pub fn check(&self) -> Result<LoadedSettings, Problems> {
         let mut problems = self.problems.clone();
         let settings = match self.broken_at {
-            None => check::all(&self.raw, self.placeholders.clone(), self.input.today, &mut problems),
+            None => check::all(&self.raw, self.placeholders.clone(), &self.input, &mut problems),
             Some(broken_at) => {
                 // In a line with a syntax error, and after it, other problems are unreliable.
                 let text = self.sources.text(self.file);
@@ -275,6 +290,21 @@ fn profile(
         }
         _ => table,
     }
+}
+
+/// The community's price file has about two megabytes.
+const MAX_PRICE_FILE_BYTES: u64 = 32 << 20;
+
+/// The text of a file of at most this size.
+fn read_text(path: &Path, max_bytes: u64) -> Result<Arc<str>, String> {
+    let mut bytes = Vec::new();
+    // A device file has no end.
+    let read = std::fs::File::open(path).and_then(|file| file.take(max_bytes + 1).read_to_end(&mut bytes));
+    read.map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(format!("it is larger than {max_bytes} bytes"));
+    }
+    String::from_utf8(bytes).map(Arc::from).map_err(|_| "it is not valid UTF-8".to_owned())
 }
 
 /// Reads a file, or reports why it cannot be read.

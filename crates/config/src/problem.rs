@@ -59,6 +59,8 @@ names! {
         UnknownProfile = "unknown-profile",
         /// The key does not exist.
         UnknownKey = "unknown-key",
+        /// Prices come from a catalogue that is too old.
+        StaleCatalogue = "stale-catalogue",
         /// The tier does not exist.
         UnknownTier = "unknown-tier",
         /// The switch does not exist.

@@ -1,12 +1,13 @@
 //! The profiles that come with Seawall.
 
 /// The profile that is used if none is named.
-pub const DEFAULT_PROFILE: &str = "mangaassist";
+pub const DEFAULT_PROFILE: &str = "gateway";
 
 /// The empty profile: every required key must be written.
 pub const EMPTY_PROFILE: &str = "none";
 
-const PROFILES: [(&str, &str); 3] = [
+const PROFILES: [(&str, &str); 4] = [
+    ("gateway", include_str!("../profiles/gateway.toml")),
     ("mangaassist", include_str!("../profiles/mangaassist.toml")),
     ("demo", include_str!("../profiles/demo.toml")),
     (EMPTY_PROFILE, ""),

@@ -3,13 +3,15 @@
 //! Every value is valid: where `core` has a checked type, it is of that type. Where a `core` component is built from
 //! options and cannot be compared, the options are stored, and building the component from them cannot fail.
 
+mod models;
 mod telemetry;
 
+pub(crate) use models::ANY_MODEL;
+pub use models::{ModelFacts, ModelSettings, RouteSettings, TargetSettings};
 pub use telemetry::TelemetrySettings;
 
 use crate::kind::{
-    AddressRange, CoreCount, FaceName, JwksSource, JwtAlgorithm, Provider, RateValue, RuntimeLayout,
-    SecretReference, StoreKind,
+    AddressRange, CoreCount, JwksSource, JwtAlgorithm, RuntimeLayout, SecretReference, StoreKind,
 };
 use seawall_core::breaker::BreakerSettings;
 use seawall_core::budget::{BudgetLimits, CostSettings, LeaseSize};
@@ -22,7 +24,6 @@ use seawall_core::history::TokenLimits;
 use seawall_core::hours::{Hours, OffPeak};
 use seawall_core::in_flight::SlotShares;
 use seawall_core::ladder::{ClassifierOptions, LadderSettings, SignalWindowOptions};
-use seawall_core::money::{ModelPriceOptions, PriceList};
 use seawall_core::pressure::PressureSettings;
 use seawall_core::queue::QueueSettings;
 use seawall_core::quota::{QuotaGroup, RetryAfterPolicy};
@@ -32,10 +33,10 @@ use seawall_core::setting::Ratio;
 use seawall_core::strategy::Strategy;
 use seawall_core::tokens::OverheadOptions;
 use seawall_core::untracked::UntrackedRules;
-use seawall_core::vocabulary::{Grade, OpenAiApi, OutputLimitField, Tier};
+use seawall_core::vocabulary::Tier;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -214,8 +215,8 @@ pub enum IssuerKeys {
 /// Rate limits and concurrency shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// The limits of one caller, in the order of [`Tier::ALL`].
-    pub tiers: [QuotaGroup; 3],
+    /// The limits of one caller, in the order of [`Tier::ALL`]; `None` for a tier without limits.
+    pub tiers: [Option<QuotaGroup>; 3],
     /// The global limits of all callers together.
     pub global: QuotaGroup,
     /// Requests of all kinds at the edge, before authentication.
@@ -226,8 +227,8 @@ pub struct LimitSettings {
     pub connect: QuotaGroup,
     /// Messages on long-lived connections.
     pub message: QuotaGroup,
-    /// The shared limits of guests from one address.
-    pub guests_by_address: QuotaGroup,
+    /// The shared limits of guests from one address, if guests have limits.
+    pub guests_by_address: Option<QuotaGroup>,
     /// The IPv6 prefix length that counts as one network.
     pub ipv6_prefix: u8,
     /// The shares of a target's concurrency.
@@ -236,80 +237,6 @@ pub struct LimitSettings {
     pub retry_after: RetryAfterPolicy,
     /// The reservation for input that a request only refers to.
     pub untracked_input: UntrackedRules,
-}
-
-/// Models and their prices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelSettings {
-    /// Prices by model id.
-    pub prices: Vec<ModelPriceOptions>,
-    /// Context windows in tokens, where known.
-    pub context_windows: BTreeMap<String, u64>,
-    /// Maximum output tokens of an answer, where known.
-    pub max_outputs: BTreeMap<String, u64>,
-    /// Maximum tokens of an image, where configured.
-    pub image_tokens: BTreeMap<String, u64>,
-}
-
-impl ModelSettings {
-    /// The price list.
-    #[must_use]
-    pub fn price_list(&self) -> PriceList {
-        // These prices were accepted when the settings were checked.
-        PriceList::new(&self.prices).unwrap_or_default()
-    }
-}
-
-/// One model at one provider, account and region.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetSettings {
-    /// The provider.
-    pub provider: Provider,
-    /// The model id, which has a price.
-    pub model: String,
-    /// The grade of the model.
-    pub grade: Grade,
-    /// The region, for Bedrock.
-    pub region: Option<String>,
-    /// The base URL, if it is not the provider's usual one.
-    pub base_url: Option<String>,
-    /// Our API key at the provider.
-    pub api_key: Option<SecretReference>,
-    /// The ARN of the role to assume.
-    pub role_arn: Option<String>,
-    /// The external id that the owner of the role requires.
-    pub external_id: Option<String>,
-    /// The request field for the output limit, for OpenAI-compatible servers.
-    pub output_limit_field: OutputLimitField,
-    /// The APIs of an OpenAI-compatible server.
-    pub api: OpenAiApi,
-    /// Maximum number of concurrent calls.
-    pub concurrency: NonZeroU32,
-    /// The name of its breaker, which exists.
-    pub breaker: String,
-}
-
-/// An alias that callers name, with its candidate targets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteSettings {
-    /// Targets in order; all exist, none is repeated, and there is at least one.
-    pub targets: Vec<String>,
-    /// The faces that serve it.
-    pub faces: Vec<FaceName>,
-    /// The faces on which guests may use it.
-    pub guest_faces: Vec<FaceName>,
-    /// Timeout for the beginning of an answer.
-    pub start_timeout: Duration,
-    /// Whether API callers also get answers from lower rungs.
-    pub fallback: bool,
-    /// Texts that no request may contain, none of them empty.
-    pub deny: Vec<String>,
-    /// The request rate of all its callers together.
-    pub requests: Option<RateValue>,
-    /// The token rate of all its callers together.
-    pub tokens: Option<RateValue>,
-    /// Both as quotas, if either is set.
-    pub quotas: Option<QuotaGroup>,
 }
 
 /// Retries, the retry budget and hedging.

@@ -11,12 +11,12 @@
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch};
 use crate::simulated_target::{SimulatedModel, simulated_target};
-use seawall_config::{Provider, Settings, TargetSettings};
-use seawall_core::money::PriceTable;
+use seawall_config::{KeyHeader, ModelFacts, Provider, ProviderPreset, Settings, TargetSettings};
+use seawall_core::money::{ModelPriceOptions, Money, Price, PriceList, PriceTable};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Timestamp, UtcTime};
-use seawall_core::untracked::InputModel;
-use seawall_pipeline::{GuardedTarget, Runtime as _, TargetOptions};
+use seawall_core::untracked::{InputModel, UntrackedRules};
+use seawall_pipeline::{GuardedTarget, ModelLookup, ModelTerms, PriceStatus, Runtime as _, TargetOptions};
 use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings};
 use seawall_provider::http1::HttpLimits;
 use seawall_provider::{
@@ -108,13 +108,15 @@ impl Targets {
             Some(previous) if previous.connector == connector => previous.target.upstream(),
             _ => connector.connect(environment)?,
         };
+        let facts = target.facts.clone().unwrap_or_else(|| unnamed_model(&target.model));
         let options = TargetOptions {
             name: name.to_owned(),
             model: target.model.clone(),
             grade: target.grade,
-            price: price(settings, &target.model)?,
-            input: input(settings, &target.model),
-            max_output: settings.models.max_outputs.get(&target.model).copied(),
+            price: price(&facts)?,
+            price_status: price_status(Some(&facts)),
+            input: input(settings.limits.untracked_input, &facts),
+            max_output: facts.max_output,
             output_limit_field: target.output_limit_field,
             concurrency: target.concurrency,
             shares: settings.limits.concurrency,
@@ -141,20 +143,60 @@ impl Targets {
     }
 }
 
-fn input(settings: &Settings, model: &str) -> InputModel {
-    let mut input = InputModel::of(model, settings.models.context_windows.get(model).copied());
-    if let Some(max_tokens) = settings.models.image_tokens.get(model) {
-        input.images = input.images.with_max(*max_tokens);
+/// The facts of a target before a caller has named its model; nothing is called with them.
+fn unnamed_model(model: &str) -> ModelFacts {
+    ModelFacts {
+        price: ModelPriceOptions { free: true, ..ModelPriceOptions::new(model, Money::ZERO, Money::ZERO) },
+        is_priced: false,
+        is_from_catalogue: false,
+        context_window: None,
+        max_output: None,
+        image_tokens: None,
     }
-    input.rules = settings.limits.untracked_input;
+}
+
+/// Looks up what callers name where a target has no model of its own.
+pub(crate) fn model_lookup(settings: &Settings) -> ModelLookup {
+    let presets: BTreeMap<String, &'static ProviderPreset> = settings
+        .targets
+        .iter()
+        .filter(|(_, target)| target.is_for_any_model())
+        .map(|(name, target)| (name.clone(), target.preset))
+        .collect();
+    let (models, rules) = (settings.models.clone(), settings.limits.untracked_input);
+    Arc::new(move |target, model| {
+        let facts = presets.get(target).and_then(|preset| models.facts(preset, model));
+        let (status, facts) = (price_status(facts.as_ref()), facts.unwrap_or_else(|| unnamed_model(model)));
+        let (price, price_status) = match price(&facts) {
+            Ok(price) => (price, status),
+            Err(_) => (Price::per_million(Money::ZERO, Money::ZERO).into(), PriceStatus::Missing),
+        };
+        ModelTerms { price, price_status, input: input(rules, &facts), max_output: facts.max_output }
+    })
+}
+
+const fn price_status(facts: Option<&ModelFacts>) -> PriceStatus {
+    match facts {
+        Some(ModelFacts { is_priced: true, .. }) => PriceStatus::Known,
+        Some(_) => PriceStatus::Unknown,
+        None => PriceStatus::Missing,
+    }
+}
+
+fn input(rules: UntrackedRules, facts: &ModelFacts) -> InputModel {
+    let mut input = InputModel::of(&facts.price.model, facts.context_window);
+    if let Some(max_tokens) = facts.image_tokens {
+        input.images = input.images.with_max(max_tokens);
+    }
+    input.rules = rules;
     input
 }
 
-fn price(settings: &Settings, model: &str) -> Result<PriceTable, TargetError> {
-    let list = settings.models.price_list();
+fn price(facts: &ModelFacts) -> Result<PriceTable, TargetError> {
+    let list = PriceList::new(std::slice::from_ref(&facts.price))?;
     // Settings with retired models were rejected by the check; a model that was retired since is still billed.
-    let listed = list.find(model, UtcTime::from_nanos(0));
-    listed.map(|listed| *listed.price()).map_err(|_| TargetError::NoPrice(model.to_owned()))
+    let listed = list.find(&facts.price.model, UtcTime::from_nanos(0));
+    listed.map(|listed| *listed.price()).map_err(|_| TargetError::NoPrice(facts.price.model.clone()))
 }
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
@@ -171,8 +213,12 @@ impl ConnectorSettings {
                 Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?)
             }
             Provider::OpenAi => {
-                let options =
-                    OpenAiOptions { api: self.settings.api, ..OpenAiOptions::new(self.key(OPENAI)?) };
+                let uses_api_key_header = self.settings.key_header == KeyHeader::ApiKey;
+                let options = OpenAiOptions {
+                    api: self.settings.api,
+                    uses_api_key_header,
+                    ..OpenAiOptions::new(self.key(OPENAI)?)
+                };
                 Arc::new(OpenAiTarget::new(self.client(self.url(OPENAI), environment)?.0, &options)?)
             }
             Provider::Gemini => {

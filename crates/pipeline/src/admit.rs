@@ -130,10 +130,11 @@ pub(crate) async fn admit<R: Runtime>(
             let limit = request.rules.groups.describe(refusal.binding.limit);
             completion.reported_limit = Some(refusal.binding);
             completion.record.limit = Some(Arc::clone(&limit));
-            completion.policy = Some(match limit.scope {
+            let policy = match limit.scope {
                 LimitScope::Caller(tier) => request.rules.policy(tier),
-                _ => Arc::clone(&limit.policy),
-            });
+                _ => None,
+            };
+            completion.policy = Some(policy.unwrap_or_else(|| Arc::clone(&limit.policy)));
             let retry_after = request.rules.retry_after.advise(refusal.wait, pipeline.runtime.draw());
             Err(Rejection::RateLimited { limit, retry_after })
         }
@@ -160,24 +161,26 @@ fn is_enforced(request: &ReceivedRequest) -> bool {
 fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, Rejection> {
     let model = request.parsed.model();
     let unknown = || Rejection::UnknownModel(model.to_owned());
-    let route = request.rules.routes.get(model).ok_or_else(unknown)?;
+    let route = request.rules.routes.find(model).ok_or_else(unknown)?;
     if !route.faces.has(request.parsed.face()) {
         return Err(unknown());
     }
     if !route.is_open_at(request.parsed.face(), caller.is_guest()) {
         return Err(Rejection::needs_credential());
     }
-    if !caller.may_use(model) {
+    if !caller.may_use(model) && !caller.may_use(&route.alias) {
         return Err(Rejection::Forbidden);
     }
-    Ok(Arc::clone(route))
+    Ok(route)
 }
 
 /// The limits that this caller's request counts against. `route` is `None` for requests that reach no model. A group that
 /// is added here is also added to [`LimitRules::check`](crate::rules::LimitRules::check).
 pub(crate) fn scopes(groups: &LimitGroups, caller: &Caller, route: Option<&str>) -> ScopeList {
     let mut scopes = ScopeList::new();
-    scopes.push(QuotaScope { group: groups.of_tier(caller.tier), key: QuotaKey(caller.id) });
+    if let Some(group) = groups.of_tier(caller.tier) {
+        scopes.push(QuotaScope { group, key: QuotaKey(caller.id) });
+    }
     scopes.push(QuotaScope { group: groups.global, key: QuotaKey(0) });
     if let (Some(network), Some(group)) = (caller.network, groups.by_address) {
         scopes.push(QuotaScope { group, key: QuotaKey(network) });

@@ -9,7 +9,7 @@ use crate::output::{AttemptOutput, Charge, OutputEnd};
 use crate::record::{AttemptCause, AttemptOutcomeKind, AttemptRecord};
 use crate::settle::RequestProgress;
 use crate::slot::TargetSlot;
-use crate::target::{CallBound, GuardedTarget};
+use crate::target::{CallBound, GuardedTarget, PriceStatus};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
@@ -305,6 +305,9 @@ impl<R: Runtime> Attempt<R> {
             self.progress.add_overrun(overrun, charge.is_capped);
         }
         self.progress.add(&charge.usage, charge.cost);
+        if self.target.price_status == PriceStatus::Unknown {
+            self.progress.set_cost_unknown();
+        }
         self.posted = Some((charge, overrun));
         hold.post(charge.usage, charge.cost, certainty, now);
     }
@@ -403,6 +406,7 @@ impl<R: Runtime> Drop for Attempt<R> {
             outcome: self.outcome,
             usage,
             cost,
+            is_cost_unknown: self.posted.is_some() && self.target.price_status == PriceStatus::Unknown,
             overrun: self.posted.map_or(Money::ZERO, |(_, overrun)| overrun),
             is_capped: self.posted.is_some_and(|(charge, _)| charge.is_capped),
         };

@@ -34,6 +34,7 @@ mod receive;
 mod record;
 mod relay;
 mod reply;
+mod route_table;
 mod rules;
 mod settle;
 mod shortage;
@@ -62,8 +63,9 @@ pub use reply::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
     JOURNAL_UNAVAILABLE, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
+pub use route_table::{ANY_MODEL, ModelLookup, ModelTerms};
 pub use rules::{CheckedRules, LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use status::{DaySpend, LimitStatus, TargetStatus};
-pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};
+pub use target::{Faces, GuardedTarget, PriceStatus, Route, RouteOptions, TargetOptions};

@@ -223,7 +223,7 @@ impl<R: Runtime> Pipeline<R> {
         metadata.level = Some(planned.request.posture.level);
         metadata.reported_limit =
             completion.reported_limit.map(|view| (view, planned.request.rules.groups.name(view.limit)));
-        metadata.policy = Some(planned.request.rules.policy(planned.caller.tier));
+        metadata.policy = planned.request.rules.policy(planned.caller.tier);
         metadata
     }
 
@@ -260,6 +260,7 @@ impl<R: Runtime> Pipeline<R> {
                 completion.record.outcome = RequestOutcome::Answered;
                 completion.record.usage = attempt.usage;
                 metadata.cost = Some(completion.progress.cost());
+                metadata.is_cost_unknown = completion.progress.is_cost_unknown();
                 ReplyContent::Unstreamed(answer)
             }
             AttemptContent::Started(started) => {
@@ -278,6 +279,7 @@ fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata
         target: record.target.clone(),
         attempts: completion.progress.attempts(),
         cost: None,
+        is_cost_unknown: completion.progress.is_cost_unknown(),
         max_tokens: None,
         overhead: record.overhead,
         level: None,

@@ -298,6 +298,8 @@ pub struct ReplyMetadata {
     pub attempts: u32,
     /// The cost; `None` while a stream is in progress.
     pub cost: Option<Money>,
+    /// Whether the price of a model that was called is unknown.
+    pub is_cost_unknown: bool,
     /// The output limit that the gateway added, because the request set none and the remaining budget is small.
     pub max_tokens: Option<u32>,
     /// Latency that the gateway added up to this point.

@@ -6,6 +6,7 @@
 use crate::callers::CallerResolver;
 use crate::limit_description::{LimitDescription, LimitScope, policy_item};
 use crate::quota_store::QuotaStore;
+use crate::route_table::{ModelLookup, RouteTable};
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
@@ -57,8 +58,8 @@ impl ReceiveLimits {
 /// Rate limits, as the settings define them.
 #[derive(Clone, Debug)]
 pub struct LimitRules {
-    /// Limits per caller for each tier, in the order of [`Tier::ALL`].
-    pub tiers: [QuotaGroup; 3],
+    /// Limits per caller for each tier that has any, in the order of [`Tier::ALL`].
+    pub tiers: [Option<QuotaGroup>; 3],
     /// Limits over all requests.
     pub global: QuotaGroup,
     /// Limits of all guests of one network.
@@ -73,7 +74,7 @@ impl LimitRules {
     /// All limits, in the order in which the quota store keeps them.
     #[must_use]
     pub fn groups(&self) -> Vec<QuotaGroup> {
-        let fixed = self.tiers.iter().chain([&self.global]).chain(&self.by_address);
+        let fixed = self.tiers.iter().flatten().chain([&self.global]).chain(&self.by_address);
         fixed.chain(self.routes.iter().map(|(_, group)| group)).cloned().collect()
     }
 
@@ -81,7 +82,7 @@ impl LimitRules {
     #[must_use]
     pub fn placed_groups(&self) -> Vec<(QuotaGroup, Placement)> {
         let placed = |group: QuotaGroup| {
-            let mut per_caller = self.tiers.iter().chain(&self.by_address);
+            let mut per_caller = self.tiers.iter().flatten().chain(&self.by_address);
             let is_per_caller = per_caller.any(|own| own.name() == group.name());
             let placement = if is_per_caller { Placement::Partition } else { Placement::Fleet };
             (group, placement)
@@ -92,8 +93,8 @@ impl LimitRules {
     /// Rejects limits of which more can apply to one request than a decision supports.
     fn check(&self) -> Result<(), SettingError> {
         let route = self.routes.first().map(|(_, group)| group);
-        let check = |tier| {
-            check_request_groups([tier, &self.global].into_iter().chain(&self.by_address).chain(route))
+        let check = |tier: &Option<QuotaGroup>| {
+            check_request_groups(tier.iter().chain([&self.global]).chain(&self.by_address).chain(route))
         };
         self.tiers.iter().try_for_each(check)
     }
@@ -107,6 +108,8 @@ pub struct RuleOptions {
     pub limits: LimitRules,
     /// The routes, with the targets behind each.
     pub routes: Vec<Route>,
+    /// The terms of models that callers name, for routes with a wildcard.
+    pub models: ModelLookup,
     /// The retry policy.
     pub retry: RetryPolicy,
     /// The node's retry budget. A reload passes it on while its settings are unchanged.
@@ -179,7 +182,7 @@ pub(crate) struct PipelineRules {
     pub(crate) callers: Arc<CallerResolver>,
     pub(crate) groups: LimitGroups,
     pub(crate) retry_after: RetryAfterPolicy,
-    pub(crate) routes: BTreeMap<Box<str>, Arc<Route>>,
+    pub(crate) routes: RouteTable,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: Arc<RetryBudget>,
     pub(crate) hedge: Arc<HedgePolicy>,
@@ -188,13 +191,13 @@ pub(crate) struct PipelineRules {
     pub(crate) receive: ReceiveLimits,
     pub(crate) plan: PlanPolicy,
     pub(crate) shared_caller_budget: Option<Money>,
-    policies: [Arc<str>; 3],
+    policies: [Option<Arc<str>>; 3],
 }
 
 impl PipelineRules {
-    /// All limits of a tier, as the value of a `RateLimit-Policy` header.
-    pub(crate) fn policy(&self, tier: Tier) -> Arc<str> {
-        Arc::clone(&self.policies[tier.index()])
+    /// All limits of a tier, as the value of a `RateLimit-Policy` header; `None` if it has none.
+    pub(crate) fn policy(&self, tier: Tier) -> Option<Arc<str>> {
+        self.policies[tier.index()].clone()
     }
 
     /// The quota store already contains the limits.
@@ -203,6 +206,7 @@ impl PipelineRules {
             callers,
             limits: limit_rules,
             routes,
+            models,
             retry,
             retry_budget,
             hedge,
@@ -213,8 +217,8 @@ impl PipelineRules {
             shared_caller_budget,
         } = options;
         let groups = LimitGroups::new(quotas, &limit_rules);
-        let policies = limit_rules.tiers.each_ref().map(policy);
-        let routes = routes.into_iter().map(|route| (route.alias.as_ref().into(), Arc::new(route))).collect();
+        let policies = limit_rules.tiers.each_ref().map(|group| group.as_ref().map(policy));
+        let routes = RouteTable::new(routes, models);
         let retry_after = limit_rules.retry_after;
         Self {
             callers,
@@ -241,7 +245,7 @@ fn policy(group: &QuotaGroup) -> Arc<str> {
 
 /// Identifiers of the limit groups in the quota store.
 pub(crate) struct LimitGroups {
-    tiers: [GroupId; 3],
+    tiers: [Option<GroupId>; 3],
     pub(crate) global: GroupId,
     pub(crate) by_address: Option<GroupId>,
     routes: BTreeMap<Box<str>, GroupId>,
@@ -253,8 +257,10 @@ pub(crate) struct LimitGroups {
 const MAX_LIMITS_PER_GROUP: usize = 64;
 
 fn names(quotas: &QuotaStore, limit_rules: &LimitRules) -> BTreeMap<LimitId, Arc<LimitDescription>> {
-    let tiers =
-        Tier::ALL.into_iter().zip(&limit_rules.tiers).map(|(tier, group)| (LimitScope::Caller(tier), group));
+    let tiers = Tier::ALL
+        .into_iter()
+        .zip(&limit_rules.tiers)
+        .filter_map(|(tier, group)| Some((LimitScope::Caller(tier), group.as_ref()?)));
     let global = (LimitScope::Global, &limit_rules.global);
     let by_address = limit_rules.by_address.iter().map(|group| (LimitScope::Network, group));
     let routes =
@@ -282,7 +288,7 @@ impl LimitGroups {
         // against it would be rejected, because no group has this id.
         let find = |group: &QuotaGroup| quotas.group(group.name()).unwrap_or(GroupId::from_index(u16::MAX));
         Self {
-            tiers: limit_rules.tiers.each_ref().map(find),
+            tiers: limit_rules.tiers.each_ref().map(|group| group.as_ref().map(find)),
             global: find(&limit_rules.global),
             by_address: limit_rules.by_address.as_ref().map(find),
             routes: limit_rules
@@ -303,7 +309,7 @@ impl LimitGroups {
         self.names.get(&limit).cloned().unwrap_or_else(|| Arc::new(LimitDescription::unknown("limit")))
     }
 
-    pub(crate) fn of_tier(&self, tier: Tier) -> GroupId {
+    pub(crate) fn of_tier(&self, tier: Tier) -> Option<GroupId> {
         self.tiers[tier.index()]
     }
 

@@ -32,6 +32,7 @@ pub(crate) struct RequestProgress {
     cost_nanos: AtomicU64,
     overrun_nanos: AtomicU64,
     is_capped: AtomicBool,
+    is_cost_unknown: AtomicBool,
     /// Posted tokens, input and output.
     tokens: AtomicU64,
     /// Time spent waiting for targets, concurrency slots and backoff.
@@ -53,6 +54,7 @@ impl RequestProgress {
             cost_nanos: AtomicU64::new(0),
             overrun_nanos: AtomicU64::new(0),
             is_capped: AtomicBool::new(false),
+            is_cost_unknown: AtomicBool::new(false),
             tokens: AtomicU64::new(0),
             waited_nanos: AtomicU64::new(0),
             delay_nanos: AtomicU64::new(0),
@@ -118,6 +120,16 @@ impl RequestProgress {
     pub(crate) fn add_overrun(&self, overrun: Money, is_capped: bool) {
         add(&self.overrun_nanos, overrun.as_nanos());
         self.is_capped.fetch_or(is_capped, Ordering::Relaxed);
+    }
+
+    /// Records that an attempt was made at a model whose price is unknown.
+    pub(crate) fn set_cost_unknown(&self) {
+        self.is_cost_unknown.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the cost is less than what the vendor will bill, because the price of a model is unknown.
+    pub(crate) fn is_cost_unknown(&self) -> bool {
+        self.is_cost_unknown.load(Ordering::Relaxed)
     }
 
     fn tokens(&self) -> u64 {
@@ -236,6 +248,7 @@ impl<R: Runtime> Drop for RequestCompletion<R> {
         record.cost = self.progress.cost();
         record.overrun = Money::from_nanos(self.progress.overrun_nanos.load(Ordering::Relaxed));
         record.is_capped = self.progress.is_capped.load(Ordering::Relaxed);
+        record.is_cost_unknown = self.progress.is_cost_unknown();
         record.ended = ended;
         record.duration = record.ended - self.began;
         if let Some((reservation, quotas)) = self.reservation.take() {

@@ -179,8 +179,9 @@ impl<R: Runtime> Pipeline<R> {
     #[must_use]
     pub fn first_model(&self, face: Face, caller: &Caller, name: &str) -> Option<Arc<str>> {
         let rules = self.rules.load();
-        let route = rules.routes.get(name).filter(|route| route.is_open_at(face, caller.is_guest()))?;
-        let target = route.targets.first().filter(|_| caller.may_use(name))?;
+        let route = rules.routes.find(name).filter(|route| route.is_open_at(face, caller.is_guest()))?;
+        let may_use = caller.may_use(name) || caller.may_use(&route.alias);
+        let target = route.targets.first().filter(|_| may_use)?;
         Some(Arc::clone(&target.model))
     }
 
@@ -208,7 +209,7 @@ impl<R: Runtime> Pipeline<R> {
 
     /// What remains of the limits of a caller of this tier.
     pub async fn limits_of(&self, caller: u64, tier: Tier) -> Vec<LimitStatus> {
-        let group = self.rules.load().groups.of_tier(tier);
+        let Some(group) = self.rules.load().groups.of_tier(tier) else { return Vec::new() };
         let scopes = [QuotaScope { group, key: QuotaKey(caller) }];
         let views = self.quotas.view(caller, &scopes, self.runtime.now()).await;
         let named =

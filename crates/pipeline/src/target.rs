@@ -7,6 +7,7 @@ use crate::guardrail::Guardrails;
 use crate::output_history::OutputHistory;
 use crate::output_limit::{OutputAllowance, OutputBudget};
 use crate::pacing::{Pacing, TargetMeasurements};
+use crate::route_table::ModelTerms;
 use crate::slot::SlotQueue;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
 use seawall_core::histogram::Histogram;
@@ -39,6 +40,8 @@ pub struct TargetOptions {
     pub grade: Grade,
     /// The price of its tokens.
     pub price: PriceTable,
+    /// Whether that price is known.
+    pub price_status: PriceStatus,
     /// How its input is bounded.
     pub input: InputModel,
     /// The model's maximum output tokens per answer, if known.
@@ -59,6 +62,17 @@ pub struct TargetOptions {
     pub upstream: Arc<dyn Target>,
 }
 
+/// Whether the price of a model is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriceStatus {
+    /// It is known, or the model is free of charge.
+    Known,
+    /// It is unknown, and no budget applies: calls are made, and their cost is reported as unknown.
+    Unknown,
+    /// It is unknown, and a budget applies: no call can be made.
+    Missing,
+}
+
 /// A target with its protections.
 pub struct GuardedTarget {
     pub(crate) name: Arc<str>,
@@ -66,6 +80,7 @@ pub struct GuardedTarget {
     pub(crate) model: Arc<str>,
     pub(crate) grade: Grade,
     pub(crate) price: PriceTable,
+    pub(crate) price_status: PriceStatus,
     input: InputModel,
     max_output: Option<u64>,
     pub(crate) output_limit_field: OutputLimitField,
@@ -101,6 +116,7 @@ impl GuardedTarget {
             model,
             grade,
             price,
+            price_status,
             input,
             max_output,
             output_limit_field,
@@ -123,6 +139,7 @@ impl GuardedTarget {
             model: model.into(),
             grade,
             price,
+            price_status,
             input,
             max_output,
             output_limit_field,
@@ -161,6 +178,32 @@ impl GuardedTarget {
         }
     }
 
+    /// The same target for a model that a caller named. It shares everything but what belongs to the model.
+    pub(crate) fn for_model(&self, model: &str, terms: ModelTerms) -> Self {
+        let ModelTerms { price, price_status, input, max_output } = terms;
+        Self {
+            name: Arc::clone(&self.name),
+            model: model.into(),
+            grade: self.grade,
+            price,
+            price_status,
+            input,
+            max_output,
+            output_limit_field: self.output_limit_field,
+            family: TokenizerFamily::of_model(model),
+            output: Arc::new(OutputHistory::of_model(model)),
+            in_flight: self.in_flight.clone(),
+            slot_queue: Arc::clone(&self.slot_queue),
+            time_to_first_content: Arc::clone(&self.time_to_first_content),
+            breaker: self.breaker.clone(),
+            measurements: Arc::clone(&self.measurements),
+            pacing: Arc::clone(&self.pacing),
+            credential: Arc::clone(&self.credential),
+            upstream: self.upstream.for_model(model).unwrap_or_else(|| Arc::clone(&self.upstream)),
+            protection: self.protection.clone(),
+        }
+    }
+
     /// Applies the protection settings.
     pub fn apply_settings(&self, now: Timestamp) {
         let ProtectionSettings { concurrency, shares, breaker, pressure } = self.protection.clone();
@@ -191,6 +234,12 @@ impl GuardedTarget {
         request: &DialectRequest,
         budget: impl FnOnce() -> OutputBudget,
     ) -> Result<OutputAllowance, String> {
+        if self.price_status == PriceStatus::Missing {
+            let model = &self.model;
+            return Err(format!(
+                "{model} has no price, and a budget applies; an operator can add its prices as [models.{model:?}]"
+            ));
+        }
         // An InvokeModel body of unknown format may be for an embedding model; any other answer would have no price.
         let may_embed = request.operation() == ModelOperation::Embed
             || request.operation() == ModelOperation::Generate && request.opaque_answers().is_some();
@@ -407,6 +456,20 @@ impl Route {
             guardrails,
             targets,
         })
+    }
+
+    /// The same route with other targets.
+    pub(crate) fn with_targets(&self, targets: Box<[Arc<GuardedTarget>]>) -> Self {
+        Self {
+            alias: Arc::clone(&self.alias),
+            faces: self.faces,
+            guest_faces: self.guest_faces,
+            start_timeout: self.start_timeout,
+            token_limit: self.token_limit,
+            fallback_texts: Arc::clone(&self.fallback_texts),
+            guardrails: self.guardrails.clone(),
+            targets,
+        }
     }
 
     /// Whether the route is served at this face, for guests or for callers with a credential.

@@ -8,6 +8,7 @@ use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
 use seawall_core::setting::SettingError;
 use seawall_wire::dialect::DialectId;
 use seawall_wire::gemini::{DEFAULT_VERSION, path_for};
+use std::sync::Arc;
 
 /// How the credential is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +50,10 @@ impl GeminiOptions {
 /// A model behind a Gemini endpoint: `POST {base}/models/{model}:generateContent`, or `:streamGenerateContent?alt=sse`.
 /// A base without a path is completed with the default API version.
 pub struct GeminiTarget {
-    client: Client,
+    client: Arc<Client>,
     unstreamed: String,
     stream: String,
-    headers: FixedHeaders,
+    headers: Arc<FixedHeaders>,
 }
 
 impl GeminiTarget {
@@ -65,9 +66,13 @@ impl GeminiTarget {
             GeminiKey::None => {}
         }
         let headers = FixedHeaders::new(own, &options.headers)?;
+        Ok(Self::at(Arc::new(client), Arc::new(headers), model))
+    }
+
+    fn at(client: Arc<Client>, headers: Arc<FixedHeaders>, model: &str) -> Self {
         let version = if client.url().path("").is_empty() { DEFAULT_VERSION } else { "" };
         let path = |stream| client.url().path(&[version, &path_for(model, stream)].concat());
-        Ok(Self { unstreamed: path(false), stream: path(true), client, headers })
+        Self { unstreamed: path(false), stream: path(true), client, headers }
     }
 
     async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
@@ -88,6 +93,10 @@ impl GeminiTarget {
 impl Target for GeminiTarget {
     fn dialect(&self) -> DialectId {
         DialectId::GEMINI
+    }
+
+    fn for_model(&self, model: &str) -> Option<Arc<dyn Target>> {
+        Some(Arc::new(Self::at(Arc::clone(&self.client), Arc::clone(&self.headers), model)))
     }
 
     fn call(&self, call: Call) -> CallFuture<'_> {

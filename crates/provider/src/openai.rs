@@ -17,6 +17,8 @@ use seawall_wire::openai::{for_upstream, read_request};
 pub struct OpenAiOptions {
     /// The gateway's key, if one is required.
     pub key: Option<SecretString>,
+    /// Whether the key is sent in the header `api-key`, as Azure expects it, instead of as a bearer token.
+    pub uses_api_key_header: bool,
     /// The APIs of the server.
     pub api: OpenAiApi,
     /// Whether to request the usage of streams. Without it the cost of a stream is only estimated, but some servers
@@ -30,7 +32,13 @@ impl OpenAiOptions {
     /// Chat completions only, with usage and without additional headers.
     #[must_use]
     pub const fn new(key: Option<SecretString>) -> Self {
-        Self { key, api: OpenAiApi::ChatCompletions, include_usage: true, headers: Vec::new() }
+        Self {
+            key,
+            uses_api_key_header: false,
+            api: OpenAiApi::ChatCompletions,
+            include_usage: true,
+            headers: Vec::new(),
+        }
     }
 }
 
@@ -57,7 +65,11 @@ impl OpenAiTarget {
     pub fn new(client: Client, options: &OpenAiOptions) -> Result<Self, SettingError> {
         let mut own = vec![("content-type", "application/json".to_owned())];
         if let Some(key) = &options.key {
-            own.push(("authorization", format!("Bearer {}", key.expose())));
+            own.push(if options.uses_api_key_header {
+                ("api-key", key.expose().to_owned())
+            } else {
+                ("authorization", format!("Bearer {}", key.expose()))
+            });
         }
         let headers = FixedHeaders::new(own, &options.headers)?;
         let [chat, responses, compact, embeddings] =

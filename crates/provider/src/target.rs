@@ -5,6 +5,7 @@ use seawall_core::failure::Failure;
 use seawall_wire::dialect::{DialectId, ModelOperation, ResponseReport};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A call to a target.
@@ -110,6 +111,13 @@ pub trait Target: Send + Sync {
     /// The dialect to call an operation in; `None` if the target does not have that operation.
     fn operation_dialect(&self, operation: ModelOperation) -> Option<DialectId> {
         (operation == ModelOperation::Generate).then(|| self.dialect())
+    }
+
+    /// The same target for another model, over the same connections, if the model is part of its URL. `None` if requests
+    /// carry the model, so that one target serves all of them.
+    fn for_model(&self, model: &str) -> Option<Arc<dyn Target>> {
+        let _ = model;
+        None
     }
 
     /// Starts an attempt.

@@ -1,7 +1,7 @@
 //! Checks of callers and their credentials.
 
 use super::Checker;
-use crate::kind::{JwksSource, JwtAlgorithm, quoted};
+use crate::kind::{JwksSource, JwtAlgorithm, StoreKind, quoted};
 use crate::problem::{Problem, ProblemCode};
 use crate::raw::{self, RootSection};
 use crate::settings::{CallerSettings, IssuerKeys, IssuerSettings, KeySettings};
@@ -28,7 +28,9 @@ const EMPTY_KEY_HASHES: [[u8; 32]; 2] = [
 pub(super) fn callers(raw: &RootSection, checker: &mut Checker<'_>) -> Option<CallerSettings> {
     let callers = &raw.callers;
     checker.check_positive(callers, "lookup_timeout", &callers.lookup_timeout);
-    if !callers.guests.value && callers.keys.is_empty() && callers.issuers.is_empty() {
+    // Keys that `seawall key` creates are in the data directory, which only a store in memory does not have.
+    let has_stored_keys = raw.store.kind.value != StoreKind::Memory;
+    if !callers.guests.value && callers.keys.is_empty() && callers.issuers.is_empty() && !has_stored_keys {
         let message =
             "callers: no keys, no issuers and no guests are configured, so every request would be rejected";
         let help = "add a key under [callers.keys.NAME], or set guests = true";
@@ -143,7 +145,7 @@ fn issuer(issuer: &raw::IssuerSection, checker: &mut Checker<'_>) -> Option<Issu
     };
     if let (IssuerKeys::Public(JwksSource::Url(url)), Some(written)) = (&keys, &issuer.jwks)
         && !url.starts_with("https://")
-        && !crate::check::models::is_local(url)
+        && !crate::check::targets::is_local(url)
     {
         let message = format!("{path}.jwks: public keys must not be fetched over an unencrypted connection");
         checker.add(

@@ -81,27 +81,36 @@ impl Checker<'_> {
     }
 }
 
-/// The limits of one caller of a tier, each multiplied by a factor.
+/// The limits of one caller of a tier, each multiplied by a factor. The inner `None` is a tier without limits, the outer
+/// one a problem that was reported.
 fn tier(
     name: &str,
     tier: &raw::TierLimitsSection,
     factor: u32,
     checker: &mut Checker<'_>,
-) -> Option<QuotaGroup> {
+) -> Option<Option<QuotaGroup>> {
     let times = |limit: u32| limit.saturating_mul(factor);
-    let minute = times(checker.check_rate(tier, "minute", &tier.minute, RatePeriod::Minute));
-    let hour = times(checker.check_rate(tier, "hour", &tier.hour, RatePeriod::Hour));
-    let day = times(checker.check_rate(tier, "day", &tier.day, RatePeriod::Day));
-    let minute = Quota::sliding("minute", QuotaUnit::Request, minute, MINUTE, times(tier.burst.value));
-    let hour = Quota::sliding("hour", QuotaUnit::Request, hour, HOUR, 0);
-    let day = Quota::calendar("day", QuotaUnit::Request, day, CalendarPeriod::Day);
-    let quotas = [
-        checker.check_quota(tier, ("minute", "burst"), minute),
-        checker.check_quota(tier, ("hour", "hour"), hour),
-        checker.check_quota(tier, ("day", "day"), day),
-    ];
+    let mut quotas = Vec::new();
+    if let Some(minute) = &tier.minute {
+        let limit = times(checker.check_rate(tier, "minute", minute, RatePeriod::Minute));
+        let quota = Quota::sliding("minute", QuotaUnit::Request, limit, MINUTE, times(tier.burst.value));
+        quotas.push(checker.check_quota(tier, ("minute", "burst"), quota));
+    }
+    if let Some(hour) = &tier.hour {
+        let limit = times(checker.check_rate(tier, "hour", hour, RatePeriod::Hour));
+        let quota = Quota::sliding("hour", QuotaUnit::Request, limit, HOUR, 0);
+        quotas.push(checker.check_quota(tier, ("hour", "hour"), quota));
+    }
+    if let Some(day) = &tier.day {
+        let limit = times(checker.check_rate(tier, "day", day, RatePeriod::Day));
+        let quota = Quota::calendar("day", QuotaUnit::Request, limit, CalendarPeriod::Day);
+        quotas.push(checker.check_quota(tier, ("day", "day"), quota));
+    }
     let quotas = quotas.into_iter().collect::<Option<Vec<Quota>>>()?;
-    checker.group(tier, name, quotas)
+    if quotas.is_empty() {
+        return Some(None);
+    }
+    checker.group(tier, name, quotas).map(Some)
 }
 
 fn global(global: &raw::GlobalLimitsSection, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
@@ -185,7 +194,7 @@ pub(super) fn request_groups(
 ) {
     let route = routes.values().find_map(|route| route.quotas.as_ref());
     for tier in &limits.tiers {
-        let groups = [tier, &limits.global, &limits.guests_by_address].into_iter().chain(route);
+        let groups = tier.iter().chain([&limits.global]).chain(&limits.guests_by_address).chain(route);
         checker.checked(&[section], check_request_groups(groups));
     }
 }

@@ -8,11 +8,14 @@ mod limits;
 mod models;
 mod operation;
 mod resilience;
+mod routes;
 mod server;
 mod service;
 mod spending;
+mod targets;
 
 use crate::field::KeyOrigins;
+use crate::load::SettingsInput;
 use crate::problem::{Problem, ProblemCode, Problems};
 use crate::raw::RootSection;
 use crate::settings::Settings;
@@ -81,19 +84,19 @@ impl Checker<'_> {
 pub(crate) fn all(
     raw: &RootSection,
     placeholders: Vec<SettingOrigin>,
-    today: UtcTime,
+    input: &SettingsInput,
     problems: &mut Problems,
 ) -> Option<Settings> {
-    let mut checker = Checker { problems, placeholders, today };
+    let mut checker = Checker { problems, placeholders, today: input.today };
     let checker = &mut checker;
     // Run every check so that all problems are reported; only then test whether all parts are valid.
     let server = server::server(&raw.server, checker);
     let admin = server::admin(&raw.admin, &raw.server, checker);
     let callers = callers::callers(raw, checker);
     let limits = limits::limits(&raw.limits, checker);
-    let models = models::models(&raw.models, checker);
-    let targets = models::targets(raw, checker);
-    let routes = models::routes(raw, checker);
+    let models = models::models(raw, input.price_file.as_ref(), checker);
+    let targets = targets::targets(raw, &models, checker);
+    let routes = routes::routes(raw, checker);
     if let Some(limits) = &limits {
         limits::request_groups(limits, &routes, &raw.limits, checker);
     }

@@ -35,10 +35,15 @@ pub(super) fn budget(budget: &raw::BudgetSection, checker: &mut Checker<'_>) -> 
     Some(BudgetSettings { limits: limits?, per_node, cost: cost?, lease: lease? })
 }
 
+/// Whether no budget applies to any request.
+pub(super) fn is_unlimited(budget: &raw::BudgetSection) -> bool {
+    budget.day.value == Money::MAX && budget.caller_day.value == Money::MAX && budget.events.is_empty()
+}
+
 /// Nodes that share limits through Redis do not share the daily budget. The operator of several nodes must have
 /// accepted that each of them may spend all of it.
 pub(super) fn fleet_budget(raw: &raw::RootSection, checker: &mut Checker<'_>) {
-    if raw.store.kind.value != StoreKind::Redis || raw.budget.per_node.value {
+    if raw.store.kind.value != StoreKind::Redis || raw.budget.per_node.value || is_unlimited(&raw.budget) {
         return;
     }
     let message =
@@ -65,7 +70,11 @@ fn limits(budget: &raw::BudgetSection, checker: &mut Checker<'_>) -> Option<Budg
     let options = BudgetOptions {
         session_input: budget.session_input.value,
         session_output: budget.session_output.value,
-        caller_day: budget.caller_day.value,
+        // Without a budget of its own a caller is limited by the daily budget.
+        caller_day: match budget.caller_day.value {
+            Money::MAX => budget.day.value,
+            amount => amount,
+        },
         day: budget.day.value,
         shares: shares.map(|share| share.value),
         single_source_alarm: budget.single_source_alarm.value,

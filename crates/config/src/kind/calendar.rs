@@ -41,7 +41,7 @@ impl ValueKind for DateKind {
     }
 }
 
-fn parse_date(text: &str) -> Option<UtcTime> {
+pub(crate) fn parse_date(text: &str) -> Option<UtcTime> {
     let mut parts = text.split('-');
     let mut part = |length: usize| {
         let part = parts.next()?;

@@ -1,6 +1,7 @@
 //! Kinds with a fixed list of values.
 
 use super::{ValueError, ValueFormat, ValueKind, expect_text, quoted};
+use crate::preset::{PRESETS, ProviderPreset, find_preset};
 use crate::problem::{ProblemCode, names};
 use crate::suggest;
 use crate::tree::TomlValue;
@@ -56,7 +57,7 @@ names! {
 }
 
 names! {
-    /// The provider of a model.
+    /// The API of a provider.
     pub enum Provider {
         /// Anthropic's own API.
         Anthropic = "anthropic",
@@ -147,7 +148,6 @@ names! {
 
 choices! {
     RuntimeLayout as "a runtime layout",
-    Provider as "a provider",
     FaceName as "a face",
     JwtAlgorithm as "an algorithm",
     StoreKind as "a store kind",
@@ -160,6 +160,30 @@ choices! {
     OpenAiApi as "an API",
     Mode as "a mode",
     Priority as "a priority",
+}
+
+/// A provider by the name of its preset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProviderKind;
+
+impl ValueKind for ProviderKind {
+    type Value = &'static ProviderPreset;
+
+    fn format() -> ValueFormat {
+        let choices: Vec<&'static str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let examples = choices.iter().map(|choice| quoted(choice)).collect();
+        ValueFormat { choices, examples, ..ValueFormat::text("a provider", &[]) }
+    }
+
+    fn parse(value: &TomlValue) -> Result<Self::Value, ValueError> {
+        let text = expect_text(value, Self::format)?;
+        let format = Self::format();
+        find_preset(text).ok_or_else(|| unknown_value(text, format.name, &format.choices))
+    }
+
+    fn to_toml(value: &Self::Value) -> String {
+        quoted(value.name)
+    }
 }
 
 /// Backoff jitter: a word, or two factors such as `0.5x to 1.5x`.

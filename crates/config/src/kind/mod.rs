@@ -15,12 +15,12 @@ mod secret;
 mod text;
 mod time;
 
-pub(crate) use calendar::{DateKind, TimeOfDayKind, UtcOffsetKind};
+pub(crate) use calendar::{DateKind, TimeOfDayKind, UtcOffsetKind, parse_date};
 pub use choice::{
     DiagnosticFormat, DiagnosticLevel, FaceName, JwtAlgorithm, Provider, RetryCosts, RuntimeLayout, StoreKind,
 };
-pub(crate) use choice::{JitterKind, UntrackedRuleKind};
-pub(crate) use money::{AmountKind, DailyAmountKind, TokenPriceKind};
+pub(crate) use choice::{JitterKind, ProviderKind, UntrackedRuleKind};
+pub(crate) use money::{AmountKind, DailyAmountKind, TokenPriceKind, parse_amount};
 pub(crate) use network::{JwksKind, ListenAddressKind, UrlKind};
 pub use network::{JwksSource, is_metadata_host};
 pub(crate) use number::{

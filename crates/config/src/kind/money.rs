@@ -16,7 +16,7 @@ pub(crate) struct DailyAmountKind;
 pub(crate) struct TokenPriceKind;
 
 /// Dollars with at most nine decimals and optional commas between thousands; the dollar sign is optional.
-pub(super) fn parse_amount(text: &str) -> Option<Money> {
+pub(crate) fn parse_amount(text: &str) -> Option<Money> {
     let amount = text.strip_prefix('$').unwrap_or(text);
     let (dollars, decimals) = amount.split_once('.').map_or((amount, None), |(a, b)| (a, Some(b)));
     let dollars = whole(dollars)?;
@@ -27,7 +27,13 @@ pub(super) fn parse_amount(text: &str) -> Option<Money> {
     .ok()
 }
 
+/// The daily amount that nothing exceeds: no budget.
+const UNLIMITED: &str = "unlimited";
+
 pub(super) fn parse_day_amount(text: &str) -> Option<Money> {
+    if text == UNLIMITED {
+        return Some(Money::MAX);
+    }
     parse_amount(text.strip_suffix("/day").or_else(|| text.strip_suffix("/d"))?)
 }
 
@@ -55,8 +61,8 @@ impl ValueKind for DailyAmountKind {
     type Value = Money;
 
     fn format() -> ValueFormat {
-        ValueFormat::text("a daily amount", &["$5,000/day", "$5/day", "$0.50/day"])
-            .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?/(day|d)$")
+        ValueFormat::text("a daily amount", &["$5,000/day", "$5/day", "$0.50/day", UNLIMITED])
+            .pattern("^(unlimited|\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?/(day|d))$")
             .bare_number("\"${}/day\"")
     }
 
@@ -67,6 +73,9 @@ impl ValueKind for DailyAmountKind {
     }
 
     fn to_toml(value: &Money) -> String {
+        if *value == Money::MAX {
+            return quoted(UNLIMITED);
+        }
         quoted(&format!("{}/day", shown(*value)))
     }
 }

@@ -55,16 +55,16 @@ section! {
 }
 
 section! {
-    /// Limits of one caller of this tier.
+    /// Limits of one caller of this tier. A limit that is not set does not exist.
     pub(crate) struct TierLimitsSection {
         /// Requests per minute (sliding window).
-        minute: RateKind,
+        minute: Option<RateKind>,
         /// Additional requests that a minute may contain as a burst.
-        burst: SmallCountKind,
+        burst: SmallCountKind = "0",
         /// Requests per hour (sliding window).
-        hour: RateKind,
+        hour: Option<RateKind>,
         /// Requests per calendar day, UTC.
-        day: RateKind,
+        day: Option<RateKind>,
     }
 }
 

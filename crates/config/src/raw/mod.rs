@@ -24,7 +24,7 @@ pub(crate) use service::{
     CacheSection, ClassifierSection, DegradationSection, EveningPeakSection, FramingSection, OffPeakSection,
     RouterSection,
 };
-pub(crate) use spending::{BudgetEventSection, BudgetSection, CostSection, TokensSection};
+pub(crate) use spending::{BudgetEventSection, BudgetSection, CostSection, PricesSection, TokensSection};
 
 use crate::field::{NamedSections, SettingSection as _};
 use crate::section::section;
@@ -44,6 +44,8 @@ section! {
         limits: LimitsSection,
         /// Models by their exact id, with their prices.
         models: NamedSections<ModelSection>,
+        /// Prices of models that have no section of their own under `models`.
+        prices: PricesSection,
         /// Targets: one model at one provider, account and region each.
         targets: NamedSections<TargetSection>,
         /// Routes: aliases that callers use as model names, with their candidate targets.

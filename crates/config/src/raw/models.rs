@@ -2,14 +2,15 @@
 
 use crate::field::{ListField, NamedSections};
 use crate::kind::{
-    AmountKind, BooleanKind, CountKind, DateKind, DurationKind, FaceName, PercentKind, Provider, RateKind,
-    SecretKind, SmallCountKind, TextKind, TokenPriceKind, UrlKind,
+    AmountKind, BooleanKind, CountKind, DateKind, DurationKind, FaceName, PercentKind, ProviderKind,
+    RateKind, SecretKind, SmallCountKind, TextKind, TokenPriceKind, UrlKind,
 };
 use crate::section::section;
 use seawall_core::vocabulary::{Grade, OpenAiApi, OutputLimitField};
 
 section! {
-    /// A model by its exact id, with its prices per million tokens. A model without a price is never called.
+    /// A model by its exact id, with its prices per million tokens. A model that is not listed here has the prices of the
+    /// built-in catalogue (`seawall prices`). A model without a price is called only where no budget applies.
     pub(crate) struct ModelSection {
         /// Price of input tokens.
         input: Option<TokenPriceKind>,
@@ -70,20 +71,24 @@ section! {
 section! {
     /// A target: one model at one provider, account and region.
     pub(crate) struct TargetSection {
-        /// Provider of the model.
-        provider: Provider,
-        /// Model id; it must have a price under `models`. On Bedrock, requests to InvokeModel and Converse are forwarded to the
+        /// Provider of the model: a vendor, or a kind of server. It determines the API, the base URL, the environment variable
+        /// of the API key, and the prices.
+        provider: ProviderKind,
+        /// Model id. `*` sends the name that the caller used, for routes with a wildcard. On Bedrock, requests to InvokeModel and Converse are forwarded to the
         /// same operation; for other callers, Anthropic models are called with InvokeModel and all others with Converse.
         model: TextKind,
+        /// The model behind a deployment name, for its price and limits. For Azure, where `model` is a name of the operator's.
+        base_model: Option<TextKind>,
         /// Grade of the model.
-        grade: Grade,
+        grade: Grade = "\"strong\"",
         /// AWS region, for Bedrock.
         region: Option<TextKind>,
         /// Base URL including the path, such as `http://localhost:11434/v1`. Default: the provider's public endpoint. For
         /// Gemini, a URL without a path is completed with `/v1beta`; on Vertex AI it ends with the publisher, such as
         /// `https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/europe-west1/publishers/google`.
         base_url: Option<UrlKind>,
-        /// Reference to the API key, for Anthropic, OpenAI and Gemini. For a project on Vertex AI it is an access token, which
+        /// Reference to the API key. Default: the provider's usual environment variable, such as `env:GROQ_API_KEY`; none for
+        /// servers on the operator's own machines and for other base URLs. For a project on Vertex AI it is an access token, which
         /// is sent as a bearer token and must be renewed from outside, as a file that is replaced before a reload.
         api_key: Option<SecretKind>,
         /// ARN of the IAM role to assume, for Bedrock. Credentials come from the default AWS credential provider chain.
@@ -99,21 +104,23 @@ section! {
         /// Maximum number of concurrent calls.
         concurrency: SmallCountKind = "100",
         /// Name of the circuit breaker under `breakers`.
-        breaker: TextKind,
+        breaker: TextKind = "\"default\"",
     }
 }
 
 section! {
-    /// A route: an alias that callers use as the model name, with its candidate targets.
+    /// A route: an alias that callers use as the model name, with its candidate targets. A name that ends with `*`, such as
+    /// `claude-*`, serves every model name that begins with the rest; the longest match wins, and an exact name before all
+    /// wildcards.
     pub(crate) struct RouteSection {
         /// Targets in order of preference.
         targets: ListField<TextKind>,
         /// Faces (caller-facing protocols) that serve the route.
-        faces: ListField<FaceName>,
+        faces: ListField<FaceName> = "[\"anthropic\", \"openai\", \"bedrock\", \"gemini\"]",
         /// Faces on which guests may use the route if `callers.guests` is on. On all other faces callers need a credential.
         guest_faces: ListField<FaceName> = "[\"chat\"]",
-        /// Timeout for the beginning of a response, for API callers.
-        start_timeout: DurationKind = "\"30s\"",
+        /// Timeout for the beginning of a response, for API callers. Default: `deadlines.start`.
+        start_timeout: Option<DurationKind>,
         /// Whether API callers also receive answers from lower rungs, such as the cache and the FAQ.
         fallback: BooleanKind = "false",
         /// Texts that requests on this route must not contain, on any face; spelling variants are matched as well. The chat

@@ -172,6 +172,8 @@ section! {
         /// Increase it for models with long thinking. The other limits apply to the chat, except for `connect` and
         /// `stream_idle`, which apply to both.
         api: DurationKind,
+        /// Timeout for the beginning of a response at an API face, for routes without a `start_timeout`.
+        start: DurationKind,
         /// Timeout of the load balancer or proxy in front of Seawall.
         edge: DurationKind,
         /// Deadline of a request that is answered without streaming.

@@ -1,17 +1,19 @@
 //! Budgets and token limits.
 
 use crate::field::NamedSections;
-use crate::kind::{BooleanKind, CountKind, DailyAmountKind, DateKind, DurationKind, NumberKind, PercentKind};
+use crate::kind::{
+    BooleanKind, CountKind, DailyAmountKind, DateKind, DurationKind, NumberKind, PercentKind, TextKind,
+};
 use crate::section::section;
 
 section! {
     /// Budgets.
     pub(crate) struct BudgetSection {
-        /// Daily budget of all callers together, UTC.
+        /// Daily budget of all callers together, UTC; `unlimited` for no budget.
         day: DailyAmountKind,
         /// Share of each tier in the daily budget.
         shares: BudgetSharesSection,
-        /// Daily budget of one caller.
+        /// Daily budget of one caller; `unlimited` for none.
         caller_day: DailyAmountKind,
         /// Whether each node of a fleet enforces `day` and `shares` on its own, so that N nodes may spend N times as much.
         /// `store.kind = "redis"` requires `true`, because Redis never holds the only copy of the ledger.
@@ -28,6 +30,15 @@ section! {
         lease: BudgetLeaseSection,
         /// Events with their own daily budget.
         events: NamedSections<BudgetEventSection>,
+    }
+}
+
+section! {
+    /// Prices of models that have no section of their own under `models`.
+    pub(crate) struct PricesSection {
+        /// A JSON file with list prices, in the form of LiteLLM's `model_prices_and_context_window.json`. Its prices come
+        /// before those of the built-in catalogue.
+        file: Option<TextKind>,
     }
 }
 

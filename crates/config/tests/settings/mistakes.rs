@@ -3,8 +3,9 @@
 //! `SEAWALL_BLESS=1` writes the current messages; review them before you commit. Lines of a file that begin with `#$`
 //! are environment variables and those with `#!` are arguments.
 
-use super::reading::today;
+use super::reading::{base_profile, today};
 use seawall_config::{ProblemCode, Problems, SettingSource, SettingsInput, load};
+use seawall_core::time::UtcTime;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,14 +27,23 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
+/// The day on which a file is read: of a line such as `#@ 2027-06-01`, or the day of all tests.
+fn date_of(text: &str) -> UtcTime {
+    let Some(date) = text.lines().find_map(|line| line.strip_prefix("#@ ")) else { return today() };
+    let mut parts = date.split('-').map(|part| part.parse::<u32>().unwrap());
+    let mut part = || parts.next().unwrap();
+    UtcTime::from_civil(part().into(), part(), part())
+}
+
 fn report_of(path: &Path) -> (String, Problems) {
     let text = fs::read_to_string(path).unwrap();
     let name = path.file_name().unwrap().to_str().unwrap();
     let input = SettingsInput {
         environment: assignments(&text, "#$"),
-        arguments: assignments(&text, "#!"),
+        arguments: base_profile(&text).into_iter().chain(assignments(&text, "#!")).collect(),
+        today: date_of(&text),
         file: Some(SettingSource::file(name, text)),
-        today: today(),
+        price_file: None,
     };
     let problems = match load(&input) {
         Ok(loaded) => loaded.warnings,

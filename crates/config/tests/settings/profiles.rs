@@ -2,8 +2,8 @@
 
 use super::reading::{accepted, read, today};
 use seawall_config::{
-    CoreCount, LogDestination, Provider, RatePeriod, RateValue, RuntimeLayout, SectionShape, SettingsInput,
-    StoreKind, ValueShape, load, profile_names, profile_text, reference, schema, shape, show,
+    CoreCount, LogDestination, ProblemCode, Provider, RatePeriod, RateValue, RuntimeLayout, SectionShape,
+    SettingsInput, StoreKind, ValueShape, load, profile_names, profile_text, reference, schema, shape, show,
 };
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::{BudgetOptions, CostOptions, LeaseSizeOptions};
@@ -29,8 +29,17 @@ use std::time::Duration;
 #[test]
 fn without_a_file_the_default_profile_is_used_without_problems() {
     let loaded = load(&SettingsInput { today: today(), ..SettingsInput::default() }).unwrap();
-    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
-    assert_eq!(loaded.settings, accepted("profile = \"mangaassist\"").settings);
+    let warnings: Vec<_> = loaded.warnings.list().iter().map(|problem| problem.code).collect();
+    assert_eq!(warnings, [ProblemCode::NoTargets], "{}", loaded.warnings);
+    assert_eq!(loaded.settings, accepted("profile = \"gateway\"").settings);
+    let settings = &loaded.settings;
+    assert!(!settings.callers.guests && settings.routes.is_empty() && settings.targets.is_empty());
+    assert_eq!(
+        (settings.limits.tiers.clone(), settings.limits.guests_by_address.clone()),
+        ([None, None, None], None)
+    );
+    assert_eq!(settings.budget.limits.day_cap(0), Money::MAX);
+    assert_eq!(settings.server.listen.ip().to_string(), "127.0.0.1");
     let demo = accepted("profile = \"demo\"");
     assert!(demo.warnings.is_empty(), "{}", demo.warnings);
     assert!(demo.settings.targets.values().all(|target| target.provider == Provider::Simulated));
@@ -42,7 +51,7 @@ fn without_a_file_the_default_profile_is_used_without_problems() {
 
 #[test]
 fn the_default_profile_sets_every_key_of_every_section() {
-    let shown = show(&accepted(""), true);
+    let shown = show(&accepted("profile = \"gateway\""), true);
     let mut header = "";
     for line in shown.lines() {
         if line.starts_with('[') {
@@ -53,7 +62,7 @@ fn the_default_profile_sets_every_key_of_every_section() {
         assert!(
             !line.contains(" = ")
                 || line.starts_with("profile")
-                || line.ends_with("# profile mangaassist")
+                || line.ends_with("# profile gateway")
                 || line.ends_with("# default"),
             "{line}"
         );
@@ -66,7 +75,8 @@ fn the_default_profile_equals_the_defaults_of_core() {
     for profile in BreakerProfile::ALL {
         assert_eq!(settings.breakers[profile.name()], profile.options().check().unwrap(), "{profile:?}");
     }
-    assert_eq!(settings.breakers.len(), BreakerProfile::ALL.len());
+    // And the profile's `default`.
+    assert_eq!(settings.breakers.len(), BreakerProfile::ALL.len() + 1);
     assert_eq!(settings.retry.interactive_options, RetryOptions::interactive());
     assert_eq!(settings.retry.background_options, RetryOptions::background());
     assert_eq!(settings.retry.interactive, RetryOptions::interactive().check().unwrap());
@@ -152,8 +162,8 @@ fn the_default_limits_are_as_documented() {
         tier("standard", [30, 5, 200, 5_000]),
         tier("guest", [10, 2, 50, 5_000]),
     ];
-    assert_eq!(limits.tiers, tiers);
-    assert_eq!(limits.guests_by_address, tier("guests_by_address", [50, 10, 250, 25_000]));
+    assert_eq!(limits.tiers, tiers.map(Some));
+    assert_eq!(limits.guests_by_address, Some(tier("guests_by_address", [50, 10, 250, 25_000])));
     let global = vec![
         Quota::sliding("minute", QuotaUnit::Request, 50_000, Duration::from_secs(60), 0).unwrap(),
         Quota::rate("second", QuotaUnit::Request, 5_000, Duration::from_secs(1), 7_500).unwrap(),
@@ -297,7 +307,7 @@ fn misfits(schema: &Value, value: &toml::Value, path: &str, out: &mut Vec<String
 }
 
 #[test]
-fn both_profiles_fit_the_schema_and_mistakes_do_not() {
+fn all_profiles_fit_the_schema_and_mistakes_do_not() {
     let schema = schema();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     let check = |text: &str| {
@@ -363,7 +373,7 @@ fn the_reference_has_every_key_with_its_value_in_the_default_profile() {
     walk(shape(), &page);
     for line in [
         "## `[targets.NAME]`",
-        "| `day` | daily amount | `\"$5,000/day\"` | Daily budget of all callers together, UTC. |",
+        "| `day` | daily amount | `\"unlimited\"` | Daily budget of all callers together, UTC; `unlimited` for no budget. |",
         "| `listen` | socket address | `\"127.0.0.1:7700\"` | Listen address for callers. Port 0 selects a free port. *restart* |",
         "| `credential` | secret reference | not set | Bearer token that requests to the admin API must present. |",
         "| `otlp_endpoint` | URL | not set | OTLP endpoint for traces. *not implemented* |",

@@ -1,6 +1,6 @@
 //! Printed settings can be parsed again, and variables are equivalent to files.
 
-use super::reading::{accepted, read, today};
+use super::reading::{accepted, base_profile, read, today};
 use super::strategies::{choices, dotted, overlay, variable};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use seawall_config::{
@@ -11,6 +11,7 @@ use seawall_config::{
 fn with_variable(name: String, value: &str) -> Result<LoadedSettings, Problems> {
     load(&SettingsInput {
         environment: vec![(name, value.to_owned())],
+        arguments: base_profile(""),
         today: today(),
         ..SettingsInput::default()
     })
@@ -83,6 +84,7 @@ fn a_variable_is_equivalent_to_a_line_of_a_file() {
                 assert_same(&in_file, &with_variable(name.clone(), value.trim_matches('"')), &what);
             }
             let arguments = vec![(dotted(&choice.steps), value.clone())];
+            let arguments = base_profile("").into_iter().chain(arguments).collect();
             let argued = load(&SettingsInput { arguments, today: today(), ..SettingsInput::default() });
             assert_same(&in_file, &argued, &what);
         }
@@ -104,6 +106,7 @@ fn later_layers_override_earlier_ones_and_each_value_knows_its_origin() {
         ],
         arguments: vec![("queue.capacity".into(), "7".into())],
         today: today(),
+        price_file: None,
     };
     let shown = show(&load(&input).unwrap(), true);
     for line in [
@@ -111,7 +114,7 @@ fn later_layers_override_earlier_ones_and_each_value_knows_its_origin() {
         "day = \"$2/day\" # SEAWALL__BUDGET__DAY",
         "caller_day = \"$1/day\" # shop.toml:5",
         "data_dir = \"seawall-demo\" # profile demo",
-        "kind = \"embedded\" # profile mangaassist",
+        "kind = \"embedded\" # profile gateway",
         "free = false # default",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
@@ -130,6 +133,7 @@ fn the_value_none_removes_entries_and_optional_keys() {
     let input = SettingsInput {
         file: Some(SettingSource::file("a.toml", "targets.sonnet = \"none\"\n")),
         environment: vec![("SEAWALL__TARGETS__SONNET".into(), "{ provider = 'simulated', model = 'anthropic.claude-3-haiku-20240307-v1:0', grade = 'fast', breaker = 'haiku' }".into())],
+        arguments: base_profile(""),
         today: today(),
         ..SettingsInput::default()
     };

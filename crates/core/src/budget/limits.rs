@@ -69,7 +69,9 @@ impl BudgetOptions {
         for (share, percent) in shares.iter_mut().zip(self.shares) {
             *share = Ratio::percent("shares", percent)?;
         }
-        let whole: u32 = shares.iter().map(|share| share.millionths()).sum();
+        // A tier with the whole budget has no limit of its own; the daily budget limits it.
+        let whole: u32 =
+            shares.iter().map(|share| share.millionths()).filter(|share| *share < 1_000_000).sum();
         if whole > 1_000_000 {
             let problem =
                 format!("the tiers' shares add up to {}%, more than 100%", f64::from(whole) / 10_000.0);
@@ -194,6 +196,8 @@ mod tests {
             "shares: the tiers' shares add up to 100.001%, more than 100%"
         );
         assert!(BudgetOptions { shares: [20.0, 20.0, 20.0], ..options() }.check().is_ok());
+        assert!(BudgetOptions { shares: [100.0, 100.0, 100.0], ..options() }.check().is_ok());
+        assert!(BudgetOptions { shares: [100.0, 60.0, 50.0], ..options() }.check().is_err());
         assert_eq!(
             problem(&BudgetOptions { shares: [f64::NAN, 1.0, 1.0], ..options() }),
             "shares: NaN% is not a percentage"

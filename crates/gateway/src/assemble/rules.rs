@@ -4,6 +4,7 @@ use super::derive::DerivedState;
 use super::error::ServeError;
 use crate::chat::{fallback_texts, guardrails};
 use crate::memory_limit::memory_limit;
+use crate::target::model_lookup;
 use seawall_config::{FaceName, RouteSettings, Settings};
 use seawall_core::body_memory::BodyMemoryOptions;
 use seawall_core::evaluator::PlanPolicy;
@@ -38,6 +39,7 @@ pub(super) fn rule_options(
         callers: Arc::clone(callers),
         limits,
         routes: settings.routes.iter().map(route).collect::<Result<_, _>>()?,
+        models: model_lookup(settings),
         retry: settings.retry.interactive,
         retry_budget: Arc::clone(&derived.retry_budget.1),
         hedge: Arc::clone(&derived.hedge.1),
@@ -71,7 +73,7 @@ pub(super) fn limit_rules(settings: &Settings) -> LimitRules {
     LimitRules {
         tiers: limits.tiers.clone(),
         global: limits.global.clone(),
-        by_address: Some(limits.guests_by_address.clone()),
+        by_address: limits.guests_by_address.clone(),
         routes: settings.routes.iter().filter_map(route_quotas).collect(),
         retry_after: limits.retry_after,
     }

@@ -40,7 +40,9 @@ pub(super) fn write_headers(headers: &mut HeaderMap, face: Face, metadata: &Repl
     if metadata.rung.is_some() || metadata.attempts > 0 {
         headers.insert(ATTEMPTS, small_number(u64::from(metadata.attempts)));
     }
-    if let Some(cost) = metadata.cost {
+    if metadata.is_cost_unknown {
+        headers.insert(COST, HeaderValue::from_static("unknown"));
+    } else if let Some(cost) = metadata.cost {
         // Dollars without a currency sign, with full precision.
         buffer.number(cost.as_nanos() / 1_000_000_000);
         buffer.fraction(cost.as_nanos() % 1_000_000_000, 9);

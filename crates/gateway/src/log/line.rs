@@ -73,6 +73,9 @@ pub(crate) fn write_line(
     number_field(line, ",\"cache_write\":", usage.cache_write);
     number_field(line, ",\"output\":", usage.output);
     number_field(line, "},\"cost_nanos\":", record.cost.as_nanos());
+    if record.is_cost_unknown {
+        line.push_str(",\"cost_unknown\":true");
+    }
     if record.overrun > Money::ZERO {
         label_field(line, "alarm", "overrun");
         number_field(line, ",\"overrun_nanos\":", record.overrun.as_nanos());

@@ -42,6 +42,7 @@ pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
         usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8, ..Usage::default() },
         cost: Money::from_nanos(180_000),
         overrun: Money::ZERO,
+        is_cost_unknown: false,
         is_capped: false,
         first_content: Some(Duration::from_millis(350)),
         duration: Duration::from_secs(1),

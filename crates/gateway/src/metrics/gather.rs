@@ -172,6 +172,9 @@ impl Metrics {
                 page.value(&table::COST, &[tier.name(), target], cells.cost.get(tier.index()));
             }
         }
+        for (target, cells) in &named.targets {
+            page.value(&table::UNPRICED, &[target], cells.unpriced.get(0));
+        }
     }
 }
 

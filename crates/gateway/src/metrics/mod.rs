@@ -139,6 +139,7 @@ struct TargetCells {
     /// Input, cache reads, cache writes, and output.
     tokens: CounterCells<4>,
     cost: CounterCells<{ Tier::ALL.len() }>,
+    unpriced: CounterCells<1>,
 }
 
 impl Default for Metrics {
@@ -216,6 +217,9 @@ impl Metrics {
             cells.tokens.add(index, tokens);
         }
         cells.cost.add(attempt.tier.index(), attempt.cost.as_nanos());
+        if attempt.is_cost_unknown {
+            cells.unpriced.add(0, 1);
+        }
     }
 
     /// The number of completed requests.

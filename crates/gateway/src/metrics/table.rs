@@ -94,6 +94,8 @@ metrics! {
         "Output tokens as charged.";
     COST: Counter "seawall_cost_nanodollars_total" ["tier", "target"]
         "Cost posted to the ledger, in billionths of a dollar.";
+    UNPRICED: Counter "seawall_unpriced_attempts_total" ["target"]
+        "Attempts at models without a known price, whose cost is in no other figure. Only where no budget applies.";
     RETRIES: Counter "seawall_retries_total" []
         "Failed attempts that were followed by a retry on the same target.";
     FAILOVERS: Counter "seawall_failovers_total" []

@@ -359,6 +359,7 @@ proptest! {
                 usage: Usage { input, cache_read, cache_write, output, ..Usage::default() },
                 cost: Money::from_nanos(cost),
                 overrun: Money::ZERO,
+                is_cost_unknown: false,
                 is_capped: false,
             });
         }

@@ -55,7 +55,7 @@ static HEADERS: &[ResponseHeader] = &[
     header("x-seawall-rung", "string", ANSWER, AllFaces, "The rung that answered: how the answer was produced."),
     header("x-seawall-target", "string", ANSWER, AllFaces, "The target that answered."),
     header("x-seawall-attempts", "integer", BOTH, AllFaces, "Number of attempts on targets."),
-    header("x-seawall-cost", "string", BOTH, AllFaces, "Cost in dollars, with nine decimal places. Absent for a stream, whose cost is known only at its end."),
+    header("x-seawall-cost", "string", BOTH, AllFaces, "Cost in dollars, with nine decimal places; unknown if a model without a price was called. Absent for a stream, whose cost is known only at its end."),
     header("x-seawall-max-tokens", "integer", ANSWER, AllFaces, "The output limit that was added because the request has none and the model's maximum is unknown or would cost more than a tenth of a remaining budget."),
     header("x-seawall-overhead-ms", "number", ANSWER, AllFaces, "Latency added by the gateway before the answer began, in milliseconds."),
     header("x-seawall-level", "integer", ANSWER, AllFaces, "Degradation level: 0 is normal; at 4 no model is called. Always 0 in this version: `degradation` is not implemented."),

@@ -161,6 +161,7 @@ fn metadata() -> ReplyMetadata {
         attempts: 2,
         max_tokens: Some(4_096),
         cost: Some(Money::from_nanos(1_234_567_890)),
+        is_cost_unknown: false,
         overhead: Some(Duration::from_micros(1_042)),
         level: Some(Level::HighLoad),
         reported_limit: Some((LimitView { limit, capacity: 70, remaining: 69 }, "minute".into())),

@@ -33,6 +33,8 @@ pub struct AttemptRecord<'a> {
     pub usage: Usage,
     /// The posted cost.
     pub cost: Money,
+    /// Whether the price of the model is unknown, so that nothing was posted.
+    pub is_cost_unknown: bool,
     /// The amount by which the cost exceeds the reservation.
     pub overrun: Money,
     /// Whether the vendor reported more usage than is possible and the charge was capped.

@@ -105,6 +105,8 @@ pub struct RequestRecord {
     pub usage: Usage,
     /// The cost posted for all attempts together.
     pub cost: Money,
+    /// Whether the price of a model that was called is unknown, so that the cost is not complete.
+    pub is_cost_unknown: bool,
     /// The amount by which the cost exceeds the reservations.
     pub overrun: Money,
     /// Whether a vendor reported more usage than is possible and the charge was capped.
@@ -142,6 +144,7 @@ impl RequestRecord {
             plan: None,
             usage: Usage::default(),
             cost: Money::ZERO,
+            is_cost_unknown: false,
             overrun: Money::ZERO,
             is_capped: false,
             first_content: None,

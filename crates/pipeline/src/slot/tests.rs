@@ -1,5 +1,5 @@
 use super::{SlotUnavailable, SlotWaiter, TargetSlot, WaitState};
-use crate::target::{GuardedTarget, TargetOptions};
+use crate::target::{GuardedTarget, PriceStatus, TargetOptions};
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::in_flight::{SlotOwner, SlotRefusal, SlotShares};
 use seawall_core::manual_clock::ManualClock;
@@ -37,6 +37,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         model: "model".to_owned(),
         grade,
         price: Price::per_million(Money::ZERO, Money::ZERO).into(),
+        price_status: PriceStatus::Known,
         input: InputModel::of("any", None),
         max_output: None,
         output_limit_field: OutputLimitField::MaxTokens,

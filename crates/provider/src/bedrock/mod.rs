@@ -33,6 +33,7 @@ use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
 use seawall_wire::dialect::{DialectId, ModelOperation};
 use sign::{AUTHORIZATION, DATE, SECURITY_TOKEN, Signature, Signer, SigningEndpoint};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a Bedrock target.
@@ -91,8 +92,10 @@ fn check_region(region: &str) -> Result<(), SettingError> {
 
 /// A model at Bedrock.
 pub struct BedrockTarget {
-    client: Client,
+    client: Arc<Client>,
     credentials: CredentialCache<TokioTimer>,
+    region: Box<str>,
+    headers: Arc<[(String, String)]>,
     dialect: DialectId,
     invoke: Operations,
     converse: Operations,
@@ -119,12 +122,23 @@ impl BedrockTarget {
         if model.is_empty() {
             return Err(SettingError::new("model", "must not be empty"));
         }
-        let dialect = if *converse { DialectId::BEDROCK_CONVERSE } else { DialectId::BEDROCK_INVOKE };
+        let credentials = CredentialCache::new(credentials.clone(), client.timer());
+        Self::at((Arc::new(client), credentials), region, headers.as_slice().into(), model, *converse)
+    }
+
+    fn at(
+        (client, credentials): (Arc<Client>, CredentialCache<TokioTimer>),
+        region: &str,
+        headers: Arc<[(String, String)]>,
+        model: &str,
+        converse: bool,
+    ) -> Result<Self, SettingError> {
+        let dialect = if converse { DialectId::BEDROCK_CONVERSE } else { DialectId::BEDROCK_INVOKE };
         let operation = |operation: BedrockOperation| {
             let accept = if operation.is_stream() { STREAM_TYPE } else { "application/json" };
             let own = vec![("content-type", "application/json".to_owned()), ("accept", accept.to_owned())];
             let path = client.url().path(&write_path(operation, model));
-            let headers = FixedHeaders::new(own, headers)?;
+            let headers = FixedHeaders::new(own, &headers)?;
             let authority = client.url().endpoint().authority();
             let recipient =
                 SigningEndpoint { region, service: "bedrock", method: "POST", authority, path: &path };
@@ -137,13 +151,9 @@ impl BedrockTarget {
                 stream: operation(stream)?,
             })
         };
-        Ok(Self {
-            credentials: CredentialCache::new(credentials.clone(), client.timer()),
-            dialect,
-            invoke: operations(BedrockOperation::Invoke, BedrockOperation::InvokeStream)?,
-            converse: operations(BedrockOperation::Converse, BedrockOperation::ConverseStream)?,
-            client,
-        })
+        let invoke = operations(BedrockOperation::Invoke, BedrockOperation::InvokeStream)?;
+        let converse = operations(BedrockOperation::Converse, BedrockOperation::ConverseStream)?;
+        Ok(Self { client, credentials, region: region.into(), headers, dialect, invoke, converse })
     }
 
     async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
@@ -190,6 +200,13 @@ impl Target for BedrockTarget {
 
     fn accepts(&self, dialect: DialectId) -> bool {
         [DialectId::BEDROCK_INVOKE, DialectId::BEDROCK_CONVERSE].contains(&dialect)
+    }
+
+    fn for_model(&self, model: &str) -> Option<Arc<dyn Target>> {
+        let shared = (Arc::clone(&self.client), self.credentials.clone());
+        let converse = !BedrockOptions::is_anthropic(model);
+        let target = Self::at(shared, &self.region, Arc::clone(&self.headers), model, converse).ok()?;
+        Some(Arc::new(target))
     }
 
     fn operation_dialect(&self, operation: ModelOperation) -> Option<DialectId> {

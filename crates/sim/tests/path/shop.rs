@@ -33,8 +33,8 @@ use seawall_pipeline::event::EventSinks;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::{
     ApiOperation, CallerIdentity, CallerResolver, CredentialKind, Faces, GuardedTarget, InboundRequest,
-    LimitRules, Pipeline, PipelineOptions, QuotaStore, ReceiveLimits, ReplyContent, ReplyStream,
-    RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
+    LimitRules, ModelTerms, Pipeline, PipelineOptions, PriceStatus, QuotaStore, ReceiveLimits, ReplyContent,
+    ReplyStream, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
@@ -165,6 +165,7 @@ impl Shop {
                     price: (numbers.surcharges)(
                         Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)).into(),
                     ),
+                    price_status: PriceStatus::Known,
                     input: InputModel::of(model, numbers.window),
                     max_output: numbers.max_output,
                     output_limit_field: OutputLimitField::MaxTokens,
@@ -197,9 +198,9 @@ impl Shop {
             callers: Arc::new(callers),
             limits: LimitRules {
                 tiers: [
-                    tier("prime", 60_000, 10, 500_000),
-                    tier("standard", 30, 5, 200),
-                    tier("guest", 10, 2, 50),
+                    Some(tier("prime", 60_000, 10, 500_000)),
+                    Some(tier("standard", 30, 5, 200)),
+                    Some(tier("guest", 10, 2, 50)),
                 ],
                 global: QuotaGroup::new("global", global).unwrap(),
                 by_address: None,
@@ -219,6 +220,12 @@ impl Shop {
                 })
                 .unwrap(),
             ],
+            models: Arc::new(|_, model| ModelTerms {
+                price: Price::per_million(Money::ZERO, Money::ZERO).into(),
+                price_status: PriceStatus::Missing,
+                input: InputModel::of(model, None),
+                max_output: None,
+            }),
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
             plan,
             shared_caller_budget: None,

@@ -1,0 +1,106 @@
+use super::{ImportError, import_litellm};
+use crate::load::{SettingsInput, load};
+use crate::settings::Settings;
+use seawall_core::time::UtcTime;
+
+const CONFIG: &str = r#"
+model_list:
+  - model_name: gpt-4o
+    litellm_params:
+      model: azure/gpt-4o-eu
+      api_base: https://shop.openai.azure.com/
+      api_key: os.environ/AZURE_API_KEY_EU
+      rpm: 6
+  - model_name: gpt-4o
+    litellm_params:
+      model: openai/gpt-4o
+      api_key: sk-this-must-not-be-copied
+  - model_name: claude-*
+    litellm_params:
+      model: anthropic/*
+      api_key: "os.environ/ANTHROPIC_API_KEY"
+  - model_name: nova
+    litellm_params:
+      model: bedrock/converse/amazon.nova-pro-v1:0
+      aws_region_name: eu-west-1
+  - model_name: llama
+    litellm_params:
+      model: ollama/llama3.1
+      api_base: http://localhost:11434
+      input_cost_per_token: 0.0000005
+      output_cost_per_token: 1.5e-06
+  - model_name: strange
+    litellm_params: {model: nlp_cloud/dolphin}
+litellm_settings:
+  drop_params: true
+  max_budget: 100
+  budget_duration: 1d
+  success_callback: ["langfuse"]
+router_settings:
+  fallbacks: [{"claude-*": ["nova"]}, {"missing": ["nova"]}]
+  redis_host: os.environ/REDIS_HOST
+general_settings:
+  master_key: sk-1234
+  database_url: "postgresql://u:p@host/db"
+"#;
+
+fn accepted(text: &str) -> Settings {
+    let input = SettingsInput::from_file("seawall.toml", text, UtcTime::from_civil(2026, 11, 18));
+    load(&input).unwrap_or_else(|problems| panic!("{problems}\n{text}")).settings
+}
+
+#[test]
+fn models_fallbacks_prices_and_the_budget_are_taken_over() {
+    let imported = import_litellm(CONFIG).unwrap();
+    assert_eq!((imported.targets, imported.routes), (5, 4), "{}", imported.text);
+    let settings = accepted(&imported.text);
+    let targets = |route: &str| settings.routes[route].targets.clone();
+    assert_eq!(targets("gpt-4o"), ["gpt-4o-eu", "gpt-4o"]);
+    assert_eq!(targets("claude-*"), ["anthropic", "nova-pro-v1-0"]);
+    let azure = &settings.targets["gpt-4o-eu"];
+    assert_eq!(azure.base_url.as_deref(), Some("https://shop.openai.azure.com/openai/v1"));
+    assert_eq!(settings.targets["nova-pro-v1-0"].region.as_deref(), Some("eu-west-1"));
+    assert!(settings.targets["anthropic"].is_for_any_model());
+    assert_eq!(settings.budget.limits.day_cap(0).to_string(), "$100.00");
+    assert!(imported.text.contains("input = \"$0.5/M\"\noutput = \"$1.5/M\""), "{}", imported.text);
+}
+
+#[test]
+fn no_secret_is_copied_and_everything_left_out_is_named() {
+    let imported = import_litellm(CONFIG).unwrap();
+    let all = format!("{}{}", imported.text, imported.notes.join("\n"));
+    for secret in ["sk-this", "sk-1234", "u:p@host"] {
+        assert!(!all.contains(secret), "{all}");
+    }
+    for note in [
+        "gpt-4o: rpm limits a deployment",
+        "gpt-4o: the file contains its key; set it as OPENAI_API_KEY instead",
+        "gpt-4o: its deployments are tried in order",
+        "strange: provider \"nlp_cloud\" is not supported",
+        "litellm_settings.drop_params",
+        "litellm_settings.success_callback was not taken over",
+        "router_settings.fallbacks: missing has no fallback",
+        "router_settings.redis_host was not taken over",
+        "general_settings.master_key",
+        "general_settings.database_url",
+    ] {
+        assert!(imported.notes.iter().any(|text| text.starts_with(note)), "{note}: {:#?}", imported.notes);
+    }
+}
+
+#[test]
+fn other_files_are_rejected_without_their_content() {
+    assert_eq!(import_litellm("a: 1").unwrap_err(), ImportError::NoModels);
+    assert_eq!(import_litellm("").unwrap_err(), ImportError::NoModels);
+    let broken = import_litellm("model_list: [\n  key: sk-secret: }").unwrap_err();
+    assert!(
+        matches!(broken, ImportError::NotYaml(_)) && !broken.to_string().contains("sk-secret"),
+        "{broken}"
+    );
+    // Aliases that expand to billions of entries.
+    let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n\
+                d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n\
+                g: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n";
+    assert!(matches!(import_litellm(bomb), Err(ImportError::NotYaml(_) | ImportError::NoModels)));
+    assert!(import_litellm("model_list: [1, {}, {model_name: x}]").unwrap().targets == 0);
+}
