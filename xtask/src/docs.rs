@@ -52,6 +52,7 @@ const PAGES: &[DocPage] = &[
     DocPage { path: "docs/reference/messages.md", write: Linked(messages::messages) },
     DocPage { path: "docs/reference/routing.md", write: FromPackage(ASSISTANT, "routing") },
     DocPage { path: "docs/reference/strategy.md", write: FromPackage(ASSISTANT, "strategy") },
+    DocPage { path: "docs/reference/providers.md", write: Linked(seawall_config::provider_reference) },
     DocPage { path: "docs/reference/settings.md", write: Linked(seawall_config::reference) },
     DocPage { path: "docs/reference/settings.schema.json", write: Linked(schema) },
 ];

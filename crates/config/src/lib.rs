@@ -52,7 +52,7 @@ pub use kind::{
     ValueFormat, format_duration, is_metadata_host,
 };
 pub use load::{LoadedInput, LoadedSettings, ParsedSettings, SettingsInput, load, parse_settings, read_file};
-pub use preset::{KeyHeader, KeyNeed, PRESETS, PresetTest, ProviderPreset, find_preset};
+pub use preset::{KeyHeader, KeyNeed, PRESETS, PresetTest, ProviderPreset, find_preset, provider_reference};
 pub use problem::{Problem, ProblemCode, ProblemLocation, Problems, Severity};
 pub use profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
 pub use raw::shape;

@@ -236,3 +236,54 @@ pub static PRESETS: &[ProviderPreset] = &[
 pub fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
+
+/// The page of all presets, as Markdown.
+#[must_use]
+pub fn provider_reference() -> String {
+    let mut page = String::from(
+        "# Providers\n\n\
+         The values of `targets.NAME.provider`, and what each one implies. Everything can be set otherwise in the target.\n\n\
+         | `provider` | what it is | base URL | API key | output limit | OpenAI APIs | prices | tested with |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for preset in PRESETS {
+        let url = match preset.base_url {
+            Some(url) => format!("`{url}`"),
+            None if preset.needs_base_url => "must be set".to_owned(),
+            None => "the vendor's".to_owned(),
+        };
+        let key = match (preset.key, preset.key_header) {
+            (KeyNeed::Required(variable), KeyHeader::Standard) => format!("`{variable}`"),
+            (KeyNeed::Required(variable), KeyHeader::ApiKey) => format!("`{variable}`, sent as `api-key`"),
+            (KeyNeed::Optional, _) => "optional".to_owned(),
+            (KeyNeed::None, _) => "none".to_owned(),
+        };
+        let is_openai = preset.api_family == Provider::OpenAi;
+        let or_none = |text: &'static str| if is_openai { format!("`{text}`") } else { String::new() };
+        let prices = match preset.catalogue {
+            "" if preset.is_free => "free of charge".to_owned(),
+            "" => "settings".to_owned(),
+            name => format!("catalogue, `{name}`"),
+        };
+        let test = match preset.test {
+            PresetTest::Clients => "the vendor's clients and simulated models",
+            PresetTest::Simulator => "simulated models only",
+        };
+        let cells = [
+            format!("`{}`", preset.name),
+            preset.description.to_owned(),
+            url,
+            key,
+            or_none(preset.output_limit_field.name()),
+            or_none(preset.openai_api.name()),
+            prices,
+            test.to_owned(),
+        ];
+        page.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    page.push_str(
+        "\nThe key variable is used if the target has no `api_key`, and only for the provider's own base URL. No preset was \
+         tested against the vendor's own servers.\n",
+    );
+    page
+}

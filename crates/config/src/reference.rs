@@ -13,7 +13,7 @@ const INTRODUCTION: &str = "\
 # Settings
 
 Seawall is configured by one TOML file. The file starts from a profile and lists only what differs from it. The default profile
-is `mangaassist`; `profile = \"demo\"` at the top of the file selects another one, and `profile = \"none\"` starts without
+is `gateway`; `profile = \"demo\"` at the top of the file selects another one, and `profile = \"none\"` starts without
 defaults.
 
 Each key can also be set by an environment variable, with two underscores between the parts of its path:
