@@ -312,6 +312,7 @@ async fn check_connections(core: CoreRegistry, state: Arc<GatewayState>) {
             first_request: arrival.header_timeout.min(max_idle),
             max_idle_checks: checks(arrival.idle_timeout.min(max_idle)),
             max_stalled_checks: checks(arrival.send_timeout),
+            max_silent_checks: arrival.keep_alive_interval.map(checks),
         };
         core.check(runtime.monotonic(), &timeouts, connections);
     }
