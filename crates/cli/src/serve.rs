@@ -6,7 +6,7 @@ use crate::{CommandError, count_of, signals};
 use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{
-    DiagnosticFormat, LoadedInput, LoadedSettings, Provider, Settings, StoreKind, format_duration,
+    DiagnosticFormat, LoadedInput, LoadedSettings, ProblemCode, Provider, Settings, StoreKind, format_duration,
     unimplemented_settings,
 };
 use seawall_core::evaluator::{Protection, Switch};
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         DiagnosticsOptions { format: telemetry.diagnostics, level: telemetry.diagnostics_level, colours };
     let diagnostics = Diagnostics::install(options, runtime, &environment.supervisor);
     let diagnostics = diagnostics.map_err(|error| CommandError::Failed(error.into()))?;
-    report_warnings(&warnings, colours);
+    report_warnings(&warnings.without(ProblemCode::NotImplemented), colours);
     drop(warnings);
     report_unimplemented(unimplemented_settings(&input).into_iter().map(|change| change.key));
     let mut tokio = tokio::runtime::Builder::new_multi_thread();
