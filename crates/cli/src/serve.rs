@@ -6,8 +6,8 @@ use crate::{CommandError, count_of, signals};
 use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{
-    DiagnosticFormat, LoadedInput, LoadedSettings, ProblemCode, Provider, Settings, StoreKind, format_duration,
-    unimplemented_settings,
+    DiagnosticFormat, LoadedInput, LoadedSettings, ProblemCode, Provider, Settings, StoreKind,
+    format_duration, unimplemented_settings,
 };
 use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;

@@ -63,12 +63,16 @@ impl KeepAlive {
 
     /// The bytes to send, if a keep-alive is due.
     pub(crate) fn take_due(&mut self) -> Option<&'static [u8]> {
-        std::mem::take(&mut self.is_due).then_some(self.dialect)?.and_then(|dialect| dialect.keep_alive(self.has_started))
+        std::mem::take(&mut self.is_due)
+            .then_some(self.dialect)?
+            .and_then(|dialect| dialect.keep_alive(self.has_started))
     }
 
     /// Remembers the task that waits for the model.
     pub(crate) fn register(&mut self, context: &Context<'_>) {
-        if self.dialect.is_some() && !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+        if self.dialect.is_some()
+            && !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()))
+        {
             self.waker = Some(context.waker().clone());
         }
     }

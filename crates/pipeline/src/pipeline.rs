@@ -284,11 +284,7 @@ impl<R: Runtime> UnansweredRequest<R> {
     }
 
     /// Runs the remaining stages on the pipeline that has planned it, up to the start of the reply or to `shutdown`.
-    pub async fn answer_until(
-        self,
-        pipeline: &Pipeline<R>,
-        shutdown: impl Future<Output = ()>,
-    ) -> Reply<R> {
+    pub async fn answer_until(self, pipeline: &Pipeline<R>, shutdown: impl Future<Output = ()>) -> Reply<R> {
         let Self { mut completion, planned } = self;
         let answered = unless(shutdown, answer(pipeline, &planned, &completion.progress)).await;
         match answered {

@@ -75,13 +75,8 @@ impl AnthropicTarget {
             Cow::Owned(self.call_headers(&betas, anthropic_version.as_deref())?)
         };
         let headers = with_trace(headers, trace.as_deref());
-        let request = HttpRequest {
-            method: "POST",
-            path: &self.path,
-            headers: &headers,
-            body,
-            resend_on_stale: true,
-        };
+        let request =
+            HttpRequest { method: "POST", path: &self.path, headers: &headers, body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
         let response = read_response(response.into(), stream, DialectId::ANTHROPIC_MESSAGES).await;
         response.map_err(|error| self.headers.redact(error))

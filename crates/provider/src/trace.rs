@@ -43,7 +43,9 @@ impl TraceHeaders {
 
     /// Names and values.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        [(TRACEPARENT, &*self.parent)].into_iter().chain(self.state.as_deref().map(|state| (TRACESTATE, state)))
+        [(TRACEPARENT, &*self.parent)]
+            .into_iter()
+            .chain(self.state.as_deref().map(|state| (TRACESTATE, state)))
     }
 }
 
@@ -140,8 +142,7 @@ mod tests {
     fn read(parents: &[&str], states: &[&str]) -> Option<Vec<(String, String)>> {
         let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
         let (parents, states) = (bytes(parents), bytes(states));
-        let trace =
-            TraceHeaders::read(parents.iter().map(Vec::as_slice), states.iter().map(Vec::as_slice))?;
+        let trace = TraceHeaders::read(parents.iter().map(Vec::as_slice), states.iter().map(Vec::as_slice))?;
         Some(trace.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
@@ -153,7 +154,11 @@ mod tests {
     fn a_valid_traceparent_is_passed_on_as_it_is() {
         let later = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-the-future-has";
         for parent in [PARENT, later, "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"] {
-            assert_eq!(read(&[parent], &[]), Some(vec![("traceparent".to_owned(), parent.to_owned())]), "{parent}");
+            assert_eq!(
+                read(&[parent], &[]),
+                Some(vec![("traceparent".to_owned(), parent.to_owned())]),
+                "{parent}"
+            );
         }
     }
 
@@ -186,7 +191,13 @@ mod tests {
 
     #[test]
     fn a_valid_tracestate_is_passed_on_and_several_are_one_list() {
-        for valid in ["a=b", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "fw529a3039@dt=FfAAA", "a=b , c=d", "a=b,,c= d"] {
+        for valid in [
+            "a=b",
+            "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+            "fw529a3039@dt=FfAAA",
+            "a=b , c=d",
+            "a=b,,c= d",
+        ] {
             assert_eq!(state(&[valid]).as_deref(), Some(valid));
         }
         assert_eq!(state(&["a=b", "c=d"]).as_deref(), Some("a=b,c=d"));
@@ -198,8 +209,22 @@ mod tests {
         let long = format!("a={}", "v".repeat(257));
         let oversized = format!("{},b=c", "a=v, ".repeat(1_000));
         for wrong in [
-            "", ",", "a", "a=", "=b", "A=b", "a=b=c", "a=é", "a=b,a=c", "@dt=b", "a@=b", "a@1t=b", "a=\u{7f}",
-            &many.join(","), &long, &oversized,
+            "",
+            ",",
+            "a",
+            "a=",
+            "=b",
+            "A=b",
+            "a=b=c",
+            "a=é",
+            "a=b,a=c",
+            "@dt=b",
+            "a@=b",
+            "a@1t=b",
+            "a=\u{7f}",
+            &many.join(","),
+            &long,
+            &oversized,
         ] {
             assert_eq!(state(&[wrong]), None, "{wrong}");
         }

@@ -15,11 +15,7 @@ const PATIENT_START: Duration = Duration::from_secs(60);
 /// First content that is not slow for such a model.
 const USUAL_START: Duration = Duration::from_secs(10);
 
-pub(super) fn advise(
-    raw: &RootSection,
-    routes: &BTreeMap<String, RouteSettings>,
-    checker: &mut Checker<'_>,
-) {
+pub(super) fn advise(raw: &RootSection, routes: &BTreeMap<String, RouteSettings>, checker: &mut Checker<'_>) {
     open_guests(raw, routes, checker);
     missing_budget(raw, checker);
     slow_breakers(raw, routes, checker);
@@ -35,7 +31,8 @@ fn open_guests(raw: &RootSection, routes: &BTreeMap<String, RouteSettings>, chec
     let message =
         format!("callers.guests: any client that can reach {address} is served without a credential");
     let problem = Problem::warning(ProblemCode::OpenGuests, message, raw.callers.guests.origin);
-    let help = "set callers.guests = false, or listen on 127.0.0.1 behind a proxy that admits only whom you know";
+    let help =
+        "set callers.guests = false, or listen on 127.0.0.1 behind a proxy that admits only whom you know";
     checker.add(problem.also_at(raw.server.listen.origin, "the address").help(help));
 }
 
@@ -43,7 +40,8 @@ fn open_guests(raw: &RootSection, routes: &BTreeMap<String, RouteSettings>, chec
 fn missing_budget(raw: &RootSection, checker: &mut Checker<'_>) {
     let budget = &raw.budget;
     let is_unlimited = budget.day.value == Money::MAX && budget.caller_day.value == Money::MAX;
-    if !is_unlimited || !budget.events.is_empty() || !raw.targets.values().any(|target| is_paid(raw, target)) {
+    if !is_unlimited || !budget.events.is_empty() || !raw.targets.values().any(|target| is_paid(raw, target))
+    {
         return;
     }
     let message = "budget.day: no budget is set, so there is no limit to what models may cost";
@@ -61,14 +59,15 @@ fn is_paid(raw: &RootSection, target: &raw::TargetSection) -> bool {
 fn slow_breakers(raw: &RootSection, routes: &BTreeMap<String, RouteSettings>, checker: &mut Checker<'_>) {
     for (name, breaker) in &raw.breakers {
         let threshold = breaker.slow_threshold.value;
-        let uses_breaker = |target: &String| {
-            raw.targets.get(target).is_some_and(|target| target.breaker.value == *name)
-        };
+        let uses_breaker =
+            |target: &String| raw.targets.get(target).is_some_and(|target| target.breaker.value == *name);
         let patient = routes.iter().find_map(|(route, settings)| {
             let target = settings.targets.iter().find(|target| uses_breaker(target))?;
             (settings.start_timeout >= PATIENT_START).then_some((route, target, settings.start_timeout))
         });
-        let Some((route, target, start_timeout)) = patient.filter(|_| threshold < USUAL_START) else { continue };
+        let Some((route, target, start_timeout)) = patient.filter(|_| threshold < USUAL_START) else {
+            continue;
+        };
         let message = format!(
             "{}.slow_threshold: {} counts answers of target {target} as slow that callers of route {route} wait for \
              ({}); a model that thinks before it answers would open the breaker",
@@ -78,6 +77,8 @@ fn slow_breakers(raw: &RootSection, routes: &BTreeMap<String, RouteSettings>, ch
         );
         let problem = Problem::warning(ProblemCode::SlowBreaker, message, breaker.slow_threshold.origin);
         let usual = format_duration(USUAL_START);
-        checker.add(problem.help(format!("set it to {usual} or more, or the route's start_timeout to less than 60s")));
+        checker.add(
+            problem.help(format!("set it to {usual} or more, or the route's start_timeout to less than 60s")),
+        );
     }
 }

@@ -73,7 +73,10 @@ mod tests {
         assert_eq!(explain(&unavailable, message.to_owned(), None), message);
         let skipped = "no target could be called: sonnet skipped (circuit open)";
         assert_eq!(explain(&unavailable, message.to_owned(), Some(skipped)), format!("{message}; {skipped}"));
-        assert_eq!(error_in_stream(&failed(None), Some(CAUSES)), (FailureKind::Overloaded, CAUSES.to_owned()));
+        assert_eq!(
+            error_in_stream(&failed(None), Some(CAUSES)),
+            (FailureKind::Overloaded, CAUSES.to_owned())
+        );
     }
 
     #[test]

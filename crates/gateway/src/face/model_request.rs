@@ -18,7 +18,8 @@ use seawall_core::body_memory::ChargedBytes;
 use seawall_pipeline::callers::{Caller, CallerIdentity};
 use seawall_pipeline::dialect::{DialectHeaders, DialectId, Face, content_type, stream_headers};
 use seawall_pipeline::{
-    ApiOperation, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _, UnansweredRequest, format_request_id,
+    ApiOperation, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _, UnansweredRequest,
+    format_request_id,
 };
 use seawall_provider::{ANTHROPIC_VERSION, TRACEPARENT, TRACESTATE, TraceHeaders};
 use seawall_wire::bedrock::{HEADER_PREFIX, InvokeHeader};

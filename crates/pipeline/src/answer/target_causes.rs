@@ -199,10 +199,7 @@ mod tests {
         causes.record_failure(&target("sonnet"), &failure(FailureKind::Unauthorized, Some(401)));
         causes.record_failure(&target("haiku"), &failure(FailureKind::Overloaded, Some(529)));
         let failed = "sonnet 401 (key rejected), haiku 529 (overloaded)";
-        assert_eq!(
-            describe(&causes, &["sonnet", "haiku"]),
-            Some(format!("all targets failed: {failed}"))
-        );
+        assert_eq!(describe(&causes, &["sonnet", "haiku"]), Some(format!("all targets failed: {failed}")));
         assert_eq!(
             describe(&causes, &["sonnet", "haiku", "local"]),
             Some(format!("no target answered: {failed}, local not tried"))

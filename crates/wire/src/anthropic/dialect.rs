@@ -9,9 +9,9 @@ use super::{
 use crate::bedrock::{self, FrameLimits, InvokeToSse};
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
-    SSE_KEEP_ALIVE, AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
-    RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream, UrlParameters,
-    VendorError, json_error, monitor_methods, with_phrase,
+    AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
+    RequestOptions, SSE_KEEP_ALIVE, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
+    UrlParameters, VendorError, json_error, monitor_methods, with_phrase,
 };
 use crate::sse::{SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};

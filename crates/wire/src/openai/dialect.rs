@@ -8,9 +8,9 @@ use super::{
 };
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
-    SSE_KEEP_ALIVE, AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
-    RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
-    UrlParameters, VendorError, json_error, monitor_methods, with_phrase,
+    AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
+    RequestHead, RequestOptions, SSE_KEEP_ALIVE, StreamEndMarker, StreamMonitor, StreamRewriter,
+    UnreadableStream, UrlParameters, VendorError, json_error, monitor_methods, with_phrase,
 };
 use crate::embeddings::read_embeddings_head;
 use crate::sse::{MAX_PARTIAL_EVENT, SseLimits, whole_length};

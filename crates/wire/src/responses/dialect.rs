@@ -9,9 +9,9 @@ use super::{
 };
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
-    SSE_KEEP_ALIVE, AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
-    RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters,
-    VendorError, json_error, monitor_methods,
+    AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
+    RequestHead, RequestOptions, SSE_KEEP_ALIVE, StreamEndMarker, StreamMonitor, UnreadableStream,
+    UrlParameters, VendorError, json_error, monitor_methods,
 };
 use crate::sse::{SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
