@@ -4,17 +4,18 @@
 
 use seawall_assistant::reference;
 use seawall_config::{SettingsInput, load};
+use seawall_core::time::UtcTime;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let page = match std::env::args().nth(1).as_deref() {
-        Some("routing") => match load(&SettingsInput::default()) {
+        Some("routing") => match load(&SettingsInput::from_file("routing", "profile = \"mangaassist\"", UtcTime::from_nanos(0))) {
             Ok(loaded) => {
                 let hours = loaded.settings.hours;
                 reference::routing(&hours.evening_peak, hours.off_peak.hours())
             }
             Err(problems) => {
-                eprintln!("the default profile is not valid: {problems}");
+                eprintln!("the profile is not valid: {problems}");
                 return ExitCode::FAILURE;
             }
         },

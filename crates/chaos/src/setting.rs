@@ -48,7 +48,8 @@ impl NodeSettings<'_> {
         let keys: String = ChaosCaller::all().map(key_entry).collect();
         format!(
             r#"
-            server = {{ listen = "{listen}", cores = 2, drain_timeout = "{drain}s" }}
+            profile = "mangaassist"
+            server = {{ listen = "{listen}", cores = 2, drain_delay = "0s", drain_timeout = "{drain}s" }}
             admin.listen = "127.0.0.1:0"
             telemetry.access_log = {log}
             store = {store}

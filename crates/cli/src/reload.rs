@@ -6,7 +6,7 @@
 //! a file that has become empty and does not wait for a pipe: in both cases the user has not written any settings.
 
 use crate::settings::SettingsLoader;
-use seawall_config::{Activation, LoadedInput, LoadedSettings, Problems, SettingSource, diff};
+use seawall_config::{Activation, LoadedInput, LoadedSettings, ProblemCode, Problems, SettingSource, diff};
 use seawall_core::quota::LimitChange;
 use seawall_gateway::{RunningGateway, diagnostic};
 use seawall_pipeline::event::Event;
@@ -158,7 +158,7 @@ impl SettingsReload {
         match gateway.apply_settings(&settings) {
             Ok(limits) => {
                 self.rejection = None;
-                report_warnings(&warnings, self.colours);
+                report_warnings(&warnings.without(ProblemCode::NotImplemented), self.colours);
                 self.report_changes(gateway, &input, &limits);
                 self.current = Arc::new(input);
                 gateway.publish_settings(&self.current);

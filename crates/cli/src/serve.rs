@@ -6,7 +6,8 @@ use crate::{CommandError, count_of, signals};
 use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{
-    DiagnosticFormat, LoadedInput, LoadedSettings, Provider, Settings, StoreKind, unimplemented_settings,
+    DiagnosticFormat, LoadedInput, LoadedSettings, ProblemCode, Provider, Settings, StoreKind,
+    format_duration, unimplemented_settings,
 };
 use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         DiagnosticsOptions { format: telemetry.diagnostics, level: telemetry.diagnostics_level, colours };
     let diagnostics = Diagnostics::install(options, runtime, &environment.supervisor);
     let diagnostics = diagnostics.map_err(|error| CommandError::Failed(error.into()))?;
-    report_warnings(&warnings, colours);
+    report_warnings(&warnings.without(ProblemCode::NotImplemented), colours);
     drop(warnings);
     report_unimplemented(unimplemented_settings(&input).into_iter().map(|change| change.key));
     let mut tokio = tokio::runtime::Builder::new_multi_thread();
@@ -170,10 +171,11 @@ async fn run_until_shutdown(
             biased;
             _ = signals.interrupt.recv() => break "SIGINT",
             _ = signals.terminate.recv() => break "SIGTERM",
-            _ = signals.hangup.recv() => reload.reload_now(&gateway),
+            _ = signals.hangup.recv() => hang_up(&gateway, &mut reload),
             () = runtime.sleep_until(runtime.monotonic() + POLL_INTERVAL) => reload.poll(&gateway),
         }
     };
+    delay_drain(&gateway, &mut reload, &mut signals, signal, runtime).await;
     // This waits for requests in flight, so it must not block the threads that run them.
     let mut stopped = tokio::task::spawn_blocking(move || gateway.shut_down_after(signal));
     tokio::select! {
@@ -185,10 +187,51 @@ async fn run_until_shutdown(
     }
     diagnostic!(
         SHUTDOWN_FORCED,
-        "second signal received: exiting now; calls in flight are charged at their maximum cost at the next start"
+        "another signal received: exiting now; calls in flight are charged at their maximum cost at the next start"
     );
     environment.supervisor.stop(ShutdownStage::Diagnostics, Duration::ZERO);
     exit_now()
+}
+
+/// SIGHUP: opens log files again, and reloads settings, secrets and certificates.
+fn hang_up(gateway: &RunningGateway, reload: &mut SettingsReload) {
+    gateway.reopen_logs();
+    reload.reload_now(gateway);
+}
+
+/// Reports that the gateway is not ready, and lets it serve requests for `server.drain_delay`: a load balancer needs that
+/// time to notice. Another signal skips it.
+async fn delay_drain(
+    gateway: &RunningGateway,
+    reload: &mut SettingsReload,
+    signals: &mut Signals,
+    signal: &'static str,
+    runtime: TokioRuntime,
+) {
+    gateway.report_not_ready();
+    let delay = gateway.drain_delay();
+    if delay.is_zero() {
+        return;
+    }
+    diagnostic!(
+        DRAIN_DELAY_STARTED,
+        signal,
+        drain_delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+        "{signal} received: not ready any more, still serving requests for {}",
+        format_duration(delay)
+    );
+    let until = runtime.monotonic() + delay;
+    let is_skipped = loop {
+        tokio::select! {
+            biased;
+            _ = signals.interrupt.recv() => break true,
+            _ = signals.terminate.recv() => break true,
+            _ = signals.hangup.recv() => hang_up(gateway, reload),
+            () = runtime.sleep_until(until) => break false,
+        }
+    };
+    let how = if is_skipped { "skipped by another signal" } else { "over" };
+    diagnostic!(DRAIN_DELAY_ENDED, is_skipped, "drain delay {how}: closing the listeners");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a second signal asks for an immediate exit")]

@@ -12,6 +12,7 @@ use crate::show::{SettingChange, find_unimplemented};
 use crate::source::{SettingOrigin, SettingSource, SettingSources, SourceKind};
 use crate::suggest;
 use crate::tree::{MAX_TEXT_BYTES, TomlTable, TomlValue, merge, parse};
+use crate::unimplemented::warn_unimplemented;
 use crate::variable::{assign, from_arguments, from_variables, is_setting_variable};
 use seawall_core::time::UtcTime;
 use std::io::Read as _;
@@ -183,6 +184,7 @@ pub fn parse_settings(input: &SettingsInput) -> ParsedSettings {
     let raw = RootSection::read_keys(&tree, "", SettingOrigin::beginning(file), &mut reader);
     let placeholders = reader.placeholders;
     let unimplemented = find_unimplemented(&profile, &tree);
+    warn_unimplemented(&unimplemented, &tree, &mut problems);
     ParsedSettings {
         input: input.clone(),
         raw,

@@ -147,6 +147,14 @@ names! {
         OverlappingEvents = "overlapping-events",
         /// The pattern would match everything.
         EmptyPattern = "empty-pattern",
+        /// Anybody who can reach the listener is served without a credential.
+        OpenGuests = "open-guests",
+        /// Nothing limits what models may cost.
+        NoBudget = "no-budget",
+        /// A breaker would open because of a model's usual time.
+        SlowBreaker = "slow-breaker",
+        /// This version does not act on the key.
+        NotImplemented = "not-implemented",
         /// A protection is configured, but switched off.
         SwitchedOff = "switched-off",
         /// The text is longer than settings may be.
@@ -220,6 +228,14 @@ impl Problems {
     #[must_use]
     pub fn list(&self) -> &[Problem] {
         &self.list
+    }
+
+    /// The problems of all other kinds.
+    #[must_use]
+    pub fn without(&self, code: ProblemCode) -> Self {
+        let mut others = self.clone();
+        others.list.retain(|problem| problem.code != code);
+        others
     }
 
     /// Whether there are no problems.

@@ -130,6 +130,10 @@ pub struct ServerSettings {
     pub idle_timeout: Duration,
     /// How long an answer may wait for its caller to read.
     pub send_timeout: Duration,
+    /// How long a stream may be silent before a keep-alive is sent; `None` for no keep-alives.
+    pub keep_alive_interval: Option<Duration>,
+    /// How long requests are still served after a shutdown signal.
+    pub drain_delay: Duration,
     /// How long requests in flight may take to finish at shutdown.
     pub drain_timeout: Duration,
     /// Proxies whose `x-forwarded-for` is trusted.

@@ -214,6 +214,15 @@ pub(crate) fn find_unimplemented(profile: &TomlTable, tree: &TomlTable) -> Vec<S
     changes
 }
 
+/// Where each key is written.
+pub(crate) fn origins(tree: &TomlTable) -> BTreeMap<String, SettingOrigin> {
+    let keys = all_sections(tree).into_iter().flat_map(|SectionLines { header, lines, .. }| {
+        let with_path = move |line: KeyLine| Some((join(&header, line.key), line.origin?));
+        lines.into_iter().filter_map(with_path).collect::<Vec<_>>()
+    });
+    keys.collect()
+}
+
 fn compare(old: &TomlTable, new: &TomlTable) -> Vec<SettingChange> {
     let (old, mut new) = (flatten(old), flatten(new));
     let mut changes = Vec::new();

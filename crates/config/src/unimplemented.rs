@@ -1,9 +1,13 @@
 //! Settings that are parsed and checked, but that the gateway does not act on yet.
 //!
-//! An operator who sets one is warned at startup and at a reload, and the reference page marks it. Otherwise the
+//! An operator who sets one is warned by `config check`, at startup and at a reload, and the reference page marks it. Otherwise the
 //! operator would rely on a protection that is not there. A line is removed here when the gateway begins to act on its
 //! key. **What it does not do.** It refuses nothing: where running without a setting would be dangerous, the gateway
 //! refuses to start.
+
+use crate::problem::{Problem, ProblemCode, Problems};
+use crate::show::{SettingChange, origins};
+use crate::tree::TomlTable;
 
 /// The keys, as in the reference. A key of a section stands for everything in it.
 const UNIMPLEMENTED: &[&str] = &[
@@ -50,6 +54,21 @@ pub fn is_implemented(key: &str) -> bool {
     let is_prefix =
         |start: &str| key.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     !UNIMPLEMENTED.iter().any(|start| is_prefix(start))
+}
+
+/// Reports these keys where they are written.
+pub(crate) fn warn_unimplemented(changes: &[SettingChange], tree: &TomlTable, problems: &mut Problems) {
+    if changes.is_empty() {
+        return;
+    }
+    let origins = origins(tree);
+    for change in changes {
+        // A key that was removed has no place.
+        let Some(origin) = origins.get(&change.key) else { continue };
+        let message = format!("{}: this version does not act on this key", change.key);
+        let problem = Problem::warning(ProblemCode::NotImplemented, message, *origin);
+        problems.add(problem.help("remove it, so that nobody relies on it"));
+    }
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ fn settings(
     format!(
         r#"
         profile = "demo"
-        server = {{ listen = "{listen}", cores = 1, drain_timeout = "{drain}s" }}
+        server = {{ listen = "{listen}", cores = 1, drain_delay = "0s", drain_timeout = "{drain}s" }}
         admin.listen = "127.0.0.1:0"
         store.data_dir = {state}
         telemetry.access_log = {log}

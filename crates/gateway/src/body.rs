@@ -4,12 +4,18 @@
 //! [`stalled_streams`](crate::stalled_streams)), and little of it is copied before it is sent.
 
 use crate::connection::InFlightRequest;
-use crate::core_registry::CoreRegistry;
+use crate::core_registry::{ConnectionTimeouts, CoreRegistry};
 use crate::encode::EncodedStream;
+use crate::keep_alive::KeepAlive;
+use crate::pending_reply::PendingReply;
+use crate::runtime::TokioRuntime;
 use crate::stalled_streams::{ReadPace, StallChecked};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use seawall_core::body_memory::ChargedBytes;
+use seawall_pipeline::Reply;
+use seawall_wire::dialect::DialectId;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -37,25 +43,92 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct StalledAnswer;
 
 /// A stream that the server reads, and that the stall check inspects when the server does not.
-pub(crate) struct StreamedAnswer(Mutex<(EncodedStream, ReadPace)>);
+pub(crate) struct StreamedAnswer(Mutex<OpenAnswer>);
+
+struct OpenAnswer {
+    stream: EncodedStream,
+    pace: ReadPace,
+    keep_alive: KeepAlive,
+}
 
 impl StreamedAnswer {
-    fn stream(&self) -> MutexGuard<'_, (EncodedStream, ReadPace)> {
+    /// Registers the answer with its core, which checks it.
+    fn register(
+        stream: EncodedStream,
+        pace: ReadPace,
+        dialect: Option<DialectId>,
+        core: &CoreRegistry,
+    ) -> Arc<Self> {
+        let open = OpenAnswer { stream, pace, keep_alive: KeepAlive::new(dialect) };
+        let answer = Arc::new(Self(Mutex::new(open)));
+        let watched: Weak<Self> = Arc::downgrade(&answer);
+        core.streams().add(watched);
+        answer
+    }
+
+    /// An answer whose reply is still awaited.
+    pub(crate) fn pending(reply: PendingReply, core: &CoreRegistry) -> Arc<Self> {
+        let dialect = reply.dialect();
+        let mut pace = ReadPace::default();
+        // There is nothing to read yet.
+        pace.record_poll(false);
+        Self::register(EncodedStream::Pending(Box::new(reply)), pace, Some(dialect), core)
+    }
+
+    /// The reply of a pending answer; `None` if a keep-alive is due before. The response then begins without it.
+    pub(crate) async fn reply(&self) -> Option<Reply<TokioRuntime>> {
+        poll_fn(|context| {
+            let OpenAnswer { stream, pace, keep_alive } = &mut *self.open();
+            let EncodedStream::Pending(pending) = stream else { return Poll::Ready(None) };
+            match pending.poll_reply(context) {
+                Poll::Ready(reply) => Poll::Ready(Some(reply)),
+                Poll::Pending if keep_alive.is_due() => {
+                    *pace = ReadPace::default();
+                    Poll::Ready(None)
+                }
+                Poll::Pending => {
+                    keep_alive.register(context);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenAnswer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl StallChecked for StreamedAnswer {
-    fn check(&self, max_stalled_checks: u32) {
-        let (stream, pace) = &mut *self.stream();
+    fn check(&self, timeouts: &ConnectionTimeouts) {
+        let OpenAnswer { stream, pace, keep_alive } = &mut *self.open();
         stream.check_deadline();
-        if pace.check(max_stalled_checks) {
+        if pace.check(timeouts.max_stalled_checks) {
             stream.end_for_stalled_client();
         }
+        keep_alive.check(timeouts.max_silent_checks);
     }
 
     fn end_for_shutdown(&self) {
-        self.stream().0.end_for_shutdown();
+        self.open().stream.end_for_shutdown();
+    }
+}
+
+impl OpenAnswer {
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Self { stream, pace, keep_alive } = self;
+        let mut polled = stream.poll_bytes(context);
+        match &polled {
+            Poll::Ready(_) => keep_alive.record_bytes(),
+            // Between two events of the answer, because all bytes of a stream are whole events.
+            Poll::Pending => match keep_alive.take_due() {
+                Some(bytes) => polled = Poll::Ready(Some(Bytes::from_static(bytes))),
+                None => keep_alive.register(context),
+            },
+        }
+        pace.record_poll(polled.is_ready());
+        polled
     }
 }
 
@@ -92,9 +165,9 @@ impl LargeAnswer {
 }
 
 impl StallChecked for LargeAnswer {
-    fn check(&self, max_stalled_checks: u32) {
+    fn check(&self, timeouts: &ConnectionTimeouts) {
         let mut unsent = self.unsent();
-        if unsent.pace.check(max_stalled_checks) {
+        if unsent.pace.check(timeouts.max_stalled_checks) {
             (unsent.bytes, unsent.charged) = (None, None);
         }
     }
@@ -118,14 +191,26 @@ impl ReplyBody {
 
     /// A streamed answer. Its core ends it when the drain timeout has expired.
     pub(crate) fn stream(stream: EncodedStream, core: &CoreRegistry) -> Self {
-        let stream = Arc::new(StreamedAnswer(Mutex::new((stream, ReadPace::default()))));
-        let watched: Weak<StreamedAnswer> = Arc::downgrade(&stream);
-        core.streams().add(watched);
+        let dialect = stream.dialect();
+        let answer = StreamedAnswer::register(stream, ReadPace::default(), dialect, core);
+        Self::of_answer(answer, core)
+    }
+
+    /// The stream of an answer that was pending, as the reply has started before a keep-alive was due.
+    pub(crate) fn started(answer: Arc<StreamedAnswer>, stream: EncodedStream, core: &CoreRegistry) -> Self {
+        {
+            let open = &mut *answer.open();
+            (open.stream, open.pace) = (stream, ReadPace::default());
+        }
+        Self::of_answer(answer, core)
+    }
+
+    fn of_answer(answer: Arc<StreamedAnswer>, core: &CoreRegistry) -> Self {
         // The drain timeout may have expired while the stream was being opened.
         if core.is_terminating() {
-            stream.end_for_shutdown();
+            answer.end_for_shutdown();
         }
-        Self::Stream(stream)
+        Self::Stream(answer)
     }
 }
 
@@ -140,11 +225,8 @@ impl Body for ReplyBody {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Large(answer) => Poll::Ready(answer.next().map(|next| next.map(Frame::data))),
-            Self::Stream(stream) => {
-                let (stream, pace) = &mut *stream.stream();
-                let polled = stream.poll_bytes(context);
-                pace.record_poll(polled.is_ready());
-                polled.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+            Self::Stream(answer) => {
+                answer.open().poll_bytes(context).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
             }
             Self::Counted { body, .. } => Pin::new(&mut **body).poll_frame(context),
         }

@@ -23,6 +23,8 @@ pub(crate) struct ConnectionTimeouts {
     pub(crate) max_idle_checks: u32,
     /// Without the client reading any of what was sent.
     pub(crate) max_stalled_checks: u32,
+    /// Without a byte of a streamed answer, before a keep-alive is sent; `None` for no keep-alives.
+    pub(crate) max_silent_checks: Option<u32>,
 }
 
 /// The connections, streams and tasks of one core, and its termination signal. Clones share them.
@@ -109,7 +111,7 @@ impl CoreRegistry {
         timeouts: &ConnectionTimeouts,
         connections: &ConnectionLimiter,
     ) {
-        self.0.streams.check(timeouts.max_stalled_checks);
+        self.0.streams.check(timeouts);
         for connection in self.connections() {
             if !connection.has_received_request() && now - connection.since >= timeouts.first_request {
                 connection.send_signal(ConnectionSignal::Close);

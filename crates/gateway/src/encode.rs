@@ -3,6 +3,7 @@
 //! The pipeline and the assistant yield events. A vendor's dialect is written by the reply's encoder, the chat protocol as
 //! server-sent events. Bytes that pass through unparsed are sent as they are.
 
+use crate::pending_reply::{PendingReply, StreamStart};
 use crate::runtime::TokioRuntime;
 use bytes::{Bytes, BytesMut};
 use seawall_assistant::ChatStream;
@@ -18,6 +19,10 @@ pub(crate) enum EncodedStream {
     Api(Box<ReplyStream<TokioRuntime>>, ReplyEncoder),
     /// The chat protocol.
     Chat(Box<ChatStream<TokioRuntime>>),
+    /// A vendor's dialect whose reply is still awaited.
+    Pending(Box<PendingReply>),
+    /// Nothing follows.
+    Ended,
 }
 
 impl EncodedStream {
@@ -27,28 +32,51 @@ impl EncodedStream {
         Self::Api(stream, encoder)
     }
 
-    /// The next bytes; `None` at the end. Events that are ready together are written together.
-    pub(crate) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    /// The vendor's dialect, if it is one.
+    pub(crate) fn dialect(&self) -> Option<DialectId> {
         match self {
-            Self::Api(stream, encoder) => loop {
-                let Some(event) = ready!(stream.poll_event(context)) else { return Poll::Ready(None) };
-                if !matches!(event, ReplyEvent::Opaque(_)) && stream.is_finished() {
-                    encoder.set_elapsed(stream.elapsed());
-                }
-                let bytes = encoder.encode(event, || stream.take_ready());
-                // A dialect may have nothing to write for an event.
-                if !bytes.is_empty() {
-                    return Poll::Ready(Some(bytes));
-                }
-            },
-            Self::Chat(stream) => stream.poll_event(context).map(|event| event.map(|event| sse(&[event]))),
+            Self::Api(_, encoder) => Some(encoder.dialect()),
+            Self::Pending(pending) => Some(pending.dialect()),
+            Self::Chat(_) | Self::Ended => None,
         }
     }
 
+    /// The next bytes; `None` at the end. Events that are ready together are written together.
+    pub(crate) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            match self {
+                Self::Api(stream, encoder) => {
+                    let Some(event) = ready!(stream.poll_event(context)) else { return Poll::Ready(None) };
+                    if !matches!(event, ReplyEvent::Opaque(_)) && stream.is_finished() {
+                        encoder.set_elapsed(stream.elapsed());
+                    }
+                    let bytes = encoder.encode(event, || stream.take_ready());
+                    // A dialect may have nothing to write for an event.
+                    if !bytes.is_empty() {
+                        return Poll::Ready(Some(bytes));
+                    }
+                }
+                Self::Chat(stream) => {
+                    return stream.poll_event(context).map(|event| event.map(|event| sse(&[event])));
+                }
+                Self::Pending(pending) => match ready!(pending.poll_start(context)) {
+                    StreamStart::Started(stream) => *self = Self::api(stream, pending.dialect()),
+                    StreamStart::Complete(bytes) => {
+                        *self = Self::Ended;
+                        return Poll::Ready(Some(bytes));
+                    }
+                },
+                Self::Ended => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// The pipeline ends a pending reply at its deadline by itself.
     pub(crate) fn check_deadline(&mut self) {
         match self {
             Self::Api(stream, _) => stream.check_deadline(),
             Self::Chat(stream) => stream.check_deadline(),
+            Self::Pending(_) | Self::Ended => {}
         }
     }
 
@@ -56,13 +84,18 @@ impl EncodedStream {
         match self {
             Self::Api(stream, _) => stream.end_for_stalled_client(),
             Self::Chat(stream) => stream.end_for_stalled_client(),
+            // This cancels the request, as if the client had disconnected.
+            Self::Pending(_) => *self = Self::Ended,
+            Self::Ended => {}
         }
     }
 
+    /// A pending reply notices the shutdown by itself.
     pub(crate) fn end_for_shutdown(&mut self) {
         match self {
             Self::Api(stream, _) => stream.end_for_shutdown(),
             Self::Chat(stream) => stream.end_for_shutdown(),
+            Self::Pending(_) | Self::Ended => {}
         }
     }
 }

@@ -4,7 +4,8 @@
 //! request stays on the core that accepted it. Futures are `Send`, so one multi-threaded runtime for all cores is a
 //! setting away, and both can be measured.
 //!
-//! **Shutdown.** The gateway reports that it is not ready, accepts the connections already in the listen backlog, and
+//! **Shutdown.** The gateway reports that it is not ready (the program around it may wait for `server.drain_delay` between
+//! that and the rest), accepts the connections already in the listen backlog, and
 //! accepts no new ones. Requests in flight have the drain timeout to finish. What remains after that is ended with an
 //! error to the caller, and settled.
 
@@ -221,6 +222,23 @@ impl RunningGateway {
         self.running.drain_timeout()
     }
 
+    /// How long requests are still served after a shutdown signal.
+    #[must_use]
+    pub fn drain_delay(&self) -> Duration {
+        self.running.drain_delay()
+    }
+
+    /// Reports that this node is not ready, and still serves requests: load balancers get time to notice before the
+    /// listeners close. Follow it with [`shut_down_after`](Self::shut_down_after).
+    pub fn report_not_ready(&self) {
+        self.state.status.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Opens the files of logs again, so that lines go to a new file after the old one was renamed.
+    pub fn reopen_logs(&self) {
+        self.running.telemetry.reopen_logs();
+    }
+
     /// The sinks of events, for events of the program around the gateway.
     #[must_use]
     pub fn events(&self) -> &EventSinks {
@@ -312,6 +330,7 @@ async fn check_connections(core: CoreRegistry, state: Arc<GatewayState>) {
             first_request: arrival.header_timeout.min(max_idle),
             max_idle_checks: checks(arrival.idle_timeout.min(max_idle)),
             max_stalled_checks: checks(arrival.send_timeout),
+            max_silent_checks: arrival.keep_alive_interval.map(checks),
         };
         core.check(runtime.monotonic(), &timeouts, connections);
     }

@@ -6,16 +6,18 @@
 //! task therefore checks every open stream and every large answer once a second. It releases what an answer holds when
 //! its deadline has passed, or when nothing was taken for `server.send_timeout`.
 //!
+//! The same check counts the silence of models, after which a [keep-alive](crate::keep_alive) is sent.
+//!
 //! **What it does not do.** It does not close connections, and does not end an answer that is read slowly:
 //! [`ReadPace`] counts the consecutive checks between which nothing was taken.
 
-use crate::core_registry::{lock, upgrade_all};
+use crate::core_registry::{ConnectionTimeouts, lock, upgrade_all};
 use std::sync::{Mutex, Weak};
 
 /// A response body that is checked periodically.
 pub(crate) trait StallChecked: Send + Sync {
     /// Releases what it holds if its deadline has passed, or if nothing was taken for `max_stalled_checks` checks.
-    fn check(&self, max_stalled_checks: u32);
+    fn check(&self, timeouts: &ConnectionTimeouts);
 
     /// Ends it because of shutdown: no more data will follow.
     fn end_for_shutdown(&self);
@@ -61,8 +63,8 @@ impl OpenStreams {
     }
 
     /// Checks all streams, and removes those that have been dropped.
-    pub(crate) fn check(&self, max_stalled_checks: u32) {
-        upgrade_all(&self.0).iter().for_each(|stream| stream.check(max_stalled_checks));
+    pub(crate) fn check(&self, timeouts: &ConnectionTimeouts) {
+        upgrade_all(&self.0).iter().for_each(|stream| stream.check(timeouts));
     }
 
     /// Ends all streams because of shutdown. One that always has data to send would not notice the shutdown otherwise.
@@ -73,15 +75,23 @@ impl OpenStreams {
 
 #[cfg(test)]
 mod tests {
-    use super::{OpenStreams, ReadPace, StallChecked};
+    use super::{ConnectionTimeouts, OpenStreams, ReadPace, StallChecked};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Weak};
+    use std::time::Duration;
+
+    const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
+        first_request: Duration::ZERO,
+        max_idle_checks: 9,
+        max_stalled_checks: 9,
+        max_silent_checks: None,
+    };
 
     #[derive(Default)]
     struct Looked(AtomicUsize);
 
     impl StallChecked for Looked {
-        fn check(&self, _: u32) {
+        fn check(&self, _: &ConnectionTimeouts) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
 
@@ -97,9 +107,9 @@ mod tests {
         let weak = |stream: &Arc<Looked>| -> Weak<dyn StallChecked> { Arc::<Looked>::downgrade(stream) };
         open.add(weak(&first));
         open.add(weak(&second));
-        open.check(9);
+        open.check(&TIMEOUTS);
         drop(second);
-        open.check(9);
+        open.check(&TIMEOUTS);
         assert_eq!(first.0.load(Ordering::Relaxed), 2);
         open.end_for_shutdown();
         assert_eq!(first.0.load(Ordering::Relaxed), 102);

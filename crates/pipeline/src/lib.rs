@@ -46,7 +46,7 @@ pub use callers::{Caller, CallerIdentity, CallerResolver, CredentialKind, Identi
 pub use credential::CredentialStatus;
 pub use limit_description::{LimitDescription, LimitScope};
 pub use pacing::PacingStatus;
-pub use pipeline::{Pipeline, PipelineOptions};
+pub use pipeline::{Pipeline, PipelineOptions, UnansweredRequest};
 pub use question::{
     AdmittedQuestion, AskFailure, CollectDecision, CollectError, CollectedEnd, CompleteReply, ModelAnswer,
     OpenRequest, PlannedQuestion,

@@ -1,7 +1,7 @@
 //! The pipeline: all stages of a request.
 
 use crate::admit::admit;
-use crate::answer::{AttemptContent, StartedAnswer, StartedStream, answer};
+use crate::answer::{AnswerFailure, AttemptContent, StartedAnswer, StartedStream, answer};
 use crate::attempt::Attempt;
 use crate::dialect::Face;
 use crate::event::EventSinks;
@@ -40,6 +40,12 @@ pub struct PipelineOptions {
     pub ledger: NodeLedger,
     /// Receive everything that happens to requests and targets.
     pub events: Arc<EventSinks>,
+}
+
+/// A request that is admitted and planned, and that no model was asked to answer yet. Dropping it settles it.
+pub struct UnansweredRequest<R: Runtime> {
+    completion: RequestCompletion<R>,
+    planned: PlannedRequest,
 }
 
 /// The state that all requests share.
@@ -138,34 +144,27 @@ impl<R: Runtime> Pipeline<R> {
     /// Like [`serve`](Self::serve), but `shutdown` may resolve before the reply is ready. The work is then
     /// dropped, which settles it, and the caller receives a rejection saying that the gateway is shutting down.
     pub async fn serve_until(&self, inbound: InboundRequest, shutdown: impl Future<Output = ()>) -> Reply<R> {
-        let mut completion =
-            RequestCompletion::new(&self.runtime, &self.events, inbound.id, inbound.operation.face().name());
-        let processed = {
-            let (mut process, mut shutdown) = (pin!(self.process(inbound, &mut completion)), pin!(shutdown));
-            poll_fn(|context| match process.as_mut().poll(context) {
-                Poll::Ready(processed) => Poll::Ready(processed),
-                Poll::Pending => shutdown.as_mut().poll(context).map(|()| Err(Rejection::ShuttingDown)),
-            })
-            .await
-        };
-        match processed {
-            Ok((planned, Ok(answered))) => self.reply(completion, &planned, *answered),
-            Ok((planned, Err(rejection))) if may_replace(&rejection) => {
-                self.reply_prepared(completion, &planned, rejection)
-            }
-            Ok((_, Err(rejection))) | Err(rejection) => reply_rejected(completion, rejection),
+        let mut shutdown = pin!(shutdown);
+        match self.plan_until(inbound, shutdown.as_mut()).await {
+            Ok(request) => request.answer_until(self, shutdown).await,
+            Err(reply) => *reply,
         }
     }
 
-    /// Runs everything up to the start of the reply. The inner error is a rejection of a planned request.
-    async fn process(
+    /// Runs the stages up to the plan: everything that rejects a request without a model, and that takes no time to
+    /// speak of. The reply is a rejection.
+    pub async fn plan_until(
         &self,
         inbound: InboundRequest,
-        completion: &mut RequestCompletion<R>,
-    ) -> Result<(PlannedRequest, Result<Box<StartedAnswer<R>>, Rejection>), Rejection> {
-        let planned = self.admit_and_plan(inbound, completion).await?;
-        let answered = answer(self, &planned, &completion.progress).await.map(Box::new);
-        Ok((planned, answered))
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<UnansweredRequest<R>, Box<Reply<R>>> {
+        let mut completion =
+            RequestCompletion::new(&self.runtime, &self.events, inbound.id, inbound.operation.face().name());
+        let planned = unless(shutdown, self.admit_and_plan(inbound, &mut completion)).await;
+        match planned.unwrap_or(Err(Rejection::ShuttingDown)) {
+            Ok(planned) => Ok(UnansweredRequest { completion, planned }),
+            Err(rejection) => Err(Box::new(reply_rejected(completion, rejection))),
+        }
     }
 
     /// Answers with a prepared text if the route prefers one over an error.
@@ -271,6 +270,49 @@ impl<R: Runtime> Pipeline<R> {
     }
 }
 
+impl<R: Runtime> UnansweredRequest<R> {
+    /// Whether the caller asks for a streamed answer.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.planned.request.parsed.stream()
+    }
+
+    /// The model name that the caller used, and when the request was received, in seconds since 1970.
+    #[must_use]
+    pub fn identity(&self) -> (&str, u64) {
+        let request = &self.planned.request;
+        (request.parsed.model(), request.received.utc.as_nanos() / 1_000_000_000)
+    }
+
+    /// Runs the remaining stages on the pipeline that has planned it, up to the start of the reply or to `shutdown`.
+    pub async fn answer_until(self, pipeline: &Pipeline<R>, shutdown: impl Future<Output = ()>) -> Reply<R> {
+        let Self { mut completion, planned } = self;
+        let answered = unless(shutdown, answer(pipeline, &planned, &completion.progress)).await;
+        match answered {
+            Some(Ok(answered)) => pipeline.reply(completion, &planned, answered),
+            Some(Err(AnswerFailure { rejection, failed_targets })) => {
+                completion.record.failed_targets = failed_targets;
+                if may_replace(&rejection) {
+                    pipeline.reply_prepared(completion, &planned, rejection)
+                } else {
+                    reply_rejected(completion, rejection)
+                }
+            }
+            None => reply_rejected(completion, Rejection::ShuttingDown),
+        }
+    }
+}
+
+/// The output of `work`, or `None` if the shutdown comes first. Work that is ready by then counts.
+async fn unless<T>(shutdown: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    let (mut shutdown, mut work) = (pin!(shutdown), pin!(work));
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => shutdown.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
 fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata {
     let record = &completion.record;
     ReplyMetadata {
@@ -286,6 +328,7 @@ fn base_metadata<R: Runtime>(completion: &RequestCompletion<R>) -> ReplyMetadata
         reported_limit: None,
         policy: None,
         retry_after: None,
+        failed_targets: None,
     }
 }
 
@@ -301,7 +344,11 @@ pub(crate) fn rejection_metadata<R: Runtime>(
 ) -> ReplyMetadata {
     completion.record.outcome = RequestOutcome::Rejected(rejection.label());
     completion.record.cause = rejection.cause();
-    let mut metadata = ReplyMetadata { cost: Some(completion.progress.cost()), ..base_metadata(&completion) };
+    let mut metadata = ReplyMetadata {
+        cost: Some(completion.progress.cost()),
+        failed_targets: completion.record.failed_targets.clone(),
+        ..base_metadata(&completion)
+    };
     if let Rejection::RateLimited { limit, retry_after } = rejection {
         metadata.reported_limit = completion.reported_limit.map(|view| (view, Arc::clone(&limit.name)));
         metadata.policy = completion.policy.take();

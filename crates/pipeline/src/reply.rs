@@ -314,6 +314,8 @@ pub struct ReplyMetadata {
     pub policy: Option<Arc<str>>,
     /// When to retry after a rate limit rejected the request: the wait until the limit has room, plus jitter.
     pub retry_after: Option<Duration>,
+    /// Why each target did not answer, if none did and the rejection does not say so. It is part of the error message.
+    pub failed_targets: Option<Arc<str>>,
 }
 
 /// The reply that a face encodes in its dialect.

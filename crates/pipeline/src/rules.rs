@@ -37,6 +37,8 @@ pub struct ReceiveLimits {
     pub idle_timeout: Duration,
     /// How long a response may wait for the caller to read.
     pub send_timeout: Duration,
+    /// How long a streamed response may be silent before a keep-alive is sent; `None` for no keep-alives.
+    pub keep_alive_interval: Option<Duration>,
     /// Maximum body size of a guest's request, in bytes.
     pub max_guest_body_size: usize,
 }
@@ -50,6 +52,7 @@ impl ReceiveLimits {
             body_timeout: timeout,
             idle_timeout: timeout,
             send_timeout: timeout,
+            keep_alive_interval: None,
             max_guest_body_size: 1 << 18,
         }
     }

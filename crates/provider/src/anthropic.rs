@@ -9,9 +9,11 @@ use crate::headers::{FixedHeaders, SecretString};
 use crate::http1::{HttpRequest, is_token_byte};
 use crate::response::read_response;
 use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
+use crate::trace::with_trace;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::setting::SettingError;
 use seawall_wire::dialect::DialectId;
+use std::borrow::Cow;
 
 /// How the key is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,15 +68,15 @@ impl AnthropicTarget {
     }
 
     async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
-        let Call { body, stream, betas, anthropic_version, .. } = call;
-        let all;
+        let Call { body, stream, betas, anthropic_version, trace, .. } = call;
         let headers = if betas.is_empty() && anthropic_version.is_none() {
-            self.headers.pairs()
+            Cow::Borrowed(self.headers.pairs())
         } else {
-            all = self.call_headers(&betas, anthropic_version.as_deref())?;
-            &all
+            Cow::Owned(self.call_headers(&betas, anthropic_version.as_deref())?)
         };
-        let request = HttpRequest { method: "POST", path: &self.path, headers, body, resend_on_stale: true };
+        let headers = with_trace(headers, trace.as_deref());
+        let request =
+            HttpRequest { method: "POST", path: &self.path, headers: &headers, body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
         let response = read_response(response.into(), stream, DialectId::ANTHROPIC_MESSAGES).await;
         response.map_err(|error| self.headers.redact(error))

@@ -5,9 +5,11 @@ use crate::headers::{FixedHeaders, SecretString};
 use crate::http1::HttpRequest;
 use crate::response::read_response;
 use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
+use crate::trace::with_trace;
 use seawall_core::setting::SettingError;
 use seawall_wire::dialect::DialectId;
 use seawall_wire::gemini::{DEFAULT_VERSION, path_for};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How the credential is sent.
@@ -77,10 +79,11 @@ impl GeminiTarget {
 
     async fn send(&self, call: Call) -> Result<UpstreamResponse, CallError> {
         let Call { body, stream, .. } = call;
+        let headers = with_trace(Cow::Borrowed(self.headers.pairs()), call.trace.as_deref());
         let request = HttpRequest {
             method: "POST",
             path: if stream { &self.stream } else { &self.unstreamed },
-            headers: self.headers.pairs(),
+            headers: &headers,
             body,
             resend_on_stale: true,
         };

@@ -121,7 +121,7 @@ mod tests {
         let headers = FixedHeaders::new(own("Bearer plainword"), &extra).unwrap();
         let message = "text/any: plainword and open sesame are wrong";
         let error =
-            CallError { failure: Failure::of(FailureKind::BadRequest), message: Some(message.into()) };
+            CallError { message: Some(message.into()), ..Failure::of(FailureKind::BadRequest).into() };
         let shown = headers.redact(error).message;
         assert_eq!(shown.as_deref(), Some("text/any: [redacted] and [redacted] are wrong"));
     }

@@ -33,6 +33,7 @@ mod response;
 mod target;
 #[cfg(feature = "client")]
 mod tasks;
+mod trace;
 
 #[cfg(feature = "client")]
 pub use anthropic::{ANTHROPIC_VERSION, AnthropicKey, AnthropicOptions, AnthropicTarget};
@@ -54,3 +55,4 @@ pub use local::{LocalResponse, LocalResponseFuture, LocalTarget};
 pub use openai::{OpenAiOptions, OpenAiTarget};
 pub use redact::redact;
 pub use target::{Call, CallError, CallFuture, ChunkStream, Target, UpstreamResponse};
+pub use trace::{TRACEPARENT, TRACESTATE, TraceHeaders};

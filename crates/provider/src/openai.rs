@@ -5,12 +5,14 @@ use crate::headers::{FixedHeaders, SecretString};
 use crate::http1::HttpRequest;
 use crate::response::read_response;
 use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
+use crate::trace::with_trace;
 use bytes::Bytes;
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::OpenAiApi;
 use seawall_wire::RequestLimits;
 use seawall_wire::dialect::{DialectId, ModelOperation};
 use seawall_wire::openai::{for_upstream, read_request};
+use std::borrow::Cow;
 
 /// Settings of an OpenAI-compatible endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +89,7 @@ impl OpenAiTarget {
         let is_chat = dialect == DialectId::OPENAI_CHAT;
         // A Responses stream always reports its usage.
         let body = if is_chat && stream && self.include_usage { with_include_usage(body) } else { body };
+        let headers = with_trace(Cow::Borrowed(self.headers.pairs()), call.trace.as_deref());
         let request = HttpRequest {
             method: "POST",
             path: match operation {
@@ -95,7 +98,7 @@ impl OpenAiTarget {
                 ModelOperation::Compact => &self.paths.compact,
                 ModelOperation::Embed => &self.paths.embeddings,
             },
-            headers: self.headers.pairs(),
+            headers: &headers,
             body,
             resend_on_stale: true,
         };

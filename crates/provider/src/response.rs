@@ -94,7 +94,7 @@ fn read_error_response(status: u16, headers: &impl ReadHeader, body: &[u8], dial
     let is_caller_fault = failure.origin == FaultOrigin::Caller;
     let message = is_caller_fault.then(|| dialect.read_error_message(body));
     let message = message.map(|message| redact(&message).unwrap_or(message));
-    CallError { failure, message: message.as_deref().and_then(sanitize) }
+    CallError { failure, message: message.as_deref().and_then(sanitize), status: Some(status) }
 }
 
 /// Makes a message safe to display: without control characters, and truncated.

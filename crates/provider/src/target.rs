@@ -1,5 +1,6 @@
 //! The interface of a target: one model at one vendor.
 
+use crate::trace::TraceHeaders;
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_wire::dialect::{DialectId, ModelOperation, ResponseReport};
@@ -26,6 +27,8 @@ pub struct Call {
     /// Headers of the caller that carry request parameters, with lowercase names. Only InvokeModel has such headers;
     /// they are signed.
     pub headers: Vec<(&'static str, Box<str>)>,
+    /// The caller's trace headers, which are passed on and not signed.
+    pub trace: Option<Arc<TraceHeaders>>,
 }
 
 impl Call {
@@ -40,6 +43,7 @@ impl Call {
             dialect: None,
             anthropic_version: None,
             headers: Vec::new(),
+            trace: None,
         }
     }
 }
@@ -86,11 +90,13 @@ pub struct CallError {
     pub failure: Failure,
     /// The vendor's message, if the caller's request is at fault: truncated and safe to display.
     pub message: Option<Box<str>>,
+    /// The HTTP status of the vendor's error response, if there was one.
+    pub status: Option<u16>,
 }
 
 impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
-        Self { failure, message: None }
+        Self { failure, message: None, status: None }
     }
 }
 

@@ -87,6 +87,12 @@ impl ReplyEncoder {
         Self { dialect, typed: Some(TypedStream { writer, identity, has_started: false }) }
     }
 
+    /// The caller's dialect.
+    #[must_use]
+    pub const fn dialect(&self) -> DialectId {
+        self.dialect
+    }
+
     /// Sets the elapsed time, which two dialects report at the end.
     pub fn set_elapsed(&mut self, elapsed: Duration) {
         if let Some(typed) = &mut self.typed {
@@ -120,12 +126,15 @@ impl ReplyEncoder {
                 }
             }
             ReplyEvent::Interrupted(ReplyInterruption { kind, message }) => {
-                let referring = self.typed.as_mut().and_then(|typed| typed.interruption(*kind, message));
-                out.extend_from_slice(
-                    &referring.unwrap_or_else(|| self.dialect.write_interruption(*kind, message)),
-                );
+                out.extend_from_slice(&self.interruption(*kind, message));
             }
         }
+    }
+
+    /// The bytes that end an incomplete stream with an error.
+    pub fn interruption(&mut self, kind: FailureKind, message: &str) -> Bytes {
+        let referring = self.typed.as_mut().and_then(|typed| typed.interruption(kind, message));
+        referring.unwrap_or_else(|| self.dialect.write_interruption(kind, message))
     }
 }
 

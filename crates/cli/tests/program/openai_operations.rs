@@ -221,7 +221,7 @@ fn a_websocket_is_declined_at_once() -> anyhow::Result<()> {
     let body: Value = serde_json::from_slice(&answer.body)?;
     assert_eq!(answer.status, 426, "{body}");
     assert!(body["error"]["message"].as_str().is_some_and(|message| message.contains("POST")), "{body}");
-    assert_eq!(gateway.send("GET", "/v1/responses", "", b"")?.status, 404);
+    assert_eq!(gateway.send("GET", "/v1/responses", "", b"")?.status, 405);
     Ok(())
 }
 

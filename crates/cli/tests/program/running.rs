@@ -62,9 +62,11 @@ pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
     };
     format!(
         r#"
+        profile = "mangaassist"
         server.listen = "127.0.0.1:0"
         admin.listen = "127.0.0.1:0"
         server.cores = 2
+        server.drain_delay = "0s"
         server.drain_timeout = "120s"
         telemetry.access_log = "none"
         store.kind = "memory"

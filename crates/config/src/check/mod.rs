@@ -3,6 +3,7 @@
 //! An error from a `core` type is reported at the key that caused it. Consistency between keys, such as a route and its
 //! targets, is checked here.
 
+mod advice;
 mod callers;
 mod limits;
 mod models;
@@ -118,6 +119,7 @@ pub(crate) fn all(
     let protections = operation::protections(&raw.switches, &raw.modes, checker);
     let rollout = operation::rollout(&raw.rollout, checker);
     let telemetry = operation::telemetry(&raw.telemetry, checker);
+    advice::advise(raw, &routes, checker);
     Some(Settings {
         server: server?,
         admin,

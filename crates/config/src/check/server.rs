@@ -78,6 +78,12 @@ pub(super) fn server(server: &raw::ServerSection, checker: &mut Checker<'_>) -> 
         max_connections_per_address: server.max_connections_per_address.value,
         idle_timeout: server.idle_timeout.value,
         send_timeout: server.send_timeout.value,
+        keep_alive_interval: server
+            .keep_alive_interval
+            .as_ref()
+            .map(|interval| interval.value)
+            .filter(|interval| !interval.is_zero()),
+        drain_delay: server.drain_delay.value,
         drain_timeout: server.drain_timeout.value,
         trusted_proxies: server.trusted_proxies.value.iter().map(|range| range.value).collect(),
         tls,

@@ -47,7 +47,16 @@ section! {
         idle_timeout: DurationKind,
         /// How long a response may be blocked because the client does not read, before the connection is closed.
         send_timeout: DurationKind,
-        /// How long requests in flight may take to finish after a shutdown signal.
+        /// How long a streamed answer of an API face may be silent before the gateway sends a keep-alive (checked once a
+        /// second). Proxies and clients close connections without bytes, often after 60 s. The first keep-alive of a request
+        /// commits status 200: a failure after it is an error event. Gemini and Bedrock streams have none, because their
+        /// clients would not accept it. `none` or `0s` for no keep-alives.
+        keep_alive_interval: Option<DurationKind>,
+        /// How long requests are still served after a shutdown signal, while `/readyz` already reports 503. A load balancer
+        /// needs longer than its interval between two health checks, or it sends requests to a closed listener; without one,
+        /// as on a laptop, the delay only makes the stop slower. A second signal skips it.
+        drain_delay: DurationKind = "\"0s\"",
+        /// How long requests in flight may take to finish after a shutdown signal and the `drain_delay`.
         drain_timeout: DurationKind,
         /// Proxies whose `x-forwarded-for` header is trusted, as CIDR ranges.
         trusted_proxies: ListField<AddressRangeKind>,

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// The parts derived from one version of the settings, without the stores.
 pub(super) struct DerivedState {
+    /// Drain delay: how long requests are still served after a shutdown signal.
+    pub(super) drain_delay: Duration,
     /// Drain timeout: how long in-flight requests may take to finish at shutdown.
     pub(super) drain_timeout: Duration,
     pub(super) targets: Targets,
@@ -69,8 +71,8 @@ impl DerivedState {
                 ChatState::new(settings, Arc::new(answer_cache))?
             }
         };
-        let drain_timeout = settings.server.drain_timeout;
-        Ok(Self { drain_timeout, targets, tls, credential, retry_budget, hedge, chat })
+        let (drain_delay, drain_timeout) = (settings.server.drain_delay, settings.server.drain_timeout);
+        Ok(Self { drain_delay, drain_timeout, targets, tls, credential, retry_budget, hedge, chat })
     }
 }
 

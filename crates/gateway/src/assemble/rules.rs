@@ -55,6 +55,7 @@ pub(super) fn rule_options(
             body_timeout: server.body_timeout,
             idle_timeout: server.idle_timeout,
             send_timeout: server.send_timeout,
+            keep_alive_interval: server.keep_alive_interval,
             max_guest_body_size: size(server.max_guest_body_size),
         },
         plan: PlanPolicy {

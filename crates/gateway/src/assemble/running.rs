@@ -156,6 +156,11 @@ impl RunningState {
         self.telemetry.authenticator.load_full()
     }
 
+    /// The current drain delay.
+    pub(crate) fn drain_delay(&self) -> Duration {
+        self.current().derived.drain_delay
+    }
+
     /// The current drain timeout.
     pub(crate) fn drain_timeout(&self) -> Duration {
         self.current().derived.drain_timeout

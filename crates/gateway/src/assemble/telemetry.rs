@@ -3,7 +3,7 @@
 use super::error::ServeError;
 use crate::diagnostics::DiagnosticSink;
 use crate::identity::Authenticator;
-use crate::log::{RecentRequests, RequestLog, recent_requests};
+use crate::log::{RecentRequests, ReopenableFile, RequestLog, recent_requests};
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::Supervisor;
@@ -21,6 +21,8 @@ pub(crate) struct GatewayTelemetry {
     pub(crate) recent: Arc<RecentRequests>,
     /// The authenticator in force, which gives callers their pseudonyms.
     pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
+    /// The file of the access log, if it is one.
+    log_file: Option<ReopenableFile>,
 }
 
 impl GatewayTelemetry {
@@ -34,12 +36,12 @@ impl GatewayTelemetry {
         let authenticator = Arc::new(ArcSwap::new(Arc::clone(authenticator)));
         let current = Arc::clone(&authenticator);
         let pseudonym = move |caller| current.load().pseudonyms().encode(caller);
-        let destination = open_access_log(&settings.telemetry.access_log)?;
+        let (destination, log_file) = open_access_log(&settings.telemetry.access_log)?;
         let log = RequestLog::new(runtime, destination, pseudonym, supervisor);
         let log = Arc::new(log.map_err(ServeError::LogThread)?);
         let (metrics, recent) = (Arc::<Metrics>::default(), log.recent());
         let events = EventSinks::new(vec![Arc::<Metrics>::clone(&metrics), log, Arc::new(DiagnosticSink)]);
-        Ok(Self { events: Arc::new(events), metrics, recent, authenticator })
+        Ok(Self { events: Arc::new(events), metrics, recent, authenticator, log_file })
     }
 
     /// Nothing is reported: for a check of settings.
@@ -49,17 +51,31 @@ impl GatewayTelemetry {
             metrics: Arc::default(),
             recent: Arc::new(recent_requests(false)),
             authenticator: Arc::new(ArcSwap::new(Arc::clone(authenticator))),
+            log_file: None,
+        }
+    }
+
+    /// Opens the file of the access log again, if it is one.
+    pub(crate) fn reopen_logs(&self) {
+        if let Some(file) = &self.log_file {
+            file.reopen();
         }
     }
 }
 
-fn open_access_log(destination: &LogDestination) -> Result<Option<Box<dyn Write + Send>>, ServeError> {
+type LogWriter = Box<dyn Write + Send>;
+
+/// The destination of the access log, and its file, if it is one.
+fn open_access_log(
+    destination: &LogDestination,
+) -> Result<(Option<LogWriter>, Option<ReopenableFile>), ServeError> {
     Ok(match destination {
-        LogDestination::None => None,
-        LogDestination::Stdout => Some(Box::new(std::io::stdout())),
+        LogDestination::None => (None, None),
+        LogDestination::Stdout => (Some(Box::new(std::io::stdout())), None),
         LogDestination::File(path) => {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            Some(Box::new(file.map_err(|error| ServeError::LogFile(path.clone(), error))?))
+            let file = ReopenableFile::open(path.as_ref());
+            let file = file.map_err(|error| ServeError::LogFile(path.clone(), error))?;
+            (Some(Box::new(file.clone())), Some(file))
         }
     })
 }

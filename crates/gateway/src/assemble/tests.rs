@@ -30,7 +30,7 @@ const TARGETS: &str = r#"
 "#;
 
 fn settings(more: &str) -> Settings {
-    let text = format!("{TARGETS}{more}");
+    let text = format!("profile = \"mangaassist\"\n{TARGETS}{more}");
     load(&SettingsInput::from_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16))).unwrap().settings
 }
 

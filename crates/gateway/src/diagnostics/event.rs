@@ -95,12 +95,20 @@ events! {
         "A caller's key was created; `key` is its id.";
     KEY_REVOKED: INFO "key_revoked" ["key", "tier"]
         "A caller's key was revoked; `key` is its id.";
+    ACCESS_LOG_REOPENED: INFO "access_log_reopened" ["path"]
+        "SIGHUP was received, and the access log is written to a newly opened file of the same path.";
+    ACCESS_LOG_NOT_REOPENED: ERROR "access_log_not_reopened" ["path", "reason"]
+        "The access log cannot be opened again; lines still go to the file that was open.";
+    DRAIN_DELAY_STARTED: INFO "drain_delay_started" ["signal", "drain_delay_ms"]
+        "A signal was received: /readyz reports 503, and requests are still served for server.drain_delay.";
+    DRAIN_DELAY_ENDED: INFO "drain_delay_ended" ["is_skipped"]
+        "server.drain_delay has passed or was skipped by another signal: the listeners close.";
     SHUTDOWN_STARTED: INFO "shutdown_started" ["signal", "drain_timeout_ms"]
         "A signal was received: no new requests are accepted, and those in flight are drained.";
     SHUTDOWN_COMPLETED: INFO "shutdown_completed" ["duration_ms"]
         "All requests have ended, and the process ends.";
     SHUTDOWN_FORCED: WARN "shutdown_forced" []
-        "A second signal was received: the process ends without draining.";
+        "Another signal was received while draining: the process ends at once.";
     THREAD_PANICKED: ERROR "background_thread_panicked" ["thread"]
         "A background thread panicked and is started again; `panic` says where.";
     THREAD_FAILED: ERROR "background_thread_failed" ["thread", "reason"]

@@ -34,8 +34,8 @@ pub(crate) enum CallerEndpoint {
     /// The OpenAPI document.
     OpenApi,
     /// An unknown path, a method that the path does not have, or an invalid model id in the path. The rejection uses the
-    /// dialect of callers that use such a path.
-    Invalid { face: Face, problem: &'static str, error_kind: ApiErrorKind },
+    /// dialect of callers that use such a path. `allow` is the method that the path has, if only the method is wrong.
+    Invalid { face: Face, problem: &'static str, error_kind: ApiErrorKind, allow: Option<&'static str> },
 }
 
 impl CallerEndpoint {
@@ -118,12 +118,13 @@ impl CallerEndpoint {
         if method == only || matches!(self, Self::Invalid { .. }) {
             return self;
         }
-        let problem = if only == Method::POST {
-            "unknown path for this method: use POST"
+        let (problem, allow) = if only == Method::POST {
+            ("this path does not have this method: use POST", "POST")
         } else {
-            "unknown path for this method: use GET"
+            ("this path does not have this method: use GET", "GET")
         };
-        invalid(self.face(), problem, ApiErrorKind::UnknownPath)
+        let (face, error_kind) = (self.face(), ApiErrorKind::UnknownPath);
+        Self::Invalid { face, problem, error_kind, allow: Some(allow) }
     }
 }
 
@@ -166,7 +167,7 @@ fn decode_model_name(encoded: &str) -> Option<String> {
 }
 
 const fn invalid(face: Face, problem: &'static str, error_kind: ApiErrorKind) -> CallerEndpoint {
-    CallerEndpoint::Invalid { face, problem, error_kind }
+    CallerEndpoint::Invalid { face, problem, error_kind, allow: None }
 }
 
 const fn unknown_path(face: Face) -> CallerEndpoint {
@@ -193,7 +194,7 @@ mod tests {
             ("/v1/responses/resp_1", Face::OPENAI_CHAT, "stored responses"),
         ] {
             for method in [Method::POST, Method::GET] {
-                let CallerEndpoint::Invalid { face: rejecting, problem, error_kind } =
+                let CallerEndpoint::Invalid { face: rejecting, problem, error_kind, allow: None } =
                     CallerEndpoint::route(&method, path)
                 else {
                     panic!("{path}")
@@ -293,13 +294,39 @@ mod tests {
     }
 
     #[test]
+    fn a_known_path_names_its_method_and_an_unknown_one_none() {
+        let allowed = |method: Method, path: &str| match CallerEndpoint::route(&method, path) {
+            CallerEndpoint::Invalid { allow, .. } => allow,
+            other => panic!("{path}: {other:?}"),
+        };
+        for (path, allow) in [
+            ("/v1/messages", "POST"),
+            ("/v1/responses", "POST"),
+            ("/v1/messages/count_tokens", "POST"),
+            ("/model/a/converse-stream", "POST"),
+            ("/v1beta/models/a:countTokens", "POST"),
+            ("/chat", "POST"),
+            ("/v1/models", "GET"),
+            ("/v1/models/manga", "GET"),
+            ("/readyz", "GET"),
+            ("/openapi.json", "GET"),
+        ] {
+            assert_eq!(allowed(Method::PUT, path), Some(allow), "{path}");
+            assert_eq!(allowed(Method::OPTIONS, path), Some(allow), "{path}");
+        }
+        for path in ["/", "/v1/files", "/v1/messages/", "/model/a/nothing", "/admin/status"] {
+            assert_eq!(allowed(Method::PUT, path), None, "{path}");
+        }
+    }
+
+    #[test]
     fn a_stream_that_is_not_of_events_is_rejected_in_its_dialect() {
         let at = |query| {
             CallerEndpoint::route(&Method::POST, "/v1beta/models/a:streamGenerateContent").for_query(query)
         };
         assert!(matches!(at(Some("alt=sse&key=k")), CallerEndpoint::ModelRequest(_)));
         for query in [None, Some("alt=json"), Some("key=k")] {
-            let CallerEndpoint::Invalid { face, error_kind, problem } = at(query) else {
+            let CallerEndpoint::Invalid { face, error_kind, problem, allow: None } = at(query) else {
                 panic!("{query:?}")
             };
             assert_eq!((face, error_kind), (Face::GEMINI, ApiErrorKind::Malformed));

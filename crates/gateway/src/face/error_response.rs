@@ -1,5 +1,6 @@
 //! Rejections in each dialect, with the retry advice that its client libraries read.
 
+use super::explanation::explain;
 use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -14,7 +15,7 @@ use seawall_pipeline::{
     JOURNAL_UNAVAILABLE, Rejection, format_request_id,
 };
 use seawall_wire::chat_face::ChatErrorResponse;
-use seawall_wire::dialect::DialectId;
+use seawall_wire::dialect::{DialectId, VendorError};
 use seawall_wire::{ApiErrorKind, RetryAdvice};
 use std::time::Duration;
 
@@ -34,6 +35,15 @@ pub(super) fn plain_error(
     ))
 }
 
+/// The error for a method that a path does not have, as the vendor names it.
+pub(super) fn wrong_method(face: Face, message: &str, id: u64) -> Response<ReplyBody> {
+    let request_id = &*format_request_id(id);
+    let Some(dialect) = face.dialect() else {
+        return plain_error(face, ApiErrorKind::Malformed, message, id);
+    };
+    to_response(dialect.write_vendor_error(&VendorError { status: 405, name: None, message, request_id }))
+}
+
 fn to_response(reply: ErrorResponse) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Full(Some(reply.body)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -49,7 +59,18 @@ fn to_response(reply: ErrorResponse) -> Response<ReplyBody> {
 
 /// A rejection in a vendor's dialect.
 pub(super) fn reject(dialect: DialectId, rejection: &Rejection, id: u64) -> Response<ReplyBody> {
+    reject_with_causes(dialect, rejection, None, id)
+}
+
+/// The same, with why each target did not answer.
+pub(super) fn reject_with_causes(
+    dialect: DialectId,
+    rejection: &Rejection,
+    failed_targets: Option<&str>,
+    id: u64,
+) -> Response<ReplyBody> {
     let (error_kind, message, advice) = describe(rejection);
+    let message = explain(rejection, message, failed_targets);
     let mut response = to_response(dialect.write_error(error_kind, &message, &format_request_id(id), advice));
     let own_error = || Some((dialect.not_ready_error()?, dialect.error_name_header()?));
     if let Some(((status, name), header)) = own_error().filter(|_| is_not_ready(rejection)) {
@@ -88,7 +109,7 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
+pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
     // Client libraries sleep for the whole `retry-after`, so a long wait is sent together with "do not retry".
     let after = |wait| RetryAdvice { wait, should_retry: None };
     let never = |wait| RetryAdvice { wait, should_retry: Some(false) };

@@ -9,10 +9,12 @@
 //! | `models` | the model list, and token counting |
 //! | `response_headers` | response headers that describe how an answer was produced |
 //! | `error_response` | rejections as error responses, in each dialect |
+//! | `explanation` | rejections of requests that no target answered |
 
 mod chat;
 mod endpoint;
 mod error_response;
+mod explanation;
 mod model_request;
 mod models;
 mod request_body;
@@ -30,7 +32,7 @@ use crate::status_view::StatusView;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
 use hyper::{Request, Response, StatusCode};
 use seawall_assistant::Assistant;
 use seawall_pipeline::dialect::Face;
@@ -47,6 +49,7 @@ use std::task::Poll;
 #[cfg(test)]
 pub(crate) use chat::respond as respond_to_chat;
 pub(crate) use endpoint::CallerEndpoint;
+pub(crate) use explanation::error_in_stream;
 #[cfg(test)]
 pub(crate) use model_request::respond;
 use models::CountFormat;
@@ -133,7 +136,10 @@ impl GatewayState {
             }
             CallerEndpoint::OpenApi => text_response("application/json", served_openapi()),
             CallerEndpoint::Metrics => text_response(metrics::CONTENT_TYPE, self.status.metrics()),
-            CallerEndpoint::Invalid { face, problem, error_kind } => {
+            CallerEndpoint::Invalid { face, problem, allow: Some(allow), .. } => {
+                wrong_method(face, problem, allow, self.new_request_id())
+            }
+            CallerEndpoint::Invalid { face, problem, error_kind, allow: None } => {
                 error_response::plain_error(face, error_kind, problem, self.new_request_id())
             }
         }
@@ -157,6 +163,14 @@ fn websocket_unsupported(face: Face, id: u64) -> Response<ReplyBody> {
     let mut response = error_response::plain_error(face, ApiErrorKind::UnknownPath, message, id);
     *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
     response.headers_mut().insert(UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+    response
+}
+
+/// A 405 in the face's error format, with the method that the path has.
+fn wrong_method(face: Face, problem: &str, allow: &'static str, id: u64) -> Response<ReplyBody> {
+    let mut response = error_response::wrong_method(face, problem, id);
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 

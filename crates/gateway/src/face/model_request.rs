@@ -1,12 +1,14 @@
 //! Model requests, in every vendor's dialect.
 
-use super::error_response::reject;
+use super::error_response::reject_with_causes;
 use super::request_body::{IdentifiedCaller, ReceivedBody, http_request_head, linger};
 use super::{GatewayState, response_headers};
-use crate::body::ReplyBody;
+use crate::body::{ReplyBody, StreamedAnswer};
 use crate::core_registry::CoreRegistry;
 use crate::encode::{EncodedStream, complete_stream};
 use crate::identity::AuthenticationDecision;
+use crate::pending_reply::PendingReply;
+use crate::runtime::TokioRuntime;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
@@ -15,10 +17,16 @@ use hyper::{Request, Response};
 use seawall_core::body_memory::ChargedBytes;
 use seawall_pipeline::callers::{Caller, CallerIdentity};
 use seawall_pipeline::dialect::{DialectHeaders, DialectId, Face, content_type, stream_headers};
-use seawall_pipeline::{ApiOperation, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _};
-use seawall_provider::ANTHROPIC_VERSION;
+use seawall_pipeline::{
+    ApiOperation, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _, UnansweredRequest,
+    format_request_id,
+};
+use seawall_provider::{ANTHROPIC_VERSION, TRACEPARENT, TRACESTATE, TraceHeaders};
 use seawall_wire::bedrock::{HEADER_PREFIX, InvokeHeader};
+use seawall_wire::reply::ReplyIdentity;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Maximum length of an idempotency key, in bytes.
 const MAX_IDEMPOTENCY_KEY: usize = 256;
@@ -52,9 +60,53 @@ impl GatewayState {
             received;
         let dialect = operation.dialect;
         let inbound = InboundRequest { id, operation, identity, caller, body, headers, idempotency_key };
-        let reply = self.pipeline.serve_until(inbound, core.terminated()).await;
-        let response = respond(dialect, reply, id, Some(&core));
-        with_session(response, charged, set_cookie)
+        let request = match self.pipeline.plan_until(inbound, core.terminated()).await {
+            Ok(request) => request,
+            Err(rejected) => {
+                return with_session(respond(dialect, *rejected, id, Some(&core)), charged, set_cookie);
+            }
+        };
+        if request.is_stream() && dialect.keep_alive(false).is_some() {
+            let response = self.start_stream(request, dialect, id, charged, core).await;
+            return with_cookie(response, set_cookie);
+        }
+        let reply = request.answer_until(&self.pipeline, core.terminated()).await;
+        with_session(respond(dialect, reply, id, Some(&core)), charged, set_cookie)
+    }
+
+    /// The response of a streamed request: when the reply starts, or when a keep-alive is due before it. Headers that
+    /// describe the reply are then missing.
+    async fn start_stream(
+        &self,
+        request: UnansweredRequest<TokioRuntime>,
+        dialect: DialectId,
+        id: u64,
+        charged: ChargedBytes,
+        core: CoreRegistry,
+    ) -> Response<ReplyBody> {
+        let (model, created) = request.identity();
+        let identity = ReplyIdentity {
+            id: format_request_id(id).to_string(),
+            model: model.to_owned(),
+            created,
+            elapsed: Duration::ZERO,
+        };
+        let (pipeline, own_core) = (Arc::clone(&self.pipeline), core.clone());
+        let work = async move {
+            // The body of the request is in use until the reply starts.
+            let _charged = charged;
+            request.answer_until(&pipeline, own_core.terminated()).await
+        };
+        let answer = StreamedAnswer::pending(PendingReply::new(work, dialect, identity), &core);
+        match answer.reply().await {
+            Some(reply) => respond_on(dialect, reply, id, Some(&core), Some(answer)),
+            None => {
+                let face = Face::Vendor(dialect);
+                let mut response = success_response(face, true, ReplyBody::Stream(answer));
+                response_headers::write_request_id(response.headers_mut(), face, id);
+                response
+            }
+        }
     }
 
     /// Authenticates the caller and reads the request.
@@ -131,7 +183,7 @@ pub(super) struct AuthenticatedRequest {
 
 /// Adds the cookie of a new guest, and charges a large answer in place of the request body.
 pub(super) fn with_session(
-    mut response: Response<ReplyBody>,
+    response: Response<ReplyBody>,
     charged: ChargedBytes,
     set_cookie: Option<String>,
 ) -> Response<ReplyBody> {
@@ -140,6 +192,10 @@ pub(super) fn with_session(
         // A small answer is not worth charging, and a stream does not need the request body any more.
         _ => drop(charged),
     }
+    with_cookie(response, set_cookie)
+}
+
+fn with_cookie(mut response: Response<ReplyBody>, set_cookie: Option<String>) -> Response<ReplyBody> {
     if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
@@ -149,9 +205,20 @@ pub(super) fn with_session(
 /// Turns a reply into an HTTP response.
 pub(crate) fn respond(
     dialect: DialectId,
-    reply: Reply<crate::TokioRuntime>,
+    reply: Reply<TokioRuntime>,
     id: u64,
     core: Option<&CoreRegistry>,
+) -> Response<ReplyBody> {
+    respond_on(dialect, reply, id, core, None)
+}
+
+/// The same; a streamed answer uses what was registered while it was pending.
+fn respond_on(
+    dialect: DialectId,
+    reply: Reply<TokioRuntime>,
+    id: u64,
+    core: Option<&CoreRegistry>,
+    pending: Option<Arc<StreamedAnswer>>,
 ) -> Response<ReplyBody> {
     let Reply { content, metadata } = reply;
     let face = Face::Vendor(dialect);
@@ -163,13 +230,20 @@ pub(crate) fn respond(
         ReplyContent::Stream(stream) => {
             let headers = if dialect.takes_invoke_headers() { stream.headers().to_vec() } else { Vec::new() };
             let stream = EncodedStream::api(stream, dialect);
-            let body = ReplyBody::stream(stream, core.unwrap_or(&CoreRegistry::default()));
+            let (own_core, core) = (CoreRegistry::default(), core);
+            let core = core.unwrap_or(&own_core);
+            let body = match pending {
+                Some(answer) => ReplyBody::started(answer, stream, core),
+                None => ReplyBody::stream(stream, core),
+            };
             with_headers(success_response(face, true, body), headers)
         }
         ReplyContent::CompleteStream(events, encoder) => {
             success_response(face, true, ReplyBody::Full(Some(complete_stream(&events, encoder))))
         }
-        ReplyContent::Rejected(rejection) => reject(dialect, &rejection, id),
+        ReplyContent::Rejected(rejection) => {
+            reject_with_causes(dialect, &rejection, metadata.failed_targets.as_deref(), id)
+        }
     };
     response_headers::write_headers(response.headers_mut(), face, &metadata, id);
     response
@@ -210,6 +284,7 @@ fn dialect_headers(face: Face, headers: &HeaderMap) -> Result<DialectHeaders, Re
     if face == Face::Chat {
         return Ok(parameters);
     }
+    parameters.trace = trace_headers(headers);
     if face == Face::ANTHROPIC_MESSAGES {
         parameters.betas = beta_features(headers);
         let version = headers.get("anthropic-version").and_then(|version| version.to_str().ok());
@@ -227,6 +302,15 @@ fn dialect_headers(face: Face, headers: &HeaderMap) -> Result<DialectHeaders, Re
         parameters.invoke.push(header);
     }
     Ok(parameters)
+}
+
+/// The caller's trace, if it has sent one. Most do not, so that one lookup is all.
+fn trace_headers(headers: &HeaderMap) -> Option<Arc<TraceHeaders>> {
+    if !headers.contains_key(TRACEPARENT) {
+        return None;
+    }
+    let all = |name| headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
+    TraceHeaders::read(all(TRACEPARENT), all(TRACESTATE)).map(Arc::new)
 }
 
 /// The beta features that a caller names, in one header or several.

@@ -47,6 +47,9 @@ pub(crate) fn write_line(
     if let Some(cause) = record.cause {
         label_field(line, "cause", cause);
     }
+    if let Some(failed_targets) = &record.failed_targets {
+        name_field(line, "failed_targets", failed_targets);
+    }
     if let Some(limit) = &record.limit {
         name_field(line, "limit", &limit.name);
         label_field(line, "limit_scope", limit.scope.label());

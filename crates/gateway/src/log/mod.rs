@@ -9,10 +9,12 @@
 //! waits a moment for more, and writes them in one batch.
 
 mod line;
+mod reopenable_file;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use line::{LineDetail, Rfc3339, write_line};
+pub(crate) use reopenable_file::ReopenableFile;
 
 use crate::runtime::TokioRuntime;
 use crate::sink_queue::{QueueSize, SinkQueue};

@@ -34,6 +34,7 @@ pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
         limit_observed: false,
         limit: None,
         cause: None,
+        failed_targets: None,
         plan: None,
         first_attempts: [first_attempt("strong", AttemptOutcomeKind::Succeeded)].into_iter().collect(),
         stages: StageTimes::default(),

@@ -73,7 +73,7 @@ metrics! {
     UPTIME: Gauge "seawall_uptime_seconds" []
         "Seconds since the process started.";
     DRAINING: Gauge "seawall_draining" []
-        "1 while the gateway is shutting down and accepts no new requests, else 0.";
+        "1 after a shutdown signal, else 0. New requests are accepted until server.drain_delay has passed.";
     LEVEL: Gauge "seawall_level" []
         "Degradation level: 0 normal, 1 elevated, 2 high_load, 3 overload, 4 emergency. Always 0 in this version: degradation is not implemented.";
     REQUESTS: Counter "seawall_requests_total" ["face", "route", "outcome", "reason", "tier"]

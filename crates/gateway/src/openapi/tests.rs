@@ -167,6 +167,7 @@ fn metadata() -> ReplyMetadata {
         reported_limit: Some((LimitView { limit, capacity: 70, remaining: 69 }, "minute".into())),
         policy: Some("\"minute\";q=70;w=60, \"hour\";q=500;w=3600".into()),
         retry_after: None,
+        failed_targets: None,
     }
 }
 

@@ -42,7 +42,7 @@ impl Folder {
             format!("certificate = {:?}\nkey = \"file:{}\"", self.path("certificate"), self.path("key"));
         let tls = if is_encrypted { format!("[server.tls]\n{tls}") } else { String::new() };
         let text = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\ncores = 1\ndrain_timeout = \"1s\"\n{tls}\n\
+            "profile = \"mangaassist\"\n[server]\nlisten = \"127.0.0.1:0\"\ncores = 1\ndrain_timeout = \"1s\"\n{tls}\n\
              [models.m]\ninput = \"$3/M\"\noutput = \"$15/M\"\n\
              [targets.sonnet]\nprovider = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
              [targets.haiku]\nprovider = \"anthropic\"\nbase_url = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\

@@ -22,6 +22,7 @@ pub(crate) fn settings_at(url: &str, more: &str) -> Arc<LoadedSettings> {
     let target = format!(r#"{{ provider = "anthropic", base_url = "{url}", region = "none", model = "m" }}"#);
     let text = format!(
         r#"
+        profile = "mangaassist"
         server.listen = "127.0.0.1:0"
         server.cores = 1
         server.drain_timeout = "1s"

@@ -127,6 +127,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
                 Ok(prepared) => prepared,
                 Err(reason) => {
                     self.record_skip(target, &reason);
+                    cascade_failure.causes.record_skip(&target.name, &reason);
                     cascade_failure.skip(reason);
                     rest = others;
                     continue;
@@ -154,6 +155,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             let is_plausible =
                 |wait: &Duration| self.planned.request.rules.retry.is_plausible_retry_after(*wait);
             error.failure.retry_after = error.failure.retry_after.filter(is_plausible);
+            cascade_failure.causes.record_failure(&target.name, &error);
             cascade_failure.failure = Some(error);
         }
         None

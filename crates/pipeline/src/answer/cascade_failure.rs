@@ -1,8 +1,10 @@
 //! Why the fallback cascade got no answer, and the rejection that results from it.
 
+use super::target_causes::TargetCauses;
 use crate::record::SkipKind;
 use crate::reply::Rejection;
 use crate::shortage::BudgetShortage;
+use crate::target::GuardedTarget;
 use seawall_core::failure::{FailureKind, Retryability};
 use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
@@ -10,6 +12,7 @@ use seawall_core::quota::RetryAfterPolicy;
 use seawall_core::random::Draw;
 use seawall_provider::CallError;
 use seawall_wire::RequestError;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a target was not tried.
@@ -81,9 +84,16 @@ pub(crate) struct CascadeFailure {
     retry_after: Option<Duration>,
     /// The most actionable of the shortages for which targets were skipped.
     shortage: Option<BudgetShortage>,
+    /// Why each target did not answer.
+    pub(super) causes: TargetCauses,
 }
 
 impl CascadeFailure {
+    /// Why each of these targets did not answer, in words, where the rejection does not say so.
+    pub(super) fn describe_targets(&self, targets: &[Arc<GuardedTarget>]) -> Option<Arc<str>> {
+        self.causes.describe(targets.iter().map(|target| &target.name))
+    }
+
     pub(super) fn skip(&mut self, reason: SkipReason) {
         if let SkipReason::Unaffordable(other) = reason {
             self.shortage = Some(self.shortage.map_or(other, |one| one.more_actionable(other)));
@@ -141,7 +151,7 @@ impl CascadeFailure {
     pub(super) fn into_rejection(self, attempts: u32, policy: &RetryAfterPolicy, draw: Draw) -> Rejection {
         let cause = self.label();
         match (self.failure, self.skipped) {
-            (Some(CallError { failure, message }), _) => {
+            (Some(CallError { failure, message, .. }), _) => {
                 Rejection::UpstreamFailed { failure, message, attempts }
             }
             (None, Some(SkipReason::Unaffordable(shortage))) => {

@@ -7,6 +7,7 @@
 //! | `readiness` | whether a target is ready, and how long to wait for one that throttles or does not start |
 //! | `last_resort` | tries skipped targets when all others have failed |
 //! | `cascade_failure` | why the cascade got no answer, and the resulting rejection |
+//! | `target_causes` | why each target did not answer, in words |
 //! | `hedge` | a second attempt in parallel to one that is slow to start |
 
 mod cascade;
@@ -14,6 +15,7 @@ mod cascade_failure;
 mod hedge;
 mod last_resort;
 mod readiness;
+mod target_causes;
 mod try_once;
 
 pub(crate) use cascade::{CascadeState, TargetCascade};
@@ -36,11 +38,18 @@ pub(crate) struct StartedAnswer<R: Runtime> {
     pub(crate) rung: Rung,
 }
 
+/// A request that no target answered.
+pub(crate) struct AnswerFailure {
+    pub(crate) rejection: Rejection,
+    /// Why each target did not answer, where the rejection does not say so.
+    pub(crate) failed_targets: Option<Arc<str>>,
+}
+
 pub(crate) async fn answer<R: Runtime>(
     pipeline: &Pipeline<R>,
     planned: &PlannedRequest,
     progress: &Arc<RequestProgress>,
-) -> Result<StartedAnswer<R>, Rejection> {
+) -> Result<StartedAnswer<R>, AnswerFailure> {
     let mut state = CascadeState::new(pipeline, planned);
     let mut cascade = TargetCascade::new(pipeline, planned, progress, &mut state);
     let deadline = planned.request.deadline;
@@ -54,7 +63,9 @@ pub(crate) async fn answer<R: Runtime>(
         }
         Err(cascade_failure) => {
             let (policy, draw) = (&planned.request.rules.retry_after, pipeline.runtime.draw());
-            Err(cascade_failure.into_rejection(progress.attempts(), policy, draw))
+            let failed_targets = cascade_failure.describe_targets(&planned.route.targets);
+            let rejection = cascade_failure.into_rejection(progress.attempts(), policy, draw);
+            Err(AnswerFailure { rejection, failed_targets })
         }
     }
 }

@@ -3,14 +3,14 @@
 use super::{DialectId, Face};
 use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
-use seawall_provider::{Call, Target};
+use seawall_provider::{Call, Target, TraceHeaders};
 use seawall_wire::bedrock::InvokeHeader;
 use seawall_wire::chat::{ChatRequest, RequestPart, Usage};
 use seawall_wire::dialect::{ModelOperation, OperationAnswer, RequestHead, RequestOptions, UrlParameters};
 use seawall_wire::{
     AnswerError, RequestError, RequestFeatures, RequestLimits, may_have_features, read_features,
 };
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A request of which only the head was parsed. The rest is parsed when a target needs another dialect, and then
 /// cached.
@@ -35,6 +35,8 @@ pub struct DialectHeaders {
     pub anthropic_version: Option<Box<str>>,
     /// Headers of InvokeModel: guardrail, service tier and so on.
     pub invoke: Vec<InvokeHeader>,
+    /// The caller's trace, which every target receives.
+    pub trace: Option<Arc<TraceHeaders>>,
 }
 
 #[derive(Debug)]
@@ -217,6 +219,7 @@ impl DialectRequest {
         call.dialect = Some(dialect);
         call.operation = self.operation();
         call.anthropic_version.clone_from(&self.headers.anthropic_version);
+        call.trace.clone_from(&self.headers.trace);
         if takes_headers {
             call.headers =
                 self.headers.invoke.iter().map(|header| (header.name, header.value.clone())).collect();

@@ -93,6 +93,8 @@ pub struct RequestRecord {
     pub outcome: RequestOutcome,
     /// The reason of a rejection in more detail than the caller's message.
     pub cause: Option<&'static str>,
+    /// Why each target did not answer, if none did: `sonnet 401 (key rejected), haiku skipped (circuit open)`.
+    pub failed_targets: Option<Arc<str>>,
     /// The number of attempts made.
     pub attempts: u32,
     /// The first of them, in the order in which they started.
@@ -138,6 +140,7 @@ impl RequestRecord {
             limit: None,
             outcome: RequestOutcome::Abandoned,
             cause: None,
+            failed_targets: None,
             attempts: 0,
             first_attempts: FirstAttempts::new(),
             stages: StageTimes::default(),

@@ -24,6 +24,7 @@ use crate::headers::FixedHeaders;
 use crate::http1::{HttpRequest, TokioTimer};
 use crate::response::read_response;
 use crate::target::{Call, CallError, CallFuture, Target, UpstreamResponse};
+use crate::trace::TraceHeaders;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use credentials::CredentialCache;
 use seawall_core::deadline::Deadline;
@@ -168,7 +169,7 @@ impl BedrockTarget {
             // A caller must not override what an operator has set for all calls, such as a guardrail.
             let message =
                 Some(format!("{}: is set by the gateway and cannot be overridden", overridden.0).into());
-            return Err(CallError { failure: Failure::of(FailureKind::BadRequest), message });
+            return Err(CallError { message, ..Failure::of(FailureKind::BadRequest).into() });
         }
         let own: Vec<(&str, &str)> = call.headers.iter().map(|(name, value)| (*name, &**value)).collect();
         let date = self.client.utc_now();
@@ -181,7 +182,10 @@ impl BedrockTarget {
         let ours = headers.pairs().iter().map(|(name, value)| (&**name, &**value)).chain(own);
         let signed = [(DATE, &*date), (AUTHORIZATION, &*authorization)];
         let token = credentials.session_token().map(|token| (SECURITY_TOKEN, token));
-        let all: Vec<(&str, &str)> = ours.chain(signed).chain(token).collect();
+        // Not signed, like all that proxies may change.
+        let trace = call.trace.as_deref().into_iter().flat_map(TraceHeaders::pairs);
+        let trace = trace.filter(|(name, _)| !headers.contains(name));
+        let all: Vec<(&str, &str)> = ours.chain(signed).chain(token).chain(trace).collect();
         let request =
             HttpRequest { method: "POST", path, headers: &all, body: call.body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;

@@ -10,8 +10,8 @@ use crate::bedrock::{self, FrameLimits, InvokeToSse};
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
-    RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream, UrlParameters,
-    VendorError, json_error, monitor_methods, with_phrase,
+    RequestOptions, SSE_KEEP_ALIVE, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
+    UrlParameters, VendorError, json_error, monitor_methods, with_phrase,
 };
 use crate::sse::{SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
@@ -95,6 +95,12 @@ impl Dialect for MessagesDialect {
     fn rewrite_stream(&self, target: DialectId, _: bool) -> Option<Box<dyn StreamRewriter>> {
         let rewriter = || Box::new(InvokeToSse::new(FrameLimits::default())) as Box<dyn StreamRewriter>;
         (target == DialectId::BEDROCK_INVOKE).then(rewriter)
+    }
+
+    /// Within a message a `ping`, as the vendor sends it; before it a comment, because the first event is `message_start`.
+    fn keep_alive(&self, has_started: bool) -> Option<&'static [u8]> {
+        const PING: &[u8] = b"event: ping\ndata: {\"type\": \"ping\"}\n\n";
+        Some(if has_started { PING } else { SSE_KEEP_ALIVE })
     }
 
     fn write_interruption(&self, kind: FailureKind, message: &str) -> Bytes {

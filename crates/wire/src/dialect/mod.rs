@@ -39,6 +39,9 @@ pub(crate) const JSON: &str = "application/json";
 /// The content type of server-sent events.
 pub(crate) const SSE: &str = "text/event-stream";
 
+/// A comment in a stream of server-sent events.
+pub(crate) const SSE_KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
 /// Properties of an answer that not every target reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerDefaults<'a> {
@@ -166,6 +169,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// Converts a target's stream to this dialect without parsing it, if the two differ only in their framing, or if
     /// something has to be left out for this caller.
     fn rewrite_stream(&self, _target: DialectId, _wants_usage: bool) -> Option<Box<dyn StreamRewriter>> {
+        None
+    }
+
+    /// Bytes that may be sent between two events of a stream to show that the connection is alive, and that every client
+    /// library of the dialect ignores; `None` if there are none. `has_started` is whether an event was sent before.
+    fn keep_alive(&self, _has_started: bool) -> Option<&'static [u8]> {
         None
     }
 

@@ -9,8 +9,8 @@ use super::{
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
-    RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
-    UrlParameters, VendorError, json_error, monitor_methods, with_phrase,
+    RequestHead, RequestOptions, SSE_KEEP_ALIVE, StreamEndMarker, StreamMonitor, StreamRewriter,
+    UnreadableStream, UrlParameters, VendorError, json_error, monitor_methods, with_phrase,
 };
 use crate::embeddings::read_embeddings_head;
 use crate::sse::{MAX_PARTIAL_EVENT, SseLimits, whole_length};
@@ -111,6 +111,10 @@ impl Dialect for ChatCompletionsDialect {
     fn rewrite_stream(&self, target: DialectId, wants_usage: bool) -> Option<Box<dyn StreamRewriter>> {
         let filter = || Box::new(UsageFilter::new(MAX_PARTIAL_EVENT)) as Box<dyn StreamRewriter>;
         (target == DialectId::OPENAI_CHAT && !wants_usage).then(filter)
+    }
+
+    fn keep_alive(&self, _has_started: bool) -> Option<&'static [u8]> {
+        Some(SSE_KEEP_ALIVE)
     }
 
     fn write_interruption(&self, kind: FailureKind, message: &str) -> Bytes {

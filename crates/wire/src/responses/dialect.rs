@@ -10,8 +10,8 @@ use super::{
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
-    RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters,
-    VendorError, json_error, monitor_methods,
+    RequestHead, RequestOptions, SSE_KEEP_ALIVE, StreamEndMarker, StreamMonitor, UnreadableStream,
+    UrlParameters, VendorError, json_error, monitor_methods,
 };
 use crate::sse::{SseLimits, whole_length};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
@@ -110,6 +110,10 @@ impl Dialect for ResponsesDialect {
 
     fn write_stream(&self, created: u64, _: bool) -> Box<dyn ChatStreamWriter> {
         Box::new(ResponsesChatWriter::new(created))
+    }
+
+    fn keep_alive(&self, _has_started: bool) -> Option<&'static [u8]> {
+        Some(SSE_KEEP_ALIVE)
     }
 
     fn write_interruption(&self, kind: FailureKind, message: &str) -> Bytes {

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 fn settings(target: &str) -> Settings {
     let text = format!(
-        "[models.haiku]\nfree = true\n[models.\"amazon.nova-pro-v1:0\"]\nfree = true\n\
+        "profile = \"mangaassist\"\n[models.haiku]\nfree = true\n[models.\"amazon.nova-pro-v1:0\"]\nfree = true\n\
          [targets.sonnet]\n{target}"
     );
     load(&SettingsInput::from_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16))).unwrap().settings
