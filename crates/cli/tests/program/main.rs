@@ -29,6 +29,8 @@ mod diagnostics;
 #[cfg(test)]
 mod documentation;
 #[cfg(test)]
+mod edge;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod floods;
