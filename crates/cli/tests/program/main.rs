@@ -30,6 +30,7 @@ mod diagnostics;
 mod documentation;
 #[cfg(test)]
 mod first_mile;
+mod edge;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]

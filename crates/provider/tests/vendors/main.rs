@@ -18,3 +18,5 @@ mod requests;
 mod signed;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod trace;

@@ -23,6 +23,8 @@ mod events;
 #[cfg(test)]
 mod faces;
 #[cfg(test)]
+mod failed_targets;
+#[cfg(test)]
 mod floods;
 #[cfg(test)]
 mod hedging;
