@@ -1,6 +1,8 @@
 //! End-to-end tests of the `seawall` program: the real program on real ports, and the vendors' own clients.
 
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod bad_identity;
 #[cfg(test)]
 mod bad_input;

@@ -1,6 +1,6 @@
 //! Model requests, in every vendor's dialect.
 
-use super::error_response::reject;
+use super::accepted_form::{AcceptedForm, reject_in};
 use super::request_body::{IdentifiedCaller, ReceivedBody, http_request_head, linger};
 use super::{GatewayState, response_headers};
 use crate::body::ReplyBody;
@@ -33,8 +33,9 @@ impl GatewayState {
     ) -> Response<ReplyBody> {
         let (id, face) = (self.new_request_id(), operation.face());
         let (head, mut body) = request.into_parts();
+        let form = AcceptedForm::of(&head.headers);
         let reject =
-            |rejection| respond(operation.dialect, self.pipeline.reject(id, face, rejection), id, None);
+            |rejection| respond(operation.dialect, form, self.pipeline.reject(id, face, rejection), id, None);
         let received = tokio::select! {
             biased;
             received = self.read_request(&head, &mut body, face, peer) => received,
@@ -53,7 +54,7 @@ impl GatewayState {
         let dialect = operation.dialect;
         let inbound = InboundRequest { id, operation, identity, caller, body, headers, idempotency_key };
         let reply = self.pipeline.serve_until(inbound, core.terminated()).await;
-        let response = respond(dialect, reply, id, Some(&core));
+        let response = respond(dialect, form, reply, id, Some(&core));
         with_session(response, charged, set_cookie)
     }
 
@@ -149,6 +150,7 @@ pub(super) fn with_session(
 /// Turns a reply into an HTTP response.
 pub(crate) fn respond(
     dialect: DialectId,
+    form: AcceptedForm,
     reply: Reply<crate::TokioRuntime>,
     id: u64,
     core: Option<&CoreRegistry>,
@@ -169,7 +171,7 @@ pub(crate) fn respond(
         ReplyContent::CompleteStream(events, encoder) => {
             success_response(face, true, ReplyBody::Full(Some(complete_stream(&events, encoder))))
         }
-        ReplyContent::Rejected(rejection) => reject(dialect, &rejection, id),
+        ReplyContent::Rejected(rejection) => reject_in(form, dialect, &rejection, id),
     };
     response_headers::write_headers(response.headers_mut(), face, &metadata, id);
     response

@@ -1,0 +1,176 @@
+//! The number of requests that each agent sends for each kind of refusal. No agent may storm: a refusal that no retry can
+//! help costs one request wherever the agent can be told so, and a retryable one costs the waits that it names.
+
+use super::{Agent, AgentRun, AgentStage, FINAL_TEXT, KEY, OTHER_KEY, PROMPT};
+use anyhow::ensure;
+use serde_json::{Value, json};
+
+/// A kind of refusal, and how many requests it may cost Claude Code and Codex.
+struct Refusal {
+    name: &'static str,
+    /// Settings of the gateway.
+    settings: &'static str,
+    /// What the model does.
+    faults: fn() -> Value,
+    /// What happens before the agent starts.
+    before: fn(&AgentStage) -> anyhow::Result<()>,
+    key: &'static str,
+    route: Option<&'static str>,
+    max_requests: [u64; 2],
+    /// Whether the agent gets its answer in the end.
+    is_answered: bool,
+}
+
+/// A refusal that no retry can help.
+const FINAL: Refusal = Refusal {
+    name: "",
+    settings: "",
+    faults: || json!([]),
+    before: |_| Ok(()),
+    key: KEY,
+    route: None,
+    max_requests: [1, 1],
+    is_answered: false,
+};
+
+fn status(status: u16) -> Value {
+    json!([{ "fault": { "kind": "status", "status": status } }])
+}
+
+/// A request of another program with this key, which uses up a limit or a budget.
+fn spend(stage: &AgentStage, key: &str) -> anyhow::Result<()> {
+    let body = json!({
+        "model": "to-anthropic", "max_tokens": 8, "messages": [{ "role": "user", "content": "hello" }],
+    });
+    let headers = format!("x-api-key: {key}\r\n");
+    let reply = stage.gateway.send("POST", "/v1/messages", &headers, body.to_string().as_bytes())?;
+    ensure!(reply.status == 200, "{}", reply.text());
+    Ok(())
+}
+
+/// A request whose answer reports more tokens than the budget of the test is worth.
+fn overspend(stage: &AgentStage, key: &str) -> anyhow::Result<()> {
+    stage.model.set_faults(&json!([{ "fault": { "kind": "claim", "output": 200_000 } }]))?;
+    spend(stage, key)
+}
+
+const REFUSALS: &[Refusal] = &[
+    Refusal {
+        name: "rate limit, long wait",
+        settings: "limits.tiers.prime = { minute = \"60/min\", burst = 0, hour = \"1/h\", day = \"1/day\" }\n",
+        before: |stage| spend(stage, KEY),
+        ..FINAL
+    },
+    Refusal {
+        name: "caller budget spent",
+        settings: "budget.caller_day = \"$0.24/day\"\n",
+        before: |stage| overspend(stage, KEY),
+        ..FINAL
+    },
+    Refusal {
+        name: "day budget spent",
+        settings: "budget = { day = \"$0.48/day\", caller_day = \"$0.48/day\" }\n",
+        // Of the same tier, which has half of the day.
+        before: |stage| overspend(stage, OTHER_KEY),
+        ..FINAL
+    },
+    Refusal {
+        name: "request above the daily budget",
+        settings: "budget.caller_day = \"$0.001/day\"\n",
+        ..FINAL
+    },
+    Refusal { name: "target overloaded", faults: || status(503), ..FINAL },
+    Refusal { name: "target fails", faults: || status(500), ..FINAL },
+    Refusal { name: "target throttles", faults: || status(429), ..FINAL },
+    Refusal { name: "target unreachable", faults: || json!([{ "fault": { "kind": "reset" } }]), ..FINAL },
+    Refusal { name: "target rejects the key", faults: || status(401), ..FINAL },
+    Refusal {
+        name: "unknown model",
+        route: Some("nobody"),
+        // After a 404, Claude Code repeats the request once without a stream.
+        max_requests: [2, 1],
+        ..FINAL
+    },
+    Refusal {
+        name: "bad credential",
+        key: "sk-nobody-0123456789abcdef",
+        // Codex takes every 401 for a broken stream. It stays one, so that a program that fetches its credential by a
+        // command fetches a new one.
+        max_requests: [1, 6],
+        ..FINAL
+    },
+    Refusal { name: "body too large", settings: "server.max_body_size = \"4KiB\"\n", ..FINAL },
+    Refusal {
+        name: "short wait named by the target",
+        faults: || json!([{ "to": "1s", "fault": { "kind": "status", "status": 429, "retry_after": "2s" } }]),
+        max_requests: [2, 2],
+        is_answered: true,
+        ..FINAL
+    },
+    Refusal {
+        name: "rate limit, short wait",
+        settings: "limits.global.second = \"1/s\"\nlimits.global.second_burst = 1\n\
+                   limits.retry_after.jitter = \"0s\"\n",
+        before: |stage| spend(stage, KEY),
+        max_requests: [3, 3],
+        is_answered: true,
+        ..FINAL
+    },
+    Refusal {
+        name: "stream cut once",
+        faults: || json!([{ "every_nth": 1_000, "fault": { "kind": "cut", "after": 3 } }]),
+        max_requests: [2, 2],
+        is_answered: true,
+        ..FINAL
+    },
+    Refusal {
+        name: "every stream cut",
+        faults: || json!([{ "fault": { "kind": "cut", "after": 3 } }]),
+        // Claude Code repeats it once, without a stream; Codex repeats it five times.
+        max_requests: [2, 6],
+        ..FINAL
+    },
+];
+
+fn run(refusal: &Refusal, number: usize, agent: Agent, test: &'static str) -> anyhow::Result<AgentRun> {
+    let stage = AgentStage::start(test, refusal.settings)?;
+    (refusal.before)(&stage)?;
+    // Behind the faults of the kind, so that an answered agent ends with a text that is known.
+    let mut faults = (refusal.faults)();
+    if let Value::Array(rules) = &mut faults {
+        rules.push(json!({ "fault": { "kind": "text", "text": FINAL_TEXT } }));
+    }
+    stage.model.set_faults(&faults)?;
+    let route = match agent {
+        Agent::Codex => "to-responses",
+        _ => "to-anthropic",
+    };
+    let prompt = format!("{PROMPT} ({number})");
+    stage.run(agent, refusal.route.unwrap_or(route), refusal.key, &prompt)
+}
+
+/// Runs every kind, and reports all that cost too many requests.
+fn count_requests(agent: Agent, column: usize, test: &'static str) -> anyhow::Result<()> {
+    let mut problems = Vec::new();
+    for (number, refusal) in REFUSALS.iter().enumerate() {
+        let run = run(refusal, number, agent, test)?;
+        let max = refusal.max_requests[column];
+        println!("{agent:?}, {}: {} requests, at most {max}", refusal.name, run.requests);
+        let is_answered = run.succeeded && run.output.contains(FINAL_TEXT);
+        if run.requests == 0 || run.requests > max || run.timed_out || is_answered != refusal.is_answered {
+            problems.push(format!("{}: at most {max} requests: {run:?}", refusal.name));
+        }
+    }
+    ensure!(problems.is_empty(), "{agent:?}:\n{}", problems.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn claude_code_does_not_storm() -> anyhow::Result<()> {
+    count_requests(Agent::ClaudeCode, 0, "agents-refusals-claude-code")
+}
+
+#[test]
+fn codex_does_not_storm() -> anyhow::Result<()> {
+    count_requests(Agent::Codex, 1, "agents-refusals-codex")
+}
