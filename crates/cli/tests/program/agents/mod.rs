@@ -65,7 +65,7 @@ impl AgentStage {
         let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", "instant"])?;
         let url = &model.url;
         let mut text = settings(url, ["haiku", "haiku"])
-            // Codex offers a search, which may read a whole window.
+            // Codex offers a search of the web, which may read the whole window.
             .replace("models.haiku = {", "models.haiku = { context_window = 200_000,");
         for (route, target) in [
             ("to-anthropic", format!(r#"provider = "anthropic", base_url = "{url}", model = "haiku""#)),
@@ -81,7 +81,8 @@ impl AgentStage {
                  routes.{route} = {{ targets = [\"{route}\"], faces = [\"anthropic\", \"openai\", \"gemini\"] }}\n"
             );
         }
-        text += "retry.base_delay = \"1ms\"\nretry.max_delay = \"5ms\"\n";
+        text += "retry.base_delay = \"1ms\"\nretry.max_delay = \"5ms\"\n\
+                 limits.untracked_input.server_tool = \"allow\"\n";
         text += &caller("other", OTHER_KEY);
         text += more;
         let gateway = Running::gateway_in(test, &text, &[])?;

@@ -16,6 +16,8 @@ struct Refusal {
     before: fn(&AgentStage) -> anyhow::Result<()>,
     key: &'static str,
     route: Option<&'static str>,
+    /// Possible reasons of the rejections at the gateway; empty if the agent need not be rejected.
+    reasons: &'static [&'static str],
     max_requests: [u64; 2],
     /// Whether the agent gets its answer in the end.
     is_answered: bool,
@@ -29,6 +31,7 @@ const FINAL: Refusal = Refusal {
     before: |_| Ok(()),
     key: KEY,
     route: None,
+    reasons: &["upstream_failed"],
     max_requests: [1, 1],
     is_answered: false,
 };
@@ -37,14 +40,31 @@ fn status(status: u16) -> Value {
     json!([{ "fault": { "kind": "status", "status": status } }])
 }
 
-/// A request of another program with this key, which uses up a limit or a budget.
-fn spend(stage: &AgentStage, key: &str) -> anyhow::Result<()> {
+/// The status of a request of another program with this key.
+fn ask(stage: &AgentStage, route: &str, key: &str) -> anyhow::Result<u16> {
     let body = json!({
-        "model": "to-anthropic", "max_tokens": 8, "messages": [{ "role": "user", "content": "hello" }],
+        "model": route, "max_tokens": 8, "messages": [{ "role": "user", "content": "hello" }],
     });
     let headers = format!("x-api-key: {key}\r\n");
-    let reply = stage.gateway.send("POST", "/v1/messages", &headers, body.to_string().as_bytes())?;
-    ensure!(reply.status == 200, "{}", reply.text());
+    Ok(stage.gateway.send("POST", "/v1/messages", &headers, body.to_string().as_bytes())?.status)
+}
+
+/// A request that uses up a limit or a budget.
+fn spend(stage: &AgentStage, key: &str) -> anyhow::Result<()> {
+    let status = ask(stage, "to-anthropic", key)?;
+    ensure!(status == 200, "{status}");
+    Ok(())
+}
+
+/// Lets the targets of both agents fail until their breakers are open.
+fn open_breaker(stage: &AgentStage) -> anyhow::Result<()> {
+    stage.model.set_faults(&status(500))?;
+    for route in ["to-anthropic", "to-responses"] {
+        // Two attempts each. Failures of one caller alone would block only that caller.
+        for key in [KEY, OTHER_KEY] {
+            ask(stage, route, key)?;
+        }
+    }
     Ok(())
 }
 
@@ -57,18 +77,21 @@ fn overspend(stage: &AgentStage, key: &str) -> anyhow::Result<()> {
 const REFUSALS: &[Refusal] = &[
     Refusal {
         name: "rate limit, long wait",
+        reasons: &["rate_limited"],
         settings: "limits.tiers.prime = { minute = \"60/min\", burst = 0, hour = \"1/h\", day = \"1/day\" }\n",
         before: |stage| spend(stage, KEY),
         ..FINAL
     },
     Refusal {
         name: "caller budget spent",
+        reasons: &["budget_exhausted"],
         settings: "budget.caller_day = \"$0.24/day\"\n",
         before: |stage| overspend(stage, KEY),
         ..FINAL
     },
     Refusal {
         name: "day budget spent",
+        reasons: &["budget_exhausted"],
         settings: "budget = { day = \"$0.48/day\", caller_day = \"$0.48/day\" }\n",
         // Of the same tier, which has half of the day.
         before: |stage| overspend(stage, OTHER_KEY),
@@ -76,6 +99,8 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         name: "request above the daily budget",
+        // Codex offers a search of the web, for which the gateway has a reason of its own.
+        reasons: &["exceeds_daily_budget", "untracked_input"],
         settings: "budget.caller_day = \"$0.001/day\"\n",
         ..FINAL
     },
@@ -86,6 +111,7 @@ const REFUSALS: &[Refusal] = &[
     Refusal { name: "target rejects the key", faults: || status(401), ..FINAL },
     Refusal {
         name: "unknown model",
+        reasons: &["unknown_model"],
         route: Some("nobody"),
         // After a 404, Claude Code repeats the request once without a stream.
         max_requests: [2, 1],
@@ -93,15 +119,38 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         name: "bad credential",
+        reasons: &["unknown_caller"],
         key: "sk-nobody-0123456789abcdef",
         // Codex takes every 401 for a broken stream. It stays one, so that a program that fetches its credential by a
         // command fetches a new one.
         max_requests: [1, 6],
         ..FINAL
     },
-    Refusal { name: "body too large", settings: "server.max_body_size = \"4KiB\"\n", ..FINAL },
+    Refusal {
+        name: "body too large",
+        reasons: &["too_large"],
+        settings: "server.max_body_size = \"4KiB\"\n",
+        ..FINAL
+    },
+    Refusal {
+        name: "no target, long wait",
+        reasons: &["unavailable"],
+        settings: "breakers.haiku.failure_threshold = 4\nlimits.retry_after.no_retry_above = \"1s\"\n",
+        before: open_breaker,
+        ..FINAL
+    },
+    Refusal {
+        name: "no target, short wait",
+        reasons: &["unavailable"],
+        settings: "breakers.haiku.failure_threshold = 4\nbreakers.haiku.open_for = \"4s\"\n",
+        before: open_breaker,
+        max_requests: [4, 4],
+        is_answered: true,
+        ..FINAL
+    },
     Refusal {
         name: "short wait named by the target",
+        reasons: &[],
         faults: || json!([{ "to": "1s", "fault": { "kind": "status", "status": 429, "retry_after": "2s" } }]),
         max_requests: [2, 2],
         is_answered: true,
@@ -109,6 +158,7 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         name: "rate limit, short wait",
+        reasons: &[],
         settings: "limits.global.second = \"1/s\"\nlimits.global.second_burst = 1\n\
                    limits.retry_after.jitter = \"0s\"\n",
         before: |stage| spend(stage, KEY),
@@ -118,6 +168,7 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         name: "stream cut once",
+        reasons: &[],
         faults: || json!([{ "every_nth": 1_000, "fault": { "kind": "cut", "after": 3 } }]),
         max_requests: [2, 2],
         is_answered: true,
@@ -125,6 +176,7 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         name: "every stream cut",
+        reasons: &[],
         faults: || json!([{ "fault": { "kind": "cut", "after": 3 } }]),
         // Claude Code repeats it once, without a stream; Codex repeats it five times.
         max_requests: [2, 6],
@@ -146,7 +198,22 @@ fn run(refusal: &Refusal, number: usize, agent: Agent, test: &'static str) -> an
         _ => "to-anthropic",
     };
     let prompt = format!("{PROMPT} ({number})");
-    stage.run(agent, refusal.route.unwrap_or(route), refusal.key, &prompt)
+    let rejected = || -> anyhow::Result<u64> {
+        let count = |reason: &&str| {
+            let name = format!("seawall_requests_total{{outcome=\"rejected\",reason=\"{reason}\"}}");
+            stage.gateway.counter(&name)
+        };
+        refusal.reasons.iter().map(count).sum()
+    };
+    let before = rejected()?;
+    let run = stage.run(agent, refusal.route.unwrap_or(route), refusal.key, &prompt)?;
+    ensure!(
+        refusal.reasons.is_empty() || rejected()? > before,
+        "{}: not rejected as {:?}: {run:?}",
+        refusal.name,
+        refusal.reasons
+    );
+    Ok(run)
 }
 
 /// Runs every kind, and reports all that cost too many requests.
