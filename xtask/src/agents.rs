@@ -5,6 +5,7 @@
 
 use crate::client::{agent_version, install_missing_agents};
 use crate::requirement;
+use crate::test::FEATURES;
 use crate::workspace::cargo;
 use anyhow::{Context as _, bail, ensure};
 use std::time::{Duration, Instant};
@@ -34,11 +35,17 @@ pub(crate) fn run(names: &[String]) -> anyhow::Result<()> {
         || AGENTS.into_iter().filter(|(name, _)| names.is_empty() || names.iter().any(|n| n == name));
     requirement::install_missing()?;
     install_missing_agents(&selected().map(|(name, _)| name).collect::<Vec<_>>())?;
-    let built = cargo(["test", "-p", "seawall-cli", "--test", "program", "--no-run"]).status();
+    let tests = || {
+        let mut command = cargo(["test", "--quiet", "-p", "seawall-cli", "--test", "program"]);
+        // Those of `cargo xtask test`, so that nothing is built twice.
+        command.args(FEATURES);
+        command
+    };
+    let built = tests().arg("--no-run").status();
     ensure!(built.context("cannot start cargo")?.success(), "the tests do not compile");
     let mut rows = Vec::new();
     for (name, test) in selected() {
-        let mut command = cargo(["test", "--quiet", "-p", "seawall-cli", "--test", "program"]);
+        let mut command = tests();
         command.args(["--", "--include-ignored", "--exact", test]);
         let started = now();
         let status = command.status().with_context(|| format!("cannot start {command:?}"))?;

@@ -5,6 +5,7 @@
 //! nothing but what the test asks: no updates, no telemetry.
 
 mod refusals;
+mod repetition;
 mod tasks;
 
 use crate::client::installed;
