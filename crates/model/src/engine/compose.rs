@@ -49,12 +49,12 @@ pub(super) struct ComposedAnswer {
 }
 
 /// What an answer consists of.
-pub(super) enum AnswerContent {
+pub(super) enum ComposedContent {
     Text(String),
     ToolCall(ToolCall),
 }
 
-impl AnswerContent {
+impl ComposedContent {
     /// The content that a rule of the schedule sets, if it sets one.
     pub(super) fn scripted(fault: &Fault) -> Option<Self> {
         match fault {
@@ -72,7 +72,7 @@ impl AnswerContent {
 }
 
 /// Composes the answer without any fault.
-pub(super) fn answer(parsed: &ParsedRequest<'_>, content: AnswerContent) -> ComposedAnswer {
+pub(super) fn answer(parsed: &ParsedRequest<'_>, content: ComposedContent) -> ComposedAnswer {
     let profile = parsed.profile;
     let ReferencedInput { tokens: referenced_tokens, tool_uses, .. } = parsed.referenced;
     let read: u64 = texts(parsed.request).map(count_tokens).sum();
@@ -88,8 +88,8 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, content: AnswerContent) -> Comp
     let started = ChatEvent::Started { id, model: parsed.request.model.clone(), usage: opening };
     let mut events = vec![TimedEvent { at: begins_at, charge: opening, event: started }];
     let (generated, tool) = match content {
-        AnswerContent::Text(text) => (text, None),
-        AnswerContent::ToolCall(call) => (call.input.get().to_owned(), Some(call)),
+        ComposedContent::Text(text) => (text, None),
+        ComposedContent::ToolCall(call) => (call.input.get().to_owned(), Some(call)),
     };
     let kept: Vec<&str> = tokens(&generated).take(max_tokens).collect();
     let is_cut = kept.iter().map(|token| token.len()).sum::<usize>() < generated.len();

@@ -30,7 +30,7 @@ pub use script::{Script, ScriptAction, ScriptEnding, ScriptHead, ScriptStep};
 pub use tokens::count_tokens;
 
 use chance::Dice;
-use compose::AnswerContent;
+use compose::ComposedContent;
 use operation::OperationFormat;
 use reference::ReferencedInput;
 use schedule::FaultSchedule;
@@ -160,9 +160,9 @@ impl Engine {
             return compose::count(&parsed);
         }
         let rule = self.schedule.rule_for(incoming, profile, &request);
-        let content = rule.and_then(|rule| AnswerContent::scripted(&rule.fault)).unwrap_or_else(|| {
+        let content = rule.and_then(|rule| ComposedContent::scripted(&rule.fault)).unwrap_or_else(|| {
             let dice = compose::texts(&request).fold(Dice::new(self.seed), Dice::with_text);
-            AnswerContent::generated(&request, dice)
+            ComposedContent::generated(&request, dice)
         });
         let answer = compose::answer(&parsed, content);
         let mut script = match rule {

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 /// A kind of refusal, and how many requests it may cost Claude Code and Codex.
-struct Refusal {
+struct AgentRefusal {
     name: &'static str,
     /// Settings of the gateway.
     settings: &'static str,
@@ -24,7 +24,7 @@ struct Refusal {
 }
 
 /// A refusal that no retry can help.
-const FINAL: Refusal = Refusal {
+const FINAL: AgentRefusal = AgentRefusal {
     name: "",
     settings: "",
     faults: || json!([]),
@@ -74,22 +74,22 @@ fn overspend(stage: &AgentStage, key: &str) -> anyhow::Result<()> {
     spend(stage, key)
 }
 
-const REFUSALS: &[Refusal] = &[
-    Refusal {
+const REFUSALS: &[AgentRefusal] = &[
+    AgentRefusal {
         name: "rate limit, long wait",
         reasons: &["rate_limited"],
         settings: "limits.tiers.prime = { minute = \"60/min\", burst = 0, hour = \"1/h\", day = \"1/day\" }\n",
         before: |stage| spend(stage, KEY),
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "caller budget spent",
         reasons: &["budget_exhausted"],
         settings: "budget.caller_day = \"$0.24/day\"\n",
         before: |stage| overspend(stage, KEY),
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "day budget spent",
         reasons: &["budget_exhausted"],
         settings: "budget = { day = \"$0.48/day\", caller_day = \"$0.48/day\" }\n",
@@ -97,19 +97,23 @@ const REFUSALS: &[Refusal] = &[
         before: |stage| overspend(stage, OTHER_KEY),
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "request above the daily budget",
         // Codex offers a search of the web, for which the gateway has a reason of its own.
         reasons: &["exceeds_daily_budget", "untracked_input"],
         settings: "budget.caller_day = \"$0.001/day\"\n",
         ..FINAL
     },
-    Refusal { name: "target overloaded", faults: || status(503), ..FINAL },
-    Refusal { name: "target fails", faults: || status(500), ..FINAL },
-    Refusal { name: "target throttles", faults: || status(429), ..FINAL },
-    Refusal { name: "target unreachable", faults: || json!([{ "fault": { "kind": "reset" } }]), ..FINAL },
-    Refusal { name: "target rejects the key", faults: || status(401), ..FINAL },
-    Refusal {
+    AgentRefusal { name: "target overloaded", faults: || status(503), ..FINAL },
+    AgentRefusal { name: "target fails", faults: || status(500), ..FINAL },
+    AgentRefusal { name: "target throttles", faults: || status(429), ..FINAL },
+    AgentRefusal {
+        name: "target unreachable",
+        faults: || json!([{ "fault": { "kind": "reset" } }]),
+        ..FINAL
+    },
+    AgentRefusal { name: "target rejects the key", faults: || status(401), ..FINAL },
+    AgentRefusal {
         name: "unknown model",
         reasons: &["unknown_model"],
         route: Some("nobody"),
@@ -117,7 +121,7 @@ const REFUSALS: &[Refusal] = &[
         max_requests: [2, 1],
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "bad credential",
         reasons: &["unknown_caller"],
         key: "sk-nobody-0123456789abcdef",
@@ -126,20 +130,20 @@ const REFUSALS: &[Refusal] = &[
         max_requests: [1, 6],
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "body too large",
         reasons: &["too_large"],
         settings: "server.max_body_size = \"4KiB\"\n",
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "no target, long wait",
         reasons: &["unavailable"],
         settings: "breakers.haiku.failure_threshold = 4\nlimits.retry_after.no_retry_above = \"1s\"\n",
         before: open_breaker,
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "no target, short wait",
         reasons: &["unavailable"],
         settings: "breakers.haiku.failure_threshold = 4\nbreakers.haiku.open_for = \"4s\"\n",
@@ -148,7 +152,7 @@ const REFUSALS: &[Refusal] = &[
         is_answered: true,
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "short wait named by the target",
         reasons: &[],
         faults: || json!([{ "to": "1s", "fault": { "kind": "status", "status": 429, "retry_after": "2s" } }]),
@@ -156,7 +160,7 @@ const REFUSALS: &[Refusal] = &[
         is_answered: true,
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "rate limit, short wait",
         reasons: &[],
         settings: "limits.global.second = \"1/s\"\nlimits.global.second_burst = 1\n\
@@ -166,7 +170,7 @@ const REFUSALS: &[Refusal] = &[
         is_answered: true,
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "stream cut once",
         reasons: &[],
         faults: || json!([{ "every_nth": 1_000, "fault": { "kind": "cut", "after": 3 } }]),
@@ -174,7 +178,7 @@ const REFUSALS: &[Refusal] = &[
         is_answered: true,
         ..FINAL
     },
-    Refusal {
+    AgentRefusal {
         name: "every stream cut",
         reasons: &[],
         faults: || json!([{ "fault": { "kind": "cut", "after": 3 } }]),
@@ -184,7 +188,7 @@ const REFUSALS: &[Refusal] = &[
     },
 ];
 
-fn run(refusal: &Refusal, number: usize, agent: Agent, test: &'static str) -> anyhow::Result<AgentRun> {
+fn run(refusal: &AgentRefusal, number: usize, agent: Agent, test: &'static str) -> anyhow::Result<AgentRun> {
     let stage = AgentStage::start(test, refusal.settings)?;
     (refusal.before)(&stage)?;
     // Behind the faults of the kind, so that an answered agent ends with a text that is known.
