@@ -1,4 +1,4 @@
-//! Vendors' client libraries that the tests use.
+//! Vendors' client libraries and coding agents that the tests use.
 //!
 //! Each is in a directory of its own under the target directory, in an exact version, so that two versions of one
 //! library can be used side by side and nothing else on the machine changes. A directory is rebuilt when its version is
@@ -43,7 +43,18 @@ const FOR_TESTS: &[Library] = &[
     library("langchain-openai", Registry::Python, "langchain-openai", "1.7.3"),
     library("langchain-anthropic", Registry::Python, "langchain-anthropic", "1.7.7"),
     library("litellm", Registry::Python, "litellm", "1.106.2"),
+    library("pydantic-ai", Registry::Python, "pydantic-ai-slim[openai]", "2.62.0"),
     library("anthropic-tokenizer", Registry::Node, "@anthropic-ai/tokenizer", "0.0.4"),
+    // Coding agents: programs in packages of their own, of 400 MB each.
+    library("claude-code", Registry::Node, "@anthropic-ai/claude-code", "2.1.327"),
+    library("codex", Registry::Node, "@openai/codex", "0.169.0"),
+];
+
+/// Agents that only `cargo xtask agents` runs.
+const FOR_AGENTS: &[Library] = &[
+    library("gemini-cli", Registry::Node, "@google/gemini-cli", "0.61.0"),
+    library("opencode", Registry::Node, "opencode-ai", "1.18.33"),
+    library("aider", Registry::Python, "aider-chat", "0.86.2"),
 ];
 
 const fn library(
@@ -65,8 +76,23 @@ pub(crate) fn client_dir(name: &str) -> PathBuf {
 
 /// Installs every library that is missing or has another version.
 pub(crate) fn install_missing() -> anyhow::Result<()> {
+    install(FOR_TESTS.iter())
+}
+
+/// The same for these agents.
+pub(crate) fn install_missing_agents(names: &[&str]) -> anyhow::Result<()> {
+    install(FOR_TESTS.iter().chain(FOR_AGENTS).filter(|library| names.contains(&library.directory)))
+}
+
+/// The required version of an agent.
+pub(crate) fn agent_version(name: &str) -> Option<&'static str> {
+    let mut all = FOR_TESTS.iter().chain(FOR_AGENTS);
+    all.find(|library| library.directory == name).map(|library| library.version)
+}
+
+fn install<'l>(libraries: impl Iterator<Item = &'l Library>) -> anyhow::Result<()> {
     let clients = target_dir("clients");
-    for library in FOR_TESTS {
+    for library in libraries {
         let directory = clients.join(library.directory);
         if library.is_in(&directory) {
             continue;
@@ -122,7 +148,7 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOR_TESTS, INSTALLED_MARK, Registry, library};
+    use super::{FOR_AGENTS, FOR_TESTS, INSTALLED_MARK, Registry, library};
     use crate::workspace::target_dir;
     use std::fs;
 
@@ -141,8 +167,9 @@ mod tests {
 
     #[test]
     fn each_library_has_a_folder_of_its_own() {
-        for library in FOR_TESTS {
-            assert_eq!(FOR_TESTS.iter().filter(|other| other.directory == library.directory).count(), 1);
+        let all = || FOR_TESTS.iter().chain(FOR_AGENTS);
+        for library in all() {
+            assert_eq!(all().filter(|other| other.directory == library.directory).count(), 1);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Contributors and CI run the same code, so that a local pass is meaningful. This file only parses arguments; each
 //! command is in the module of its name.
 
+mod agents;
 mod bench;
 mod chaos;
 mod ci;
@@ -46,6 +47,15 @@ enum Task {
         /// Runs only the tests whose name contains one of these.
         #[arg(last = true, value_name = "FILTER")]
         filters: Vec<String>,
+    },
+    /// Runs coding agents, unmodified, through the gateway: Claude Code, Codex, Gemini CLI, opencode and aider.
+    ///
+    /// Each does one small task twice, with a target of its own dialect and with a translation. Installs them under the
+    /// target directory when they are missing, which takes 2 GB. Prints a table; fails if an agent failed.
+    Agents {
+        /// Only these: claude-code, codex, gemini-cli, opencode, aider.
+        #[arg(value_name = "AGENT")]
+        names: Vec<String>,
     },
     /// Everything a change must pass: format, lints, docs, generated files, bans, all tests, and a minute of chaos.
     Ci,
@@ -127,6 +137,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match XtaskArguments::parse().task {
         Task::Test { cases, filters } => test::run(&test::Selection { cases, filters }),
+        Task::Agents { names } => agents::run(&names),
         Task::Ci => ci::run(),
         Task::Coverage => coverage::run(),
         Task::Loom => loom::run(),

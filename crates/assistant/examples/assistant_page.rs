@@ -9,7 +9,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let page = match std::env::args().nth(1).as_deref() {
-        Some("routing") => match load(&SettingsInput::from_file("routing", "profile = \"mangaassist\"", UtcTime::from_nanos(0))) {
+        Some("routing") => match load(&SettingsInput::from_file(
+            "routing",
+            "profile = \"mangaassist\"",
+            UtcTime::from_nanos(0),
+        )) {
             Ok(loaded) => {
                 let hours = loaded.settings.hours;
                 reference::routing(&hours.evening_peak, hours.off_peak.hours())

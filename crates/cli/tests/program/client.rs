@@ -21,6 +21,9 @@ pub(crate) enum Client {
     ResponsesNode,
     /// Vercel's AI SDK. Its errors are its own, so that it is in no table of exceptions.
     Vercel,
+    /// LangChain with `use_responses_api`, and pydantic-ai, which uses Responses for `openai:`.
+    LangchainResponses,
+    PydanticResponses,
     AwsPython(Way),
     AwsNode(Way, Http),
     GeminiPython,
@@ -101,6 +104,8 @@ impl Client {
             Self::ResponsesPython => python("openai-python", "responses_client.py"),
             Self::ResponsesNode => node("openai-node", "responses_client.mjs"),
             Self::Vercel => node("vercel-ai", "vercel_client.mjs"),
+            Self::LangchainResponses => python("langchain-openai", "langchain_responses.py"),
+            Self::PydanticResponses => python("pydantic-ai", "pydantic_responses.py"),
             Self::AwsPython(_) => python("aws-python", "aws_client.py"),
             Self::AwsNode(..) => node("aws-node", "aws_client.mjs"),
             Self::GeminiPython => python("gemini-python", "gemini_client.py"),

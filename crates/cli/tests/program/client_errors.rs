@@ -36,7 +36,10 @@ fn column(client: Client) -> usize {
     match client {
         Client::AnthropicPythonOne => 0,
         Client::AnthropicPythonTwo | Client::AnthropicNode => 1,
-        Client::OpenaiPython | Client::ResponsesPython => 2,
+        Client::OpenaiPython
+        | Client::ResponsesPython
+        | Client::LangchainResponses
+        | Client::PydanticResponses => 2,
         Client::OpenaiNode | Client::ResponsesNode | Client::Vercel => 3,
         Client::AwsPython(_) | Client::AwsNode(..) => 4,
         Client::GeminiPython | Client::GeminiNode => unreachable!("they have tests of their own"),

@@ -32,7 +32,10 @@ const fn column(client: Client) -> usize {
     match client {
         Client::AnthropicPythonOne | Client::AnthropicPythonTwo => 0,
         Client::AnthropicNode => 1,
-        Client::OpenaiPython | Client::ResponsesPython => 2,
+        Client::OpenaiPython
+        | Client::ResponsesPython
+        | Client::LangchainResponses
+        | Client::PydanticResponses => 2,
         Client::OpenaiNode | Client::ResponsesNode | Client::Vercel => 3,
         Client::AwsPython(Way::Converse) => 4,
         Client::AwsPython(Way::Invoke) => 5,

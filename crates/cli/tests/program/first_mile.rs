@@ -48,7 +48,12 @@ pub(crate) fn set_up(name: &str, model: &Running) -> anyhow::Result<(Running, St
     Ok((Running::started(new_user(&home, &variables, &serve))?, key))
 }
 
-fn ask(gateway: &Running, path: &str, key: &str, body: &Value) -> anyhow::Result<(u16, Value, Option<String>)> {
+fn ask(
+    gateway: &Running,
+    path: &str,
+    key: &str,
+    body: &Value,
+) -> anyhow::Result<(u16, Value, Option<String>)> {
     let address = gateway.url.trim_start_matches("http://");
     let body = body.to_string();
     let request = format!(
@@ -117,7 +122,8 @@ fn init_explains_what_it_cannot_use_and_never_overwrites_by_accident() -> anyhow
     let (code, _, err) = output(new_user(&home, &[], &["init", "--yes", "--force", "--budget", "ten"]))?;
     assert_eq!(code, Some(2), "{err}");
     assert_eq!(fs::read_to_string(home.join("seawall.toml"))?, "# mine\n");
-    let (code, out, err) = output(new_user(&home, &[], &["init", "--yes", "--force", "--budget", "$10/day"]))?;
+    let (code, out, err) =
+        output(new_user(&home, &[], &["init", "--yes", "--force", "--budget", "$10/day"]))?;
     assert_eq!(code, Some(0), "{err}");
     assert!(fs::read_to_string(home.join("seawall.toml"))?.contains("day = \"$10/day\""), "{out}");
     Ok(())
@@ -128,10 +134,15 @@ fn prices_can_be_listed_shown_and_checked() -> anyhow::Result<()> {
     let home = directory("prices")?;
     let run = |arguments: &[&str]| output(new_user(&home, &[], arguments));
     let (code, out, _) = run(&["prices"])?;
-    assert!(code == Some(0) && out.contains("claude-sonnet-5-5") && out.contains("models, dollars per million"));
+    assert!(
+        code == Some(0) && out.contains("claude-sonnet-5-5") && out.contains("models, dollars per million")
+    );
     let (code, out, _) = run(&["prices", "list", "--provider", "groq", "--json"])?;
     let rows: Value = serde_json::from_str(&out)?;
-    assert!(code == Some(0) && rows.as_array().is_some_and(|rows| rows.iter().all(|row| row["provider"] == "groq")));
+    assert!(
+        code == Some(0)
+            && rows.as_array().is_some_and(|rows| rows.iter().all(|row| row["provider"] == "groq"))
+    );
     let (_, out, _) = run(&["prices", "show", "claude-haiku-4-5-20251001"])?;
     assert!(out.contains("input                 $1.00") && out.contains("source"), "{out}");
     let (code, _, err) = run(&["prices", "show", "no-such-model"])?;
@@ -162,9 +173,13 @@ fn a_configuration_of_litellm_becomes_settings() -> anyhow::Result<()> {
     let arguments = ["import", "litellm", "config.yaml", "--output", "seawall.toml"];
     let (code, _, err) = output(new_user(&home, &[], &arguments))?;
     assert_eq!(code, Some(0), "{err}");
-    assert!(err.contains("not taken over: general_settings.master_key") && !err.contains("sk-secret"), "{err}");
+    assert!(
+        err.contains("not taken over: general_settings.master_key") && !err.contains("sk-secret"),
+        "{err}"
+    );
     assert!(err.contains("1 route and 1 target taken over, 1 item not"), "{err}");
-    let checked = new_user(&home, &[("GROQ_API_KEY", "gsk-0123456789")], &["config", "check", "seawall.toml"]);
+    let checked =
+        new_user(&home, &[("GROQ_API_KEY", "gsk-0123456789")], &["config", "check", "seawall.toml"]);
     assert_eq!(output(checked)?.0, Some(0));
     let (code, _, err) = output(new_user(&home, &[], &arguments))?;
     assert!(code == Some(2) && err.contains("already exists"), "{err}");

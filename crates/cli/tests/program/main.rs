@@ -1,6 +1,8 @@
 //! End-to-end tests of the `seawall` program: the real program on real ports, and the vendors' own clients.
 
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod bad_identity;
 #[cfg(test)]
 mod bad_input;
@@ -29,8 +31,9 @@ mod diagnostics;
 #[cfg(test)]
 mod documentation;
 #[cfg(test)]
-mod first_mile;
 mod edge;
+#[cfg(test)]
+mod first_mile;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]

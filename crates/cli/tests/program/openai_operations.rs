@@ -211,6 +211,52 @@ fn vercels_sdk_reads_answers_streams_tools_and_errors() -> anyhow::Result<()> {
 }
 
 #[test]
+fn frameworks_in_responses_mode_read_answers_streams_tools_and_errors() -> anyhow::Result<()> {
+    let (model, gateway) = start("operations-frameworks")?;
+    let tool = json!({
+        "name": "recommend",
+        "schema": {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+    });
+    let input = json!({ "title": "Harbour Trains" });
+    let rule = json!({ "fault": { "kind": "tool_call", "tool": "recommend", "input": input } });
+    for client in [Client::LangchainResponses, Client::PydanticResponses] {
+        let mut session = client.open(&gateway.url)?;
+        for route in ["gpt", "claude"] {
+            let mut texts = Vec::new();
+            for stream in [false, true] {
+                let which = format!("{client:?} {route}, stream: {stream}");
+                let mut call = json!({"key": KEY, "model": route, "stream": stream, "max_tokens": 4_000});
+                model.set_faults(&json!([]))?;
+                let seen = session.sees(&call)?;
+                assert_eq!(
+                    (&seen["error"], &seen["complete"]),
+                    (&Value::Null, &json!(true)),
+                    "{which}: {seen}"
+                );
+                assert!(seen["output"].as_u64() > Some(5), "{which}: {seen}");
+                assert!(!stream || seen["pieces"].as_u64() > Some(2), "{which}: {seen}");
+                texts.push(seen["text"].clone());
+                model.set_faults(&json!([rule]))?;
+                call["tool"] = tool.clone();
+                let seen = session.sees(&call)?;
+                let called = json!({ "name": "recommend", "input": input });
+                assert_eq!((&seen["error"], &seen["tool"]), (&Value::Null, &called), "{which}: {seen}");
+            }
+            assert!(texts[0] == texts[1] && texts[0] != "", "{client:?} {route}: {texts:?}");
+            model.set_faults(&json!([{ "fault": { "kind": "status", "status": 503 } }]))?;
+            for (key, status) in [("sk-wrong-0123456789abcdef", 401), (KEY, 500)] {
+                let before = gateway.counter("seawall_requests_total")?;
+                let seen = session.sees(&json!({"key": key, "model": route, "retries": 2}))?;
+                assert_eq!(seen["error"]["status"], status, "{client:?} {route}: {seen}");
+                let requests = gateway.counter("seawall_requests_total")? - before;
+                assert_eq!(requests, 1, "{client:?} {route}: asked again: {seen}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_websocket_is_declined_at_once() -> anyhow::Result<()> {
     let (_model, gateway) = start("operations-websocket")?;
     let upgrade = format!(

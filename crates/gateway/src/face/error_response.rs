@@ -44,7 +44,7 @@ pub(super) fn wrong_method(face: Face, message: &str, id: u64) -> Response<Reply
     to_response(dialect.write_vendor_error(&VendorError { status: 405, name: None, message, request_id }))
 }
 
-fn to_response(reply: ErrorResponse) -> Response<ReplyBody> {
+pub(super) fn to_response(reply: ErrorResponse) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Full(Some(reply.body)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in reply.headers {
@@ -109,12 +109,13 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
+/// The kind, message and retry advice of a rejection.
 pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdvice) {
     // Client libraries sleep for the whole `retry-after`, so a long wait is sent together with "do not retry".
     let after = |wait| RetryAdvice { wait, should_retry: None };
     let never = |wait| RetryAdvice { wait, should_retry: Some(false) };
     match rejection {
-        Rejection::TooLarge(problem) => (ApiErrorKind::TooLarge, problem.clone(), RetryAdvice::default()),
+        Rejection::TooLarge(problem) => (ApiErrorKind::TooLarge, problem.clone(), never(None)),
         Rejection::BodyMemory(scope) => {
             let (error_kind, scope) = match scope {
                 BodyScope::Caller => (ApiErrorKind::Throttled, "this caller"),
@@ -133,25 +134,22 @@ pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdv
             (ApiErrorKind::Malformed, problem.clone(), RetryAdvice::default())
         }
         Rejection::Unauthenticated { message, .. } => {
-            (ApiErrorKind::Unauthenticated, message.clone(), RetryAdvice::default())
+            // Claude Code retries a 401 for minutes unless it is told not to.
+            (ApiErrorKind::Unauthenticated, message.clone(), never(None))
         }
         Rejection::UnknownCaller => {
-            (ApiErrorKind::Unauthenticated, "the credential is invalid".to_owned(), RetryAdvice::default())
+            (ApiErrorKind::Unauthenticated, "the credential is invalid".to_owned(), never(None))
         }
-        Rejection::Revoked => (
-            ApiErrorKind::Unauthenticated,
-            "the credential has been revoked".to_owned(),
-            RetryAdvice::default(),
-        ),
-        Rejection::Forbidden => (
-            ApiErrorKind::Forbidden,
-            "the credential has no access to this model".to_owned(),
-            RetryAdvice::default(),
-        ),
+        Rejection::Revoked => {
+            (ApiErrorKind::Unauthenticated, "the credential has been revoked".to_owned(), never(None))
+        }
+        Rejection::Forbidden => {
+            (ApiErrorKind::Forbidden, "the credential has no access to this model".to_owned(), never(None))
+        }
         Rejection::UnknownModel(model) => (
             ApiErrorKind::NotFound,
             format!("the model {} does not exist or is not available on this endpoint", quote(model)),
-            RetryAdvice::default(),
+            never(None),
         ),
         Rejection::TooLargeForLimit(limit) => {
             let message =

@@ -10,7 +10,9 @@
 //! | `response_headers` | response headers that describe how an answer was produced |
 //! | `error_response` | rejections as error responses, in each dialect |
 //! | `explanation` | rejections of requests that no target answered |
+//! | `accepted_form` | rejections as streams, for callers that accept nothing else |
 
+mod accepted_form;
 mod chat;
 mod endpoint;
 mod error_response;
@@ -46,6 +48,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
+#[cfg(test)]
+pub(crate) use accepted_form::AcceptedForm;
 #[cfg(test)]
 pub(crate) use chat::respond as respond_to_chat;
 pub(crate) use endpoint::CallerEndpoint;

@@ -1,6 +1,6 @@
 //! Model requests, in every vendor's dialect.
 
-use super::error_response::reject_with_causes;
+use super::accepted_form::{AcceptedForm, reject_in};
 use super::request_body::{IdentifiedCaller, ReceivedBody, http_request_head, linger};
 use super::{GatewayState, response_headers};
 use crate::body::{ReplyBody, StreamedAnswer};
@@ -41,8 +41,9 @@ impl GatewayState {
     ) -> Response<ReplyBody> {
         let (id, face) = (self.new_request_id(), operation.face());
         let (head, mut body) = request.into_parts();
+        let form = AcceptedForm::of(&head.headers);
         let reject =
-            |rejection| respond(operation.dialect, self.pipeline.reject(id, face, rejection), id, None);
+            |rejection| respond(operation.dialect, form, self.pipeline.reject(id, face, rejection), id, None);
         let received = tokio::select! {
             biased;
             received = self.read_request(&head, &mut body, face, peer) => received,
@@ -63,15 +64,15 @@ impl GatewayState {
         let request = match self.pipeline.plan_until(inbound, core.terminated()).await {
             Ok(request) => request,
             Err(rejected) => {
-                return with_session(respond(dialect, *rejected, id, Some(&core)), charged, set_cookie);
+                return with_session(respond(dialect, form, *rejected, id, Some(&core)), charged, set_cookie);
             }
         };
         if request.is_stream() && dialect.keep_alive(false).is_some() {
-            let response = self.start_stream(request, dialect, id, charged, core).await;
+            let response = self.start_stream(request, (dialect, form), id, charged, core).await;
             return with_cookie(response, set_cookie);
         }
         let reply = request.answer_until(&self.pipeline, core.terminated()).await;
-        with_session(respond(dialect, reply, id, Some(&core)), charged, set_cookie)
+        with_session(respond(dialect, form, reply, id, Some(&core)), charged, set_cookie)
     }
 
     /// The response of a streamed request: when the reply starts, or when a keep-alive is due before it. Headers that
@@ -79,7 +80,7 @@ impl GatewayState {
     async fn start_stream(
         &self,
         request: UnansweredRequest<TokioRuntime>,
-        dialect: DialectId,
+        (dialect, form): (DialectId, AcceptedForm),
         id: u64,
         charged: ChargedBytes,
         core: CoreRegistry,
@@ -99,7 +100,7 @@ impl GatewayState {
         };
         let answer = StreamedAnswer::pending(PendingReply::new(work, dialect, identity), &core);
         match answer.reply().await {
-            Some(reply) => respond_on(dialect, reply, id, Some(&core), Some(answer)),
+            Some(reply) => respond_on((dialect, form), reply, id, Some(&core), Some(answer)),
             None => {
                 let face = Face::Vendor(dialect);
                 let mut response = success_response(face, true, ReplyBody::Stream(answer));
@@ -205,16 +206,17 @@ fn with_cookie(mut response: Response<ReplyBody>, set_cookie: Option<String>) ->
 /// Turns a reply into an HTTP response.
 pub(crate) fn respond(
     dialect: DialectId,
+    form: AcceptedForm,
     reply: Reply<TokioRuntime>,
     id: u64,
     core: Option<&CoreRegistry>,
 ) -> Response<ReplyBody> {
-    respond_on(dialect, reply, id, core, None)
+    respond_on((dialect, form), reply, id, core, None)
 }
 
 /// The same; a streamed answer uses what was registered while it was pending.
 fn respond_on(
-    dialect: DialectId,
+    (dialect, form): (DialectId, AcceptedForm),
     reply: Reply<TokioRuntime>,
     id: u64,
     core: Option<&CoreRegistry>,
@@ -242,7 +244,7 @@ fn respond_on(
             success_response(face, true, ReplyBody::Full(Some(complete_stream(&events, encoder))))
         }
         ReplyContent::Rejected(rejection) => {
-            reject_with_causes(dialect, &rejection, metadata.failed_targets.as_deref(), id)
+            reject_in(form, dialect, &rejection, metadata.failed_targets.as_deref(), id)
         }
     };
     response_headers::write_headers(response.headers_mut(), face, &metadata, id);

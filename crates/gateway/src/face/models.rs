@@ -1,6 +1,7 @@
 //! The model list, and token counting.
 
 use super::GatewayState;
+use super::accepted_form::AcceptedForm;
 use super::error_response::{plain_error, reject};
 use super::model_request::respond;
 use super::request_body::{ReceivedBody, http_request_head, linger};
@@ -88,7 +89,13 @@ impl GatewayState {
             Ok(received) => received,
             Err(rejection) => {
                 linger(&head, body, self.runtime);
-                return respond(dialect, self.pipeline.reject(id, face, rejection), id, None);
+                return respond(
+                    dialect,
+                    AcceptedForm::Any,
+                    self.pipeline.reject(id, face, rejection),
+                    id,
+                    None,
+                );
             }
         };
         let limits = self.pipeline.with_request_limits(|limits| *limits);

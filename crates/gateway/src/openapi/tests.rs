@@ -2,7 +2,7 @@
 
 use super::paths::PATHS;
 use super::{document, openapi};
-use crate::face::{CallerEndpoint, respond, respond_to_chat};
+use crate::face::{AcceptedForm, CallerEndpoint, respond, respond_to_chat};
 use crate::runtime::TokioRuntime;
 use hyper::Method;
 use seawall_assistant::{AssistantContent, AssistantReply};
@@ -278,7 +278,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
                 reply
             };
             let response = match face.dialect() {
-                Some(dialect) => respond(dialect, reply, 255, None),
+                Some(dialect) => respond(dialect, AcceptedForm::Any, reply, 255, None),
                 None => respond_to_chat(chat_reply(reply), 255, || Language::English, None),
             };
             let known = documented(&document, face, response.status().as_u16());
@@ -309,7 +309,7 @@ fn values_of_headers_are_what_they_are_said_to_be() {
         headers: Vec::new(),
     };
     let reply: Reply<TokioRuntime> = Reply { content: ReplyContent::Unstreamed(whole), metadata: metadata() };
-    let response = respond(DialectId::OPENAI_CHAT, reply, 1, None);
+    let response = respond(DialectId::OPENAI_CHAT, AcceptedForm::Any, reply, 1, None);
     for (name, value) in [
         ("x-request-id", "req_0000000000000001"),
         ("x-seawall-rung", "strong_model"),

@@ -3,6 +3,7 @@
 use super::answer_writer::{self, AnswerWriter, NO_USAGE};
 use super::call::ModelCall;
 use super::chance::Dice;
+use super::fault::Fault;
 use super::profile::Profile;
 use super::reference::ReferencedInput;
 use super::script::{Script, ScriptAction, ScriptEnding, ScriptHead, ScriptStep};
@@ -47,8 +48,31 @@ pub(super) struct ComposedAnswer {
     tool: Option<ToolCall>,
 }
 
+/// What an answer consists of.
+pub(super) enum ComposedContent {
+    Text(String),
+    ToolCall(ToolCall),
+}
+
+impl ComposedContent {
+    /// The content that a rule of the schedule sets, if it sets one.
+    pub(super) fn scripted(fault: &Fault) -> Option<Self> {
+        match fault {
+            Fault::ToolCall { tool, input } => tool::call(tool, input.clone()).map(Self::ToolCall),
+            Fault::Text { text } => Some(Self::Text(text.clone())),
+            _ => None,
+        }
+    }
+
+    /// The content that the simulator makes up.
+    pub(super) fn generated(request: &ChatRequest, mut dice: Dice) -> Self {
+        tool::forced_call(request)
+            .map_or_else(|| Self::Text(text::generate(last_question(request), &mut dice)), Self::ToolCall)
+    }
+}
+
 /// Composes the answer without any fault.
-pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnswer {
+pub(super) fn answer(parsed: &ParsedRequest<'_>, content: ComposedContent) -> ComposedAnswer {
     let profile = parsed.profile;
     let ReferencedInput { tokens: referenced_tokens, tool_uses, .. } = parsed.referenced;
     let read: u64 = texts(parsed.request).map(count_tokens).sum();
@@ -63,10 +87,9 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnsw
     let id = format!("{kind}{}", parsed.request_id.trim_start_matches("req_"));
     let started = ChatEvent::Started { id, model: parsed.request.model.clone(), usage: opening };
     let mut events = vec![TimedEvent { at: begins_at, charge: opening, event: started }];
-    let tool = tool::forced_call(parsed.request);
-    let generated = match &tool {
-        Some(call) => call.input.get().to_owned(),
-        None => text::generate(last_question(parsed.request), &mut dice),
+    let (generated, tool) = match content {
+        ComposedContent::Text(text) => (text, None),
+        ComposedContent::ToolCall(call) => (call.input.get().to_owned(), Some(call)),
     };
     let kept: Vec<&str> = tokens(&generated).take(max_tokens).collect();
     let is_cut = kept.iter().map(|token| token.len()).sum::<usize>() < generated.len();

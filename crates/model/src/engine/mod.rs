@@ -30,6 +30,7 @@ pub use script::{Script, ScriptAction, ScriptEnding, ScriptHead, ScriptStep};
 pub use tokens::count_tokens;
 
 use chance::Dice;
+use compose::ComposedContent;
 use operation::OperationFormat;
 use reference::ReferencedInput;
 use schedule::FaultSchedule;
@@ -158,9 +159,13 @@ impl Engine {
         if is_token_count(incoming.call) {
             return compose::count(&parsed);
         }
-        let answer =
-            compose::answer(&parsed, compose::texts(&request).fold(Dice::new(self.seed), Dice::with_text));
-        let mut script = match self.schedule.rule_for(incoming, profile) {
+        let rule = self.schedule.rule_for(incoming, profile, &request);
+        let content = rule.and_then(|rule| ComposedContent::scripted(&rule.fault)).unwrap_or_else(|| {
+            let dice = compose::texts(&request).fold(Dice::new(self.seed), Dice::with_text);
+            ComposedContent::generated(&request, dice)
+        });
+        let answer = compose::answer(&parsed, content);
+        let mut script = match rule {
             Some(rule) => {
                 let mut script = rule.fault.apply(&parsed, answer, rule.dice_for(incoming), incoming.at);
                 script.fault = Some(rule.name.clone());

@@ -4,7 +4,9 @@ use super::ModelRequest;
 use super::chance::Dice;
 use super::fault::{Fault, FaultRule, Frequency};
 use super::profile::Profile;
+use super::tool::is_callable;
 use seawall_core::setting::{Ratio, SettingError};
+use seawall_wire::chat::ChatRequest;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::time::Duration;
@@ -46,8 +48,13 @@ impl FaultSchedule {
     }
 
     /// The first rule that applies.
-    pub(super) fn rule_for(&self, incoming: &ModelRequest<'_>, profile: &Profile) -> Option<&CheckedRule> {
-        self.rules.iter().find(|rule| rule.applies(incoming, profile))
+    pub(super) fn rule_for(
+        &self,
+        incoming: &ModelRequest<'_>,
+        profile: &Profile,
+        request: &ChatRequest,
+    ) -> Option<&CheckedRule> {
+        self.rules.iter().find(|rule| rule.applies(incoming, profile, request))
     }
 }
 
@@ -99,15 +106,16 @@ impl CheckedRule {
         self.dice.with_number(incoming.schedule_number)
     }
 
-    fn applies(&self, incoming: &ModelRequest<'_>, profile: &Profile) -> bool {
+    fn applies(&self, incoming: &ModelRequest<'_>, profile: &Profile, request: &ChatRequest) -> bool {
         self.during.contains(&incoming.at)
             && self.is_in_burst(incoming.at)
             && self.model.is_none_or(|model| model == profile.name)
             && self.contains.as_deref().is_none_or(|text| contains(incoming.body, text))
             && self.selects(incoming)
-            && match self.fault {
-                Fault::Capacity { in_flight, .. } => incoming.in_flight > in_flight,
-                Fault::Quota { per_minute } => incoming.requests_this_minute > per_minute,
+            && match &self.fault {
+                Fault::Capacity { in_flight, .. } => incoming.in_flight > *in_flight,
+                Fault::Quota { per_minute } => incoming.requests_this_minute > *per_minute,
+                Fault::ToolCall { tool, .. } => is_callable(request, tool),
                 _ => true,
             }
     }

@@ -227,6 +227,18 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         advice: RetryAdvice,
     ) -> ErrorResponse;
 
+    /// Writes an error that must not be retried as a stream that fails at once, for a caller that accepts nothing but an
+    /// event stream. `None` if callers of this dialect act upon the HTTP status of such an error.
+    fn write_refused_stream(
+        &self,
+        _error_kind: ApiErrorKind,
+        _message: &str,
+        _id: &str,
+        _advice: RetryAdvice,
+    ) -> Option<ErrorResponse> {
+        None
+    }
+
     /// Writes an error as the vendor does.
     fn write_vendor_error(&self, error: &VendorError<'_>) -> ErrorResponse;
 

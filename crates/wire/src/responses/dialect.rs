@@ -1,6 +1,9 @@
 //! OpenAI Responses as a [`Dialect`].
 
 use super::compaction::CompactionHead;
+use super::error_event::put_error;
+use super::events::EventSequence;
+use super::output::ResponseIdentity;
 use super::{
     OpenAiErrorBody, ResponsesChatReader, ResponsesChatWriter, ResponsesHead, ResponsesStream, error_type_of,
     for_upstream_with_limit, read_answer, read_chat_answer, read_chat_request, read_error,
@@ -22,6 +25,7 @@ use std::time::Duration;
 
 const PATH: &str = "/v1/responses";
 const COMPACT_PATH: &str = "/v1/responses/compact";
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// OpenAI Responses.
 #[derive(Debug)]
@@ -155,9 +159,38 @@ impl Dialect for ResponsesDialect {
             // Codex tries 30 times after a 503 with any other code.
             reply.error_code = Some("server_is_overloaded");
         }
+        if matches!(error_kind, ApiErrorKind::Throttled | ApiErrorKind::BudgetHeld)
+            && advice.should_retry == Some(false)
+        {
+            // The vendor's type for a limit that a short wait does not lift. Codex sleeps through the longest
+            // `retry-after` of any other type, five times.
+            reply.error_type = "usage_limit_reached";
+        }
         let mut body = BytesMut::new();
         write_error(&mut body, &reply);
         json_error(self, status_of(error_kind), body, id, advice)
+    }
+
+    fn write_refused_stream(
+        &self,
+        error_kind: ApiErrorKind,
+        message: &str,
+        id: &str,
+        advice: RetryAdvice,
+    ) -> Option<ErrorResponse> {
+        let code = final_stream_code(error_kind)?;
+        let message = self.client_message(error_kind, message);
+        let reply = OpenAiErrorBody { error_code: Some(code), ..OpenAiErrorBody::new(error_kind, &message) };
+        let identity = ResponseIdentity {
+            id: format!("{}{id}", self.answer_id_prefix()),
+            ..ResponseIdentity::default()
+        };
+        let mut body = BytesMut::new();
+        put_error(&mut body, EventSequence::default(), &identity, Vec::new(), &reply);
+        let mut headers =
+            vec![("content-type", EVENT_STREAM.to_owned()), (self.request_id_header(), id.to_owned())];
+        headers.extend(advice.headers(None));
+        Some(ErrorResponse { status: 200, headers, body: body.freeze() })
     }
 
     fn write_vendor_error(&self, error: &VendorError<'_>) -> ErrorResponse {
@@ -166,6 +199,34 @@ impl Dialect for ResponsesDialect {
 
     fn client_message<'m>(&self, error_kind: ApiErrorKind, message: &'m str) -> Cow<'m, str> {
         DialectId::OPENAI_CHAT.client_message(error_kind, message)
+    }
+}
+
+/// The code of `response.failed` for an error that must not be retried, if its HTTP status would not stop a retry.
+///
+/// Codex retries every status but 400, 404 and 429 of an exhausted quota: 30 requests after one of 500 and above, 6 after
+/// others. Of the codes it knows a few as final; these two say whose fault it is. The status 401 stays: programs that
+/// fetch their credential by a command fetch a new one.
+const fn final_stream_code(error_kind: ApiErrorKind) -> Option<&'static str> {
+    match error_kind {
+        ApiErrorKind::Malformed
+        | ApiErrorKind::ContextLength
+        | ApiErrorKind::Unauthenticated
+        | ApiErrorKind::NotFound
+        | ApiErrorKind::UnknownPath
+        | ApiErrorKind::Throttled
+        | ApiErrorKind::BudgetExhausted
+        | ApiErrorKind::BudgetHeld => None,
+        ApiErrorKind::Forbidden
+        | ApiErrorKind::TooLarge
+        | ApiErrorKind::Conflict
+        | ApiErrorKind::OutcomeUnknown
+        | ApiErrorKind::ExceedsRemainingBudget
+        | ApiErrorKind::ExceedsDailyBudget => Some("invalid_prompt"),
+        ApiErrorKind::SwitchedOff
+        | ApiErrorKind::Overloaded
+        | ApiErrorKind::TimedOut
+        | ApiErrorKind::Internal => Some("server_is_overloaded"),
     }
 }
 

@@ -20,6 +20,8 @@ fn exception(client: Client, fault: &Value) -> &'static str {
             | Client::OpenaiNode
             | Client::ResponsesPython
             | Client::ResponsesNode
+            | Client::LangchainResponses
+            | Client::PydanticResponses
             | Client::Vercel,
             _,
         ) => "APIError",

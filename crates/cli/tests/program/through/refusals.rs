@@ -41,6 +41,8 @@ const fn column(client: Client) -> usize {
         | Client::OpenaiNode
         | Client::ResponsesPython
         | Client::ResponsesNode
+        | Client::LangchainResponses
+        | Client::PydanticResponses
         | Client::Vercel => 1,
         Client::AwsPython(_) => 2,
         Client::AwsNode(..) => 3,

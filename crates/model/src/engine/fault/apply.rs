@@ -42,6 +42,8 @@ impl Fault {
                     Duration::from_nanos(u64::try_from(at.as_nanos() % MINUTE.as_nanos()).unwrap_or(0));
                 error_response(parsed, 429, None, Some(MINUTE - into_minute))
             }
+            // The answer was composed as the rule says.
+            Self::ToolCall { .. } | Self::Text { .. } => without_fault(parsed, &answer),
             Self::Slow { by } => delayed(without_fault(parsed, &answer), *by),
             Self::Latency { median, p99 } => {
                 delayed(without_fault(parsed, &answer), log_normal(*median, *p99, &mut dice))

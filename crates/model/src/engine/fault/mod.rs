@@ -9,6 +9,7 @@ pub use rule::{FaultRule, Frequency, read_faults};
 
 use super::duration_text;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// One kind of fault.
@@ -147,6 +148,19 @@ pub enum Fault {
         /// The number of chunks sent before the end.
         after: usize,
     },
+    /// Not a fault: the answer is a call of this tool. Applies to requests that offer the tool and have no tool result yet.
+    ToolCall {
+        /// The name of the tool.
+        tool: String,
+        /// Its arguments.
+        #[serde(default)]
+        input: Map<String, Value>,
+    },
+    /// Not a fault: the answer is this text.
+    Text {
+        /// The text.
+        text: String,
+    },
     /// Requests above a concurrency limit are throttled.
     Capacity {
         /// The concurrency limit.
@@ -199,6 +213,8 @@ impl Fault {
             Self::PartialUsage => "partial_usage",
             Self::GarbledUsage { .. } => "garbled_usage",
             Self::Declined { .. } => "declined",
+            Self::ToolCall { .. } => "tool_call",
+            Self::Text { .. } => "text",
             Self::Capacity { .. } => "capacity",
             Self::Quota { .. } => "quota",
         }

@@ -1,6 +1,6 @@
 //! Faults that do more than stop the answer.
 
-use super::{body, charge, checked, engine, error_type, faulty, head, read_stream, rule, sent};
+use super::{body, charge, checked, engine, error_type, faulty, head, read_stream, rule, script, sent};
 use crate::engine::{
     Fault, FaultRule, Frequency, ModelCall, ModelRequest, Script, ScriptAction, ScriptEnding, read_faults,
 };
@@ -8,6 +8,7 @@ use seawall_wire::anthropic::{AnthropicStream, read_answer};
 use seawall_wire::bedrock::{self, FrameLimits};
 use seawall_wire::dialect::DialectId;
 use seawall_wire::sse::SseLimits;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 fn seconds(seconds: u64) -> Duration {
@@ -288,5 +289,43 @@ fn schedules_in_toml_and_json_are_equivalent() {
     ] {
         let error = read_faults(text.as_bytes()).and_then(checked).unwrap_err().to_string();
         assert!(error.starts_with(problem), "{text}: {error}");
+    }
+}
+
+/// A request that offers the tool `write`, with these turns behind the question.
+fn offering(more: &[Value]) -> Vec<u8> {
+    let mut turns = vec![json!({"role": "user", "content": "Write a note"})];
+    turns.extend(more.iter().cloned());
+    let tools = json!([{"name": "write", "input_schema": {"type": "object"}}]);
+    json!({"model": "haiku", "max_tokens": 200, "messages": turns, "tools": tools}).to_string().into_bytes()
+}
+
+#[test]
+fn a_scripted_tool_is_called_once_if_it_is_offered_and_then_the_text_is_answered() {
+    let rules = br#"
+        [[fault]]
+        kind = "tool_call"
+        tool = "write"
+        input = { path = "note.txt", lines = 2 }
+
+        [[fault]]
+        kind = "text"
+        text = "It is written."
+    "#;
+    let engine = engine(read_faults(rules).unwrap());
+    let answer = |body: &[u8]| -> Value { serde_json::from_slice(&sent(&script(&engine, body))).unwrap() };
+    let first = answer(&offering(&[]));
+    let call = &first["content"][0];
+    assert_eq!((&call["name"], &call["input"]), (&json!("write"), &json!({"path": "note.txt", "lines": 2})));
+    assert_eq!(first["stop_reason"], "tool_use");
+    let called = json!({"role": "assistant", "content": [call]});
+    let result = json!({"type": "tool_result", "tool_use_id": call["id"], "content": "done"});
+    let reminder = json!({"role": "user", "content": [result, {"type": "text", "text": "Be brief."}]});
+    for body in [offering(&[called, reminder]), body("haiku", 200, false, "Write a note").to_vec()] {
+        let answer = answer(&body);
+        assert_eq!(
+            (&answer["content"][0]["text"], &answer["stop_reason"]),
+            (&json!("It is written."), &json!("end_turn"))
+        );
     }
 }

@@ -22,7 +22,13 @@ fn a_refusal_has_the_status_message_and_headers_that_client_libraries_read() {
                     (anthropic::status_of(why), &body["error"]["message"])
                 }
                 "openai" | "openai_responses" => {
-                    assert_eq!(body["error"]["type"], openai::error_type_of(why));
+                    let is_limit = matches!(why, ApiErrorKind::Throttled | ApiErrorKind::BudgetHeld);
+                    // Clients of Responses know by this type that a short wait does not help.
+                    let expected = match face.name() {
+                        "openai_responses" if is_limit => "usage_limit_reached",
+                        _ => openai::error_type_of(why),
+                    };
+                    assert_eq!(body["error"]["type"], expected);
                     (openai::status_of(why), &body["error"]["message"])
                 }
                 "bedrock_invoke" | "bedrock_converse" => {
