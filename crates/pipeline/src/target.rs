@@ -472,6 +472,11 @@ impl Route {
         }
     }
 
+    /// Whether callers name the models of this route themselves.
+    pub(crate) fn passes_names_on(&self) -> bool {
+        self.alias.ends_with('*')
+    }
+
     /// Whether the route is served at this face, for guests or for callers with a credential.
     pub(crate) fn is_open_at(&self, face: Face, is_guest: bool) -> bool {
         self.faces.has(face) && (!is_guest || self.guest_faces.has(face))

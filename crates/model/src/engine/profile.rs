@@ -93,7 +93,19 @@ impl Profile {
     /// Looks up a model by its own name or a vendor's name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        PROFILES.iter().find(|profile| profile.name == name || profile.aliases.contains(&name))
+        let is_listed = |profile: &&Self| profile.name == name || profile.aliases.contains(&name);
+        PROFILES.iter().find(is_listed).or_else(|| Self::of_family(name))
+    }
+
+    /// The model that stands for any other one of a vendor's family, by its size: clients name the vendors' newest models,
+    /// of which no list stays complete.
+    fn of_family(name: &str) -> Option<&'static Self> {
+        // The geography and the vendor of Bedrock's names.
+        let id = name.rsplit("anthropic.").next().unwrap_or(name);
+        let is_known = ["claude-", "gpt-", "gemini-"].iter().any(|family| id.starts_with(family));
+        let is_small = ["haiku", "mini", "nano", "flash", "luna"].iter().any(|size| id.contains(size));
+        let size = if is_small { "haiku" } else { "sonnet" };
+        PROFILES.iter().find(|profile| is_known && profile.name == size)
     }
 
     /// Whether the model embeds texts instead of generating answers.

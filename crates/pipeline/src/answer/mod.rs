@@ -27,6 +27,7 @@ use crate::pipeline::Pipeline;
 use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
 use crate::settle::RequestProgress;
+use seawall_core::failure::FailureKind;
 use seawall_core::runtime::Runtime;
 use seawall_core::vocabulary::{Grade, Rung};
 use std::sync::Arc;
@@ -64,7 +65,15 @@ pub(crate) async fn answer<R: Runtime>(
         Err(cascade_failure) => {
             let (policy, draw) = (&planned.request.rules.retry_after, pipeline.runtime.draw());
             let failed_targets = cascade_failure.describe_targets(&planned.route.targets);
-            let rejection = cascade_failure.into_rejection(progress.attempts(), policy, draw);
+            let rejection = match cascade_failure.into_rejection(progress.attempts(), policy, draw) {
+                // The caller chose the name, so its absence is the caller's mistake and not the operator's.
+                Rejection::UpstreamFailed { failure, .. }
+                    if failure.kind == FailureKind::NotFound && planned.route.passes_names_on() =>
+                {
+                    Rejection::UnknownModel(planned.request.parsed.model().to_owned())
+                }
+                rejection => rejection,
+            };
             Err(AnswerFailure { rejection, failed_targets })
         }
     }
