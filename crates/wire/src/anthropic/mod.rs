@@ -21,8 +21,11 @@ mod chat_writer;
 mod dialect;
 mod error;
 mod error_response;
+mod field_rules;
+mod model_traits;
 mod models;
 mod request;
+mod settings;
 mod stream;
 mod text;
 mod turns;
@@ -32,6 +35,9 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use field_rules::REQUEST as REQUEST_FIELDS;
+pub(crate) use model_traits::ModelTraits;
+pub(crate) use settings::{ReasoningFields, read_reasoning};
 pub use answer::read_answer;
 pub use chat_answer::read_chat_answer;
 pub use chat_reader::AnthropicChatReader;

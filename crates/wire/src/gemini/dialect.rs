@@ -7,7 +7,7 @@ use super::{
     status_of, url_path, with_limit, write_chat_answer, write_chat_request, write_error_event,
     write_error_with_retry,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
     RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters, VendorError, json_error,
@@ -66,6 +66,10 @@ impl Dialect for GeminiDialect {
         limits: &RequestLimits,
     ) -> Result<Box<dyn RequestHead>, RequestError> {
         Ok(Box::new(GeminiRequest { head: read_request(body, limits)?, url: url.clone() }))
+    }
+
+    fn feature_column(&self) -> FeatureColumn {
+        FeatureColumn::Gemini
     }
 
     fn write_request(&self, chat: &ChatRequest, _: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
@@ -190,6 +194,10 @@ impl RequestHead for GeminiRequest {
         options: &RequestOptions<'_>,
     ) -> Option<Result<Bytes, RequestError>> {
         (target == DialectId::GEMINI).then(|| Ok(with_limit(body, &self.head, options.limit)))
+    }
+
+    fn check_translatable(&self, body: &[u8], _: &RequestLimits) -> Result<(), RequestError> {
+        super::field_rules::REQUEST.check_body(body)
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {

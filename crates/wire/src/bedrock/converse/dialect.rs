@@ -13,7 +13,7 @@ use crate::bedrock::{
     BedrockCall, BedrockOperation, FrameLimits, REQUEST_ID_HEADER, RETRY_AFTER_HEADER, STREAM_CONTENT_TYPE,
     StreamEnding, client_message, read_error, read_error_message, route_call, write_path,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, JSON, RequestHead,
     RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters, VendorError,
@@ -69,6 +69,10 @@ impl Dialect for ConverseDialect {
         limits: &RequestLimits,
     ) -> Result<Box<dyn RequestHead>, RequestError> {
         Ok(Box::new(ConverseRequest { head: read_converse_request(body, limits)?, url: url.clone() }))
+    }
+
+    fn feature_column(&self) -> FeatureColumn {
+        FeatureColumn::Converse
     }
 
     fn write_request(&self, chat: &ChatRequest, _: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
@@ -188,6 +192,10 @@ impl RequestHead for ConverseRequest {
         options: &RequestOptions<'_>,
     ) -> Option<Result<Bytes, RequestError>> {
         (target == DialectId::BEDROCK_CONVERSE).then(|| converse_with_limit(body, &self.head, options.limit))
+    }
+
+    fn check_translatable(&self, body: &[u8], _: &RequestLimits) -> Result<(), RequestError> {
+        super::field_rules::REQUEST.check_body(body)
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
