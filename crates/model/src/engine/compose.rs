@@ -213,7 +213,7 @@ pub(super) fn texts(request: &ChatRequest) -> impl Iterator<Item = &str> {
             RequestPart::Text(text) => Box::new(std::iter::once(text.as_str())),
             RequestPart::ToolCall(call) => Box::new(std::iter::once(call.input.get())),
             RequestPart::ToolResult { parts, .. } => Box::new(parts.iter().filter_map(text_of)),
-            RequestPart::Image(_) => Box::new(std::iter::empty()),
+            RequestPart::Image(_) | RequestPart::Document(_) => Box::new(std::iter::empty()),
         }
     }))
 }

@@ -4,7 +4,7 @@ use super::error_response::{message_of, write_error_of_status};
 use super::{
     GeminiChatReader, GeminiChatWriter, GeminiHead, GeminiStream, read_answer, read_chat_answer,
     read_chat_request, read_error, read_error_message, read_path, read_request, requests_sse, status_name_of,
-    status_of, url_path, with_limit, write_chat_answer, write_chat_request, write_error_event,
+    status_of, url_path, with_limit, write_chat_answer, write_chat_request_for, write_error_event,
     write_error_with_retry,
 };
 use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
@@ -72,9 +72,9 @@ impl Dialect for GeminiDialect {
         FeatureColumn::Gemini
     }
 
-    fn write_request(&self, chat: &ChatRequest, _: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
+    fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
         let mut out = BytesMut::new();
-        write_chat_request(&mut out, chat)?;
+        write_chat_request_for(&mut out, chat, options.model)?;
         Ok(out.freeze())
     }
 

@@ -3,7 +3,7 @@
 use super::{
     ConverseChatReader, ConverseChatWriter, ConverseHead, ConverseStream, converse_with_limit,
     read_chat_answer, read_chat_request, read_converse_request, read_converse_usage, write_chat_answer,
-    write_chat_request,
+    write_chat_request_for,
 };
 use crate::bedrock::error_response::{
     ERROR_NAME_HEADER, NOT_READY, StreamKind, error_name, error_status, final_error, write_error_response,
@@ -75,8 +75,8 @@ impl Dialect for ConverseDialect {
         FeatureColumn::Converse
     }
 
-    fn write_request(&self, chat: &ChatRequest, _: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
-        write_chat_request(chat)
+    fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
+        write_chat_request_for(chat, options.model)
     }
 
     fn read_answer(&self, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
