@@ -32,7 +32,7 @@ pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> 
 
 /// Like [`write_chat_request`], but for another model than the one the caller named: thinking and `top_k` are fields of
 /// the model itself, of which those of Anthropic's models are known here.
-pub fn write_chat_request_for(request: &ChatRequest, model: &str) -> Result<Bytes, RequestError> {
+pub(super) fn write_chat_request_for(request: &ChatRequest, model: &str) -> Result<Bytes, RequestError> {
     request.refuse_unsupported(FeatureColumn::Converse)?;
     let has_call =
         |part: &RequestPart| matches!(part, RequestPart::ToolCall(_) | RequestPart::ToolResult { .. });

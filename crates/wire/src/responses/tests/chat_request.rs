@@ -51,6 +51,7 @@ fn a_conversation_of_items_becomes_turns() {
         name: name.into(),
         description: description.map(str::to_owned),
         schema: json(schema),
+        strict: false,
     };
     assert_eq!(
         read(body).unwrap(),

@@ -85,7 +85,7 @@ pub(super) fn request() -> impl Strategy<Value = ChatRequest> {
         pairs.into_iter().flat_map(|(a, b)| [turn(Role::User, a), turn(Role::Assistant, b)]).collect()
     });
     let tool = (name(), option::of(words()), object())
-        .prop_map(|(name, description, schema)| ToolDefinition { name, description, schema });
+        .prop_map(|(name, description, schema)| ToolDefinition { name, description, schema, strict: false });
     let choice = prop_oneof![
         select(vec![ToolChoice::Auto, ToolChoice::None, ToolChoice::Any]),
         name().prop_map(ToolChoice::Named)
