@@ -43,6 +43,7 @@ fn full() -> ChatRequest {
     };
     let turn = |role, parts| Turn { role, parts };
     ChatRequest {
+        settings: crate::chat::ChatSettings::default(),
         model: "haiku".to_owned(),
         system: vec!["Be kind.".to_owned(), "Be brief.".to_owned()],
         turns: vec![

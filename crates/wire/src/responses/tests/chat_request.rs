@@ -56,6 +56,7 @@ fn a_conversation_of_items_becomes_turns() {
     assert_eq!(
         read(body).unwrap(),
         ChatRequest {
+            settings: crate::chat::ChatSettings::default(),
             model: "m".into(),
             system: vec!["Be brief.".into(), "日本語で".into()],
             turns: vec![

@@ -97,6 +97,7 @@ pub(super) fn request() -> impl Strategy<Value = ChatRequest> {
             let (stop, stream_usage) = (Vec::new(), stream);
             let tool_choice = if tools.is_empty() { ToolChoice::Auto } else { tool_choice };
             ChatRequest {
+                settings: crate::chat::ChatSettings::default(),
                 model,
                 system,
                 turns,
