@@ -132,7 +132,7 @@ fn what_the_model_would_miss_is_refused_by_field() {
     let picture = "Image should be png, jpeg, gif or webp with inline bytes";
     let first = "messages.0.content.0";
     for (content, field, problem) in [
-        (r#"{"document":{"name":"x"}}"#, first, unseen),
+        (r#"{"document":{"name":"x"}}"#, first, "Unknown content block"),
         (r#"{"text":"a"},{"video":{}}"#, "messages.0.content.1", unseen),
         (r#"{"guardContent":{"image":{}}}"#, first, unseen),
         (r#"{"brandNew":1}"#, first, unseen),
@@ -152,7 +152,7 @@ fn what_the_model_would_miss_is_refused_by_field() {
         assert_eq!(read(&with_content(content)), Err(format!("{field}: {problem}")), "{content}");
     }
     let turn = r#""messages":[{"role":"user","content":[]}]"#;
-    let kept = "Not supported by the target model";
+    let kept = "Not supported by the target model: guardrails and prompt templates of the service";
     for (body, problem) in [
         ("{}".to_owned(), "messages: Field required".to_owned()),
         (r#"{"messages":7}"#.to_owned(), "messages: Input should be a valid list".to_owned()),
@@ -163,7 +163,6 @@ fn what_the_model_would_miss_is_refused_by_field() {
         (r#"{"messages":[{"role":"user"}]}"#.to_owned(), "messages.0.content: Field required".to_owned()),
         (r#"{"messages":[{"role":"user","content":"x"}]}"#.to_owned(), "messages.0.content: Input should be a valid list".to_owned()),
         (format!(r#"{{{turn},"guardrailConfig":{{}}}}"#), format!("guardrailConfig: {kept}")),
-        (format!(r#"{{{turn},"outputConfig":{{}}}}"#), format!("outputConfig: {kept}")),
         (format!(r#"{{{turn},"promptVariables":{{}}}}"#), format!("promptVariables: {kept}")),
         (format!(r#"{{{turn},"system":"x"}}"#), "system: Input should be a valid list".to_owned()),
         (format!(r#"{{{turn},"system":[{{"image":{{"format":"png","source":{{"bytes":"aGk="}}}}}}]}}"#), "system.0: Input should be a text block".to_owned()),
