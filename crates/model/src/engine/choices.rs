@@ -39,7 +39,8 @@ impl ChoiceOptions {
     /// Completes the chunks of one event of a stream.
     pub(super) fn complete_chunks(self, chunks: &[u8], out: &mut BytesMut) {
         for line in String::from_utf8_lossy(chunks).split_inclusive("\n\n") {
-            let chunk = line.trim_end().strip_prefix("data: ").and_then(|json| serde_json::from_str(json).ok());
+            let chunk =
+                line.trim_end().strip_prefix("data: ").and_then(|json| serde_json::from_str(json).ok());
             match chunk {
                 Some(chunk @ Value::Object(_)) => {
                     let chunk = self.with_choices(chunk, "delta");
@@ -55,7 +56,9 @@ impl ChoiceOptions {
         let choices = (0..self.choices).map(|index| {
             let mut choice = choice.clone();
             choice["index"] = json!(index);
-            if let (Some(alternatives), Some(text)) = (self.log_probabilities, choice[content]["content"].as_str()) {
+            if let (Some(alternatives), Some(text)) =
+                (self.log_probabilities, choice[content]["content"].as_str())
+            {
                 let content: Vec<_> = tokens(text).map(|token| probability(token, alternatives)).collect();
                 choice["logprobs"] = json!({"content": content, "refusal": null});
             }
@@ -68,9 +71,7 @@ impl ChoiceOptions {
 
 /// The log probability of a token, and of its alternatives: each is half as likely as the one before.
 fn probability(token: &str, alternatives: u32) -> Value {
-    let entry = |token: &str, rank: u32| {
-        json!({"token": token, "logprob": -0.5 - 0.5 * f64::from(rank), "bytes": token.as_bytes()})
-    };
+    let entry = |token: &str, rank: u32| json!({"token": token, "logprob": -0.5 - 0.5 * f64::from(rank), "bytes": token.as_bytes()});
     let others = (1..alternatives.min(MAX_ALTERNATIVES)).map(|rank| entry(&format!("{token}{rank}"), rank));
     let all: Vec<_> = (alternatives > 0).then(|| entry(token, 0)).into_iter().chain(others).collect();
     let mut chosen = entry(token, 0);

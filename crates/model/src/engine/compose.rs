@@ -14,7 +14,8 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::money::UsageExtras;
 use seawall_wire::ApiErrorKind;
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, OutputFormat, RequestPart, Role, ToolCall, Usage,
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, OutputFormat, RequestPart, Role, ToolCall,
+    Usage,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -71,7 +72,9 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnsw
         Some(call) => call.input.get().to_owned(),
         None => match &parsed.request.settings.output_format {
             OutputFormat::Text => text::generate(last_question(parsed.request), &mut dice),
-            OutputFormat::Json => json!({ "answer": text::generate(last_question(parsed.request), &mut dice) }).to_string(),
+            OutputFormat::Json => {
+                json!({ "answer": text::generate(last_question(parsed.request), &mut dice) }).to_string()
+            }
             OutputFormat::Schema(schema) => {
                 let schema = serde_json::from_str(schema.schema.get()).unwrap_or_default();
                 satisfy(&schema, last_question(parsed.request)).to_string()

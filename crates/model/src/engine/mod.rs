@@ -193,7 +193,9 @@ fn parse(incoming: &ModelRequest<'_>) -> Result<RequestParts, (ApiErrorKind, Str
     let profile = Profile::named(&request.model).ok_or_else(|| {
         (ApiErrorKind::NotFound, format!("unknown model: {} is not simulated", request.model))
     })?;
-    if choices::ChoiceOptions::of(&request.settings).is_some() && incoming.call.dialect != DialectId::OPENAI_CHAT {
+    if choices::ChoiceOptions::of(&request.settings).is_some()
+        && incoming.call.dialect != DialectId::OPENAI_CHAT
+    {
         let problem = "several answers and log probabilities are only simulated in chat completions";
         return Err((ApiErrorKind::Malformed, problem.to_owned()));
     }

@@ -3,7 +3,8 @@
 use super::model_traits::ModelTraits;
 use super::settings::{OutputConfig, ReasoningFields, ThinkingFields, refuse_by_model};
 use crate::chat::{
-    ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
+    ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition,
+    Turn,
 };
 use crate::json_out::put_json;
 use crate::request_error::RequestError;

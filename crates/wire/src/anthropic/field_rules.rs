@@ -28,8 +28,7 @@ pub(crate) const REQUEST: ObjectRule = rule(&[
     ("context_management", Ignored(ChatFeature::ContextEditing)),
 ]);
 
-const TOOL_CHOICE: ObjectRule =
-    rule(&[("type", Read), ("name", Read), ("disable_parallel_tool_use", Read)]);
+const TOOL_CHOICE: ObjectRule = rule(&[("type", Read), ("name", Read), ("disable_parallel_tool_use", Read)]);
 const THINKING: ObjectRule = rule(&[("type", Read), ("budget_tokens", Read), ("display", Read)]);
 const OUTPUT_CONFIG: ObjectRule = rule(&[("effort", Read), ("format", Object(&FORMAT))]);
 const FORMAT: ObjectRule = rule(&[("type", Read), ("schema", Read), ("name", Read)]);
@@ -57,8 +56,14 @@ const BLOCK: ObjectRule = rule(&[
 ]);
 
 const CITATIONS: ObjectRule = rule(&[("enabled", Default(&["false"]))]);
-const SOURCE: ObjectRule =
-    rule(&[("type", Read), ("url", Read), ("media_type", Read), ("data", Read), ("file_id", Read), ("content", Read)]);
+const SOURCE: ObjectRule = rule(&[
+    ("type", Read),
+    ("url", Read),
+    ("media_type", Read),
+    ("data", Read),
+    ("file_id", Read),
+    ("content", Read),
+]);
 
 const RESULT_BLOCK: ObjectRule = rule(&[
     ("type", Read),

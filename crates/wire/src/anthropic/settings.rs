@@ -56,7 +56,8 @@ pub(crate) fn read_reasoning(
         && let Some(name) = config.string("effort").map_err(|error| error.within("output_config"))?
     {
         let problem = "Input should be 'low', 'medium', 'high', 'xhigh' or 'max'";
-        let effort = Effort::named(&name).ok_or_else(|| RequestError::invalid("output_config.effort", problem));
+        let effort =
+            Effort::named(&name).ok_or_else(|| RequestError::invalid("output_config.effort", problem));
         reasoning.effort = Some(effort?);
     }
     Ok(reasoning)
@@ -139,10 +140,17 @@ impl ReasoningFields {
                 if budget < MIN_BUDGET {
                     let problem = "reasoning with a limit of at most 1,024 output tokens";
                     let feature = Some(ChatFeature::Reasoning);
-                    return Err(RequestError::Untranslatable { field: "max_tokens".to_owned(), problem, feature });
+                    return Err(RequestError::Untranslatable {
+                        field: "max_tokens".to_owned(),
+                        problem,
+                        feature,
+                    });
                 }
                 let budget_tokens = Some(budget);
-                Ok(Self { thinking: Some(ThinkingFields { kind: "enabled", budget_tokens, display }), effort: None })
+                Ok(Self {
+                    thinking: Some(ThinkingFields { kind: "enabled", budget_tokens, display }),
+                    effort: None,
+                })
             }
             ThinkingForm::Effort => {
                 let effort = reasoning.effort.or_else(|| budget.map(Effort::of_budget));

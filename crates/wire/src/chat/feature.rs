@@ -219,7 +219,9 @@ impl ChatRequest {
             }
             ChatFeature::StopSequences => !self.stop.is_empty(),
             ChatFeature::Sampling => self.temperature.is_some() || self.top_p.is_some(),
-            ChatFeature::HighTemperature => self.temperature.is_some_and(|degree| degree > 1.0),
+            ChatFeature::HighTemperature => {
+                self.temperature.is_some_and(|degree| degree.is_finite() && degree > 1.0)
+            }
             ChatFeature::TopK => settings.top_k.is_some(),
             ChatFeature::Seed => settings.seed.is_some(),
             ChatFeature::Penalties => {

@@ -198,21 +198,13 @@ pub const FEATURES: &[FeatureRow] = &[
             Field("generationConfig.topK"),
         ],
     ),
-    row(
-        ChatFeature::Seed,
-        "a seed",
-        [Absent, Field("seed"), Absent, Absent, Field("generationConfig.seed")],
-    ),
+    row(ChatFeature::Seed, "a seed", [Absent, Field("seed"), Absent, Absent, Field("generationConfig.seed")]),
     row(
         ChatFeature::Penalties,
         "presence and frequency penalties",
         [Absent, Field("frequency_penalty"), Absent, Absent, Field("generationConfig.frequencyPenalty")],
     ),
-    row(
-        ChatFeature::LogitBias,
-        "logit_bias",
-        [Absent, OwnOnly("logit_bias"), Absent, Absent, Absent],
-    ),
+    row(ChatFeature::LogitBias, "logit_bias", [Absent, OwnOnly("logit_bias"), Absent, Absent, Absent]),
     row(
         ChatFeature::Verbosity,
         "verbosity",

@@ -78,7 +78,9 @@ impl FieldRule {
             }
             Self::List(rule) => check_object(rule, value),
             Self::Default(values) if values.contains(&value.get()) => Ok(()),
-            Self::Default(_) | Self::IgnoredBeside(..) => Err(RequestError::untranslatable("", "a value other than the vendor's default")),
+            Self::Default(_) | Self::IgnoredBeside(..) => {
+                Err(RequestError::untranslatable("", "a value other than the vendor's default"))
+            }
         }
     }
 }
@@ -138,7 +140,10 @@ mod tests {
         ] {
             let found = RULE.check_body(body.as_bytes()).map_err(|error| error.to_string()).err();
             let found = found.unwrap_or_default();
-            assert!(if error.is_empty() { found.is_empty() } else { found.starts_with(error) }, "{body}: {found}");
+            assert!(
+                if error.is_empty() { found.is_empty() } else { found.starts_with(error) },
+                "{body}: {found}"
+            );
         }
     }
 }

@@ -21,12 +21,14 @@ pub use feature::{ChatFeature, FeatureCell, FeatureColumn, FeatureRow, FeatureSu
 pub use feature_table::FEATURES;
 pub use field_rules::{FieldRule, ObjectRule};
 pub use json_text::JsonText;
-pub use request::{ChatRequest, Document, Image, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition, Turn};
+pub use request::{
+    ChatRequest, Document, Image, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition, Turn,
+};
+pub use seawall_core::money::Usage;
 pub(crate) use settings::DEFAULT_SCHEMA_NAME;
 pub use settings::{
     ChatSettings, Effort, OutputFormat, OutputSchema, ReasoningSettings, Thinking, Verbosity,
 };
-pub use seawall_core::money::Usage;
 
 use seawall_core::failure::Failure;
 

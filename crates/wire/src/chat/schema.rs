@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Keywords whose value is one schema, a list of schemas, or an object of named schemas.
-const NESTED: [&str; 8] = ["items", "anyOf", "allOf", "oneOf", "prefixItems", "properties", "$defs", "definitions"];
+const NESTED: [&str; 8] =
+    ["items", "anyOf", "allOf", "oneOf", "prefixItems", "properties", "$defs", "definitions"];
 
 /// Whether OpenAI enforces this schema: every object lists its properties, requires all of them and allows no others.
 pub(crate) fn is_strict(schema: &JsonText) -> bool {
@@ -26,7 +27,9 @@ fn is_strict_value(schema: &Value, depth: usize) -> bool {
     if let Some(Value::Object(properties)) = fields.get("properties") {
         let required = fields.get("required").and_then(Value::as_array);
         let is_required = |name: &String| required.is_some_and(|names| names.iter().any(|one| one == name));
-        if fields.get("additionalProperties") != Some(&Value::Bool(false)) || !properties.keys().all(is_required) {
+        if fields.get("additionalProperties") != Some(&Value::Bool(false))
+            || !properties.keys().all(is_required)
+        {
             return false;
         }
     } else if fields.get("type").is_some_and(|kind| kind == "object") {
@@ -108,14 +111,17 @@ mod tests {
     #[test]
     fn a_schema_is_strict_if_every_object_in_it_is() {
         let item = |extra: Value| {
-            let mut item = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+            let mut item =
+                json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
             item.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             item
         };
         let strict = item(json!({"additionalProperties": false}));
         let open = item(json!({}));
         let optional = item(json!({"additionalProperties": false, "required": []}));
-        for (schema, is) in [(&strict, true), (&open, false), (&optional, false), (&json!({"type": "object"}), false)] {
+        for (schema, is) in
+            [(&strict, true), (&open, false), (&optional, false), (&json!({"type": "object"}), false)]
+        {
             assert_eq!(is_strict(&text(schema)), is, "{schema}");
             for outer in [
                 json!({"type": "array", "items": schema}),

@@ -211,7 +211,11 @@ mod tests {
             let thinking = Some(Thinking::Budget(tokens));
             assert_eq!(ReasoningSettings { thinking, ..off }.effort_name(), Some(name), "{tokens}");
         }
-        let adaptive = ReasoningSettings { thinking: Some(Thinking::Adaptive), ..ReasoningSettings::default() };
-        assert_eq!((adaptive.effort_name(), ReasoningSettings::default().effort_name()), (Some("medium"), None));
+        let adaptive =
+            ReasoningSettings { thinking: Some(Thinking::Adaptive), ..ReasoningSettings::default() };
+        assert_eq!(
+            (adaptive.effort_name(), ReasoningSettings::default().effort_name()),
+            (Some("medium"), None)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Writes a request from the dialect-neutral form.
 
-use super::shapes::{BlobOut, CallOut, GeminiPartOut, OutputOut, ResultOut};
 use super::settings::SettingsOut;
+use super::shapes::{BlobOut, CallOut, GeminiPartOut, OutputOut, ResultOut};
 use crate::chat::{
     ChatRequest, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
 };

@@ -175,7 +175,9 @@ fn read_response_part(raw: &RawValue, limits: &RequestLimits) -> Result<RequestP
     let name = INLINE_DATA.spelled_in(&part)?;
     match part.object(name, limits)? {
         Some(blob) => read_blob(&blob).map_err(|error| error.within(name)),
-        None => Err(RequestError::untranslatable("", "parts of function responses other than inline content")),
+        None => {
+            Err(RequestError::untranslatable("", "parts of function responses other than inline content"))
+        }
     }
 }
 

@@ -5,9 +5,7 @@ use super::names::{
     RESPONSE_MIME_TYPE, RESPONSE_SCHEMA, THINKING_BUDGET, THINKING_CONFIG, THINKING_LEVEL, TOP_K,
 };
 use super::schema::to_json_schema;
-use crate::chat::{
-    ChatSettings, Effort, JsonText, OutputFormat, OutputSchema, ReasoningSettings, Thinking,
-};
+use crate::chat::{ChatSettings, Effort, JsonText, OutputFormat, OutputSchema, ReasoningSettings, Thinking};
 use crate::fields::{JsonFields, object_text};
 use crate::request::RequestLimits;
 use crate::request_error::RequestError;

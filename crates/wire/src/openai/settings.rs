@@ -1,8 +1,6 @@
 //! The settings of a request, read into the dialect-neutral form.
 
-use crate::chat::{
-    ChatSettings, OutputFormat, OutputSchema, ReasoningSettings, ToolChoice, Verbosity,
-};
+use crate::chat::{ChatSettings, OutputFormat, OutputSchema, ReasoningSettings, ToolChoice, Verbosity};
 use crate::fields::{JsonFields, is_string, object_text, string_of};
 use crate::request::RequestLimits;
 use crate::request_error::RequestError;
@@ -21,7 +19,8 @@ pub(super) fn read_settings(
             Some(name) => read_effort(&name).map_err(|error| error.within("reasoning_effort"))?,
             None => ReasoningSettings::default(),
         },
-        single_tool_call: fields.get("parallel_tool_calls").is_some() && !fields.boolean("parallel_tool_calls")?,
+        single_tool_call: fields.get("parallel_tool_calls").is_some()
+            && !fields.boolean("parallel_tool_calls")?,
         allowed_tools: Vec::new(),
         custom_tools: Vec::new(),
         top_k: fields.count("top_k")?,
@@ -34,10 +33,8 @@ pub(super) fn read_settings(
         presence_penalty: fields.non_zero("presence_penalty")?,
         frequency_penalty: fields.non_zero("frequency_penalty")?,
         logit_bias: match fields.get("logit_bias") {
-            Some(raw) => {
-                Some(object_text(raw, limits).map_err(|error| error.within("logit_bias"))?)
-                    .filter(|bias| bias.get() != "{}")
-            }
+            Some(raw) => Some(object_text(raw, limits).map_err(|error| error.within("logit_bias"))?)
+                .filter(|bias| bias.get() != "{}"),
             None => None,
         },
         verbosity: read_verbosity(fields)?,

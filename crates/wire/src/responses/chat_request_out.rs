@@ -2,7 +2,8 @@
 
 use super::settings::{ReasoningOut, TextOut};
 use crate::chat::{
-    ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
+    ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition,
+    Turn,
 };
 use crate::json_out::put_json;
 use crate::openai::DEFAULT_FILE_NAME;
@@ -196,9 +197,7 @@ impl<'a> Part<'a> {
     fn of(part: &'a RequestPart) -> Result<Option<Self>, &'static str> {
         Ok(match part {
             RequestPart::Text(text) => (!text.is_empty()).then_some(Self::InputText { text }),
-            RequestPart::Image(image) => {
-                Some(Self::InputImage { detail: "auto", image_url: image.to_url() })
-            }
+            RequestPart::Image(image) => Some(Self::InputImage { detail: "auto", image_url: image.to_url() }),
             RequestPart::Document(Document { name, content: Image::Url(url) }) => {
                 let filename = name.as_deref();
                 Some(Self::InputFile(InputFile { filename, file_data: None, file_url: Some(url) }))

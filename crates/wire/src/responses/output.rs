@@ -20,11 +20,23 @@ pub(super) struct OutputItem {
 /// The content of an item. Each kind has one text, which arrives in deltas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemContent {
-    Message { text: String },
-    Reasoning { summary: String },
-    Call { call_id: String, name: String, arguments: String },
+    Message {
+        text: String,
+    },
+    Reasoning {
+        summary: String,
+    },
+    Call {
+        call_id: String,
+        name: String,
+        arguments: String,
+    },
     /// A call of a tool with free text.
-    CustomCall { call_id: String, name: String, input: String },
+    CustomCall {
+        call_id: String,
+        name: String,
+        input: String,
+    },
 }
 
 impl ItemContent {

@@ -18,7 +18,8 @@ pub(super) fn read_settings(
     let top = fields.count("top_logprobs")?.filter(|number| *number > 0);
     let included = includes.iter().any(|name| name == LOG_PROBABILITIES).then_some(0);
     let mut settings = ChatSettings {
-        single_tool_call: fields.get("parallel_tool_calls").is_some() && !fields.boolean("parallel_tool_calls")?,
+        single_tool_call: fields.get("parallel_tool_calls").is_some()
+            && !fields.boolean("parallel_tool_calls")?,
         log_probabilities: top.or(included),
         ..ChatSettings::default()
     };
@@ -28,7 +29,8 @@ pub(super) fn read_settings(
     if let Some(text) = fields.object("text", limits)? {
         settings.verbosity = read_verbosity(&text).map_err(|error| error.within("text"))?;
         if let Some(format) = text.object("format", limits).map_err(|error| error.within("text"))? {
-            settings.output_format = read_format(&format, limits).map_err(|error| error.within("text.format"))?;
+            settings.output_format =
+                read_format(&format, limits).map_err(|error| error.within("text.format"))?;
         }
     }
     Ok(settings)

@@ -7,7 +7,8 @@ use bytes::BytesMut;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatEvent, ChatRequest, ChatSettings, Effort, FinishReason, Image, OutputFormat,
-    OutputSchema, ReasoningSettings, RequestPart, Role, Thinking, ToolCall, ToolChoice, ToolDefinition, Turn, Usage,
+    OutputSchema, ReasoningSettings, RequestPart, Role, Thinking, ToolCall, ToolChoice, ToolDefinition, Turn,
+    Usage,
 };
 use seawall_wire::{ApiErrorKind, RequestLimits, anthropic, openai};
 use std::path::Path;
@@ -75,7 +76,9 @@ fn request() -> ChatRequest {
             output_format: OutputFormat::Schema(OutputSchema {
                 name: None,
                 description: None,
-                schema: json(r#"{"type":"object","properties":{"rain":{"type":"boolean"}},"required":["rain"],"additionalProperties":false}"#),
+                schema: json(
+                    r#"{"type":"object","properties":{"rain":{"type":"boolean"}},"required":["rain"],"additionalProperties":false}"#,
+                ),
                 is_enforced: true,
             }),
             reasoning: ReasoningSettings {

@@ -6,8 +6,8 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, ChatSettings, FinishReason, Image, JsonText, RequestPart, Role,
-    ToolCall, ToolChoice, ToolDefinition, Turn, Usage,
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, ChatSettings, FinishReason, Image, JsonText, RequestPart,
+    Role, ToolCall, ToolChoice, ToolDefinition, Turn, Usage,
 };
 
 pub(crate) const FINISHES: [FinishReason; 8] = [
@@ -122,9 +122,8 @@ fn choice() -> impl Strategy<Value = ToolChoice> {
 }
 
 fn tool() -> impl Strategy<Value = ToolDefinition> {
-    (name(), option::of(words()), object(), any::<bool>()).prop_map(|(name, description, schema, strict)| {
-        ToolDefinition { name, description, schema, strict }
-    })
+    (name(), option::of(words()), object(), any::<bool>())
+        .prop_map(|(name, description, schema, strict)| ToolDefinition { name, description, schema, strict })
 }
 
 pub(crate) fn request() -> impl Strategy<Value = ChatRequest> {

@@ -45,9 +45,9 @@ const PDF: &str = "data:application/pdf;base64,JVBERi0=";
 fn using(face: Face, feature: ChatFeature) -> Option<Value> {
     let anthropic_part = |part: Value| json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}, part]}]});
     let openai_part = anthropic_part;
-    let responses_part =
-        |part: Value| json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "hi"}, part]}]});
-    let converse_part = |part: Value| json!({"messages": [{"role": "user", "content": [{"text": "hi"}, part]}]});
+    let responses_part = |part: Value| json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "hi"}, part]}]});
+    let converse_part =
+        |part: Value| json!({"messages": [{"role": "user", "content": [{"text": "hi"}, part]}]});
     let gemini_part = |part: Value| json!({"contents": [{"role": "user", "parts": [{"text": "hi"}, part]}]});
     let choice = |value: Value| json!({"tool_choice": value});
     Some(match (face.name(), feature) {
@@ -55,8 +55,12 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             ChatFeature::StructuredOutput => {
                 json!({"output_config": {"format": {"type": "json_schema", "schema": output_schema()}}})
             }
-            ChatFeature::Reasoning => json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
-            ChatFeature::ReasoningSummary => json!({"thinking": {"type": "adaptive", "display": "summarized"}}),
+            ChatFeature::Reasoning => {
+                json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}})
+            }
+            ChatFeature::ReasoningSummary => {
+                json!({"thinking": {"type": "adaptive", "display": "summarized"}})
+            }
             ChatFeature::ForcedTool => choice(json!({"type": "tool", "name": "find"})),
             ChatFeature::NoTool => choice(json!({"type": "none"})),
             ChatFeature::SingleToolCall => choice(json!({"type": "any", "disable_parallel_tool_use": true})),
@@ -66,14 +70,14 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             ChatFeature::Images => anthropic_part(
                 json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aQ=="}}),
             ),
-            ChatFeature::ImageUrls => {
-                anthropic_part(json!({"type": "image", "source": {"type": "url", "url": "https://a.test/a.png"}}))
-            }
+            ChatFeature::ImageUrls => anthropic_part(
+                json!({"type": "image", "source": {"type": "url", "url": "https://a.test/a.png"}}),
+            ),
             ChatFeature::Documents => anthropic_part(json!({"type": "document", "title": "a",
                 "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}})),
-            ChatFeature::DocumentUrls => {
-                anthropic_part(json!({"type": "document", "source": {"type": "url", "url": "https://a.test/a.pdf"}}))
-            }
+            ChatFeature::DocumentUrls => anthropic_part(
+                json!({"type": "document", "source": {"type": "url", "url": "https://a.test/a.pdf"}}),
+            ),
             ChatFeature::StopSequences => json!({"stop_sequences": ["END"]}),
             ChatFeature::Sampling => json!({"temperature": 0.5, "top_p": 0.9}),
             ChatFeature::TopK => json!({"top_k": 7}),
@@ -105,20 +109,26 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             ChatFeature::Reasoning => json!({"reasoning_effort": "low"}),
             ChatFeature::ForcedTool => choice(json!({"type": "function", "function": {"name": "find"}})),
             ChatFeature::NoTool => choice(json!("none")),
-            ChatFeature::AllowedTools => choice(json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
-                "tools": [{"type": "function", "function": {"name": "find"}}]}})),
+            ChatFeature::AllowedTools => {
+                choice(json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+                "tools": [{"type": "function", "function": {"name": "find"}}]}}))
+            }
             ChatFeature::SingleToolCall => json!({"parallel_tool_calls": false}),
             ChatFeature::StrictTools => json!({"tool_choice": "auto", "tools": [
                 {"type": "function", "function": {"name": "find", "parameters": schema(), "strict": true}}]}),
-            ChatFeature::CustomTools => json!({"tool_choice": "auto", "tools": [{"type": "custom", "custom": {"name": "patch",
-                "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: \"x\""}}}}]}),
+            ChatFeature::CustomTools => {
+                json!({"tool_choice": "auto", "tools": [{"type": "custom", "custom": {"name": "patch",
+                "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: \"x\""}}}}]})
+            }
             ChatFeature::Images => {
                 openai_part(json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,aQ=="}}))
             }
             ChatFeature::ImageUrls => {
                 openai_part(json!({"type": "image_url", "image_url": {"url": "https://a.test/a.png"}}))
             }
-            ChatFeature::Documents => openai_part(json!({"type": "file", "file": {"filename": "a", "file_data": PDF}})),
+            ChatFeature::Documents => {
+                openai_part(json!({"type": "file", "file": {"filename": "a", "file_data": PDF}}))
+            }
             ChatFeature::StopSequences => json!({"stop": ["END"]}),
             ChatFeature::Sampling => json!({"temperature": 0.5, "top_p": 0.9}),
             ChatFeature::HighTemperature => json!({"temperature": 1.5}),
@@ -139,8 +149,10 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             _ => return None,
         },
         ("openai_responses", feature) => match feature {
-            ChatFeature::StructuredOutput => json!({"text": {"format": {"type": "json_schema", "name": "volume",
-                "strict": true, "schema": output_schema()}}}),
+            ChatFeature::StructuredOutput => {
+                json!({"text": {"format": {"type": "json_schema", "name": "volume",
+                "strict": true, "schema": output_schema()}}})
+            }
             ChatFeature::JsonMode => json!({"text": {"format": {"type": "json_object"}}}),
             ChatFeature::Reasoning => json!({"reasoning": {"effort": "low"}}),
             ChatFeature::ReasoningSummary => json!({"reasoning": {"summary": "auto"}}),
@@ -161,7 +173,9 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             ChatFeature::ImageUrls => {
                 responses_part(json!({"type": "input_image", "image_url": "https://a.test/a.png"}))
             }
-            ChatFeature::Documents => responses_part(json!({"type": "input_file", "filename": "a", "file_data": PDF})),
+            ChatFeature::Documents => {
+                responses_part(json!({"type": "input_file", "filename": "a", "file_data": PDF}))
+            }
             ChatFeature::DocumentUrls => {
                 responses_part(json!({"type": "input_file", "file_url": "https://a.test/a.pdf"}))
             }
@@ -187,15 +201,21 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
         ("bedrock_converse", feature) => match feature {
             ChatFeature::StructuredOutput => json!({"outputConfig": {"textFormat": {"type": "json_schema",
                 "structure": {"jsonSchema": {"schema": output_schema().to_string()}}}}}),
-            ChatFeature::Reasoning => json!({"additionalModelRequestFields": {"thinking": {"type": "adaptive"},
-                "output_config": {"effort": "low"}}}),
-            ChatFeature::ForcedTool => json!({"toolConfig": {"toolChoice": {"tool": {"name": "find"}}}}),
-            ChatFeature::StrictTools => json!({"toolConfig": {"toolChoice": {"auto": {}}, "tools": [
-                {"toolSpec": {"name": "find", "inputSchema": {"json": schema()}, "strict": true}}]}}),
-            ChatFeature::Images => converse_part(json!({"image": {"format": "png", "source": {"bytes": "aQ=="}}})),
-            ChatFeature::Documents => {
-                converse_part(json!({"document": {"format": "pdf", "name": "a", "source": {"bytes": "JVBERi0="}}}))
+            ChatFeature::Reasoning => {
+                json!({"additionalModelRequestFields": {"thinking": {"type": "adaptive"},
+                "output_config": {"effort": "low"}}})
             }
+            ChatFeature::ForcedTool => json!({"toolConfig": {"toolChoice": {"tool": {"name": "find"}}}}),
+            ChatFeature::StrictTools => {
+                json!({"toolConfig": {"toolChoice": {"auto": {}, "any": null}, "tools": [
+                {"toolSpec": {"name": "find", "inputSchema": {"json": schema()}, "strict": true}}]}})
+            }
+            ChatFeature::Images => {
+                converse_part(json!({"image": {"format": "png", "source": {"bytes": "aQ=="}}}))
+            }
+            ChatFeature::Documents => converse_part(
+                json!({"document": {"format": "pdf", "name": "a", "source": {"bytes": "JVBERi0="}}}),
+            ),
             ChatFeature::StopSequences => json!({"inferenceConfig": {"stopSequences": ["END"]}}),
             ChatFeature::Sampling => json!({"inferenceConfig": {"temperature": 0.5, "topP": 0.5}}),
             ChatFeature::TopK => json!({"additionalModelRequestFields": {"top_k": 7}}),
@@ -205,18 +225,26 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             _ => return None,
         },
         ("gemini", feature) => match feature {
-            ChatFeature::StructuredOutput => json!({"generationConfig": {"responseMimeType": "application/json",
-                "responseJsonSchema": output_schema()}}),
+            ChatFeature::StructuredOutput => {
+                json!({"generationConfig": {"responseMimeType": "application/json",
+                "responseJsonSchema": output_schema()}})
+            }
             ChatFeature::JsonMode => json!({"generationConfig": {"response_mime_type": "application/json"}}),
-            ChatFeature::Reasoning => json!({"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}),
+            ChatFeature::Reasoning => {
+                json!({"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}})
+            }
             ChatFeature::ReasoningSummary => {
                 json!({"generationConfig": {"thinkingConfig": {"includeThoughts": true}}})
             }
             ChatFeature::ForcedTool => json!({"toolConfig": {"functionCallingConfig": {"mode": "ANY",
                 "allowedFunctionNames": ["find"]}}}),
             ChatFeature::NoTool => json!({"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}}),
-            ChatFeature::StrictTools => json!({"toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}}),
-            ChatFeature::Images => gemini_part(json!({"inlineData": {"mimeType": "image/png", "data": "aQ=="}})),
+            ChatFeature::StrictTools => {
+                json!({"toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}})
+            }
+            ChatFeature::Images => {
+                gemini_part(json!({"inlineData": {"mimeType": "image/png", "data": "aQ=="}}))
+            }
             ChatFeature::Documents => {
                 gemini_part(json!({"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}))
             }
@@ -227,10 +255,14 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             ChatFeature::Seed => json!({"generationConfig": {"seed": 7}}),
             ChatFeature::Penalties => json!({"generationConfig": {"presencePenalty": 0.5}}),
             ChatFeature::Choices => json!({"generationConfig": {"candidateCount": 2}}),
-            ChatFeature::LogProbabilities => json!({"generationConfig": {"responseLogprobs": true, "logprobs": 2}}),
+            ChatFeature::LogProbabilities => {
+                json!({"generationConfig": {"responseLogprobs": true, "logprobs": 2}})
+            }
             ChatFeature::Identifiers => json!({"labels": {"a": "b"}}),
             ChatFeature::ServiceTier => json!({"serviceTier": "flex"}),
-            ChatFeature::ImageDetail => json!({"generationConfig": {"mediaResolution": "MEDIA_RESOLUTION_LOW"}}),
+            ChatFeature::ImageDetail => {
+                json!({"generationConfig": {"mediaResolution": "MEDIA_RESOLUTION_LOW"}})
+            }
             ChatFeature::ReasoningState => json!({"contents": [{"parts": [{"text": "hi"}]},
                 {"role": "model", "parts": [{"text": "a", "thoughtSignature": "c2ln"}]}, {"parts": [{"text": "b"}]}]}),
             _ => return None,
@@ -253,7 +285,8 @@ fn target_body(request: &DialectRequest, target: DialectId) -> Result<Bytes, Req
 
 /// A target's body in the neutral form, as a target of that dialect reads it.
 fn understood(target: DialectId, body: &[u8]) -> ChatRequest {
-    let (limits, url) = (RequestLimits::default(), UrlParameters::new(capable_model(target).to_owned(), false));
+    let (limits, url) =
+        (RequestLimits::default(), UrlParameters::new(capable_model(target).to_owned(), false));
     target.read_head(&url, body, &limits).unwrap().read_chat(body, &limits).unwrap()
 }
 
@@ -291,7 +324,11 @@ fn every_feature_of_every_pair_survives_or_is_ignorable_or_is_refused_by_name() 
             match feature.support(target.feature_column()) {
                 FeatureSupport::Carried => {
                     let written = written.unwrap_or_else(|error| panic!("{names}: {error}"));
-                    assert!(survives(target, feature, &written), "{names}: {}", String::from_utf8_lossy(&written));
+                    assert!(
+                        survives(target, feature, &written),
+                        "{names}: {}",
+                        String::from_utf8_lossy(&written)
+                    );
                     counts[0] += 1;
                 }
                 FeatureSupport::Ignored(reason) => {
@@ -332,8 +369,14 @@ fn structured_output_is_the_same_schema_in_every_dialect() {
     for (face, target) in every_pair() {
         let request = read(face, &body_with(face, &[ChatFeature::StructuredOutput])).unwrap();
         let chat = understood(target, &target_body(&request, target).unwrap());
-        let seawall_wire::chat::OutputFormat::Schema(schema) = chat.settings.output_format else { panic!("{face:?}") };
-        assert_eq!(serde_json::from_str::<Value>(schema.schema.get()).unwrap(), output_schema(), "{face:?} {target:?}");
+        let seawall_wire::chat::OutputFormat::Schema(schema) = chat.settings.output_format else {
+            panic!("{face:?}")
+        };
+        assert_eq!(
+            serde_json::from_str::<Value>(schema.schema.get()).unwrap(),
+            output_schema(),
+            "{face:?} {target:?}"
+        );
         assert!(schema.is_enforced, "{face:?} {target:?}");
     }
 }
@@ -430,7 +473,9 @@ fn add_unknown(body: &mut Value, at: usize) -> String {
         match value {
             Value::Object(fields) => {
                 into.push(path.to_owned());
-                let is_schema = |name: &str| ["parameters", "input_schema", "inputSchema", "parametersJsonSchema"].contains(&name);
+                let is_schema = |name: &str| {
+                    ["parameters", "input_schema", "inputSchema", "parametersJsonSchema"].contains(&name)
+                };
                 let is_choice = |name: &str| ["tool_choice", "toolChoice"].contains(&name);
                 for (name, value) in fields.iter().filter(|(name, _)| !is_schema(name) && !is_choice(name)) {
                     objects(value, &format!("{path}/{name}"), into);

@@ -61,12 +61,8 @@ const RESULT: ObjectRule =
     rule(&[("toolUseId", Read), ("content", List(&RESULT_BLOCK)), ("status", Read), ("type", Read)]);
 const RESULT_BLOCK: ObjectRule =
     rule(&[("text", Read), ("json", Read), ("image", Read), ("document", Object(&DOCUMENT))]);
-const DOCUMENT: ObjectRule = rule(&[
-    ("format", Read),
-    ("name", Read),
-    ("source", Read),
-    ("citations", Object(&CITATIONS)),
-]);
+const DOCUMENT: ObjectRule =
+    rule(&[("format", Read), ("name", Read), ("source", Read), ("citations", Object(&CITATIONS))]);
 const CITATIONS: ObjectRule = rule(&[("enabled", Default(&["false"]))]);
 
 const fn rule(fields: &'static [(&'static str, FieldRule)]) -> ObjectRule {

@@ -1,9 +1,9 @@
 //! Parses a whole Converse request.
 
 use super::shapes::BlockFields;
+use crate::anthropic::read_reasoning;
 use crate::bedrock::body::{invalid, missing, read_object};
 use crate::bedrock::path::BedrockCall;
-use crate::anthropic::read_reasoning;
 use crate::chat::{
     ChatRequest, JsonText, OutputFormat, OutputSchema, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
 };
@@ -78,7 +78,8 @@ fn read_format(config: &JsonFields<'_>, limits: &RequestLimits) -> Result<Output
         let schema = structure.need_object("jsonSchema", limits)?;
         // The service takes the schema as a string.
         let text = object_of(schema.need_string("schema")?, limits.max_depth);
-        let text = text.ok_or_else(|| RequestError::invalid("structure", "The schema should be a JSON object"))?;
+        let text =
+            text.ok_or_else(|| RequestError::invalid("structure", "The schema should be a JSON object"))?;
         Ok(OutputFormat::Schema(OutputSchema {
             name: schema.string("name")?,
             description: schema.string("description")?,

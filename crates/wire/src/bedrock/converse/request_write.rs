@@ -7,8 +7,8 @@ use crate::bedrock::body::invalid;
 use crate::bedrock::error_response::json;
 use crate::chat::schema::closed;
 use crate::chat::{
-    ChatFeature, ChatRequest, Document, FeatureColumn, Image, JsonText, OutputFormat, RequestPart, Role, ToolChoice,
-    ToolDefinition, Turn,
+    ChatFeature, ChatRequest, Document, FeatureColumn, Image, JsonText, OutputFormat, RequestPart, Role,
+    ToolChoice, ToolDefinition, Turn,
 };
 use bytes::Bytes;
 use serde::Serialize;
@@ -192,7 +192,8 @@ fn write_document(document: &Document) -> Result<ConverseBlock<'_>, &'static str
     match &document.content {
         Image::Url(_) => Err("Document URLs are not supported by the target model"),
         Image::Base64 { media_type, content } => {
-            let format = document_format_of(media_type).ok_or("Document should be of a format that the service reads")?;
+            let format = document_format_of(media_type)
+                .ok_or("Document should be of a format that the service reads")?;
             let name = document_name(document.name.as_deref().unwrap_or_default());
             Ok(ConverseBlock::Document { format, name, source: ImageSource { bytes: content } })
         }
