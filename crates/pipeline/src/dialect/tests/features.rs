@@ -155,7 +155,7 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
             }
             ChatFeature::JsonMode => json!({"text": {"format": {"type": "json_object"}}}),
             ChatFeature::Reasoning => json!({"reasoning": {"effort": "low"}}),
-            ChatFeature::ReasoningSummary => json!({"reasoning": {"summary": "auto"}}),
+            ChatFeature::ReasoningSummary => json!({"reasoning": {"effort": "low", "summary": "auto"}}),
             ChatFeature::ForcedTool => choice(json!({"type": "function", "name": "find"})),
             ChatFeature::NoTool => choice(json!("none")),
             ChatFeature::AllowedTools => choice(
@@ -234,7 +234,7 @@ fn using(face: Face, feature: ChatFeature) -> Option<Value> {
                 json!({"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}})
             }
             ChatFeature::ReasoningSummary => {
-                json!({"generationConfig": {"thinkingConfig": {"includeThoughts": true}}})
+                json!({"generationConfig": {"thinkingConfig": {"includeThoughts": true, "thinkingLevel": "LOW"}}})
             }
             ChatFeature::ForcedTool => json!({"toolConfig": {"functionCallingConfig": {"mode": "ANY",
                 "allowedFunctionNames": ["find"]}}}),

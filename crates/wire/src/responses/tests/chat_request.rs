@@ -116,11 +116,10 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         (r#"{"id":"msg_1"}"#, "input.0", "references to items stored at the vendor"),
         (r#"{"type":"item_reference","id":"msg_1"}"#, "input.0", "references to items stored at the vendor"),
         (r#"{"type":"compaction","encrypted_content":"x"}"#, "input.0.type", other_item),
-        (r#"{"type":"custom_tool_call","call_id":"c","name":"n","input":"x"}"#, "input.0.type", other_item),
         (
             r#"{"role":"user","content":[{"type":"input_file","file_id":"f"}]}"#,
             "input.0.content.0.type",
-            "content parts other than text and images",
+            "content parts other than text, images and files",
         ),
         (
             r#"{"role":"user","content":[{"type":"input_image","file_id":"f"}]}"#,
@@ -135,7 +134,7 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         (
             r#"{"role":"system","content":[{"type":"input_image","image_url":"https://x"}]}"#,
             "input.0.content",
-            "images outside of user messages",
+            "images and files outside of user messages",
         ),
     ] {
         let body = format!(r#"{{"model":"m","input":[{item}]}}"#);
