@@ -271,15 +271,33 @@ impl DialectRequest {
 
     fn translated(&self, target: DialectId, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
         let chat = self.chat.get_or_init(|| self.read_chat()).as_ref().map_err(Clone::clone)?;
-        if chat.max_output.is_none() && options.limit.is_some() {
-            return target.write_request(&ChatRequest { max_output: options.limit, ..chat.clone() }, options);
+        let written = if chat.max_output.is_none() && options.limit.is_some() {
+            target.write_request(&ChatRequest { max_output: options.limit, ..chat.clone() }, options)
+        } else {
+            target.write_request(chat, options)
+        };
+        written.map_err(|error| match self.face().dialect() {
+            // Callers know the fields of their own dialect.
+            Some(own) => error.in_dialect(own.feature_column()),
+            None => error,
+        })
+    }
+
+    /// The tools with free text, if the request was translated.
+    pub(super) fn custom_tools(&self) -> &[String] {
+        match self.chat.get() {
+            Some(Ok(chat)) => &chat.settings.custom_tools,
+            _ => &[],
         }
-        target.write_request(chat, options)
     }
 
     fn read_chat(&self) -> Result<ChatRequest, RequestError> {
         let chat = match &self.head {
-            Head::Vendor(_, head) => head.read_chat(&self.body, &self.limits)?,
+            Head::Vendor(_, head) => {
+                let chat = head.read_chat(&self.body, &self.limits)?;
+                head.check_translatable(&self.body, &self.limits)?;
+                chat
+            }
             Head::Neutral(chat) => chat.clone(),
         };
         // Other dialects drop empty turns, and a request without turns asks nothing.
