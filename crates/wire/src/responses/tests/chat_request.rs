@@ -118,8 +118,8 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         (r#"{"type":"compaction","encrypted_content":"x"}"#, "input.0.type", other_item),
         (
             r#"{"role":"user","content":[{"type":"input_file","file_id":"f"}]}"#,
-            "input.0.content.0.type",
-            "content parts other than text, images and files",
+            "input.0.content.0.file_id",
+            "files stored at the vendor",
         ),
         (
             r#"{"role":"user","content":[{"type":"input_image","file_id":"f"}]}"#,
