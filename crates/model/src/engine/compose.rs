@@ -3,8 +3,10 @@
 use super::answer_writer::{self, AnswerWriter, NO_USAGE};
 use super::call::ModelCall;
 use super::chance::Dice;
+use super::choices::ChoiceOptions;
 use super::profile::Profile;
 use super::reference::ReferencedInput;
+use super::schema_value::satisfy;
 use super::script::{Script, ScriptAction, ScriptEnding, ScriptHead, ScriptStep};
 use super::tokens::{count_tokens, tokens};
 use super::{text, tool};
@@ -12,8 +14,10 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::money::UsageExtras;
 use seawall_wire::ApiErrorKind;
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, RequestPart, Role, ToolCall, Usage,
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, OutputFormat, RequestPart, Role, ToolCall,
+    Usage,
 };
+use serde_json::json;
 use std::time::Duration;
 
 /// Small enough that chunks arrive visibly one by one; as many as vendors send at once.
@@ -66,8 +70,19 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnsw
     let tool = tool::forced_call(parsed.request);
     let generated = match &tool {
         Some(call) => call.input.get().to_owned(),
-        None => text::generate(last_question(parsed.request), &mut dice),
+        None => match &parsed.request.settings.output_format {
+            OutputFormat::Text => text::generate(last_question(parsed.request), &mut dice),
+            OutputFormat::Json => {
+                json!({ "answer": text::generate(last_question(parsed.request), &mut dice) }).to_string()
+            }
+            OutputFormat::Schema(schema) => {
+                let schema = serde_json::from_str(schema.schema.get()).unwrap_or_default();
+                satisfy(&schema, last_question(parsed.request)).to_string()
+            }
+        },
     };
+    // The same text in each choice; all of them are billed.
+    let choices = u64::from(parsed.request.settings.choices.unwrap_or(1));
     let kept: Vec<&str> = tokens(&generated).take(max_tokens).collect();
     let is_cut = kept.iter().map(|token| token.len()).sum::<usize>() < generated.len();
     if let Some(ToolCall { id, name, .. }) = &tool {
@@ -77,7 +92,7 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnsw
     for (number, chunk) in (0..).step_by(TOKENS_PER_CHUNK).zip(kept.chunks(TOKENS_PER_CHUNK)) {
         let text = chunk.concat();
         let event = if tool.is_some() { ChatEvent::ToolInput(text) } else { ChatEvent::Text(text) };
-        let charge = Usage { output: chunk.len() as u64, ..NO_USAGE };
+        let charge = Usage { output: (chunk.len() as u64).saturating_mul(choices), ..NO_USAGE };
         events.push(TimedEvent { at: profile.token_at(number), charge, event });
     }
     let finish = match &tool {
@@ -85,8 +100,9 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnsw
         Some(_) => FinishReason::ToolUse,
         None => FinishReason::EndTurn,
     };
-    let reported_usage = Usage { input, output: kept.len() as u64, extras, ..NO_USAGE };
-    let ends_at = profile.token_at(reported_usage.output);
+    let output = (kept.len() as u64).saturating_mul(choices);
+    let reported_usage = Usage { input, output, extras, ..NO_USAGE };
+    let ends_at = profile.token_at(kept.len() as u64);
     events.push(TimedEvent { at: ends_at, charge: NO_USAGE, event: ChatEvent::Finished(finish) });
     ComposedAnswer { events, reported_usage, ends_at, tool }
 }
@@ -94,14 +110,23 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, mut dice: Dice) -> ComposedAnsw
 /// The script of a streamed answer.
 pub(super) fn stream(parsed: &ParsedRequest<'_>, composed: &ComposedAnswer) -> Script {
     let mut writer = AnswerWriter::new(parsed.call, parsed.request.stream_usage);
+    let options = ChoiceOptions::of(&parsed.request.settings);
     let mut written = BytesMut::new();
+    let mut write = |out: &mut BytesMut, event: &ChatEvent, at| match options {
+        None => writer.write(out, event, at),
+        Some(options) => {
+            let mut chunks = BytesMut::new();
+            writer.write(&mut chunks, event, at);
+            options.complete_chunks(&chunks, out);
+        }
+    };
     let mut marks = Vec::with_capacity(composed.events.len());
     let (mut end, mut unsent) = (0, NO_USAGE);
     for TimedEvent { at, charge, event } in &composed.events {
         if matches!(event, ChatEvent::Finished(_)) {
-            writer.write(&mut written, &ChatEvent::Usage(composed.reported_usage), *at);
+            write(&mut written, &ChatEvent::Usage(composed.reported_usage), *at);
         }
-        writer.write(&mut written, event, *at);
+        write(&mut written, event, *at);
         let charge = total([unsent, *charge].iter());
         // An event that writes nothing is charged with the next chunk.
         if written.len() == end {
@@ -150,6 +175,10 @@ pub(super) fn whole(parsed: &ParsedRequest<'_>, composed: &ComposedAnswer) -> Sc
     answer.parts.extend(composed.tool.clone().map(AnswerPart::ToolCall));
     let (head, body) =
         answer_writer::whole(parsed.call, &answer, parsed.body, parsed.request_id, composed.ends_at);
+    let body = match ChoiceOptions::of(&parsed.request.settings) {
+        Some(options) => options.complete(&body),
+        None => body,
+    };
     let mut script = single_body(head, body, Some(parsed.profile));
     script.steps.iter_mut().for_each(|step| step.at = composed.ends_at);
     if let Some(body) = script.steps.last_mut() {
@@ -213,7 +242,7 @@ pub(super) fn texts(request: &ChatRequest) -> impl Iterator<Item = &str> {
             RequestPart::Text(text) => Box::new(std::iter::once(text.as_str())),
             RequestPart::ToolCall(call) => Box::new(std::iter::once(call.input.get())),
             RequestPart::ToolResult { parts, .. } => Box::new(parts.iter().filter_map(text_of)),
-            RequestPart::Image(_) => Box::new(std::iter::empty()),
+            RequestPart::Image(_) | RequestPart::Document(_) => Box::new(std::iter::empty()),
         }
     }))
 }

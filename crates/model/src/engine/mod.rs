@@ -7,6 +7,7 @@ mod answer_writer;
 mod call;
 mod catalogue;
 mod chance;
+mod choices;
 mod compose;
 mod duration_text;
 mod fault;
@@ -14,6 +15,7 @@ mod operation;
 mod profile;
 mod reference;
 mod schedule;
+mod schema_value;
 mod script;
 mod text;
 mod tokens;
@@ -35,6 +37,7 @@ use reference::ReferencedInput;
 use schedule::FaultSchedule;
 use seawall_core::setting::SettingError;
 use seawall_wire::chat::ChatRequest;
+use seawall_wire::dialect::DialectId;
 use seawall_wire::{ApiErrorKind, RequestError};
 use std::str::FromStr;
 use std::time::Duration;
@@ -190,6 +193,12 @@ fn parse(incoming: &ModelRequest<'_>) -> Result<RequestParts, (ApiErrorKind, Str
     let profile = Profile::named(&request.model).ok_or_else(|| {
         (ApiErrorKind::NotFound, format!("unknown model: {} is not simulated", request.model))
     })?;
+    if choices::ChoiceOptions::of(&request.settings).is_some()
+        && incoming.call.dialect != DialectId::OPENAI_CHAT
+    {
+        let problem = "several answers and log probabilities are only simulated in chat completions";
+        return Err((ApiErrorKind::Malformed, problem.to_owned()));
+    }
     let embeds = OperationFormat::of_call(incoming.call).is_some_and(OperationFormat::embeds);
     if embeds != profile.embeds() {
         let problem = if embeds { "is not an embedding model" } else { "only embeds" };
