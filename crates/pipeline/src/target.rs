@@ -272,7 +272,8 @@ impl GuardedTarget {
             largest_feature: input.largest,
             service: pricing.map(|pricing| pricing.service).unwrap_or_default(),
             long_cache: pricing.is_some_and(|pricing| pricing.long_cache),
-            hides_output: uses_server_tools || passes && request.enables_thinking(),
+            // Thinking is translated, too.
+            hides_output: uses_server_tools || request.enables_thinking(),
             rereads_input: uses_server_tools,
         })
     }

@@ -95,8 +95,12 @@ impl<'a> JsonFields<'a> {
 
     /// All fields that are not null, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
-        let all = self.names.iter().zip(&self.values).map(|(CowStr(name), value)| (&**name, *value));
-        all.filter(|(_, value)| value.get() != "null")
+        self.iter_any().filter(|(_, value)| value.get() != "null")
+    }
+
+    /// All fields, in order.
+    pub(crate) fn iter_any(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.names.iter().zip(&self.values).map(|(CowStr(name), value)| (&**name, *value))
     }
 
     /// Whether the field is present and not null.
@@ -156,6 +160,25 @@ impl<'a> JsonFields<'a> {
         // The standard library's parser rounds to the nearest value.
         let number = raw.get().parse().ok().filter(|number: &f64| number.is_finite());
         number.map(Some).ok_or_else(|| RequestError::invalid(field, "Input should be a valid number"))
+    }
+
+    /// A whole number that is not negative, if present.
+    pub(crate) fn count(&self, field: &str) -> Result<Option<u32>, RequestError> {
+        let Some(raw) = self.get(field) else { return Ok(None) };
+        let number = raw.get().parse().ok().or_else(|| raw.get().strip_suffix(".0")?.parse().ok());
+        number.map(Some).ok_or_else(|| RequestError::invalid(field, "Input should be a whole number"))
+    }
+
+    /// A whole number, if present.
+    pub(crate) fn integer(&self, field: &str) -> Result<Option<i64>, RequestError> {
+        let Some(raw) = self.get(field) else { return Ok(None) };
+        let number = raw.get().parse().ok();
+        number.map(Some).ok_or_else(|| RequestError::invalid(field, "Input should be a whole number"))
+    }
+
+    /// A finite number other than 0, if present.
+    pub(crate) fn non_zero(&self, field: &str) -> Result<Option<f64>, RequestError> {
+        Ok(self.number(field)?.filter(|number| *number != 0.0))
     }
 
     pub(crate) fn object(&self, field: &str, limits: &RequestLimits) -> Result<Option<Self>, RequestError> {

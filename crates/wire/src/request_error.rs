@@ -1,6 +1,7 @@
 //! Errors of the request readers.
 
 use crate::api_error_kind::ApiErrorKind;
+use crate::chat::{ChatFeature, FeatureColumn};
 
 /// A request that cannot be read. The message is meant for the caller and names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +76,18 @@ pub enum RequestError {
         field: String,
         /// What the target's dialect lacks.
         problem: &'static str,
+        /// The feature in the feature table, if it has a row there.
+        feature: Option<ChatFeature>,
+    },
+    /// The same, with the name of the target.
+    #[error("{field}: Not supported by the target model {target}: {problem}")]
+    UnsupportedByTarget {
+        /// The path of the part that cannot be expressed.
+        field: String,
+        /// The name of the target.
+        target: Box<str>,
+        /// What the target lacks.
+        problem: &'static str,
     },
 }
 
@@ -92,7 +105,8 @@ impl RequestError {
             | Self::Duplicate { .. }
             | Self::Missing { .. }
             | Self::Invalid { .. }
-            | Self::Untranslatable { .. } => ApiErrorKind::Malformed,
+            | Self::Untranslatable { .. }
+            | Self::UnsupportedByTarget { .. } => ApiErrorKind::Malformed,
         }
     }
 
@@ -105,7 +119,38 @@ impl RequestError {
     }
 
     pub(crate) fn untranslatable(field: impl Into<String>, problem: &'static str) -> Self {
-        Self::Untranslatable { field: field.into(), problem }
+        Self::Untranslatable { field: field.into(), problem, feature: None }
+    }
+
+    /// The feature that a target lacks, if that is the error.
+    #[must_use]
+    pub const fn feature(&self) -> Option<ChatFeature> {
+        match self {
+            Self::Untranslatable { feature, .. } => *feature,
+            _ => None,
+        }
+    }
+
+    /// Names the field of a feature as the caller's dialect does.
+    #[must_use]
+    pub fn in_dialect(mut self, caller: FeatureColumn) -> Self {
+        if let Self::Untranslatable { field, feature: Some(feature), .. } = &mut self
+            && let Some(name) = feature.field_in(caller)
+        {
+            name.clone_into(field);
+        }
+        self
+    }
+
+    /// Names the target that does not support the request.
+    #[must_use]
+    pub fn at_target(self, name: &str) -> Self {
+        match self {
+            Self::Untranslatable { field, problem, .. } => {
+                Self::UnsupportedByTarget { field, target: name.into(), problem }
+            }
+            error => error,
+        }
     }
 
     /// Prepends an outer path segment to the field name.

@@ -246,8 +246,9 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         let (field, dialect) = (target.output_limit_field, parsed.dialect_at(&*target.upstream));
         let limit = allowance.as_ref().ok().and_then(|allowance| allowance.sent_limit);
         // If the target cannot be called at all, that is the more useful reason.
-        let call =
-            parsed.call_for(limit, field, dialect, &target.model).map_err(SkipReason::Untranslatable)?;
+        let call = parsed
+            .call_for(limit, field, dialect, &target.model)
+            .map_err(|error| SkipReason::Untranslatable(error.at_target(&target.name)))?;
         Ok((call, allowance.map_err(SkipReason::Unbounded)?))
     }
 

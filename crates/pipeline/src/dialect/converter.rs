@@ -23,9 +23,9 @@ pub(super) enum StreamConverter {
 
 impl StreamConverter {
     pub(super) fn new(request: &DialectRequest, target: DialectId, defaults: &AnswerDefaults<'_>) -> Self {
-        let (model, wants_usage) = (request.model(), request.wants_usage());
+        let wants_usage = request.wants_usage();
         let face = request.face().dialect();
-        let parsed = || Self::Parsed(Box::new(StreamParser::new(face, target, model, wants_usage, defaults)));
+        let parsed = || Self::Parsed(Box::new(StreamParser::new(face, target, request, defaults)));
         let Some(face) = face else { return parsed() };
         match face.rewrite_stream(target, wants_usage) {
             Some(rewriter) => Self::Rewritten(face, rewriter, Vec::new()),

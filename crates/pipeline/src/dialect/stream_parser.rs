@@ -1,8 +1,8 @@
 //! Parses a target's stream into events that any face can write.
 
-use super::AnswerDefaults;
+use super::{AnswerDefaults, DialectRequest};
 use seawall_core::failure::Failure;
-use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
+use seawall_wire::chat::{ChatEvent, FinishReason, Usage, custom_tool};
 use seawall_wire::dialect::{ChatStreamReader, DialectId, UnreadableStream};
 use seawall_wire::reply::{ReplyEncoder, ReplyEvent, ReplyIdentity};
 
@@ -14,6 +14,8 @@ pub(super) struct StreamParser {
     face: Option<DialectId>,
     identity: ReplyIdentity,
     wants_usage: bool,
+    /// The tools whose calls have free text in the caller's dialect.
+    custom_tools: Vec<String>,
     /// Events that were not forwarded yet.
     ready: Vec<ReplyEvent>,
     /// The failure that the target reported.
@@ -24,13 +26,14 @@ impl StreamParser {
     pub(super) fn new(
         face: Option<DialectId>,
         target: DialectId,
-        model: &str,
-        wants_usage: bool,
+        request: &DialectRequest,
         defaults: &AnswerDefaults<'_>,
     ) -> Self {
+        let (model, wants_usage) = (request.model(), request.wants_usage());
+        let custom_tools = request.custom_tools().to_vec();
         let reader = target.read_stream(defaults.id, model);
         let identity = super::identity(model, defaults);
-        Self { reader, face, identity, wants_usage, ready: Vec::new(), failure: None }
+        Self { reader, face, identity, wants_usage, custom_tools, ready: Vec::new(), failure: None }
     }
 
     /// The failure that the target reported.
@@ -46,7 +49,7 @@ impl StreamParser {
 
     /// Parses a chunk and keeps its events until they are forwarded.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<(), UnreadableStream> {
-        let Self { reader, face, identity, ready, failure, .. } = self;
+        let Self { reader, face, identity, custom_tools, ready, failure, .. } = self;
         let kept = ready.len();
         reader.feed(bytes, &mut |event| {
             if let ChatEvent::Failed { failure: reported, .. } = event {
@@ -55,7 +58,7 @@ impl StreamParser {
                     return;
                 }
             }
-            ready.push(ReplyEvent::Chat(identity.apply(event)));
+            ready.push(ReplyEvent::Chat(custom_tool::marked(identity.apply(event), custom_tools)));
         })?;
         if face.is_none() && reader.has_refused() {
             // A model's reason for declining is no part of an answer; the finish reason says that it declined.

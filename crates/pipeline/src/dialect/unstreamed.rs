@@ -4,7 +4,7 @@ use super::{AnswerDefaults, DialectRequest};
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::AnswerError;
-use seawall_wire::chat::{ChatAnswer, FinishReason, Usage, UsageReport};
+use seawall_wire::chat::{ChatAnswer, FinishReason, Usage, UsageReport, custom_tool};
 use seawall_wire::dialect::{DialectId, ResponseReport};
 use seawall_wire::reply::{AnswerContent, ParsedAnswer};
 
@@ -63,6 +63,7 @@ impl UnstreamedAnswer {
                 let report = read_usage(target, &body).map(|(report, _)| report);
                 let report = merge_usage(report.unwrap_or_default(), header_usage);
                 answer.usage = report.usage;
+                custom_tool::mark(&mut answer, request.custom_tools());
                 let (finish, identity) = (answer.finish, super::identity(request.model(), defaults));
                 (report, finish, AnswerContent::Parsed(Box::new(ParsedAnswer { answer, identity })))
             })

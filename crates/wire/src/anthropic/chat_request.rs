@@ -1,6 +1,9 @@
 //! Parses a whole request for conversion to another dialect.
 
-use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition};
+use super::settings::read_settings;
+use crate::chat::{
+    ChatRequest, Document, Image, JsonText, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition,
+};
 use crate::fields::{JsonFields, each, is_string, object_text, string_of};
 use crate::request::{RequestLimits, check_text, read_max_output_or_zero, read_model};
 use crate::request_error::RequestError;
@@ -8,15 +11,11 @@ use serde_json::value::RawValue;
 
 /// Parses a request into the dialect-neutral form.
 ///
-/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and rejected if
-/// the model would miss content that it was meant to see:
-///
-/// - In assistant turns, blocks other than text and tool calls (thinking, results of the vendor's tools, unknown types)
-///   are dropped: they are the model's own work, and another model could not use them.
-/// - In user turns, blocks other than text, images and tool results (documents, search results, unknown types) are
-///   rejected; so are images stored at the vendor, and tools that the vendor runs itself.
-/// - Fields of the request and of blocks that are not named here (`top_k`, `thinking`, `metadata`, `cache_control`, …)
-///   are dropped.
+/// - Fields that are not named in the field rules of this dialect are not read; a translation refuses them.
+/// - In assistant turns, thinking and the vendor's own tools are dropped: other vendors cannot use them.
+/// - Rejected: in user turns, blocks other than text, images, documents and tool results; content stored at the vendor;
+///   tools that the vendor runs itself; and blocks of unknown types.
+/// - A document that is plain text becomes text.
 /// - System instructions inside the conversation (`role: "system"`) are appended to the system prompt in order, because
 ///   not every dialect allows them in between.
 /// - Empty texts and turns without parts are dropped. Consecutive turns of one role are merged.
@@ -37,6 +36,7 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
         stream,
         stream_usage: stream,
         turns: Vec::new(),
+        settings: read_settings(&fields, limits)?,
     };
     fields.need("messages")?;
     for message in fields.each("messages", limits, |raw| read_message(raw, limits))? {
@@ -82,7 +82,8 @@ fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, R
     }
     let schema =
         object_text(tool.need("input_schema")?, limits).map_err(|error| error.within("input_schema"))?;
-    Ok(ToolDefinition { name: tool.need_string("name")?, description: tool.string("description")?, schema })
+    let (name, description) = (tool.need_string("name")?, tool.string("description")?);
+    Ok(ToolDefinition { name, description, schema, strict: tool.boolean("strict")? })
 }
 
 fn read_tool_choice(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
@@ -145,6 +146,7 @@ fn read_block(
     Ok(Some(match (role, kind.as_str()) {
         (_, "text") => RequestPart::Text(block.need_string("text")?),
         (Role::User, "image") => RequestPart::Image(read_image(&block, limits)?),
+        (Role::User, "document") => read_document(&block, limits)?,
         (Role::User, "tool_result") => read_result(&block, limits)?,
         (Role::User, _) => {
             return Err(RequestError::untranslatable("type", "vendor-specific content blocks"));
@@ -156,8 +158,29 @@ fn read_block(
                 object_text(raw, limits).map_err(|error| error.within("input"))
             })?,
         }),
-        (Role::Assistant, _) => return Ok(None),
+        // The vendor's own tools, and thoughts that only their vendor can read.
+        (Role::Assistant, "thinking" | "redacted_thinking" | "server_tool_use") => return Ok(None),
+        (Role::Assistant, kind) if kind.ends_with("_tool_result") => return Ok(None),
+        (Role::Assistant, _) => {
+            return Err(RequestError::untranslatable("type", "vendor-specific content blocks"));
+        }
     }))
+}
+
+/// A document. Plain text becomes text, with its title and context in front.
+fn read_document(block: &JsonFields<'_>, limits: &RequestLimits) -> Result<RequestPart, RequestError> {
+    let (name, about) = (block.string("title")?, block.string("context")?);
+    let source = block.need_object("source", limits)?;
+    let kind = source.need_string("type").map_err(|error| error.within("source"))?;
+    if kind == "text" {
+        let text = source.need_string("data").map_err(|error| error.within("source"))?;
+        let pieces: Vec<_> = name.into_iter().chain(about).chain([text]).collect();
+        return Ok(RequestPart::Text(pieces.join("\n\n")));
+    }
+    if about.is_some() {
+        return Err(RequestError::untranslatable("context", "documents with a context"));
+    }
+    Ok(RequestPart::Document(Document { name, content: read_image(block, limits)? }))
 }
 
 fn read_image(block: &JsonFields<'_>, limits: &RequestLimits) -> Result<Image, RequestError> {
@@ -168,7 +191,7 @@ fn read_image(block: &JsonFields<'_>, limits: &RequestLimits) -> Result<Image, R
             media_type: source.need_string("media_type")?,
             content: source.need_string("data")?,
         }),
-        _ => Err(RequestError::untranslatable("type", "images stored at the vendor")),
+        _ => Err(RequestError::untranslatable("type", "content stored at the vendor")),
     };
     read().map_err(|error| error.within("source"))
 }
@@ -184,6 +207,7 @@ fn read_result(block: &JsonFields<'_>, limits: &RequestLimits) -> Result<Request
         Ok(Some(match block.need_string("type")?.as_str() {
             "text" => RequestPart::Text(block.need_string("text")?),
             "image" => RequestPart::Image(read_image(&block, limits)?),
+            "document" => read_document(&block, limits)?,
             _ => return Err(RequestError::untranslatable("type", "vendor-specific content blocks")),
         }))
     });

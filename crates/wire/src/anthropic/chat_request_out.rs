@@ -1,6 +1,11 @@
 //! Writes a request from the dialect-neutral form.
 
-use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
+use super::model_traits::ModelTraits;
+use super::settings::{OutputConfig, ReasoningFields, ThinkingFields, refuse_by_model};
+use crate::chat::{
+    ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition,
+    Turn,
+};
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
 use bytes::BytesMut;
@@ -8,16 +13,16 @@ use serde::Serialize;
 
 /// The output limit written for a caller that set none, because the vendor requires one.
 pub const DEFAULT_MAX_OUTPUT: u32 = 4_096;
-/// The vendor's scale ends at 1; other vendors allow up to 2.
-const MAX_TEMPERATURE: f64 = 1.0;
 
 /// Appends a request in this dialect.
 ///
 /// - Without an output limit, it writes [`DEFAULT_MAX_OUTPUT`].
-/// - A temperature above 1 is clamped to 1, and a number that JSON cannot represent is dropped.
+/// - A number that JSON cannot represent is dropped, and so are the defaults of sampling for models that accept nothing
+///   else.
 /// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools.
-/// - Images in assistant turns, tool calls in user turns, and anything but text and images in a tool result are
-///   rejected.
+/// - Only the tools that the model may call are offered, and tools with free text are functions with one text.
+/// - Images in assistant turns, tool calls in user turns, tool calls in a tool result, and features that the dialect or
+///   the model does not have are rejected.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
     write_chat_request_for(out, request, &request.model)
 }
@@ -28,23 +33,33 @@ pub fn write_chat_request_for(
     request: &ChatRequest,
     model: &str,
 ) -> Result<(), RequestError> {
+    request.refuse_unsupported(FeatureColumn::Anthropic)?;
+    let (settings, traits) = (&request.settings, ModelTraits::of(model));
+    refuse_by_model(request, traits)?;
+    let max_tokens = request.max_output.unwrap_or(DEFAULT_MAX_OUTPUT);
+    let reasoning = ReasoningFields::of(&settings.reasoning, traits, max_tokens)?;
+    let sampling = |number| finite(number).filter(|_| traits.takes_sampling);
     let turns = request.turns.iter().enumerate().map(|(at, turn)| {
         Message::of(turn).map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))
     });
     let mut messages = turns.collect::<Result<Vec<_>, _>>()?;
     messages.retain(|message| !message.content.is_empty());
-    let has_tools = !request.tools.is_empty();
+    let tools: Vec<_> = request.offered_tools().map(Tool::of).collect();
+    let tool_choice = if tools.is_empty() { None } else { Choice::of(request) };
     put_json(
         out,
         &Body {
             model,
-            max_tokens: request.max_output.unwrap_or(DEFAULT_MAX_OUTPUT),
+            max_tokens,
             system: System::of(&request.system),
             messages,
-            tools: request.tools.iter().map(Tool::of).collect(),
-            tool_choice: if has_tools { Choice::of(&request.tool_choice) } else { None },
-            temperature: finite(request.temperature).map(|degree| degree.min(MAX_TEMPERATURE)),
-            top_p: finite(request.top_p),
+            tools,
+            tool_choice,
+            thinking: reasoning.thinking,
+            output_config: OutputConfig::of(&settings.output_format, reasoning.effort),
+            temperature: sampling(request.temperature),
+            top_p: sampling(request.top_p),
+            top_k: settings.top_k,
             stop_sequences: &request.stop,
             stream: request.stream,
         },
@@ -68,9 +83,15 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<ThinkingFields>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<u32>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop_sequences: &'a [String],
     stream: bool,
@@ -100,30 +121,38 @@ struct Tool<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     input_schema: &'a JsonText,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 impl<'a> Tool<'a> {
     fn of(tool: &'a ToolDefinition) -> Self {
-        Self { name: &tool.name, description: tool.description.as_deref(), input_schema: &tool.schema }
+        let (description, input_schema) = (tool.description.as_deref(), &tool.schema);
+        Self { name: &tool.name, description, input_schema, strict: tool.strict }
     }
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Choice<'a> {
-    None,
-    Any,
-    Tool { name: &'a str },
+struct Choice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    disable_parallel_tool_use: bool,
 }
 
 impl<'a> Choice<'a> {
-    fn of(choice: &'a ToolChoice) -> Option<Self> {
-        match choice {
-            ToolChoice::Auto => None,
-            ToolChoice::None => Some(Self::None),
-            ToolChoice::Any => Some(Self::Any),
-            ToolChoice::Named(name) => Some(Self::Tool { name }),
-        }
+    fn of(request: &'a ChatRequest) -> Option<Self> {
+        let is_single = request.settings.single_tool_call;
+        let (kind, name) = match &request.tool_choice {
+            ToolChoice::Auto if !is_single => return None,
+            ToolChoice::Auto => ("auto", None),
+            ToolChoice::None => ("none", None),
+            ToolChoice::Any => ("any", None),
+            ToolChoice::Named(name) => ("tool", Some(name.as_str())),
+        };
+        Some(Self { kind, name, disable_parallel_tool_use: is_single && kind != "none" })
     }
 }
 
@@ -160,6 +189,11 @@ enum Block<'a> {
     Image {
         source: Source<'a>,
     },
+    Document {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    },
     ToolUse {
         id: &'a str,
         name: &'a str,
@@ -184,6 +218,12 @@ impl<'a> Block<'a> {
                 Err("images in assistant messages")
             }
             (RequestPart::Image(image), _) => Ok(Self::Image { source: Source::of(image) }),
+            (RequestPart::Document(_), PartPosition::Turn(Role::Assistant)) => {
+                Err("documents in assistant messages")
+            }
+            (RequestPart::Document(Document { name, content }), _) => {
+                Ok(Self::Document { source: Source::of(content), title: name.as_deref() })
+            }
             (RequestPart::ToolCall(call), PartPosition::Turn(Role::Assistant)) => {
                 Ok(Self::ToolUse { id: &call.id, name: &call.name, input: &call.input })
             }

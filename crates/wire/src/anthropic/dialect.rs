@@ -7,7 +7,7 @@ use super::{
     write_error_event,
 };
 use crate::bedrock::{self, FrameLimits, InvokeToSse};
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
     RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream, UrlParameters,
@@ -54,6 +54,10 @@ impl Dialect for MessagesDialect {
         limits: &RequestLimits,
     ) -> Result<Box<dyn RequestHead>, RequestError> {
         Ok(Box::new(read_request(body, limits)?))
+    }
+
+    fn feature_column(&self) -> FeatureColumn {
+        FeatureColumn::Anthropic
     }
 
     fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
@@ -194,6 +198,10 @@ impl RequestHead for MessagesHead {
             return Some(Ok(with_model(body, self, options.model)));
         }
         (target == DialectId::BEDROCK_INVOKE).then(|| bedrock::frame_messages(body, options))
+    }
+
+    fn check_translatable(&self, body: &[u8], _: &RequestLimits) -> Result<(), RequestError> {
+        super::field_rules::REQUEST.check_body(body)
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {

@@ -21,8 +21,11 @@ mod chat_writer;
 mod dialect;
 mod error;
 mod error_response;
+mod field_rules;
+mod model_traits;
 mod models;
 mod request;
+mod settings;
 mod stream;
 mod text;
 mod turns;
@@ -41,10 +44,13 @@ pub use chat_writer::AnthropicChatWriter;
 pub use dialect::MessagesDialect;
 pub use error::{read_error, read_error_message};
 pub use error_response::{AnthropicErrorBody, error_code_of, error_type_of, status_of};
+pub(crate) use field_rules::REQUEST as REQUEST_FIELDS;
+pub(crate) use model_traits::ModelTraits;
 pub use models::{
     AnthropicModelEntry, CountHead, read_count_request, write_count_answer, write_model, write_models,
 };
 pub use request::{MessagesHead, read_request, with_model};
+pub(crate) use settings::{ReasoningFields, read_reasoning};
 pub use stream::AnthropicStream;
 pub(crate) use stream::AnthropicStreamState;
 pub use text::{RequestText, TurnText, read_text};

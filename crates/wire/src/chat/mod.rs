@@ -3,16 +3,32 @@
 //! There are two ways to read an answer. If the caller and the model speak the same dialect, the answer passes through
 //! as bytes and is only observed: [`StreamEvent`] carries the start, the end and the usage, which is all that decisions
 //! and accounting need. If the dialects differ, the answer is parsed completely: [`ChatRequest`], [`ChatAnswer`] and
-//! [`ChatEvent`] hold what all dialects have in common.
+//! [`ChatEvent`] hold what the dialects have in common, and the [feature table](FEATURES) says which dialect can express
+//! what of a request.
 
 mod answer;
+pub mod custom_tool;
+mod feature;
+mod feature_table;
+mod field_rules;
 mod json_text;
 mod request;
+pub(crate) mod schema;
+mod settings;
 
 pub use answer::{AnswerPart, ChatAnswer, ChatEvent};
+pub use feature::{ChatFeature, FeatureCell, FeatureColumn, FeatureRow, FeatureSupport};
+pub use feature_table::FEATURES;
+pub use field_rules::{FieldRule, ObjectRule};
 pub use json_text::JsonText;
-pub use request::{ChatRequest, Image, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition, Turn};
+pub use request::{
+    ChatRequest, Document, Image, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition, Turn,
+};
 pub use seawall_core::money::Usage;
+pub(crate) use settings::DEFAULT_SCHEMA_NAME;
+pub use settings::{
+    ChatSettings, Effort, OutputFormat, OutputSchema, ReasoningSettings, Thinking, Verbosity,
+};
 
 use seawall_core::failure::Failure;
 

@@ -1,12 +1,13 @@
 //! The dialect-neutral request.
 
-use super::JsonText;
+use super::{ChatSettings, JsonText};
 use crate::RequestError;
 pub use seawall_core::history::Role;
+use std::borrow::Cow;
 
-/// A chat request, reduced to what all dialects have in common. Vendor-specific fields are dropped: a request that
-/// stays in its dialect is forwarded as the original bytes, and only one that changes dialects is converted through
-/// this type.
+/// A chat request in a form that every dialect is read into and written from. A request that stays in its dialect is
+/// forwarded as the original bytes, and only one that changes dialects is converted through this type. Which dialect can
+/// express which part of it is in the [feature table](super::FEATURES).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChatRequest {
     /// The model or route name that the caller used.
@@ -31,6 +32,8 @@ pub struct ChatRequest {
     pub stream: bool,
     /// Whether the caller requested usage at the end of the stream, in dialects where that is optional.
     pub stream_usage: bool,
+    /// All other settings.
+    pub settings: ChatSettings,
 }
 
 impl ChatRequest {
@@ -44,6 +47,12 @@ impl ChatRequest {
             )),
             limit => Ok(limit),
         }
+    }
+
+    /// The tools that are offered to a model whose dialect cannot restrict it to some of them.
+    pub(crate) fn offered_tools(&self) -> impl Iterator<Item = &ToolDefinition> {
+        let allowed = &self.settings.allowed_tools;
+        self.tools.iter().filter(move |tool| allowed.is_empty() || allowed.contains(&tool.name))
     }
 
     /// Appends content of one role. It is merged into the last turn if that has the same role; an empty list of parts
@@ -73,6 +82,8 @@ pub enum RequestPart {
     Text(String),
     /// An image.
     Image(Image),
+    /// A document, such as a PDF file.
+    Document(Document),
     /// A tool call that the model requested.
     ToolCall(ToolCall),
     /// The result of a tool call.
@@ -86,7 +97,16 @@ pub enum RequestPart {
     },
 }
 
-/// An image, as a link or inline.
+/// A document, as a link or inline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// The title or file name.
+    pub name: Option<String>,
+    /// The document itself; its media type is such as `application/pdf`.
+    pub content: Image,
+}
+
+/// An image or a document, as a link or inline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
     /// The URL of the image.
@@ -101,6 +121,14 @@ pub enum Image {
 }
 
 impl Image {
+    /// The URL, which is a `data:` URL for inline content.
+    pub(crate) fn to_url(&self) -> Cow<'_, str> {
+        match self {
+            Self::Url(url) => Cow::Borrowed(url),
+            Self::Base64 { media_type, content } => Cow::Owned(format!("data:{media_type};base64,{content}")),
+        }
+    }
+
     /// Reads an image URL, including `data:` URLs with inline content. A `data:` URL that is not base64 is rejected,
     /// because no other dialect could carry it.
     pub(crate) fn from_url(url: String) -> Result<Self, RequestError> {
@@ -134,6 +162,8 @@ pub struct ToolDefinition {
     pub description: Option<String>,
     /// The JSON Schema of its input.
     pub schema: JsonText,
+    /// Whether the vendor must enforce the schema.
+    pub strict: bool,
 }
 
 /// Whether the model may, must or must not call a tool.

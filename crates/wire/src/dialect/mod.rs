@@ -26,7 +26,7 @@ pub use stream::{
     ChatStreamReader, ChatStreamWriter, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
 };
 
-use crate::chat::{ChatAnswer, ChatRequest, FinishReason, Usage, UsageReport};
+use crate::chat::{ChatAnswer, ChatRequest, FeatureColumn, FinishReason, Usage, UsageReport};
 use crate::{AnswerError, ApiErrorKind, RequestError, RequestLimits, RetryAdvice};
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
@@ -101,6 +101,9 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         body: &[u8],
         limits: &RequestLimits,
     ) -> Result<Box<dyn RequestHead>, RequestError>;
+
+    /// The column of the feature table.
+    fn feature_column(&self) -> FeatureColumn;
 
     /// Writes a request for a target. The error names what this dialect cannot express.
     fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError>;

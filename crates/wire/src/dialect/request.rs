@@ -119,6 +119,11 @@ pub trait RequestHead: fmt::Debug + Send + Sync {
     /// Parses the whole request.
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError>;
 
+    /// Returns an error for the first field that a translation would drop silently. The body must have been read before.
+    fn check_translatable(&self, _body: &[u8], _limits: &RequestLimits) -> Result<(), RequestError> {
+        Ok(())
+    }
+
     /// Reads a target's answer to an operation that generates none, and writes it for the caller; `None` if the
     /// operation is [`Generate`](ModelOperation::Generate). `header_usage` is the usage in the response headers.
     fn read_operation_answer(

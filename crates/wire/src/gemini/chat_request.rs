@@ -2,13 +2,12 @@
 
 use super::contents::ContentsReader;
 use super::names::{
-    ALLOWED_FUNCTION_NAMES, CACHED_CONTENT, CANDIDATE_COUNT, FUNCTION_CALLING_CONFIG, FUNCTION_DECLARATIONS,
-    GENERATION_CONFIG, IMAGE_CONFIG, LOGPROBS, MAX_OUTPUT_TOKENS, PARAMETERS_JSON_SCHEMA,
-    RESPONSE_JSON_SCHEMA, RESPONSE_MIME_TYPE, RESPONSE_MODALITIES, RESPONSE_SCHEMA, SPEECH_CONFIG,
-    STOP_SEQUENCES, SYSTEM_INSTRUCTION, THOUGHT_SIGNATURE, TOOL_CONFIG, TOP_P,
+    ALLOWED_FUNCTION_NAMES, CACHED_CONTENT, FUNCTION_CALLING_CONFIG, FUNCTION_DECLARATIONS,
+    GENERATION_CONFIG, IMAGE_CONFIG, MAX_OUTPUT_TOKENS, PARAMETERS_JSON_SCHEMA, RESPONSE_MODALITIES,
+    SPEECH_CONFIG, STOP_SEQUENCES, SYSTEM_INSTRUCTION, THOUGHT_SIGNATURE, TOOL_CONFIG, TOP_P,
 };
 use super::request::{no_contents, reject_model};
-use super::schema::to_json_schema;
+use super::settings::{read_schema, read_settings};
 use crate::chat::{ChatRequest, JsonText, ToolChoice, ToolDefinition};
 use crate::fields::{JsonFields, object_text, string_of};
 use crate::request::{RequestLimits, check_text};
@@ -17,14 +16,11 @@ use serde_json::value::RawValue;
 
 /// Parses a request into the dialect-neutral form; the model and the stream flag come from the path.
 ///
-/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and rejected if
-/// the caller would receive something else than requested:
-///
-/// - Rejected: more than one answer (`candidateCount`), `responseLogprobs`, a response type, schema or modality other
-///   than text, `speechConfig` and `imageConfig`, `cachedContent`, tools other than functions, allowing only some of
-///   the functions, and parts other than text, inline images, function calls and function responses.
-/// - Dropped: every other field that is not named here (`safetySettings`, `topK`, `seed`, penalties,
-///   `thinkingConfig`, `labels`, …), thoughts and thought signatures, and the mode `VALIDATED`, which becomes `AUTO`.
+/// - Fields that are not named in the field rules of this dialect are not read; a translation refuses them.
+/// - Rejected: a response type or modality other than text and JSON, `speechConfig` and `imageConfig`, `cachedContent`,
+///   tools other than functions, and parts other than text, inline images and documents, function calls and function
+///   responses.
+/// - Thoughts and thought signatures are dropped. In the mode `VALIDATED` all functions are strict.
 /// - Consecutive contents of one role are merged into one turn. Empty texts are dropped.
 /// - A function call without an id gets one; a response without an id gets that of the oldest call of its function that
 ///   has no response yet. A response becomes the text of `output` or `error`, or else of the whole object.
@@ -56,8 +52,7 @@ pub fn read_chat_request(
     request.tools = tools.into_iter().flatten().collect();
     let name = TOOL_CONFIG.spelled_in(&fields)?;
     if let Some(config) = fields.object(name, limits)? {
-        request.tool_choice =
-            read_tool_choice(&config, &request.tools, limits).map_err(|error| error.within(name))?;
+        read_tool_choice(&config, &mut request, limits).map_err(|error| error.within(name))?;
     }
     fields.need("contents")?;
     let mut reader = ContentsReader::default();
@@ -91,32 +86,16 @@ fn read_config(
     limits: &RequestLimits,
 ) -> Result<(), RequestError> {
     let refused = |name, problem| Err(RequestError::untranslatable(name, problem));
-    let name = CANDIDATE_COUNT.spelled_in(config)?;
-    if config.get(name).is_some_and(|raw| raw.get() != "1") {
-        return refused(name, "a number of candidates other than 1");
-    }
-    let name = LOGPROBS.spelled_in(config)?;
-    if config.boolean(name)? {
-        return refused(name, "log probabilities");
-    }
-    let name = RESPONSE_MIME_TYPE.spelled_in(config)?;
-    if config.string(name)?.is_some_and(|kind| !matches!(kind.as_str(), "" | "text/plain")) {
-        return refused(name, "response types other than text/plain");
-    }
     let name = RESPONSE_MODALITIES.spelled_in(config)?;
     if config.each(name, limits, string_of)?.iter().any(|modality| !modality.eq_ignore_ascii_case("text")) {
         return refused(name, "modalities other than text");
     }
-    for (field, problem) in [
-        (RESPONSE_SCHEMA, "response schemas"),
-        (RESPONSE_JSON_SCHEMA, "response schemas"),
-        (SPEECH_CONFIG, "audio output"),
-        (IMAGE_CONFIG, "image output"),
-    ] {
+    for (field, problem) in [(SPEECH_CONFIG, "audio output"), (IMAGE_CONFIG, "image output")] {
         if field.is_in(config)? {
             return refused(field.spelled_in(config)?, problem);
         }
     }
+    request.settings = read_settings(config, limits)?;
     request.max_output = config.max_output(MAX_OUTPUT_TOKENS.spelled_in(config)?)?;
     request.temperature = config.number("temperature")?;
     request.top_p = config.number(TOP_P.spelled_in(config)?)?;
@@ -150,37 +129,43 @@ fn read_function(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinitio
         (None, None) => JsonText::new(r#"{"type":"object","properties":{}}"#.to_owned()),
     };
     let (name, description) = (function.need_string("name")?, function.string("description")?);
-    Ok(ToolDefinition { name, description, schema: schema.unwrap_or_else(JsonText::empty_object) })
-}
-
-fn read_schema(raw: &RawValue, limits: &RequestLimits) -> Result<JsonText, RequestError> {
-    object_text(raw, limits)?;
-    let invalid = || RequestError::invalid("", "Input should be a valid schema");
-    let schema = serde_json::from_str(raw.get()).map_err(|_| invalid())?;
-    JsonText::new(to_json_schema(schema).to_string()).ok_or_else(invalid)
+    let schema = schema.unwrap_or_else(JsonText::empty_object);
+    Ok(ToolDefinition { name, description, schema, strict: false })
 }
 
 fn read_tool_choice(
     config: &JsonFields<'_>,
-    tools: &[ToolDefinition],
+    request: &mut ChatRequest,
     limits: &RequestLimits,
-) -> Result<ToolChoice, RequestError> {
+) -> Result<(), RequestError> {
     let outer = FUNCTION_CALLING_CONFIG.spelled_in(config)?;
-    let Some(calling) = config.object(outer, limits)? else { return Ok(ToolChoice::Auto) };
+    let Some(calling) = config.object(outer, limits)? else { return Ok(()) };
     let read = || {
         let name = ALLOWED_FUNCTION_NAMES.spelled_in(&calling)?;
-        let mut allowed = calling.each(name, limits, string_of)?;
-        let allows_all = allowed.is_empty() || tools.iter().all(|tool| allowed.contains(&tool.name));
-        match calling.string("mode")?.unwrap_or_default().to_ascii_uppercase().as_str() {
-            "NONE" => Ok(ToolChoice::None),
-            "ANY" if allowed.len() == 1 => Ok(allowed.pop().map_or(ToolChoice::Any, ToolChoice::Named)),
-            "ANY" if allows_all => Ok(ToolChoice::Any),
-            "" | "MODE_UNSPECIFIED" | "AUTO" | "VALIDATED" if allows_all => Ok(ToolChoice::Auto),
-            "" | "MODE_UNSPECIFIED" | "AUTO" | "VALIDATED" | "ANY" => {
-                Err(RequestError::untranslatable(name, "allowing only some of the functions"))
-            }
-            _ => Err(RequestError::invalid("mode", "Input should be 'AUTO', 'ANY', 'NONE' or 'VALIDATED'")),
+        let mode = calling.string("mode")?.unwrap_or_default().to_ascii_uppercase();
+        Ok((mode, calling.each(name, limits, string_of)?))
+    };
+    let (mode, mut allowed) = read().map_err(|error: RequestError| error.within(outer))?;
+    if request.tools.iter().all(|tool| allowed.contains(&tool.name)) && allowed.len() != 1 {
+        allowed.clear();
+    }
+    request.tool_choice = match mode.as_str() {
+        "NONE" => ToolChoice::None,
+        "ANY" if allowed.len() == 1 => {
+            request.tool_choice = allowed.pop().map_or(ToolChoice::Any, ToolChoice::Named);
+            return Ok(());
+        }
+        "ANY" => ToolChoice::Any,
+        "" | "MODE_UNSPECIFIED" | "AUTO" => ToolChoice::Auto,
+        "VALIDATED" => {
+            request.tools.iter_mut().for_each(|tool| tool.strict = true);
+            ToolChoice::Auto
+        }
+        _ => {
+            let problem = "Input should be 'AUTO', 'ANY', 'NONE' or 'VALIDATED'";
+            return Err(RequestError::invalid("mode", problem).within(outer));
         }
     };
-    read().map_err(|error: RequestError| error.within(outer))
+    request.settings.allowed_tools = allowed;
+    Ok(())
 }

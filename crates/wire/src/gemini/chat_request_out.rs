@@ -1,7 +1,10 @@
 //! Writes a request from the dialect-neutral form.
 
+use super::settings::SettingsOut;
 use super::shapes::{BlobOut, CallOut, GeminiPartOut, OutputOut, ResultOut};
-use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
+use crate::chat::{
+    ChatRequest, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
+};
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
 use bytes::BytesMut;
@@ -19,9 +22,21 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// - A tool result has one text here: several texts are joined with line breaks. Its error flag selects the field.
 /// - Empty texts and turns without parts are dropped, and the tool choice is dropped if there are no tools. Numbers
 ///   that JSON cannot represent are dropped.
-/// - Images by URL, tool calls outside of assistant turns, tool results outside of user turns, and results of unknown
-///   calls are rejected: the dialect needs the name of the function.
+/// - Tools with free text are functions with one text.
+/// - Features that the dialect does not have, tool calls outside of assistant turns, tool results outside of user turns,
+///   and results of unknown calls are rejected: the dialect needs the name of the function.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
+    write_chat_request_for(out, request, &request.model)
+}
+
+/// Like [`write_chat_request`], but for another model than the one the caller named: thinking is written as that model
+/// takes it.
+pub fn write_chat_request_for(
+    out: &mut BytesMut,
+    request: &ChatRequest,
+    model: &str,
+) -> Result<(), RequestError> {
+    request.refuse_unsupported(FeatureColumn::Gemini)?;
     let mut calls = BTreeMap::new();
     let mut contents = Vec::with_capacity(request.turns.len());
     for (at, turn) in request.turns.iter().enumerate() {
@@ -37,6 +52,7 @@ pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(
         temperature: finite(request.temperature),
         top_p: finite(request.top_p),
         stop_sequences: &request.stop,
+        settings: SettingsOut::of(&request.settings, model),
     };
     let has_tools = !request.tools.is_empty();
     let functions = Tool { function_declarations: request.tools.iter().map(Function::of).collect() };
@@ -46,7 +62,7 @@ pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(
             contents,
             system_instruction: (!system.is_empty()).then_some(Content { role: None, parts: system }),
             tools: if has_tools { vec![functions] } else { Vec::new() },
-            tool_config: if has_tools { ToolConfig::of(&request.tool_choice) } else { None },
+            tool_config: if has_tools { ToolConfig::of(request) } else { None },
             generation_config: (!config.is_empty()).then_some(config),
         },
     );
@@ -69,6 +85,9 @@ fn write_turn<'a>(
         match part {
             RequestPart::Text(text) => parts.extend(text_part(text)),
             RequestPart::Image(image) => parts.push(image_part(image).map_err(unsupported)?),
+            RequestPart::Document(document) => {
+                parts.push(image_part(&document.content).map_err(unsupported)?);
+            }
             RequestPart::ToolCall(_) if is_user => {
                 return Err(unsupported("tool calls outside of assistant messages"));
             }
@@ -117,6 +136,7 @@ fn result_part<'a>(
         match part {
             RequestPart::Text(text) => texts.push(text.as_str()),
             RequestPart::Image(image) => parts.push(image_part(image)?),
+            RequestPart::Document(document) => parts.push(image_part(&document.content)?),
             RequestPart::ToolCall(_) | RequestPart::ToolResult { .. } => {
                 return Err("tool results with content other than text and images");
             }
@@ -160,6 +180,8 @@ struct Config<'a> {
     top_p: Option<f64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop_sequences: &'a [String],
+    #[serde(flatten)]
+    settings: SettingsOut<'a>,
 }
 
 impl Config<'_> {
@@ -168,6 +190,7 @@ impl Config<'_> {
             && self.temperature.is_none()
             && self.top_p.is_none()
             && self.stop_sequences.is_empty()
+            && self.settings.is_empty()
     }
 }
 
@@ -204,16 +227,20 @@ struct ToolConfig<'a> {
 struct CallingConfig<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    allowed_function_names: Option<[&'a str; 1]>,
+    allowed_function_names: Option<&'a [String]>,
 }
 
 impl<'a> ToolConfig<'a> {
-    fn of(choice: &'a ToolChoice) -> Option<Self> {
-        let (mode, allowed_function_names) = match choice {
-            ToolChoice::Auto => return None,
+    /// The mode `VALIDATED` lets the model decide and enforces the schemas; `ANY` enforces them as well.
+    fn of(request: &'a ChatRequest) -> Option<Self> {
+        let allowed = Some(&request.settings.allowed_tools[..]).filter(|names| !names.is_empty());
+        let is_strict = request.tools.iter().any(|tool| tool.strict);
+        let (mode, allowed_function_names) = match &request.tool_choice {
+            ToolChoice::Auto if allowed.is_none() && !is_strict => return None,
+            ToolChoice::Auto => ("VALIDATED", allowed),
             ToolChoice::None => ("NONE", None),
-            ToolChoice::Any => ("ANY", None),
-            ToolChoice::Named(name) => ("ANY", Some([name.as_str()])),
+            ToolChoice::Any => ("ANY", allowed),
+            ToolChoice::Named(name) => ("ANY", Some(std::slice::from_ref(name))),
         };
         Some(Self { function_calling_config: CallingConfig { mode, allowed_function_names } })
     }

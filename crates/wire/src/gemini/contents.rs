@@ -1,7 +1,7 @@
 //! Parses the contents of a conversation.
 
-use super::names::{FUNCTION_CALL, FUNCTION_RESPONSE, INLINE_DATA, MIME_TYPE};
-use crate::chat::{Image, JsonText, RequestPart, Role, ToolCall};
+use super::names::{DISPLAY_NAME, FUNCTION_CALL, FUNCTION_RESPONSE, INLINE_DATA, MIME_TYPE};
+use crate::chat::{Document, Image, JsonText, RequestPart, Role, ToolCall};
 use crate::fields::{JsonFields, is_string, object_text, string_of};
 use crate::request::RequestLimits;
 use crate::request_error::RequestError;
@@ -69,7 +69,7 @@ impl ContentsReader {
             }
             _ if is_thought => return Ok(None),
             _ if name == INLINE_DATA.spelled_in(&part)? => {
-                part.need_object(name, limits).map(|blob| read_image(&blob).map(RequestPart::Image))
+                part.need_object(name, limits).map(|blob| read_blob(&blob))
             }
             _ if name == FUNCTION_CALL.spelled_in(&part)? => {
                 if role != Role::Assistant {
@@ -91,7 +91,7 @@ impl ContentsReader {
             }
             other => {
                 let name: String = other.chars().take(MAX_NAME_LENGTH).collect();
-                let problem = "parts other than text, inline images, function calls and function responses";
+                let problem = "parts other than text, inline content, function calls and function responses";
                 return Err(RequestError::untranslatable(name, problem));
             }
         };
@@ -155,21 +155,29 @@ fn content_name<'p>(part: &'p JsonFields<'_>) -> Result<Option<&'p str>, Request
     }
 }
 
-fn read_image(blob: &JsonFields<'_>) -> Result<Image, RequestError> {
+/// An image or a document.
+fn read_blob(blob: &JsonFields<'_>) -> Result<RequestPart, RequestError> {
     let name = MIME_TYPE.spelled_in(blob)?;
     let media_type = blob.need_string(name)?;
-    if !media_type.starts_with("image/") {
-        return Err(RequestError::untranslatable(name, "inline content other than images"));
+    let is_image = media_type.starts_with("image/");
+    if !is_image && media_type != "application/pdf" {
+        return Err(RequestError::untranslatable(name, "inline content other than images and PDF files"));
     }
-    Ok(Image::Base64 { media_type, content: blob.need_string("data")? })
+    let content = Image::Base64 { media_type, content: blob.need_string("data")? };
+    if is_image {
+        return Ok(RequestPart::Image(content));
+    }
+    Ok(RequestPart::Document(Document { name: blob.string(DISPLAY_NAME.spelled_in(blob)?)?, content }))
 }
 
 fn read_response_part(raw: &RawValue, limits: &RequestLimits) -> Result<RequestPart, RequestError> {
     let part = JsonFields::of_value(raw, limits)?;
     let name = INLINE_DATA.spelled_in(&part)?;
     match part.object(name, limits)? {
-        Some(blob) => read_image(&blob).map(RequestPart::Image).map_err(|error| error.within(name)),
-        None => Err(RequestError::untranslatable("", "parts of function responses other than inline images")),
+        Some(blob) => read_blob(&blob).map_err(|error| error.within(name)),
+        None => {
+            Err(RequestError::untranslatable("", "parts of function responses other than inline content"))
+        }
     }
 }
 

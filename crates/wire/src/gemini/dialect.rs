@@ -4,10 +4,10 @@ use super::error_response::{message_of, write_error_of_status};
 use super::{
     GeminiChatReader, GeminiChatWriter, GeminiHead, GeminiStream, read_answer, read_chat_answer,
     read_chat_request, read_error, read_error_message, read_path, read_request, requests_sse, status_name_of,
-    status_of, url_path, with_limit, write_chat_answer, write_chat_request, write_error_event,
+    status_of, url_path, with_limit, write_chat_answer, write_chat_request_for, write_error_event,
     write_error_with_retry,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, RequestHead,
     RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters, VendorError, json_error,
@@ -68,9 +68,13 @@ impl Dialect for GeminiDialect {
         Ok(Box::new(GeminiRequest { head: read_request(body, limits)?, url: url.clone() }))
     }
 
-    fn write_request(&self, chat: &ChatRequest, _: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
+    fn feature_column(&self) -> FeatureColumn {
+        FeatureColumn::Gemini
+    }
+
+    fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
         let mut out = BytesMut::new();
-        write_chat_request(&mut out, chat)?;
+        write_chat_request_for(&mut out, chat, options.model)?;
         Ok(out.freeze())
     }
 
@@ -190,6 +194,10 @@ impl RequestHead for GeminiRequest {
         options: &RequestOptions<'_>,
     ) -> Option<Result<Bytes, RequestError>> {
         (target == DialectId::GEMINI).then(|| Ok(with_limit(body, &self.head, options.limit)))
+    }
+
+    fn check_translatable(&self, body: &[u8], _: &RequestLimits) -> Result<(), RequestError> {
+        super::field_rules::REQUEST.check_body(body)
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {

@@ -3,7 +3,7 @@
 use super::answer::{OpenAiUsageFields, as_refusal, finish_of, name_of};
 use super::messages::input_of;
 use crate::answer_error::AnswerError;
-use crate::chat::{AnswerPart, ChatAnswer, FinishReason, ToolCall};
+use crate::chat::{AnswerPart, ChatAnswer, FinishReason, ToolCall, custom_tool};
 use crate::json_out::put_json;
 use crate::lenient::Lenient;
 use crate::request::{CowStr, MAX_INPUT_DEPTH};
@@ -55,11 +55,7 @@ pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer, created: u64) 
     for part in &answer.parts {
         match part {
             AnswerPart::Text(text) => content.push_str(text),
-            AnswerPart::ToolCall(call) => tool_calls.push(CallOut {
-                id: &call.id,
-                kind: "function",
-                function: FunctionOut { name: &call.name, arguments: call.input.get() },
-            }),
+            AnswerPart::ToolCall(call) => tool_calls.push(CallOut::of(call)),
         }
     }
     let content = if content.is_empty() { None } else { Some(content) };
@@ -156,7 +152,33 @@ struct CallOut<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
-    function: FunctionOut<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<FunctionOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<CustomOut<'a>>,
+}
+
+impl<'a> CallOut<'a> {
+    /// A call, of a tool with free text if its name is marked.
+    fn of(call: &'a ToolCall) -> Self {
+        let ToolCall { id, name, input } = call;
+        match custom_tool::marked_name(name) {
+            Some(name) => {
+                let custom = Some(CustomOut { name, input: custom_tool::unwrap(input.get()) });
+                Self { id, kind: "custom", function: None, custom }
+            }
+            None => {
+                let function = Some(FunctionOut { name, arguments: input.get() });
+                Self { id, kind: "function", function, custom: None }
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CustomOut<'a> {
+    name: &'a str,
+    input: Cow<'a, str>,
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,10 @@
 //! Writes a request from the dialect-neutral form.
 
-use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
+use crate::chat::schema::is_strict;
+use crate::chat::{
+    ChatRequest, DEFAULT_SCHEMA_NAME, Document, FeatureColumn, Image, JsonText, OutputFormat, OutputSchema,
+    RequestPart, Role, ToolChoice, ToolDefinition, Turn, Verbosity,
+};
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
 use bytes::BytesMut;
@@ -15,7 +19,9 @@ use std::borrow::Cow;
 ///   error.
 /// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools. Numbers that
 ///   JSON cannot represent are dropped.
-/// - Images in assistant turns and in tool results, and tool calls outside of assistant turns, are rejected.
+/// - Tools with free text are written as functions with one text.
+/// - Images in assistant turns and in tool results, tool calls outside of assistant turns, and features that the dialect
+///   does not have are rejected.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
     write_chat_request_for(out, request, &request.model, OutputLimitField::MaxCompletionTokens)
 }
@@ -28,7 +34,9 @@ pub fn write_chat_request_for(
     model: &str,
     limit_field: OutputLimitField,
 ) -> Result<(), RequestError> {
+    request.refuse_unsupported(FeatureColumn::OpenAi)?;
     let max_output = request.positive_max_output()?;
+    let settings = &request.settings;
     let limit = |field| max_output.filter(|_| field == limit_field);
     let mut messages = Vec::new();
     let system: Vec<_> = request.system.iter().filter_map(|text| PartFields::text(text)).collect();
@@ -50,7 +58,14 @@ pub fn write_chat_request_for(
             model,
             messages,
             tools: request.tools.iter().map(Tool::of).collect(),
-            tool_choice: if has_tools { Choice::of(&request.tool_choice) } else { None },
+            tool_choice: if has_tools { Choice::of(request) } else { None },
+            parallel_tool_calls: (has_tools && settings.single_tool_call).then_some(false),
+            response_format: ResponseFormat::of(&settings.output_format),
+            reasoning_effort: settings.reasoning.effort_name(),
+            verbosity: settings.verbosity.map(Verbosity::name),
+            seed: settings.seed,
+            presence_penalty: finite(settings.presence_penalty),
+            frequency_penalty: finite(settings.frequency_penalty),
             max_completion_tokens: limit(OutputLimitField::MaxCompletionTokens),
             max_tokens: limit(OutputLimitField::MaxTokens),
             temperature: finite(request.temperature),
@@ -76,6 +91,7 @@ fn put_user<'a>(messages: &mut Vec<Message<'a>>, turn: &'a Turn) -> Result<(), &
         match part {
             RequestPart::Text(text) => pieces.extend(PartFields::text(text)),
             RequestPart::Image(image) => pieces.push(PartFields::image(image)),
+            RequestPart::Document(document) => pieces.push(PartFields::file(document)),
             RequestPart::ToolCall(_) => return Err("tool calls outside of assistant messages"),
             RequestPart::ToolResult { call, parts, is_error: _ } => {
                 flush(messages, &mut pieces);
@@ -104,6 +120,7 @@ fn put_assistant<'a>(messages: &mut Vec<Message<'a>>, turn: &'a Turn) -> Result<
                 function: CalledFunction { name: &call.name, arguments: call.input.get() },
             }),
             RequestPart::Image(_) => return Err("images in assistant messages"),
+            RequestPart::Document(_) => return Err("documents in assistant messages"),
             RequestPart::ToolResult { .. } => return Err("tool results in assistant messages"),
         }
     }
@@ -122,6 +139,20 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verbosity: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presence_penalty: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frequency_penalty: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +212,7 @@ impl<'a> Content<'a> {
 enum PartFields<'a> {
     Text { text: &'a str },
     ImageUrl { image_url: ImageUrl<'a> },
+    File { file: File<'a> },
 }
 
 impl<'a> PartFields<'a> {
@@ -190,14 +222,22 @@ impl<'a> PartFields<'a> {
     }
 
     fn image(image: &'a Image) -> Self {
-        let url = match image {
-            Image::Url(url) => Cow::Borrowed(url.as_str()),
-            Image::Base64 { media_type, content } => {
-                Cow::Owned(format!("data:{media_type};base64,{content}"))
-            }
-        };
-        Self::ImageUrl { image_url: ImageUrl { url } }
+        Self::ImageUrl { image_url: ImageUrl { url: image.to_url() } }
     }
+
+    fn file(document: &'a Document) -> Self {
+        let filename = document.name.as_deref().unwrap_or(DEFAULT_FILE_NAME);
+        Self::File { file: File { filename, file_data: document.content.to_url() } }
+    }
+}
+
+/// The name of a document without one; the vendor requires a name.
+pub(crate) const DEFAULT_FILE_NAME: &str = "document.pdf";
+
+#[derive(Serialize)]
+struct File<'a> {
+    filename: &'a str,
+    file_data: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
@@ -232,23 +272,70 @@ struct Function<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     parameters: &'a JsonText,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 impl<'a> Tool<'a> {
     fn of(tool: &'a ToolDefinition) -> Self {
         let (name, description) = (tool.name.as_str(), tool.description.as_deref());
-        Self { kind: "function", function: Function { name, description, parameters: &tool.schema } }
+        let function = Function { name, description, parameters: &tool.schema, strict: tool.strict };
+        Self { kind: "function", function }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat<'a> {
+    JsonObject,
+    JsonSchema { json_schema: SchemaFields<'a> },
+}
+
+impl<'a> ResponseFormat<'a> {
+    fn of(format: &'a OutputFormat) -> Option<Self> {
+        match format {
+            OutputFormat::Text => None,
+            OutputFormat::Json => Some(Self::JsonObject),
+            OutputFormat::Schema(schema) => Some(Self::JsonSchema { json_schema: SchemaFields::of(schema) }),
+        }
+    }
+}
+
+/// A named schema, in both of OpenAI's dialects.
+#[derive(Serialize)]
+pub(crate) struct SchemaFields<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    schema: &'a JsonText,
+    strict: bool,
+}
+
+impl<'a> SchemaFields<'a> {
+    /// OpenAI enforces only schemas of a certain form. Any other one is shown to the model without being enforced,
+    /// because the vendor would reject the request.
+    pub(crate) fn of(schema: &'a OutputSchema) -> Self {
+        Self {
+            name: schema.name.as_deref().unwrap_or(DEFAULT_SCHEMA_NAME),
+            description: schema.description.as_deref(),
+            schema: &schema.schema,
+            strict: schema.is_enforced && is_strict(&schema.schema),
+        }
     }
 }
 
 enum Choice<'a> {
     Name(&'a str),
     Function(&'a str),
+    Allowed(&'static str, &'a [String]),
 }
 
 impl<'a> Choice<'a> {
-    fn of(choice: &'a ToolChoice) -> Option<Self> {
-        match choice {
+    fn of(request: &'a ChatRequest) -> Option<Self> {
+        let allowed = &request.settings.allowed_tools;
+        match &request.tool_choice {
+            ToolChoice::Auto if !allowed.is_empty() => Some(Self::Allowed("auto", allowed)),
+            ToolChoice::Any if !allowed.is_empty() => Some(Self::Allowed("required", allowed)),
             ToolChoice::Auto => None,
             ToolChoice::None => Some(Self::Name("none")),
             ToolChoice::Any => Some(Self::Name("required")),
@@ -269,10 +356,25 @@ impl Serialize for Choice<'_> {
         struct OnlyName<'a> {
             name: &'a str,
         }
+        #[derive(Serialize)]
+        struct AllowedTools<'a> {
+            #[serde(rename = "type")]
+            kind: &'a str,
+            allowed_tools: AllowedFields<'a>,
+        }
+        #[derive(Serialize)]
+        struct AllowedFields<'a> {
+            mode: &'a str,
+            tools: Vec<Named<'a>>,
+        }
+        let named = |name| Named { kind: "function", function: OnlyName { name } };
         match *self {
             Self::Name(word) => word.serialize(serializer),
-            Self::Function(name) => {
-                Named { kind: "function", function: OnlyName { name } }.serialize(serializer)
+            Self::Function(name) => named(name).serialize(serializer),
+            Self::Allowed(mode, names) => {
+                let tools = names.iter().map(|name| named(name)).collect();
+                AllowedTools { kind: "allowed_tools", allowed_tools: AllowedFields { mode, tools } }
+                    .serialize(serializer)
             }
         }
     }

@@ -5,7 +5,7 @@ use super::answer::{OpenAiUsageFields, name_of};
 use super::error_response::{OpenAiErrorBody, put_chunk, write_done, write_error_event};
 use super::stream::ChunkIdentity;
 use crate::api_error_kind::ApiErrorKind;
-use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::chat::{ChatEvent, FinishReason, Usage, custom_tool};
 use crate::dialect::Dialect as _;
 use bytes::BytesMut;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use serde::Serialize;
 /// - Usage is written once, in a separate chunk before the end, and only if the caller requested it.
 /// - Empty deltas and tool input outside a tool call write nothing. A tool call that ends without input gets `{}`,
 ///   because clients parse the arguments as JSON.
+/// - A call of a tool with free text is written in one delta at its end.
 /// - Finish reasons are mapped to this dialect's smaller set, as in a whole answer.
 /// - A failure is written as the API error that the caller receives for it, so that an error of the gateway does not look
 ///   like an error of the caller.
@@ -39,6 +40,15 @@ pub struct OpenAiChatWriter {
     calls: usize,
     /// Whether a tool call is open, and if so, whether it has any input yet.
     call_has_input: Option<bool>,
+    /// The open call of a tool with free text.
+    custom_call: Option<CustomCallInput>,
+}
+
+/// The input of a call of a tool with free text, as it comes from the target: the text is inside JSON, which is only
+/// parsed when it is complete.
+#[derive(Debug, Default)]
+struct CustomCallInput {
+    wrapped: String,
 }
 
 impl OpenAiChatWriter {
@@ -53,6 +63,7 @@ impl OpenAiChatWriter {
             usage: Usage::NONE,
             calls: 0,
             call_has_input: None,
+            custom_call: None,
         }
     }
 
@@ -78,12 +89,21 @@ impl OpenAiChatWriter {
             ChatEvent::ToolCallStarted { id, name } => {
                 self.end_call(out);
                 self.calls += 1;
+                if let Some(name) = custom_tool::marked_name(name) {
+                    self.custom_call = Some(CustomCallInput::default());
+                    let custom = Some(Custom { name: Some(name), input: "" });
+                    let call = Call { id: Some(id), kind: Some("custom"), custom, ..self.open_call() };
+                    self.put(out, Delta { tool_calls: Some([call]), ..Delta::default() }, None);
+                    return;
+                }
                 self.call_has_input = Some(false);
                 let function = Function { name: Some(name), arguments: "" };
                 self.put_call(out, Some(id), function);
             }
             ChatEvent::ToolInput(piece) => {
-                if self.call_has_input.is_some() && !piece.is_empty() {
+                if let Some(input) = &mut self.custom_call {
+                    input.wrapped.push_str(piece);
+                } else if self.call_has_input.is_some() && !piece.is_empty() {
                     self.call_has_input = Some(true);
                     self.put_call(out, None, Function { name: None, arguments: piece });
                 }
@@ -106,6 +126,11 @@ impl OpenAiChatWriter {
     }
 
     fn end_call(&mut self, out: &mut BytesMut) {
+        if let Some(CustomCallInput { wrapped }) = self.custom_call.take() {
+            let text = custom_tool::unwrap(&wrapped);
+            let call = Call { custom: Some(Custom { name: None, input: &text }), ..self.open_call() };
+            self.put(out, Delta { tool_calls: Some([call]), ..Delta::default() }, None);
+        }
         if self.call_has_input.take() == Some(false) {
             self.put_call(out, None, Function { name: None, arguments: "{}" });
         }
@@ -113,8 +138,13 @@ impl OpenAiChatWriter {
 
     fn put_call(&self, out: &mut BytesMut, id: Option<&str>, function: Function<'_>) {
         let kind = id.map(|_| "function");
-        let call = Call { index: self.calls.saturating_sub(1), id, kind, function };
+        let call = Call { id, kind, function: Some(function), ..self.open_call() };
         self.put(out, Delta { tool_calls: Some([call]), ..Delta::default() }, None);
+    }
+
+    /// The most recent call, without content.
+    const fn open_call<'c>(&self) -> Call<'c> {
+        Call { index: self.calls.saturating_sub(1), id: None, kind: None, function: None, custom: None }
     }
 
     fn put(&self, out: &mut BytesMut, delta: Delta<'_>, finish_reason: Option<&str>) {
@@ -189,7 +219,17 @@ struct Call<'a> {
     id: Option<&'a str>,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'a str>,
-    function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<Function<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<Custom<'a>>,
+}
+
+#[derive(Serialize)]
+struct Custom<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    input: &'a str,
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use super::{
     read_error, read_error_message, read_request, status_of, write_chat_answer, write_chat_request_for,
     write_error, write_error_event,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
     RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
@@ -74,6 +74,10 @@ impl Dialect for ChatCompletionsDialect {
             ModelOperation::Embed => Box::new(read_embeddings_head(body, limits)?),
             ModelOperation::Generate | ModelOperation::Compact => Box::new(read_request(body, limits)?),
         })
+    }
+
+    fn feature_column(&self) -> FeatureColumn {
+        FeatureColumn::OpenAi
     }
 
     fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
@@ -222,6 +226,10 @@ impl RequestHead for ChatCompletionHead {
         let RequestOptions { model, limit, limit_field, .. } = *options;
         (target == DialectId::OPENAI_CHAT)
             .then(|| for_upstream_with_limit(body, self, model, limit, limit_field))
+    }
+
+    fn check_translatable(&self, body: &[u8], _: &RequestLimits) -> Result<(), RequestError> {
+        super::field_rules::REQUEST.check_body(body)
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {

@@ -1,6 +1,6 @@
 //! Parses the messages of a conversation.
 
-use crate::chat::{Image, JsonText, RequestPart, Role, ToolCall};
+use crate::chat::{Document, Image, JsonText, RequestPart, Role, ToolCall, custom_tool};
 use crate::fields::{JsonFields, each, is_string, object_of, string_of};
 use crate::request::RequestLimits;
 use crate::request_error::RequestError;
@@ -80,7 +80,23 @@ fn read_user_part(raw: &RawValue, limits: &RequestLimits) -> Result<RequestPart,
             let url = part.need_object("image_url", limits)?.need_string("url");
             url.and_then(Image::from_url).map(RequestPart::Image).map_err(|error| error.within("image_url"))
         }
-        _ => Err(RequestError::untranslatable("type", "content parts other than text and images")),
+        "file" => {
+            let file = part.need_object("file", limits)?;
+            read_file(&file).map(RequestPart::Document).map_err(|error| error.within("file"))
+        }
+        _ => Err(RequestError::untranslatable("type", "content parts other than text, images and files")),
+    }
+}
+
+/// A file with inline content; both of OpenAI's dialects have the same fields.
+pub(crate) fn read_file(file: &JsonFields<'_>) -> Result<Document, RequestError> {
+    if file.has("file_id") {
+        return Err(RequestError::untranslatable("file_id", "files stored at the vendor"));
+    }
+    let content = Image::from_url(file.need_string("file_data")?);
+    match content.map_err(|error| error.within("file_data"))? {
+        Image::Url(_) => Err(RequestError::invalid("file_data", "Input should be a data URL")),
+        content => Ok(Document { name: file.string("filename")?, content }),
     }
 }
 
@@ -111,10 +127,17 @@ fn read_assistant(
 
 fn read_call(raw: &RawValue, limits: &RequestLimits) -> Result<ToolCall, RequestError> {
     let call = JsonFields::of_value(raw, limits)?;
-    if call.string("type")?.is_some_and(|kind| kind != "function") {
-        return Err(RequestError::untranslatable("type", "tools other than functions"));
-    }
     let id = call.need_string("id")?;
+    match call.string("type")?.as_deref() {
+        None | Some("function") => {}
+        Some("custom") => {
+            let custom = call.need_object("custom", limits)?;
+            let input = custom_tool::wrap(&custom.string("input")?.unwrap_or_default());
+            let name = custom.need_string("name").map_err(|error| error.within("custom"))?;
+            return Ok(ToolCall { id, name, input });
+        }
+        Some(_) => return Err(RequestError::untranslatable("type", "tools other than functions")),
+    }
     let function = call.need_object("function", limits)?;
     let read = || {
         let name = function.need_string("name")?;

@@ -22,10 +22,12 @@ mod chat_writer;
 mod dialect;
 mod error;
 mod error_response;
+mod field_rules;
 mod filter;
 mod messages;
 mod models;
 mod request;
+mod settings;
 mod stream;
 mod template;
 
@@ -36,6 +38,8 @@ pub use answer::read_answer;
 pub use chat_answer::{read_chat_answer, write_chat_answer};
 pub use chat_reader::OpenAiChatReader;
 pub use chat_request::read_chat_request;
+pub(crate) use chat_request::read_custom_tool;
+pub(crate) use chat_request_out::{DEFAULT_FILE_NAME, SchemaFields};
 pub use chat_request_out::{write_chat_request, write_chat_request_for};
 pub use chat_writer::OpenAiChatWriter;
 pub use dialect::ChatCompletionsDialect;
@@ -44,6 +48,8 @@ pub use error_response::{
     OpenAiErrorBody, error_code_of, error_type_of, status_of, write_done, write_error, write_error_event,
 };
 pub use filter::UsageFilter;
+pub(crate) use messages::read_file;
 pub use models::{OpenAiModelEntry, write_model, write_models};
 pub use request::{ChatCompletionHead, for_upstream, for_upstream_with_limit, read_request, with_model};
+pub(crate) use settings::{read_effort, read_schema, read_tool_choice, read_verbosity};
 pub use stream::{ChunkIdentity, OpenAiStream};

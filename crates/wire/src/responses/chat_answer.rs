@@ -6,7 +6,7 @@ use super::items::input_of;
 use super::output::{ItemContent, OutputItem, ResponseIdentity, ResponseOut, ResponseStatus};
 use super::output_read::ReadItem;
 use crate::answer_error::AnswerError;
-use crate::chat::{AnswerPart, ChatAnswer, ToolCall};
+use crate::chat::{AnswerPart, ChatAnswer, ToolCall, custom_tool};
 use crate::json_out::put_json;
 use crate::request::{CowStr, MAX_INPUT_DEPTH};
 use bytes::BytesMut;
@@ -61,11 +61,13 @@ pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer, created: u64) 
     let item = |(index, part): (usize, &AnswerPart)| {
         let content = match part {
             AnswerPart::Text(text) => ItemContent::Message { text: text.clone() },
-            AnswerPart::ToolCall(call) => ItemContent::Call {
-                call_id: call.id.clone(),
-                name: call.name.clone(),
-                arguments: call.input.get().to_owned(),
-            },
+            AnswerPart::ToolCall(call) => {
+                let input = match custom_tool::marked_name(&call.name) {
+                    Some(_) => custom_tool::unwrap(call.input.get()),
+                    None => call.input.get().into(),
+                };
+                ItemContent::call(&call.id, &call.name, &input)
+            }
         };
         OutputItem::numbered(&answer.id, index, content)
     };

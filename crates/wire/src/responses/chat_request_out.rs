@@ -1,7 +1,12 @@
 //! Writes a request from the dialect-neutral form.
 
-use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
+use super::settings::{ReasoningOut, TextOut};
+use crate::chat::{
+    ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition,
+    Turn,
+};
 use crate::json_out::put_json;
+use crate::openai::DEFAULT_FILE_NAME;
 use crate::request_error::RequestError;
 use bytes::BytesMut;
 use serde::Serialize;
@@ -11,11 +16,12 @@ use std::borrow::Cow;
 ///
 /// - The error flag of a tool result is dropped: the dialect has no field for it, and the text of the result shows the
 ///   error.
-/// - Tools are sent with `strict: false`. The vendor's default would rewrite their schemas.
+/// - Tools that are not strict are sent with `strict: false`. The vendor's default would rewrite their schemas. Tools with
+///   free text are functions with one text.
 /// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools. Numbers that
 ///   JSON cannot represent are dropped.
-/// - Stop sequences, which the dialect does not have, images in assistant turns, tool calls outside of assistant turns
-///   and tool results in them are rejected.
+/// - Features that the dialect does not have, images in assistant turns, tool calls outside of assistant turns and tool
+///   results in them are rejected.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
     write_chat_request_for(out, request, &request.model)
 }
@@ -26,10 +32,9 @@ pub fn write_chat_request_for(
     request: &ChatRequest,
     model: &str,
 ) -> Result<(), RequestError> {
+    request.refuse_unsupported(FeatureColumn::Responses)?;
     let max_output_tokens = request.positive_max_output()?;
-    if !request.stop.is_empty() {
-        return Err(RequestError::untranslatable("stop", "stop sequences"));
-    }
+    let settings = &request.settings;
     let mut input = Vec::new();
     let mut system = request.system.iter().map(String::as_str).filter(|text| !text.is_empty());
     let instructions = match (system.next(), system.next()) {
@@ -56,7 +61,10 @@ pub fn write_chat_request_for(
             instructions,
             input,
             tools: request.tools.iter().map(Tool::of).collect(),
-            tool_choice: if has_tools { Choice::of(&request.tool_choice) } else { None },
+            tool_choice: if has_tools { Choice::of(request) } else { None },
+            parallel_tool_calls: (has_tools && settings.single_tool_call).then_some(false),
+            reasoning: ReasoningOut::of(&settings.reasoning),
+            text: TextOut::of(settings),
             max_output_tokens,
             temperature: finite(request.temperature),
             top_p: finite(request.top_p),
@@ -101,6 +109,7 @@ fn put_assistant<'a>(input: &mut Vec<Item<'a>>, turn: &'a Turn) -> Result<(), &'
                 arguments: call.input.get(),
             }),
             RequestPart::Image(_) => return Err("images in assistant messages"),
+            RequestPart::Document(_) => return Err("documents in assistant messages"),
             RequestPart::ToolResult { .. } => return Err("tool results in assistant messages"),
         }
     }
@@ -117,6 +126,12 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<ReasoningOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<TextOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,11 +174,23 @@ impl<'a> Content<'a> {
     }
 }
 
+#[expect(clippy::enum_variant_names, reason = "the names are the types of the dialect")]
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
     InputText { text: &'a str },
     InputImage { detail: &'a str, image_url: Cow<'a, str> },
+    InputFile(InputFile<'a>),
+}
+
+#[derive(Serialize)]
+struct InputFile<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filename: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_data: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_url: Option<&'a str>,
 }
 
 impl<'a> Part<'a> {
@@ -171,20 +198,19 @@ impl<'a> Part<'a> {
     fn of(part: &'a RequestPart) -> Result<Option<Self>, &'static str> {
         Ok(match part {
             RequestPart::Text(text) => (!text.is_empty()).then_some(Self::InputText { text }),
-            RequestPart::Image(image) => Some(Self::image(image)),
+            RequestPart::Image(image) => Some(Self::InputImage { detail: "auto", image_url: image.to_url() }),
+            RequestPart::Document(Document { name, content: Image::Url(url) }) => {
+                let filename = name.as_deref();
+                Some(Self::InputFile(InputFile { filename, file_data: None, file_url: Some(url) }))
+            }
+            RequestPart::Document(Document { name, content }) => {
+                let filename = Some(name.as_deref().unwrap_or(DEFAULT_FILE_NAME));
+                let file_data = Some(content.to_url());
+                Some(Self::InputFile(InputFile { filename, file_data, file_url: None }))
+            }
             RequestPart::ToolCall(_) => return Err("tool calls outside of assistant messages"),
             RequestPart::ToolResult { .. } => return Err("tool results within tool results"),
         })
-    }
-
-    fn image(image: &'a Image) -> Self {
-        let image_url = match image {
-            Image::Url(url) => Cow::Borrowed(url.as_str()),
-            Image::Base64 { media_type, content } => {
-                Cow::Owned(format!("data:{media_type};base64,{content}"))
-            }
-        };
-        Self::InputImage { detail: "auto", image_url }
     }
 }
 
@@ -202,7 +228,7 @@ struct Tool<'a> {
 impl<'a> Tool<'a> {
     fn of(tool: &'a ToolDefinition) -> Self {
         let (name, description) = (tool.name.as_str(), tool.description.as_deref());
-        Self { kind: "function", name, description, parameters: &tool.schema, strict: false }
+        Self { kind: "function", name, description, parameters: &tool.schema, strict: tool.strict }
     }
 }
 
@@ -215,11 +241,24 @@ enum Choice<'a> {
         kind: &'a str,
         name: &'a str,
     },
+    Allowed {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        mode: &'a str,
+        tools: Vec<Self>,
+    },
 }
 
 impl<'a> Choice<'a> {
-    fn of(choice: &'a ToolChoice) -> Option<Self> {
-        match choice {
+    fn of(request: &'a ChatRequest) -> Option<Self> {
+        let names = &request.settings.allowed_tools;
+        let allowed = |mode| {
+            let tools = names.iter().map(|name| Self::Function { kind: "function", name }).collect();
+            Some(Self::Allowed { kind: "allowed_tools", mode, tools })
+        };
+        match &request.tool_choice {
+            ToolChoice::Auto if !names.is_empty() => allowed("auto"),
+            ToolChoice::Any if !names.is_empty() => allowed("required"),
             ToolChoice::Auto => None,
             ToolChoice::None => Some(Self::Name("none")),
             ToolChoice::Any => Some(Self::Name("required")),

@@ -6,7 +6,7 @@ use super::output::{
     AnyItem, ItemContent, ItemStatus, OutputItem, ResponseIdentity, ResponseOut, ResponseStatus,
 };
 use crate::api_error_kind::ApiErrorKind;
-use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::chat::{ChatEvent, FinishReason, Usage, custom_tool};
 use crate::dialect::DialectId;
 use crate::openai::OpenAiErrorBody;
 use bytes::BytesMut;
@@ -19,6 +19,7 @@ use bytes::BytesMut;
 /// - Usage is written once, in the last event.
 /// - Empty deltas and tool input outside a tool call write nothing. A tool call that ends without input gets `{}`,
 ///   because clients parse the arguments as JSON.
+/// - A call of a tool with free text is written in one delta at its end.
 /// - The settings of the request are not repeated in the response: they have the vendor's defaults.
 /// - The output limit, an exceeded context window and a refusal end with `response.incomplete`, everything else with
 ///   `response.completed`.
@@ -43,6 +44,8 @@ pub struct ResponsesChatWriter {
     /// The items so far; the last one is open if `is_open`.
     items: Vec<OutputItem>,
     is_open: bool,
+    /// The input of the open call of a tool with free text, as it came from the target.
+    wrapped_input: String,
 }
 
 impl ResponsesChatWriter {
@@ -56,6 +59,7 @@ impl ResponsesChatWriter {
             has_begun: false,
             items: Vec::new(),
             is_open: false,
+            wrapped_input: String::new(),
         }
     }
 
@@ -83,14 +87,14 @@ impl ResponsesChatWriter {
                 self.put_delta(out, text);
             }
             ChatEvent::ToolCallStarted { id, name } => {
-                let (call_id, name) = (id.clone(), name.clone());
-                self.open(out, ItemContent::Call { call_id, name, arguments: String::new() });
+                self.open(out, ItemContent::call(id, name, ""));
             }
-            ChatEvent::ToolInput(piece) => {
-                if matches!(self.open_content(), Some(ItemContent::Call { .. })) {
-                    self.put_delta(out, piece);
-                }
-            }
+            ChatEvent::ToolInput(piece) => match self.open_content() {
+                Some(ItemContent::Call { .. }) => self.put_delta(out, piece),
+                // The text is inside JSON, which is only parsed when it is complete.
+                Some(ItemContent::CustomCall { .. }) => self.wrapped_input.push_str(piece),
+                _ => {}
+            },
             ChatEvent::Usage(usage) => self.usage = *usage,
             ChatEvent::Finished(finish) => self.finish(out, *finish),
             ChatEvent::Failed { failure, message } => {
@@ -139,6 +143,10 @@ impl ResponsesChatWriter {
     fn close(&mut self, out: &mut BytesMut, status: ItemStatus) {
         if matches!(self.open_content(), Some(ItemContent::Call { arguments, .. }) if arguments.is_empty()) {
             self.put_delta(out, "{}");
+        }
+        if matches!(self.open_content(), Some(ItemContent::CustomCall { .. })) {
+            let wrapped = std::mem::take(&mut self.wrapped_input);
+            self.put_delta(out, &custom_tool::unwrap(&wrapped));
         }
         if std::mem::take(&mut self.is_open) {
             let Self { sequence, items, .. } = self;

@@ -7,7 +7,7 @@ use super::{
     read_error_message, read_request, status_of, write_chat_answer, write_chat_request_for, write_error,
     write_error_event,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, ModelOperation,
     RequestHead, RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters,
@@ -78,6 +78,10 @@ impl Dialect for ResponsesDialect {
             ModelOperation::Compact => Box::new(CompactionHead::new(head)),
             ModelOperation::Generate | ModelOperation::Embed => Box::new(head),
         })
+    }
+
+    fn feature_column(&self) -> FeatureColumn {
+        FeatureColumn::Responses
     }
 
     fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
@@ -206,6 +210,10 @@ impl RequestHead for ResponsesHead {
     ) -> Option<Result<Bytes, RequestError>> {
         let spliced = || Ok(for_upstream_with_limit(body, self, options.model, options.limit));
         (target == DialectId::RESPONSES).then(spliced)
+    }
+
+    fn check_translatable(&self, body: &[u8], _: &RequestLimits) -> Result<(), RequestError> {
+        super::field_rules::REQUEST.check_body(body)
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {

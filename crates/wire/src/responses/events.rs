@@ -39,6 +39,8 @@ struct Event<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<[(); 0]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ErrorOut<'a>>,
@@ -60,7 +62,7 @@ impl<'a> PlacedItem<'a> {
         let (content_index, summary_index) = match self.item.content {
             ItemContent::Message { .. } => (part_index, None),
             ItemContent::Reasoning { .. } => (None, part_index),
-            ItemContent::Call { .. } => (None, None),
+            ItemContent::Call { .. } | ItemContent::CustomCall { .. } => (None, None),
         };
         Event {
             item_id: Some(&self.item.id),
@@ -112,7 +114,7 @@ impl EventSequence {
                 let part = Some(PartOut::SummaryText { text: "" });
                 self.put(out, "response.reasoning_summary_part.added", Event { part, ..placed.event() });
             }
-            ItemContent::Call { .. } => {}
+            ItemContent::Call { .. } | ItemContent::CustomCall { .. } => {}
         }
     }
 
@@ -125,6 +127,9 @@ impl EventSequence {
             }
             ItemContent::Reasoning { .. } => self.put(out, "response.reasoning_summary_text.delta", event),
             ItemContent::Call { .. } => self.put(out, "response.function_call_arguments.delta", event),
+            ItemContent::CustomCall { .. } => {
+                self.put(out, "response.custom_tool_call_input.delta", event);
+            }
         }
     }
 
@@ -146,6 +151,10 @@ impl EventSequence {
             ItemContent::Call { arguments, .. } => {
                 let event = Event { arguments: Some(arguments), ..placed.event() };
                 self.put(out, "response.function_call_arguments.done", event);
+            }
+            ItemContent::CustomCall { input, .. } => {
+                let event = Event { input: Some(input), ..placed.event() };
+                self.put(out, "response.custom_tool_call_input.done", event);
             }
         }
         let (item, output_index) = (Some(placed.item.out(status)), Some(placed.output_index));

@@ -2,8 +2,9 @@
 
 use super::namespace;
 use super::request::is_reference;
-use crate::chat::{Image, JsonText, RequestPart, Role, ToolCall};
+use crate::chat::{Document, Image, JsonText, RequestPart, Role, ToolCall, custom_tool};
 use crate::fields::{JsonFields, each, is_string, object_of, string_of};
+use crate::openai::read_file;
 use crate::request::RequestLimits;
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
@@ -28,13 +29,20 @@ pub(super) fn read_item(raw: &RawValue, limits: &RequestLimits) -> Result<Parsed
         "function_call" => {
             ParsedItem::Turn(Role::Assistant, vec![RequestPart::ToolCall(read_call(&item, limits)?)])
         }
-        "function_call_output" => {
+        "custom_tool_call" => {
+            let input = custom_tool::wrap(&item.string("input")?.unwrap_or_default());
+            let call = ToolCall { id: item.need_string("call_id")?, name: read_name(&item)?, input };
+            ParsedItem::Turn(Role::Assistant, vec![RequestPart::ToolCall(call)])
+        }
+        "function_call_output" | "custom_tool_call_output" => {
             let call = item.need_string("call_id")?;
             let parts = read_content(&item, "output", limits)?;
             ParsedItem::Turn(Role::User, vec![RequestPart::ToolResult { call, parts, is_error: false }])
         }
         // Its content is encrypted for its own vendor, and the answer does not depend on it.
         "reasoning" => ParsedItem::Dropped,
+        // What the model wrote about its results is a message of its own.
+        "web_search_call" => ParsedItem::Dropped,
         _ => {
             return Err(RequestError::untranslatable(
                 "type",
@@ -47,11 +55,11 @@ pub(super) fn read_item(raw: &RawValue, limits: &RequestLimits) -> Result<Parsed
 fn read_message(message: &JsonFields<'_>, limits: &RequestLimits) -> Result<ParsedItem, RequestError> {
     let role = message.need_string("role")?;
     let parts = read_content(message, "content", limits)?;
-    let has_image = parts.iter().any(|part| matches!(part, RequestPart::Image(_)));
+    let has_image = parts.iter().any(|part| !matches!(part, RequestPart::Text(_)));
     match role.as_str() {
         "user" => Ok(ParsedItem::Turn(Role::User, parts)),
         "system" | "developer" | "assistant" if has_image => {
-            Err(RequestError::untranslatable("content", "images outside of user messages"))
+            Err(RequestError::untranslatable("content", "images and files outside of user messages"))
         }
         "assistant" => Ok(ParsedItem::Turn(Role::Assistant, parts)),
         "system" | "developer" => {
@@ -96,20 +104,32 @@ fn read_part(raw: &RawValue, limits: &RequestLimits) -> Result<RequestPart, Requ
                 .map(RequestPart::Image)
                 .map_err(|_| RequestError::untranslatable("image_url", "data URLs without base64"))
         }
-        _ => Err(RequestError::untranslatable("type", "content parts other than text and images")),
+        "input_file" => match part.string("file_url")? {
+            Some(url) => {
+                let document = Document { name: part.string("filename")?, content: Image::Url(url) };
+                Ok(RequestPart::Document(document))
+            }
+            None => read_file(&part).map(RequestPart::Document),
+        },
+        _ => Err(RequestError::untranslatable("type", "content parts other than text, images and files")),
     }
 }
 
 fn read_call(call: &JsonFields<'_>, limits: &RequestLimits) -> Result<ToolCall, RequestError> {
-    let (id, name) = (call.need_string("call_id")?, call.need_string("name")?);
-    let name = match call.string("namespace")? {
-        Some(namespace) => namespace::join(&namespace, &name),
-        None => name,
-    };
+    let (id, name) = (call.need_string("call_id")?, read_name(call)?);
     let input = input_of(call.string("arguments")?.unwrap_or_default(), limits.max_depth);
     let problem = "Input should be a JSON object encoded as a string";
     let input = input.ok_or_else(|| RequestError::invalid("arguments", problem))?;
     Ok(ToolCall { id, name, input })
+}
+
+/// The name of the tool that is called, with its namespace.
+fn read_name(call: &JsonFields<'_>) -> Result<String, RequestError> {
+    let name = call.need_string("name")?;
+    Ok(match call.string("namespace")? {
+        Some(namespace) => namespace::join(&namespace, &name),
+        None => name,
+    })
 }
 
 /// The arguments of a tool call; empty arguments become `{}`.

@@ -2,7 +2,7 @@
 
 use super::namespace;
 use super::usage::ResponsesUsageFields;
-use crate::chat::{FinishReason, Usage};
+use crate::chat::{FinishReason, Usage, custom_tool};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -20,17 +20,41 @@ pub(super) struct OutputItem {
 /// The content of an item. Each kind has one text, which arrives in deltas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemContent {
-    Message { text: String },
-    Reasoning { summary: String },
-    Call { call_id: String, name: String, arguments: String },
+    Message {
+        text: String,
+    },
+    Reasoning {
+        summary: String,
+    },
+    Call {
+        call_id: String,
+        name: String,
+        arguments: String,
+    },
+    /// A call of a tool with free text.
+    CustomCall {
+        call_id: String,
+        name: String,
+        input: String,
+    },
 }
 
 impl ItemContent {
+    /// A call, of a tool with free text if its name is marked.
+    pub(super) fn call(call_id: &str, name: &str, arguments: &str) -> Self {
+        let call_id = call_id.to_owned();
+        match custom_tool::marked_name(name) {
+            Some(name) => Self::CustomCall { call_id, name: name.to_owned(), input: arguments.to_owned() },
+            None => Self::Call { call_id, name: name.to_owned(), arguments: arguments.to_owned() },
+        }
+    }
+
     pub(super) const fn text_mut(&mut self) -> &mut String {
         match self {
             Self::Message { text }
             | Self::Reasoning { summary: text }
-            | Self::Call { arguments: text, .. } => text,
+            | Self::Call { arguments: text, .. }
+            | Self::CustomCall { input: text, .. } => text,
         }
     }
 
@@ -40,6 +64,7 @@ impl ItemContent {
             Self::Message { .. } => "msg",
             Self::Reasoning { .. } => "rs",
             Self::Call { .. } => "fc",
+            Self::CustomCall { .. } => "ctc",
         }
     }
 }
@@ -76,6 +101,11 @@ impl OutputItem {
                 let arguments = if is_added { "" } else { arguments };
                 ItemOut::FunctionCall { id, status, call_id, namespace, name, arguments }
             }
+            ItemContent::CustomCall { call_id, name, input } => {
+                let (namespace, name) = namespace::split(name);
+                let input = if is_added { "" } else { input };
+                ItemOut::CustomToolCall { id, status, call_id, namespace, name, input }
+            }
         }
     }
 }
@@ -109,6 +139,15 @@ pub(super) enum ItemOut<'a> {
         namespace: Option<&'a str>,
         name: &'a str,
         arguments: &'a str,
+    },
+    CustomToolCall {
+        id: &'a str,
+        status: ItemStatus,
+        call_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
+        name: &'a str,
+        input: &'a str,
     },
 }
 

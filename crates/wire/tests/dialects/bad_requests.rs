@@ -159,14 +159,15 @@ fn members_and_fields_are_counted() {
 fn what_anthropic_alone_can_say_is_refused_or_wrong() {
     let own = "Not supported by the target model: vendor-specific content blocks";
     for (body, problem) in [
-        (saying(r#"{"role":"user","content":[{"type":"document"}]}"#), format!("messages.0.content.0.type: {own}")),
+        (saying(r#"{"role":"user","content":[{"type":"search_result"}]}"#), format!("messages.0.content.0.type: {own}")),
+        (saying(r#"{"role":"assistant","content":[{"type":"brand_new"}]}"#), format!("messages.0.content.0.type: {own}")),
         (
-            saying(r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"document"}]}]}"#),
+            saying(r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"search_result"}]}]}"#),
             format!("messages.0.content.0.content.0.type: {own}"),
         ),
         (
             saying(r#"{"role":"user","content":[{"type":"image","source":{"type":"file"}}]}"#),
-            "messages.0.content.0.source.type: Not supported by the target model: images stored at the vendor".into(),
+            "messages.0.content.0.source.type: Not supported by the target model: content stored at the vendor".into(),
         ),
         (
             saying(r#"{"role":"user","content":[{"type":"image","source":{"type":"url","url":"data:image/png,x"}}]}"#),
@@ -209,25 +210,23 @@ fn what_openai_alone_can_say_is_refused_or_wrong() {
     let arguments =
         "messages.0.tool_calls.0.function.arguments: Input should be a JSON object encoded as a string";
     for (body, problem) in [
-        (with(r#""n":2"#), "n: Not supported by the target model: a number of choices other than 1".into()),
-        (with(r#""n":"1""#), "n: Not supported by the target model: a number of choices other than 1".into()),
-        (with(r#""logprobs":true"#), "logprobs: Not supported by the target model: log probabilities".into()),
+        (with(r#""n":"1""#), "n: Input should be a whole number".into()),
         (with(r#""audio":{}"#), "audio: Not supported by the target model: audio output".into()),
         (with(r#""functions":[]"#), format!("functions: {older}")),
         (with(r#""function_call":"auto""#), format!("function_call: {older}")),
         (saying(r#"{"role":"function","name":"f","content":"a"}"#), format!("messages.0.role: {older}")),
         (saying(r#"{"role":"assistant","function_call":{}}"#), format!("messages.0.function_call: {older}")),
         (
-            with(r#""response_format":{"type":"json_object"}"#),
-            "response_format.type: Not supported by the target model: response formats other than text".into(),
+            with(r#""response_format":{"type":"grammar"}"#),
+            "response_format.type: Not supported by the target model: response formats other than text and JSON".into(),
         ),
         (with(r#""response_format":{}"#), "response_format.type: Field required".into()),
-        (with(r#""tools":[{"type":"custom"}]"#), "tools.0.type: Not supported by the target model: tools other than functions".into()),
+        (with(r#""tools":[{"type":"custom"}]"#), "tools.0.custom: Field required".into()),
         (with(r#""tools":[{"type":"function","function":{}}]"#), "tools.0.function.name: Field required".into()),
         (with(r#""tool_choice":"some""#), "tool_choice: Input should be 'auto', 'none', 'required' or a function".into()),
         (
             with(r#""tool_choice":{"type":"allowed_tools"}"#),
-            "tool_choice.type: Not supported by the target model: tool choices other than a single function".into(),
+            "tool_choice.allowed_tools: Field required".into(),
         ),
         (with(r#""tool_choice":{"type":"function","function":{}}"#), "tool_choice.function.name: Field required".into()),
         (with(r#""stream_options":{"include_usage":1}"#), "stream_options.include_usage: Input should be a valid boolean".into()),
@@ -239,7 +238,7 @@ fn what_openai_alone_can_say_is_refused_or_wrong() {
         (call("{}"), "messages.0.tool_calls.0.function.arguments: Input should be a valid string".into()),
         (
             saying(r#"{"role":"user","content":[{"type":"input_audio"}]}"#),
-            "messages.0.content.0.type: Not supported by the target model: content parts other than text and images".into(),
+            "messages.0.content.0.type: Not supported by the target model: content parts other than text, images and files".into(),
         ),
         (
             saying(r#"{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png,x"}}]}"#),

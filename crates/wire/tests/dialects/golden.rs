@@ -6,8 +6,9 @@ use crate::streams::{read_anthropic, read_openai, write_anthropic, write_openai}
 use bytes::BytesMut;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Image, RequestPart, Role, ToolCall,
-    ToolChoice, ToolDefinition, Turn, Usage,
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, ChatSettings, Effort, FinishReason, Image, OutputFormat,
+    OutputSchema, ReasoningSettings, RequestPart, Role, Thinking, ToolCall, ToolChoice, ToolDefinition, Turn,
+    Usage,
 };
 use seawall_wire::{ApiErrorKind, RequestLimits, anthropic, openai};
 use std::path::Path;
@@ -62,6 +63,7 @@ fn request() -> ChatRequest {
             name: "get_weather".into(),
             description: Some("The weather in a city".into()),
             schema: json(r#"{"type":"object","properties":{"city":{"type":"string"}}}"#),
+            strict: true,
         }],
         tool_choice: ToolChoice::Named("get_weather".into()),
         max_output: Some(200),
@@ -70,6 +72,23 @@ fn request() -> ChatRequest {
         stop: vec!["END".into()],
         stream: true,
         stream_usage: true,
+        settings: ChatSettings {
+            output_format: OutputFormat::Schema(OutputSchema {
+                name: None,
+                description: None,
+                schema: json(
+                    r#"{"type":"object","properties":{"rain":{"type":"boolean"}},"required":["rain"],"additionalProperties":false}"#,
+                ),
+                is_enforced: true,
+            }),
+            reasoning: ReasoningSettings {
+                thinking: Some(Thinking::Adaptive),
+                effort: Some(Effort::Low),
+                shows_summary: false,
+            },
+            single_tool_call: true,
+            ..ChatSettings::default()
+        },
     }
 }
 
@@ -113,7 +132,12 @@ fn a_request_is_written_as_each_vendor_reads_it() {
     out.clear();
     openai::write_chat_request(&mut out, &request()).unwrap();
     compare("openai/request.json", &out);
-    assert_eq!(openai::read_chat_request(&out, &limits), Ok(request()));
+    let mut named = request();
+    if let OutputFormat::Schema(schema) = &mut named.settings.output_format {
+        // The vendor requires a name.
+        schema.name = Some("response".into());
+    }
+    assert_eq!(openai::read_chat_request(&out, &limits), Ok(named));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn the_model_s_own_blocks_are_left_out_of_an_anthropic_request_and_turns_are_joi
         r#"{"model":"m","max_tokens":9,"top_k":3,"thinking":{"type":"enabled"},"system":"S","tool_choice":{"type":"any"},
         "tools":[{"type":"custom","name":"f","input_schema":{},"cache_control":{"type":"ephemeral"}}],"stream":null,
         "messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text","text":"b","cache_control":null}]},
-        {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"brand_new"}]},
+        {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"}]},
         {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":true},
         {"type":"tool_result","tool_use_id":"u","content":"ok"}]},
         {"role":"assistant","content":[{"type":"text","text":"c"},{"type":"tool_use","id":"t","name":"f"}]}]}"#,

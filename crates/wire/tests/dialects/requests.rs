@@ -12,7 +12,6 @@ use seawall_wire::{RequestError, RequestLimits, anthropic, openai};
 /// What remains of a request in Anthropic's dialect.
 fn in_anthropic(mut request: ChatRequest) -> ChatRequest {
     request.max_output = request.max_output.or(Some(4_096));
-    request.temperature = request.temperature.map(|degree| degree.min(1.0));
     request.stream_usage = request.stream;
     if request.tools.is_empty() {
         request.tool_choice = ToolChoice::Auto;

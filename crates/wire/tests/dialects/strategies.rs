@@ -6,8 +6,8 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{
-    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Image, JsonText, RequestPart, Role,
-    ToolCall, ToolChoice, ToolDefinition, Turn, Usage,
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, ChatSettings, FinishReason, Image, JsonText, RequestPart,
+    Role, ToolCall, ToolChoice, ToolDefinition, Turn, Usage,
 };
 
 pub(crate) const FINISHES: [FinishReason; 8] = [
@@ -122,17 +122,14 @@ fn choice() -> impl Strategy<Value = ToolChoice> {
 }
 
 fn tool() -> impl Strategy<Value = ToolDefinition> {
-    (name(), option::of(words()), object()).prop_map(|(name, description, schema)| ToolDefinition {
-        name,
-        description,
-        schema,
-    })
+    (name(), option::of(words()), object(), any::<bool>())
+        .prop_map(|(name, description, schema, strict)| ToolDefinition { name, description, schema, strict })
 }
 
 pub(crate) fn request() -> impl Strategy<Value = ChatRequest> {
     let said = (words(), vec(words(), 0..3), turns());
     let tools = (vec(tool(), 0..3), choice());
-    let limits = (option::of(1_u32..=1 << 31), option::of(0.0..=2.0_f64), option::of(0.0..=1.0_f64));
+    let limits = (option::of(1_u32..=1 << 31), option::of(0.0..=1.0_f64), option::of(0.0..=1.0_f64));
     (said, tools, limits, vec(words(), 0..3), any::<(bool, bool)>()).prop_map(
         |(said, tools, limits, stop, (stream, stream_usage))| ChatRequest {
             model: said.0,
@@ -146,6 +143,7 @@ pub(crate) fn request() -> impl Strategy<Value = ChatRequest> {
             stop,
             stream,
             stream_usage,
+            settings: ChatSettings::default(),
         },
     )
 }

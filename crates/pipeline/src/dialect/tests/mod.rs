@@ -2,6 +2,7 @@
 
 mod any_bytes;
 mod faults;
+mod features;
 mod gemini;
 mod judge;
 mod own_dialect;

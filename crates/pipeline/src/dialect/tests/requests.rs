@@ -114,7 +114,7 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
     };
     let document = |body: &mut Value| {
         body["messages"][0]["content"] =
-            json!([{"type": "document", "source": {"type": "text", "data": "x"}}]);
+            json!([{"type": "search_result", "source": "s", "title": "t", "content": []}]);
     };
     let anthropic = [DialectId::ANTHROPIC_MESSAGES, DialectId::BEDROCK_INVOKE];
     for (request, names, takers) in [
@@ -128,8 +128,8 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
         (with(Face::RESPONSES, |body| body["store"] = json!(true)), "store", &[DialectId::RESPONSES]),
         (
             with(Face::OPENAI_CHAT, |body| body["response_format"] = json!({"type": "json_object"})),
-            "response_format.type",
-            &[DialectId::OPENAI_CHAT],
+            "response_format",
+            &[DialectId::OPENAI_CHAT, DialectId::RESPONSES, DialectId::GEMINI],
         ),
         (
             with(Face::BEDROCK_CONVERSE, |body| {
@@ -144,7 +144,7 @@ fn an_unsupported_field_is_rejected_by_name_and_works_at_another_target() {
                 let source = json!({"type": "url", "url": "https://example.com/a.png"});
                 body["messages"][0]["content"] = json!([{"type": "image", "source": source}]);
             }),
-            "messages.0.content.0",
+            "messages.content.image.source.url",
             &[
                 DialectId::ANTHROPIC_MESSAGES,
                 DialectId::OPENAI_CHAT,

@@ -3,7 +3,7 @@
 use super::{
     ConverseChatReader, ConverseChatWriter, ConverseHead, ConverseStream, converse_with_limit,
     read_chat_answer, read_chat_request, read_converse_request, read_converse_usage, write_chat_answer,
-    write_chat_request,
+    write_chat_request_for,
 };
 use crate::bedrock::error_response::{
     ERROR_NAME_HEADER, NOT_READY, StreamKind, error_name, error_status, final_error, write_error_response,
@@ -13,7 +13,7 @@ use crate::bedrock::{
     BedrockCall, BedrockOperation, FrameLimits, REQUEST_ID_HEADER, RETRY_AFTER_HEADER, STREAM_CONTENT_TYPE,
     StreamEnding, client_message, read_error, read_error_message, route_call, write_path,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, JSON, RequestHead,
     RequestOptions, StreamEndMarker, StreamMonitor, UnreadableStream, UrlParameters, VendorError,
@@ -71,8 +71,12 @@ impl Dialect for ConverseDialect {
         Ok(Box::new(ConverseRequest { head: read_converse_request(body, limits)?, url: url.clone() }))
     }
 
-    fn write_request(&self, chat: &ChatRequest, _: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
-        write_chat_request(chat)
+    fn feature_column(&self) -> FeatureColumn {
+        FeatureColumn::Converse
+    }
+
+    fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
+        write_chat_request_for(chat, options.model)
     }
 
     fn read_answer(&self, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
@@ -188,6 +192,10 @@ impl RequestHead for ConverseRequest {
         options: &RequestOptions<'_>,
     ) -> Option<Result<Bytes, RequestError>> {
         (target == DialectId::BEDROCK_CONVERSE).then(|| converse_with_limit(body, &self.head, options.limit))
+    }
+
+    fn check_translatable(&self, body: &[u8], _: &RequestLimits) -> Result<(), RequestError> {
+        super::field_rules::REQUEST.check_body(body)
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {

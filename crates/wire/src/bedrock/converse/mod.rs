@@ -4,16 +4,16 @@
 //!
 //! | in a request | handling |
 //! | --- | --- |
-//! | documents, video, audio, images in S3, search results, tools that the service runs | rejected: the model would receive a different request |
-//! | `guardrailConfig`, `outputConfig`, `promptVariables` | rejected: they guarantee properties of the answer |
+//! | video, audio, content in S3, search results, tools that the service runs | rejected: the model would receive a different request |
+//! | `guardrailConfig`, `promptVariables` | rejected: they guarantee properties of the answer |
 //! | `cachePoint`, `reasoningContent`, annotations of `guardContent` and citations | dropped; the text is kept |
-//! | `additionalModelRequestFields`, metadata, service tier, latency, `strict` | dropped |
+//! | `additionalModelRequestFields` | thinking, effort and `top_k` of Anthropic's models are read; a translation refuses others |
 //! | a JSON tool result | converted to text |
 //! | an image by URL (writing) | rejected: the service does not fetch URLs |
-//! | tool choice "none" (writing) | the tools are dropped, unless the conversation already has tool calls, which need them |
+//! | tool choice "none" (writing) | the tools are dropped; rejected if the conversation has tool calls, which need them |
 //! | tool calls in a conversation without tools (writing) | kept; the service will reject them |
 //! | consecutive turns of one role (writing) | merged |
-//! | a temperature above 1 (writing) | clamped to 1, the service's maximum |
+//! | a temperature above 1 (writing) | rejected: the service's maximum is 1 |
 //!
 //! Of answers, text and tool calls are read; reasoning, images and citations are dropped.
 //!
@@ -24,6 +24,7 @@
 
 mod answer;
 mod dialect;
+mod field_rules;
 mod head;
 mod request_read;
 mod request_write;
@@ -38,6 +39,7 @@ pub use dialect::ConverseDialect;
 pub use head::{ConverseHead, converse_with_limit, read_converse_request};
 pub use request_read::read_chat_request;
 pub use request_write::write_chat_request;
+use request_write::write_chat_request_for;
 pub use stream_observe::ConverseStream;
 pub use stream_read::ConverseChatReader;
 pub use stream_write::ConverseChatWriter;

@@ -1,10 +1,13 @@
 //! Parses a whole Converse request.
 
 use super::shapes::BlockFields;
+use crate::anthropic::read_reasoning;
 use crate::bedrock::body::{invalid, missing, read_object};
 use crate::bedrock::path::BedrockCall;
-use crate::chat::{ChatRequest, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
-use crate::fields::JsonFields;
+use crate::chat::{
+    ChatRequest, JsonText, OutputFormat, OutputSchema, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
+};
+use crate::fields::{JsonFields, object_of};
 use crate::request::CowStr;
 use crate::{RequestError, RequestLimits};
 use serde::Deserialize;
@@ -12,7 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// Fields that change the answer and have no equivalent in another dialect. They are rejected.
-const UNTRANSLATABLE_FIELDS: [&str; 3] = ["guardrailConfig", "outputConfig", "promptVariables"];
+const UNTRANSLATABLE_FIELDS: [&str; 2] = ["guardrailConfig", "promptVariables"];
 
 /// Parses a request; the model and the stream flag come from the path.
 ///
@@ -33,7 +36,7 @@ pub fn read_chat_request(
 ) -> Result<ChatRequest, RequestError> {
     let fields = JsonFields::read(body, limits)?;
     if let Some(promise) = UNTRANSLATABLE_FIELDS.into_iter().find(|name| fields.get(name).is_some()) {
-        return Err(invalid(promise, "Not supported by the target model"));
+        return Err(RequestError::untranslatable(promise, "guardrails and prompt templates of the service"));
     }
     let mut request = ChatRequest {
         model: call.model.clone(),
@@ -50,7 +53,41 @@ pub fn read_chat_request(
     if let Some(raw) = fields.get("toolConfig") {
         read_tools(raw, &mut request, limits.max_items)?;
     }
+    if let Some(config) = fields.object("outputConfig", limits)? {
+        request.settings.output_format =
+            read_format(&config, limits).map_err(|error| error.within("outputConfig"))?;
+    }
+    if let Some(additional) = fields.object(ADDITIONAL, limits)? {
+        let read = || Ok((read_reasoning(&additional, limits)?, additional.count("top_k")?));
+        let (reasoning, top_k) = read().map_err(|error: RequestError| error.within(ADDITIONAL))?;
+        (request.settings.reasoning, request.settings.top_k) = (reasoning, top_k);
+    }
     Ok(request)
+}
+
+/// Fields for the model itself; only those of Anthropic's models are known here.
+const ADDITIONAL: &str = "additionalModelRequestFields";
+
+fn read_format(config: &JsonFields<'_>, limits: &RequestLimits) -> Result<OutputFormat, RequestError> {
+    let Some(format) = config.object("textFormat", limits)? else { return Ok(OutputFormat::Text) };
+    let read = || {
+        if format.need_string("type")? != "json_schema" {
+            return Err(RequestError::untranslatable("type", "output formats other than json_schema"));
+        }
+        let structure = format.need_object("structure", limits)?;
+        let schema = structure.need_object("jsonSchema", limits)?;
+        // The service takes the schema as a string.
+        let text = object_of(schema.need_string("schema")?, limits.max_depth);
+        let text =
+            text.ok_or_else(|| RequestError::invalid("structure", "The schema should be a JSON object"))?;
+        Ok(OutputFormat::Schema(OutputSchema {
+            name: schema.string("name")?,
+            description: schema.string("description")?,
+            schema: text,
+            is_enforced: true,
+        }))
+    };
+    read().map_err(|error: RequestError| error.within("textFormat"))
 }
 
 /// A list of at most `max` items.
@@ -133,6 +170,10 @@ fn read_part(
             .map(|image| Some(RequestPart::Image(image)))
             .ok_or_else(|| invalid(path(), problem));
     }
+    if let Some(document) = block.document {
+        let problem = "Document should have a name and inline bytes or text";
+        return document.into_part().map(Some).ok_or_else(|| invalid(path(), problem));
+    }
     if let Some(call) = block.tool_use {
         let problem = "toolUse should be a call of a client tool with an object as input";
         return call
@@ -209,6 +250,7 @@ struct ToolSpec {
     name: String,
     description: Option<String>,
     input_schema: Schema,
+    strict: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -228,6 +270,7 @@ fn read_tools(raw: &RawValue, request: &mut ChatRequest, max: usize) -> Result<(
                 name: tool.name,
                 description: tool.description,
                 schema: tool.input_schema.json,
+                strict: tool.strict.unwrap_or(false),
             }),
             Some(ToolFields { cache_point: Some(_), .. }) => {}
             _ => return Err(invalid(format!("toolConfig.tools.{at}"), problem)),

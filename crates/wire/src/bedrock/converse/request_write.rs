@@ -1,10 +1,15 @@
 //! Writes a Converse request.
 
-use super::shapes::{ConverseBlock, ImageSource, format_of};
+use super::shapes::{ConverseBlock, ImageSource, document_format_of, document_name, format_of};
 use crate::RequestError;
+use crate::anthropic::{ModelTraits, ReasoningFields};
 use crate::bedrock::body::invalid;
 use crate::bedrock::error_response::json;
-use crate::chat::{ChatRequest, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition, Turn};
+use crate::chat::schema::closed;
+use crate::chat::{
+    ChatFeature, ChatRequest, Document, FeatureColumn, Image, JsonText, OutputFormat, RequestPart, Role,
+    ToolChoice, ToolDefinition, Turn,
+};
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -22,14 +27,24 @@ use serde::Serialize;
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
 pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> {
+    write_chat_request_for(request, &request.model)
+}
+
+/// Like [`write_chat_request`], but for another model than the one the caller named: thinking and `top_k` are fields of
+/// the model itself, of which those of Anthropic's models are known here.
+pub(super) fn write_chat_request_for(request: &ChatRequest, model: &str) -> Result<Bytes, RequestError> {
+    request.refuse_unsupported(FeatureColumn::Converse)?;
+    let has_call =
+        |part: &RequestPart| matches!(part, RequestPart::ToolCall(_) | RequestPart::ToolResult { .. });
+    let has_calls = request.turns.iter().any(|turn| turn.parts.iter().any(has_call));
+    if has_calls && request.uses(ChatFeature::NoTool) {
+        return Err(ChatFeature::NoTool.unsupported());
+    }
     // The service rejects empty texts here.
     let system = request.system.iter().filter(|text| !text.is_empty()).map(|text| ConverseBlock::Text(text));
     let inference = Inference {
         max_tokens: request.positive_max_output()?,
-        temperature: request
-            .temperature
-            .filter(|number| number.is_finite())
-            .map(|number| number.clamp(0.0, 1.0)),
+        temperature: request.temperature.filter(|number| number.is_finite()),
         top_p: request.top_p.filter(|number| number.is_finite()),
         stop_sequences: &request.stop,
     };
@@ -38,8 +53,86 @@ pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> 
         system: system.collect(),
         inference_config: (!inference.is_empty()).then_some(inference),
         tool_config: write_tools(request),
+        output_config: OutputConfig::of(&request.settings.output_format),
+        additional_model_request_fields: AdditionalFields::of(request, model)?,
     };
     Ok(json(&body))
+}
+
+/// Fields for the model itself.
+#[derive(Serialize)]
+struct AdditionalFields {
+    #[serde(flatten)]
+    reasoning: ReasoningFields,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<EffortFields>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct EffortFields {
+    effort: &'static str,
+}
+
+impl AdditionalFields {
+    fn of(request: &ChatRequest, model: &str) -> Result<Option<Self>, RequestError> {
+        let settings = &request.settings;
+        if !settings.reasoning.is_set() && settings.top_k.is_none() {
+            return Ok(None);
+        }
+        if !model.contains("anthropic.") {
+            let is_reasoning = settings.reasoning.is_set();
+            let feature = if is_reasoning { ChatFeature::Reasoning } else { ChatFeature::TopK };
+            return Err(feature.unsupported());
+        }
+        let max_output = request.max_output.unwrap_or(u32::MAX);
+        let reasoning = ReasoningFields::of(&settings.reasoning, ModelTraits::of(model), max_output)?;
+        let output_config = reasoning.effort.map(|effort| EffortFields { effort });
+        Ok(Some(Self { reasoning, output_config, top_k: settings.top_k }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OutputConfig<'a> {
+    text_format: TextFormat<'a>,
+}
+
+#[derive(Serialize)]
+struct TextFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    structure: FormatStructure<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FormatStructure<'a> {
+    json_schema: JsonSchemaFields<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchemaFields<'a> {
+    /// The service takes the schema as a string.
+    schema: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+}
+
+impl<'a> OutputConfig<'a> {
+    fn of(format: &'a OutputFormat) -> Option<Self> {
+        let OutputFormat::Schema(schema) = format else { return None };
+        let json_schema = JsonSchemaFields {
+            schema: closed(&schema.schema).get().to_owned(),
+            name: schema.name.as_deref(),
+            description: schema.description.as_deref(),
+        };
+        let structure = FormatStructure { json_schema };
+        Some(Self { text_format: TextFormat { kind: "json_schema", structure } })
+    }
 }
 
 /// Writes the turns. The service requires alternating roles, so consecutive turns of one role are merged.
@@ -69,6 +162,9 @@ fn write_parts<'a>(
         RequestPart::Image(image) => {
             write_image(image).map_err(|problem| invalid(format!("{path}.{at}"), problem))
         }
+        RequestPart::Document(document) => {
+            write_document(document).map_err(|problem| invalid(format!("{path}.{at}"), problem))
+        }
         RequestPart::ToolCall(_) | RequestPart::ToolResult { .. } if in_result => {
             Err(invalid(format!("{path}.{at}"), "Tool results may contain only text and images"))
         }
@@ -92,11 +188,22 @@ fn write_image(image: &Image) -> Result<ConverseBlock<'_>, &'static str> {
     }
 }
 
+fn write_document(document: &Document) -> Result<ConverseBlock<'_>, &'static str> {
+    match &document.content {
+        Image::Url(_) => Err("Document URLs are not supported by the target model"),
+        Image::Base64 { media_type, content } => {
+            let format = document_format_of(media_type)
+                .ok_or("Document should be of a format that the service reads")?;
+            let name = document_name(document.name.as_deref().unwrap_or_default());
+            Ok(ConverseBlock::Document { format, name, source: ImageSource { bytes: content } })
+        }
+    }
+}
+
+/// The tools. A tool choice of "none" is written by offering none.
 fn write_tools(request: &ChatRequest) -> Option<ToolConfig<'_>> {
-    let is_call =
-        |part: &RequestPart| matches!(part, RequestPart::ToolCall(_) | RequestPart::ToolResult { .. });
-    let has_calls = || request.turns.iter().any(|turn| turn.parts.iter().any(is_call));
-    if request.tools.is_empty() || (request.tool_choice == ToolChoice::None && !has_calls()) {
+    let tools: Vec<_> = request.offered_tools().map(Tool::from).collect();
+    if tools.is_empty() || request.tool_choice == ToolChoice::None {
         return None;
     }
     let tool_choice = match &request.tool_choice {
@@ -104,7 +211,7 @@ fn write_tools(request: &ChatRequest) -> Option<ToolConfig<'_>> {
         ToolChoice::Any => Some(Choice::Any {}),
         ToolChoice::Named(name) => Some(Choice::Tool { name }),
     };
-    Some(ToolConfig { tools: request.tools.iter().map(Tool::from).collect(), tool_choice })
+    Some(ToolConfig { tools, tool_choice })
 }
 
 #[derive(Serialize)]
@@ -117,6 +224,10 @@ struct Body<'a> {
     inference_config: Option<Inference<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_model_request_fields: Option<AdditionalFields>,
 }
 
 #[derive(Serialize)]
@@ -175,6 +286,8 @@ struct ToolSpec<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     input_schema: Schema<'a>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 #[derive(Serialize)]
@@ -191,6 +304,7 @@ impl<'a> From<&'a ToolDefinition> for Tool<'a> {
                 name: &tool.name,
                 description,
                 input_schema: Schema { json: &tool.schema },
+                strict: tool.strict,
             },
         }
     }

@@ -1,7 +1,7 @@
 //! JSON shapes shared by requests, answers and streams.
 
 use crate::bedrock::body::read_object;
-use crate::chat::{FinishReason, Image, JsonText, ToolCall};
+use crate::chat::{Document, FinishReason, Image, JsonText, RequestPart, ToolCall};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 pub(super) struct BlockFields<'a> {
     pub(super) text: Option<String>,
     pub(super) image: Option<ImageFields>,
+    pub(super) document: Option<DocumentFields>,
     pub(super) tool_use: Option<ToolUseFields>,
     #[serde(borrow)]
     pub(super) tool_result: Option<ToolResultFields<'a>>,
@@ -54,6 +55,60 @@ impl ImageFields {
         format_of(&media_type)?;
         Some(Image::Base64 { media_type, content: self.source.bytes? })
     }
+}
+
+#[derive(Deserialize)]
+pub(super) struct DocumentFields {
+    format: Option<String>,
+    name: String,
+    source: DocumentSourceFields,
+}
+
+#[derive(Deserialize)]
+struct DocumentSourceFields {
+    bytes: Option<String>,
+    text: Option<String>,
+}
+
+impl DocumentFields {
+    /// The document; plain text becomes text, with its name in front.
+    pub(super) fn into_part(self) -> Option<RequestPart> {
+        let Self { format, name, source } = self;
+        if let Some(text) = source.text {
+            return Some(RequestPart::Text(format!("{name}\n\n{text}")));
+        }
+        let media_type = DOCUMENT_FORMATS.iter().find(|(known, _)| Some(*known) == format.as_deref())?.1;
+        let content = Image::Base64 { media_type: media_type.to_owned(), content: source.bytes? };
+        Some(RequestPart::Document(Document { name: Some(name), content }))
+    }
+}
+
+/// The service's names of document formats, and their media types.
+const DOCUMENT_FORMATS: [(&str, &str); 9] = [
+    ("pdf", "application/pdf"),
+    ("csv", "text/csv"),
+    ("doc", "application/msword"),
+    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ("xls", "application/vnd.ms-excel"),
+    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ("html", "text/html"),
+    ("txt", "text/plain"),
+    ("md", "text/markdown"),
+];
+
+/// The service's name of a document format.
+pub(super) fn document_format_of(media_type: &str) -> Option<&'static str> {
+    DOCUMENT_FORMATS.iter().find(|(_, known)| *known == media_type).map(|(format, _)| *format)
+}
+
+/// The name of a document: the service allows letters, digits, single spaces, hyphens, parentheses and brackets.
+pub(super) fn document_name(name: &str) -> String {
+    let allowed = |character: char| {
+        if character.is_ascii_alphanumeric() || "-()[]".contains(character) { character } else { ' ' }
+    };
+    let cleaned: String = name.chars().map(allowed).take(200).collect();
+    let words: Vec<&str> = cleaned.split_whitespace().collect();
+    if words.is_empty() { "document".to_owned() } else { words.join(" ") }
 }
 
 /// The service's name of an image format.
@@ -121,6 +176,7 @@ struct CitedText {
 pub(super) enum ConverseBlock<'a> {
     Text(&'a str),
     Image { format: &'static str, source: ImageSource<'a> },
+    Document { format: &'static str, name: String, source: ImageSource<'a> },
     ToolUse { tool_use_id: &'a str, name: &'a str, input: &'a JsonText },
     ToolResult { tool_use_id: &'a str, content: Vec<Self>, status: &'static str },
 }

@@ -14,7 +14,7 @@ use crate::bedrock::{
     BedrockOperation, FrameLimits, REQUEST_ID_HEADER, RETRY_AFTER_HEADER, client_message, read_error,
     read_error_message, route_call, write_path,
 };
-use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FinishReason, Usage, UsageReport};
+use crate::chat::{ChatAnswer, ChatEvent, ChatRequest, FeatureColumn, FinishReason, Usage, UsageReport};
 use crate::dialect::{
     AnswerDefaults, ChatStreamReader, ChatStreamWriter, Dialect, DialectId, ErrorResponse, JSON, RequestHead,
     RequestOptions, ResponseReport, StreamEndMarker, StreamMonitor, StreamRewriter, UnreadableStream,
@@ -78,6 +78,10 @@ impl Dialect for InvokeDialect {
             InvokeBody::Anthropic(head) => Box::new(InvokeRequest { head, url }),
             InvokeBody::Opaque(head) => Box::new(OpaqueRequest { head, url }),
         })
+    }
+
+    fn feature_column(&self) -> FeatureColumn {
+        DialectId::ANTHROPIC_MESSAGES.feature_column()
     }
 
     fn write_request(&self, chat: &ChatRequest, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
@@ -249,6 +253,11 @@ impl RequestHead for InvokeRequest {
         }
         let unframed = || invoke_to_messages(body, options.limits, options.model, self.url.stream);
         (target == DialectId::ANTHROPIC_MESSAGES).then(|| unframed().map(Bytes::from))
+    }
+
+    fn check_translatable(&self, body: &[u8], limits: &RequestLimits) -> Result<(), RequestError> {
+        let body = invoke_to_messages(body, limits, ANY_MODEL, self.url.stream)?;
+        anthropic::REQUEST_FIELDS.check_body(body.as_bytes())
     }
 
     fn read_chat(&self, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {

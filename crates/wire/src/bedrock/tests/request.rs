@@ -43,6 +43,7 @@ fn full() -> ChatRequest {
     };
     let turn = |role, parts| Turn { role, parts };
     ChatRequest {
+        settings: crate::chat::ChatSettings::default(),
         model: "haiku".to_owned(),
         system: vec!["Be kind.".to_owned(), "Be brief.".to_owned()],
         turns: vec![
@@ -55,8 +56,9 @@ fn full() -> ChatRequest {
                 name: "find".to_owned(),
                 description: Some("Finds.".to_owned()),
                 schema: json(r#"{"type": "object"}"#),
+                strict: false,
             },
-            ToolDefinition { name: "stop".to_owned(), description: None, schema: json("{}") },
+            ToolDefinition { name: "stop".to_owned(), description: None, schema: json("{}"), strict: false },
         ],
         tool_choice: ToolChoice::Named("find".to_owned()),
         max_output: Some(50),
@@ -130,7 +132,7 @@ fn what_the_model_would_miss_is_refused_by_field() {
     let picture = "Image should be png, jpeg, gif or webp with inline bytes";
     let first = "messages.0.content.0";
     for (content, field, problem) in [
-        (r#"{"document":{"name":"x"}}"#, first, unseen),
+        (r#"{"document":{"name":"x"}}"#, first, "Unknown content block"),
         (r#"{"text":"a"},{"video":{}}"#, "messages.0.content.1", unseen),
         (r#"{"guardContent":{"image":{}}}"#, first, unseen),
         (r#"{"brandNew":1}"#, first, unseen),
@@ -150,7 +152,7 @@ fn what_the_model_would_miss_is_refused_by_field() {
         assert_eq!(read(&with_content(content)), Err(format!("{field}: {problem}")), "{content}");
     }
     let turn = r#""messages":[{"role":"user","content":[]}]"#;
-    let kept = "Not supported by the target model";
+    let kept = "Not supported by the target model: guardrails and prompt templates of the service";
     for (body, problem) in [
         ("{}".to_owned(), "messages: Field required".to_owned()),
         (r#"{"messages":7}"#.to_owned(), "messages: Input should be a valid list".to_owned()),
@@ -161,7 +163,6 @@ fn what_the_model_would_miss_is_refused_by_field() {
         (r#"{"messages":[{"role":"user"}]}"#.to_owned(), "messages.0.content: Field required".to_owned()),
         (r#"{"messages":[{"role":"user","content":"x"}]}"#.to_owned(), "messages.0.content: Input should be a valid list".to_owned()),
         (format!(r#"{{{turn},"guardrailConfig":{{}}}}"#), format!("guardrailConfig: {kept}")),
-        (format!(r#"{{{turn},"outputConfig":{{}}}}"#), format!("outputConfig: {kept}")),
         (format!(r#"{{{turn},"promptVariables":{{}}}}"#), format!("promptVariables: {kept}")),
         (format!(r#"{{{turn},"system":"x"}}"#), "system: Input should be a valid list".to_owned()),
         (format!(r#"{{{turn},"system":[{{"image":{{"format":"png","source":{{"bytes":"aGk="}}}}}}]}}"#), "system.0: Input should be a text block".to_owned()),
@@ -218,7 +219,7 @@ fn content_that_the_service_cannot_express_is_refused_or_adapted() {
         ..full()
     };
     let url = only(RequestPart::Image(Image::Url("https://a/b.png".to_owned())));
-    assert_eq!(write(&url), "messages.0.content.0: Image URLs are not supported by the target model");
+    assert!(write(&url).ends_with(": Not supported by the target model: images by URL"), "{}", write(&url));
     let tiff = only(RequestPart::Image(Image::Base64 {
         media_type: "image/tiff".to_owned(),
         content: String::new(),
@@ -234,13 +235,19 @@ fn content_that_the_service_cannot_express_is_refused_or_adapted() {
     let forbidden = ChatRequest { tool_choice: ToolChoice::None, ..only(text("hi")) };
     assert!(!write(&forbidden).contains("toolConfig"));
     let forbidden = ChatRequest { tool_choice: ToolChoice::None, ..full() };
-    assert!(write(&forbidden).contains("toolConfig") && !write(&forbidden).contains("toolChoice"));
+    // The conversation has tool calls, which need the tools.
+    assert_eq!(
+        write(&forbidden),
+        "tool_choice: Not supported by the target model: tools that must not be called"
+    );
     let any_tool = ChatRequest { tool_choice: ToolChoice::Any, ..full() };
     assert!(write(&any_tool).contains(r#""toolChoice":{"any":{}}"#));
     assert_eq!(read(&write(&any_tool)), Ok(any_tool));
 
+    let hot = ChatRequest { temperature: Some(1.5), ..full() };
+    assert_eq!(write(&hot), "temperature: Not supported by the target model: a temperature above 1");
     for (temperature, written) in
-        [(2.0, Some("1.0")), (1.0, Some("1.0")), (-1.0, Some("0.0")), (f64::NAN, None), (f64::INFINITY, None)]
+        [(1.0, Some("1.0")), (0.0, Some("0.0")), (f64::NAN, None), (f64::INFINITY, None)]
     {
         let body = write(&ChatRequest { temperature: Some(temperature), top_p: Some(f64::NAN), ..full() });
         let expected = written.map(|number| format!(r#""temperature":{number},"stop"#));

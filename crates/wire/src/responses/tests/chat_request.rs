@@ -51,10 +51,21 @@ fn a_conversation_of_items_becomes_turns() {
         name: name.into(),
         description: description.map(str::to_owned),
         schema: json(schema),
+        strict: description.is_some(),
     };
     assert_eq!(
         read(body).unwrap(),
         ChatRequest {
+            settings: crate::chat::ChatSettings {
+                reasoning: crate::chat::ReasoningSettings {
+                    thinking: Some(crate::chat::Thinking::Adaptive),
+                    effort: Some(crate::chat::Effort::High),
+                    shows_summary: false,
+                },
+                single_tool_call: true,
+                verbosity: Some(crate::chat::Verbosity::Low),
+                ..crate::chat::ChatSettings::default()
+            },
             model: "m".into(),
             system: vec!["Be brief.".into(), "日本語で".into()],
             turns: vec![
@@ -99,33 +110,11 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         (r#""conversation":{"id":"c"}"#, "conversation", "content stored at the vendor"),
         (r#""prompt":{"id":"p"}"#, "prompt", "content stored at the vendor"),
         (r#""background":true"#, "background", "responses in the background"),
-        (
-            r#""text":{"format":{"type":"json_schema","name":"n","schema":{}}}"#,
-            "text.format.type",
-            "response formats other than text",
-        ),
-        (
-            r#""text":{"format":{"type":"json_object"}}"#,
-            "text.format.type",
-            "response formats other than text",
-        ),
-        (r#""include":["message.output_text.logprobs"]"#, "include", "log probabilities"),
-        (r#""top_logprobs":3"#, "top_logprobs", "log probabilities"),
         (r#""tools":[{"type":"code_interpreter"}]"#, "tools.0.type", "tools other than functions"),
         (
             r#""tools":[{"type":"web_search"}],"tool_choice":"required""#,
             "tool_choice",
             "a required web search",
-        ),
-        (
-            r#""tools":[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"c"}]}]"#,
-            "tools.0.tools.0.type",
-            "tools other than functions",
-        ),
-        (
-            r#""tool_choice":{"type":"allowed_tools","mode":"auto","tools":[]}"#,
-            "tool_choice.type",
-            "tool choices other than a single function",
         ),
     ] {
         let body = format!(r#"{{"model":"m","input":"hi",{fields}}}"#);
@@ -136,11 +125,10 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         (r#"{"id":"msg_1"}"#, "input.0", "references to items stored at the vendor"),
         (r#"{"type":"item_reference","id":"msg_1"}"#, "input.0", "references to items stored at the vendor"),
         (r#"{"type":"compaction","encrypted_content":"x"}"#, "input.0.type", other_item),
-        (r#"{"type":"custom_tool_call","call_id":"c","name":"n","input":"x"}"#, "input.0.type", other_item),
         (
             r#"{"role":"user","content":[{"type":"input_file","file_id":"f"}]}"#,
-            "input.0.content.0.type",
-            "content parts other than text and images",
+            "input.0.content.0.file_id",
+            "files stored at the vendor",
         ),
         (
             r#"{"role":"user","content":[{"type":"input_image","file_id":"f"}]}"#,
@@ -155,7 +143,7 @@ fn what_no_other_vendor_can_serve_is_refused_with_its_path() {
         (
             r#"{"role":"system","content":[{"type":"input_image","image_url":"https://x"}]}"#,
             "input.0.content",
-            "images outside of user messages",
+            "images and files outside of user messages",
         ),
     ] {
         let body = format!(r#"{{"model":"m","input":[{item}]}}"#);
@@ -206,7 +194,7 @@ fn the_dialect_has_no_stop_sequences_and_no_images_of_the_model() {
     let call = RequestPart::ToolCall(ToolCall { id: "c".into(), name: "f".into(), input: json("{}") });
     let result = RequestPart::ToolResult { call: "c".into(), parts: vec![], is_error: false };
     for (request, expected) in [
-        (stopping, "stop: Not supported by the target model: stop sequences"),
+        (stopping, "stop_sequences: Not supported by the target model: stop sequences"),
         (
             with_parts(Role::Assistant, vec![image]),
             "messages.0: Not supported by the target model: images in assistant messages",

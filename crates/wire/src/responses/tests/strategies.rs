@@ -85,7 +85,7 @@ pub(super) fn request() -> impl Strategy<Value = ChatRequest> {
         pairs.into_iter().flat_map(|(a, b)| [turn(Role::User, a), turn(Role::Assistant, b)]).collect()
     });
     let tool = (name(), option::of(words()), object())
-        .prop_map(|(name, description, schema)| ToolDefinition { name, description, schema });
+        .prop_map(|(name, description, schema)| ToolDefinition { name, description, schema, strict: false });
     let choice = prop_oneof![
         select(vec![ToolChoice::Auto, ToolChoice::None, ToolChoice::Any]),
         name().prop_map(ToolChoice::Named)
@@ -97,6 +97,7 @@ pub(super) fn request() -> impl Strategy<Value = ChatRequest> {
             let (stop, stream_usage) = (Vec::new(), stream);
             let tool_choice = if tools.is_empty() { ToolChoice::Auto } else { tool_choice };
             ChatRequest {
+                settings: crate::chat::ChatSettings::default(),
                 model,
                 system,
                 turns,
