@@ -40,7 +40,7 @@ impl ValueWriter<'_> {
             None if schema.get("properties").is_some() => self.object(schema, depth),
             Some("array") => self.array(schema, depth),
             Some("string") => self.text(schema).into(),
-            Some("integer") => json!(lowest(schema).ceil() as i64),
+            Some("integer") => integer(schema),
             Some("number") => json!(lowest(schema)),
             Some("boolean") => json!(true),
             _ => Value::Null,
@@ -82,6 +82,15 @@ impl ValueWriter<'_> {
         let missing = limit("minLength").unwrap_or(0).min(1_000).saturating_sub(text.chars().count());
         text + &"x".repeat(missing)
     }
+}
+
+/// The lowest whole number that a schema allows, but 1 if it may be.
+fn integer(schema: &Value) -> Value {
+    let number = |name: &str| schema[name].as_i64();
+    let least = number("minimum").or_else(|| number("exclusiveMinimum")?.checked_add(1));
+    let most = number("maximum").or_else(|| number("exclusiveMaximum")?.checked_sub(1));
+    let value = least.map_or(1, |least| least.max(1));
+    most.map_or(value, |most| value.min(most)).max(least.unwrap_or(i64::MIN)).into()
 }
 
 /// The lowest number that a schema allows, but 1 if it may be.

@@ -22,8 +22,8 @@ pub struct DialectRequest {
     headers: DialectHeaders,
     /// Features whose input is not bounded by the body's size, or that change the price. Most requests have none.
     features: Option<Box<RequestFeatures>>,
-    /// The request in the common representation, once it was needed.
-    chat: OnceLock<Result<ChatRequest, RequestError>>,
+    /// The request in the common representation, once it was needed; boxed, because most requests never need it.
+    chat: OnceLock<Box<Result<ChatRequest, RequestError>>>,
 }
 
 /// Headers that carry request parameters, like fields of the body.
@@ -42,7 +42,7 @@ pub struct DialectHeaders {
 #[derive(Debug)]
 enum Head {
     Vendor(DialectId, Box<dyn RequestHead>),
-    Neutral(ChatRequest),
+    Neutral(Box<ChatRequest>),
 }
 
 fn read_features_of(
@@ -73,7 +73,7 @@ impl DialectRequest {
     /// A request without a dialect, whose answer is read as events. `received` are the bytes that it was made from.
     #[must_use]
     pub fn neutral(chat: ChatRequest, received: Bytes) -> Self {
-        let head = Head::Neutral(ChatRequest { stream_usage: chat.stream, ..chat });
+        let head = Head::Neutral(Box::new(ChatRequest { stream_usage: chat.stream, ..chat }));
         let (limits, headers) = (RequestLimits::default(), DialectHeaders::default());
         Self { body: received, limits, head, headers, features: None, chat: OnceLock::new() }
     }
@@ -270,7 +270,8 @@ impl DialectRequest {
     }
 
     fn translated(&self, target: DialectId, options: &RequestOptions<'_>) -> Result<Bytes, RequestError> {
-        let chat = self.chat.get_or_init(|| self.read_chat()).as_ref().map_err(Clone::clone)?;
+        let chat = self.chat.get_or_init(|| Box::new(self.read_chat()));
+        let chat = (**chat).as_ref().map_err(Clone::clone)?;
         let written = if chat.max_output.is_none() && options.limit.is_some() {
             target.write_request(&ChatRequest { max_output: options.limit, ..chat.clone() }, options)
         } else {
@@ -285,7 +286,7 @@ impl DialectRequest {
 
     /// The tools with free text, if the request was translated.
     pub(super) fn custom_tools(&self) -> &[String] {
-        match self.chat.get() {
+        match self.chat.get().map(|chat| &**chat) {
             Some(Ok(chat)) => &chat.settings.custom_tools,
             _ => &[],
         }
@@ -298,7 +299,7 @@ impl DialectRequest {
                 head.check_translatable(&self.body, &self.limits)?;
                 chat
             }
-            Head::Neutral(chat) => chat.clone(),
+            Head::Neutral(chat) => (**chat).clone(),
         };
         // Other dialects drop empty turns, and a request without turns asks nothing.
         let has_text = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());

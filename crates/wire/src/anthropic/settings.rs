@@ -78,7 +78,7 @@ fn read_format(config: &JsonFields<'_>, limits: &RequestLimits) -> Result<Output
 
 /// Returns an error if the model does not accept something that the dialect has.
 pub(super) fn refuse_by_model(request: &ChatRequest, traits: ModelTraits) -> Result<(), RequestError> {
-    let differs = |number: Option<f64>| number.is_some_and(|number| number != 1.0);
+    let differs = |number: Option<f64>| number.is_some_and(|number| (number - 1.0).abs() > f64::EPSILON);
     if !traits.takes_sampling {
         if differs(request.temperature) || differs(request.top_p) {
             return Err(ChatFeature::Sampling.unsupported());

@@ -13,6 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The request whose tokens are to be counted.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is read once per request for a count and taken apart at once"
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum CountRequest {
     /// The body of an InvokeModel request, not parsed.

@@ -174,6 +174,7 @@ impl<'a> Content<'a> {
     }
 }
 
+#[expect(clippy::enum_variant_names, reason = "the names are the types of the dialect")]
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {

@@ -56,7 +56,16 @@ fn a_conversation_of_items_becomes_turns() {
     assert_eq!(
         read(body).unwrap(),
         ChatRequest {
-            settings: crate::chat::ChatSettings::default(),
+            settings: crate::chat::ChatSettings {
+                reasoning: crate::chat::ReasoningSettings {
+                    thinking: Some(crate::chat::Thinking::Adaptive),
+                    effort: Some(crate::chat::Effort::High),
+                    shows_summary: false,
+                },
+                single_tool_call: true,
+                verbosity: Some(crate::chat::Verbosity::Low),
+                ..crate::chat::ChatSettings::default()
+            },
             model: "m".into(),
             system: vec!["Be brief.".into(), "日本語で".into()],
             turns: vec![
