@@ -98,7 +98,7 @@ impl WildcardRoute {
         let sent = if self.prefix.ends_with('/') { &model[self.prefix.len()..] } else { model };
         let named = |target: &Arc<GuardedTarget>| {
             if &*target.model == ANY_MODEL {
-                Arc::new(target.for_model(sent, lookup(&target.name, sent)))
+                Arc::new(target.for_model(sent, &lookup(&target.name, sent)))
             } else {
                 Arc::clone(target)
             }

@@ -179,8 +179,8 @@ impl GuardedTarget {
     }
 
     /// The same target for a model that a caller named. It shares everything but what belongs to the model.
-    pub(crate) fn for_model(&self, model: &str, terms: ModelTerms) -> Self {
-        let ModelTerms { price, price_status, input, max_output } = terms;
+    pub(crate) fn for_model(&self, model: &str, terms: &ModelTerms) -> Self {
+        let ModelTerms { price, price_status, input, max_output } = *terms;
         Self {
             name: Arc::clone(&self.name),
             model: model.into(),

@@ -48,9 +48,9 @@ impl TargetCauses {
     /// Records why a target was not called.
     pub(super) fn record_skip(&mut self, target: &Arc<str>, reason: &SkipReason) {
         let feature = match reason {
-            SkipReason::Untranslatable(RequestError::Untranslatable { field, .. }) => {
-                Some(printable(field).into())
-            }
+            SkipReason::Untranslatable(
+                RequestError::Untranslatable { field, .. } | RequestError::UnsupportedByTarget { field, .. },
+            ) => Some(printable(field).into()),
             _ => None,
         };
         let cause = TargetCause::Skipped { kind: reason.kind(), feature };
@@ -207,7 +207,7 @@ mod tests {
         causes.record_failure(&target("local"), &failure(FailureKind::Unreachable, None));
         causes.record_skip(&target("opus"), &SkipReason::BreakerOpen(Some(Duration::from_secs(3))));
         let field = "response_format".to_owned();
-        let unsupported = RequestError::Untranslatable { field, problem: "no schemas" };
+        let unsupported = RequestError::Untranslatable { field, problem: "no schemas", feature: None };
         causes.record_skip(&target("gemini"), &SkipReason::Untranslatable(unsupported));
         assert_eq!(
             describe(&causes, &[]),
