@@ -73,9 +73,14 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<(), CommandError> {
         loader.set("store.data_dir", directory.clone());
     }
     let settings = loader.load_or_fail()?.settings;
-    let key = create_key(&settings, FIRST_KEY)?;
-    let report =
-        InitReport { arguments, found: &found, rejected: &rejected, key: &key, has_budget: budget.is_some() };
+    let (name, key) = create_key(&settings, FIRST_KEY)?;
+    let report = InitReport {
+        arguments,
+        found: &found,
+        rejected: &rejected,
+        key: (&name, &key),
+        has_budget: budget.is_some(),
+    };
     let shown = if arguments.json { format!("{:#}\n", report.json()) } else { report.text() };
     print(&shown)
 }
@@ -189,7 +194,8 @@ struct InitReport<'a> {
     arguments: &'a InitArguments,
     found: &'a [FoundProvider],
     rejected: &'a [String],
-    key: &'a str,
+    /// The name of the first key, and the key.
+    key: (&'a str, &'a str),
     has_budget: bool,
 }
 
@@ -222,14 +228,15 @@ impl InitReport<'_> {
             .map(|found| json!({ "provider": found.preset.name, "found_by": found.evidence, "models": found.models }))
             .collect();
         json!({
-            "file": self.arguments.file, "url": format!("http://{}", self.arguments.listen), "key": self.key,
+            "file": self.arguments.file, "url": format!("http://{}", self.arguments.listen), "key_name": self.key.0,
+            "key": self.key.1,
             "providers": providers, "rejected": self.rejected,
         })
     }
 
     fn text(&self) -> String {
-        let (file, url, key) =
-            (self.arguments.file.display(), format!("http://{}", self.arguments.listen), self.key);
+        let (file, url) = (self.arguments.file.display(), format!("http://{}", self.arguments.listen));
+        let (name, key) = self.key;
         let mut text = String::new();
         // Writing to a string cannot fail.
         for found in self.found {
@@ -242,10 +249,7 @@ impl InitReport<'_> {
             text += "no provider found: the file has a simulated model\n";
         }
         let budget = if self.has_budget { "" } else { "; no budget is set" };
-        let _ = writeln!(
-            text,
-            "wrote {file}{budget}\n\nkey \"{FIRST_KEY}\", which is shown only once:\n  {key}\n"
-        );
+        let _ = writeln!(text, "wrote {file}{budget}\n\nkey {name:?}, which is shown only once:\n  {key}\n");
         let _ = writeln!(
             text,
             "run the gateway:\n  seawall serve --config {file}\n\nthen, from another terminal:"
@@ -264,7 +268,7 @@ impl InitReport<'_> {
         );
         let agent_model =
             if self.has("anthropic") { String::new() } else { format!(" ANTHROPIC_MODEL={model}") };
-        let _ = writeln!(text, "  ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key}{agent_model} claude");
+        let _ = writeln!(text, "  ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY={key}{agent_model} claude");
         let codex_model = if self.has("openai") { String::new() } else { format!(" -m {model}") };
         let _ = writeln!(text, "  CODEX_API_KEY={key} codex -c 'openai_base_url=\"{url}/v1\"'{codex_model}");
         text

@@ -155,8 +155,8 @@ fn create(settings: &Settings, request: &KeyRequest) -> Result<IssuedKey, Comman
     }
 }
 
-/// Creates an API key of the tier `standard` and returns it. A name that is taken gets a number.
-pub(crate) fn create_key(settings: &Settings, name: &str) -> Result<String, CommandError> {
+/// Creates an API key of the tier `standard`, and returns its name and the key. A name that is taken gets a number.
+pub(crate) fn create_key(settings: &Settings, name: &str) -> Result<(String, String), CommandError> {
     let taken: Vec<String> = match list(settings) {
         Ok(list) => list.keys.into_iter().filter(|key| key.revoked.is_none()).map(|key| key.name).collect(),
         // There is no directory yet.
@@ -167,7 +167,8 @@ pub(crate) fn create_key(settings: &Settings, name: &str) -> Result<String, Comm
     let free = [name.to_owned()].into_iter().chain(numbered).find(|name| !taken.contains(name));
     let name = free.unwrap_or_else(|| name.to_owned());
     let issued = create(settings, &KeyRequest { name, tier: DEFAULT_TIER.to_owned(), aws: false })?;
-    issued.key.ok_or_else(|| CommandError::Failed(anyhow!("the key was not returned")))
+    let key = issued.key.ok_or_else(|| CommandError::Failed(anyhow!("the key was not returned")))?;
+    Ok((issued.name, key))
 }
 
 fn list(settings: &Settings) -> Result<KeyList, CommandError> {

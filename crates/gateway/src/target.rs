@@ -15,7 +15,7 @@ use seawall_config::{KeyHeader, ModelFacts, Provider, ProviderPreset, Settings, 
 use seawall_core::money::{ModelPriceOptions, Money, Price, PriceList, PriceTable};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Timestamp, UtcTime};
-use seawall_core::untracked::{InputModel, UntrackedRules};
+use seawall_core::untracked::{InputFeature, InputModel, UntrackedRule, UntrackedRules};
 use seawall_pipeline::{GuardedTarget, ModelLookup, ModelTerms, PriceStatus, Runtime as _, TargetOptions};
 use seawall_provider::connect::{ClientTlsOptions, ClientTlsSettings};
 use seawall_provider::http1::HttpLimits;
@@ -115,7 +115,7 @@ impl Targets {
             grade: target.grade,
             price: price(&facts)?,
             price_status: price_status(Some(&facts)),
-            input: input(settings.limits.untracked_input, &facts),
+            input: input(untracked_rules(settings), &facts),
             max_output: facts.max_output,
             output_limit_field: target.output_limit_field,
             concurrency: target.concurrency,
@@ -163,7 +163,7 @@ pub(crate) fn model_lookup(settings: &Settings) -> ModelLookup {
         .filter(|(_, target)| target.is_for_any_model())
         .map(|(name, target)| (name.clone(), target.preset))
         .collect();
-    let (models, rules) = (settings.models.clone(), settings.limits.untracked_input);
+    let (models, rules) = (settings.models.clone(), untracked_rules(settings));
     Arc::new(move |target, model| {
         let facts = presets.get(target).and_then(|preset| models.facts(preset, model));
         let (status, facts) = (price_status(facts.as_ref()), facts.unwrap_or_else(|| unnamed_model(model)));
@@ -181,6 +181,19 @@ const fn price_status(facts: Option<&ModelFacts>) -> PriceStatus {
         Some(_) => PriceStatus::Unknown,
         None => PriceStatus::Missing,
     }
+}
+
+/// The rules for input that bytes do not bound. Where no budget applies, nothing is reserved, so that nothing needs a bound;
+/// what the settings refuse stays refused.
+fn untracked_rules(settings: &Settings) -> UntrackedRules {
+    let rules = settings.limits.untracked_input;
+    if !settings.models.allows_unpriced {
+        return rules;
+    }
+    UntrackedRules::new(InputFeature::ALL.map(|feature| match rules.of(feature) {
+        UntrackedRule::Reserve => UntrackedRule::Allow,
+        rule => rule,
+    }))
 }
 
 fn input(rules: UntrackedRules, facts: &ModelFacts) -> InputModel {

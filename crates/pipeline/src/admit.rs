@@ -63,20 +63,8 @@ pub(crate) async fn admit<R: Runtime>(
         money: budget_reservation(&request, &caller, max_cost),
         claim: request.idempotency_key.as_deref().map(|key| idempotency_claim(key, &request, &caller)),
     };
-    // Tokens are used again by a repetition, and are counted.
-    let is_repetition = route.token_limit.is_none()
-        && !request.parsed.stream()
-        && pipeline.broken_streams.take(
-            caller.id,
-            &route.alias,
-            request.input_bytes,
-            request.received.monotonic,
-        );
-    let units = |tokens| match route.token_limit {
-        _ if is_repetition => QuotaUnits::NOTHING,
-        Some(_) => QuotaUnits::tokens(tokens),
-        None => QuotaUnits::REQUEST,
-    };
+    let units =
+        |tokens| if route.token_limit.is_some() { QuotaUnits::tokens(tokens) } else { QuotaUnits::REQUEST };
     let mut decision =
         pipeline.quotas.reserve(admission(units(max.tokens), max.money), request.received).await?;
     if let (AdmitDecision::InsufficientBudget(day), None) = (&decision, request.parsed.max_output()) {
@@ -100,7 +88,7 @@ pub(crate) async fn admit<R: Runtime>(
             decision = pipeline.quotas.reserve(uncounted, request.received).await?;
         }
     }
-    let is_counted = !completion.record.limit_observed && !is_repetition;
+    let is_counted = !completion.record.limit_observed;
     let all_bounds = || -> Vec<_> { bounds(&request, &route, || output_budget(shared_remaining)).collect() };
     let is_over_budget = matches!(decision, AdmitDecision::InsufficientBudget(_)) && request.has_lower_rungs;
     if let (AdmitDecision::InsufficientBudget(day), true) = (&decision, is_over_budget) {
@@ -133,9 +121,6 @@ pub(crate) async fn admit<R: Runtime>(
             }
             completion.reservation = Some((reservation, Arc::clone(&pipeline.quotas)));
             completion.is_counted = is_counted;
-            if request.parsed.stream() {
-                completion.if_broken = Some((Arc::clone(&pipeline.broken_streams), request.input_bytes));
-            }
             Ok(AdmittedRequest { request, caller, route, is_over_budget, shared_remaining })
         }
         AdmitDecision::RateLimited(_) | AdmitDecision::TooLarge { .. } if !is_counted => {

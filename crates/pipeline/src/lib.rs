@@ -13,7 +13,6 @@ mod admit;
 mod answer;
 mod attempt;
 mod baselines;
-mod broken_streams;
 pub mod callers;
 mod count;
 mod credential;

@@ -3,7 +3,6 @@
 use crate::admit::admit;
 use crate::answer::{AnswerFailure, AttemptContent, StartedAnswer, StartedStream, answer};
 use crate::attempt::Attempt;
-use crate::broken_streams::BrokenStreams;
 use crate::dialect::Face;
 use crate::event::EventSinks;
 use crate::guardrail::check_texts;
@@ -61,7 +60,6 @@ pub struct Pipeline<R> {
     pub(crate) token_limits: TokenLimits,
     pub(crate) counters: RetryCounters,
     pub(crate) events: Arc<EventSinks>,
-    pub(crate) broken_streams: Arc<BrokenStreams>,
 }
 
 impl<R: Runtime> Pipeline<R> {
@@ -79,7 +77,6 @@ impl<R: Runtime> Pipeline<R> {
             token_limits: TokenLimits::UNLIMITED,
             counters: RetryCounters::new(),
             events,
-            broken_streams: Arc::default(),
         }
     }
 

@@ -306,7 +306,7 @@ impl<R: Runtime> ReplyStream<R> {
     }
 
     fn end_with_error(&mut self, reason: RequestInterruption, kind: FailureKind, message: &'static str) {
-        self.completion.interrupt(reason);
+        self.completion.record.outcome = RequestOutcome::Interrupted(reason);
         self.stream.set_elapsed(self.runtime.monotonic() - self.timeouts.received);
         self.ready.extend(self.stream.interrupt(kind, message));
     }

@@ -1,13 +1,11 @@
 //! Last stage: settles quotas and records what the request used and cost.
 
-use crate::broken_streams::BrokenStreams;
 use crate::event::{Event, EventSinks};
 use crate::quota_store::{AdmissionReservation, QuotaStore};
 use crate::record::{
-    AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts, MAX_LISTED_ATTEMPTS, RequestInterruption,
-    RequestOutcome, RequestRecord, RequestStage,
+    AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts, MAX_LISTED_ATTEMPTS, RequestOutcome,
+    RequestRecord, RequestStage,
 };
-use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{LimitView, QuotaUnits};
 use seawall_core::runtime::Runtime;
@@ -195,8 +193,6 @@ pub(crate) struct RequestCompletion<R: Runtime> {
     pub(crate) is_counted: bool,
     /// When the request ended, if that was before the drop.
     pub(crate) ended: Option<Timestamp>,
-    /// Where to record it if it is a stream and its target breaks it, and the length of its body.
-    pub(crate) if_broken: Option<(Arc<BrokenStreams>, u64)>,
 }
 
 impl<R: Runtime> RequestCompletion<R> {
@@ -215,19 +211,6 @@ impl<R: Runtime> RequestCompletion<R> {
             reservation: None,
             is_counted: true,
             ended: None,
-            if_broken: None,
-        }
-    }
-
-    /// Records why the stream was interrupted.
-    pub(crate) fn interrupt(&mut self, reason: RequestInterruption) {
-        self.record.outcome = RequestOutcome::Interrupted(reason);
-        let is_targets_fault =
-            matches!(reason, RequestInterruption::Failed(kind) if kind != FailureKind::Filtered);
-        if let (true, Some((streams, length)), Some((caller, ..)), Some(route)) =
-            (is_targets_fault, self.if_broken.take(), self.record.caller, &self.record.route)
-        {
-            streams.record(caller, Arc::clone(route), length, self.runtime.monotonic());
         }
     }
 

@@ -100,14 +100,23 @@ fn an_embedding_that_no_target_can_make_is_refused_by_name_and_costs_nothing() -
     let two = json!(["a", "b"]);
     let unsupported = "Not supported by the target model";
     for (route, input, expected) in [
-        ("claude", json!("a"), format!("input: {unsupported}: embeddings")),
-        ("titan", two.clone(), format!("input: {unsupported}: more than one text per request")),
-        ("cohere", json!([[1]]), format!("input.0: {unsupported}: token numbers; send the text itself")),
-        ("openai-embed", json!([]), "input: at least one text is required".to_owned()),
+        ("claude", json!("a"), [format!("input: {unsupported} "), ": embeddings".to_owned()]),
+        (
+            "titan",
+            two.clone(),
+            [format!("input: {unsupported} "), ": more than one text per request".to_owned()],
+        ),
+        (
+            "cohere",
+            json!([[1]]),
+            [format!("input.0: {unsupported} "), ": token numbers; send the text itself".to_owned()],
+        ),
+        ("openai-embed", json!([]), ["input: at least one text is required".to_owned(), String::new()]),
     ] {
         let (status, body) = post(&gateway, "/v1/embeddings", &json!({"model": route, "input": input}))?;
         let message = body["error"]["message"].as_str().unwrap_or_default();
-        assert!(status == 400 && message.contains(&expected), "{route}: {status} {body}");
+        let is_expected = expected.iter().all(|part| message.contains(part));
+        assert!(status == 400 && is_expected, "{route}: {status} {body}");
     }
     assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, 0);
     // A model that only embeds is not asked for an answer, which would have no price.

@@ -91,10 +91,13 @@ fn disconnecting_from_hidden_output_costs_the_whole_reservation_and_from_visible
 }
 
 #[test]
-fn thinking_that_does_not_reach_the_target_hides_nothing() {
-    let field = r#""thinking":{"type":"enabled","budget_tokens":1024},"#;
-    let (usage, _) = left(&with_window(DialectId::OPENAI_CHAT), Face::ANTHROPIC_MESSAGES, field);
-    assert!(usage.output < 800, "{usage:?}");
+fn thinking_may_hide_output_where_its_translation_reaches_the_target() {
+    let output =
+        |field: &str| left(&with_window(DialectId::OPENAI_CHAT), Face::ANTHROPIC_MESSAGES, field).0.output;
+    assert!(output("") < 800);
+    assert!(output(r#""thinking":{"type":"disabled"},"#) < 800);
+    let thinking = output(r#""thinking":{"type":"enabled","budget_tokens":1024},"#);
+    assert_eq!(thinking, OutputLimit::new(LIMIT).reserved());
 }
 
 #[test]

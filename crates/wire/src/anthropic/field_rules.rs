@@ -85,7 +85,7 @@ const TOOL: ObjectRule = rule(&[
     ("description", Read),
     ("input_schema", Read),
     ("strict", Read),
-    ("defer_loading", Default(&["false"])),
+    ("defer_loading", Ignored(ChatFeature::ContextEditing)),
     ("cache_control", Ignored(ChatFeature::CachePoints)),
     ("eager_input_streaming", Ignored(ChatFeature::Delivery)),
 ]);

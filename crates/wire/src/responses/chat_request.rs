@@ -24,6 +24,7 @@ use serde_json::value::RawValue;
 /// - Function calls become part of the model's turn, and their results part of the user's turn. Consecutive items of one
 ///   role are merged into one turn. Empty texts are dropped. A `refusal` of the model is text of its turn.
 /// - The functions of a `namespace` are offered under joined names, which are split again in the model's calls.
+/// - `additional_tools`, which Codex sends instead of `tools` for the newest models, are offered like `tools`.
 /// - Tools with free text become functions with one text.
 /// - A function call without arguments gets `{}`; arguments that are not a JSON object are rejected.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
@@ -53,11 +54,22 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
         let text = string_of(input).map_err(|error| error.within("input"))?;
         request.push_parts(Role::User, vec![RequestPart::Text(text)]);
     } else {
-        for item in fields.each("input", limits, |raw| read_item(raw, limits))? {
+        let read_all = |raw: &RawValue| {
+            let item = read_item(raw, limits)?;
+            let tools = match &item {
+                ParsedItem::Tools => JsonFields::of_value(raw, limits)?
+                    .each("tools", limits, |raw| read_tools(raw, &mut request.settings, limits))?
+                    .concat(),
+                _ => Vec::new(),
+            };
+            Ok((item, tools))
+        };
+        for (item, mut tools) in fields.each("input", limits, read_all)? {
+            request.tools.append(&mut tools);
             match item {
                 ParsedItem::Instructions(mut texts) => request.system.append(&mut texts),
                 ParsedItem::Turn(role, parts) => request.push_parts(role, parts),
-                ParsedItem::Dropped => {}
+                ParsedItem::Tools | ParsedItem::Dropped => {}
             }
         }
     }

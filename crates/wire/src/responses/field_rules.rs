@@ -58,6 +58,7 @@ const ITEM: ObjectRule = rule(&[
     ("arguments", Read),
     ("input", Read),
     ("output", List(&PART)),
+    ("tools", List(&TOOL)),
     ("id", Ignored(ChatFeature::Identifiers)),
     ("status", Ignored(ChatFeature::Identifiers)),
     ("phase", Ignored(ChatFeature::Identifiers)),
@@ -89,7 +90,7 @@ const TOOL: ObjectRule = rule(&[
     ("parameters", Read),
     ("strict", Read),
     ("format", Read),
-    ("defer_loading", Default(&["false"])),
+    ("defer_loading", Ignored(ChatFeature::ContextEditing)),
     ("tools", List(&NESTED_TOOL)),
     ("external_web_access", Ignored(ChatFeature::WebSearchOffer)),
     ("indexed_web_access", Ignored(ChatFeature::WebSearchOffer)),
@@ -107,7 +108,7 @@ const NESTED_TOOL: ObjectRule = rule(&[
     ("parameters", Read),
     ("strict", Read),
     ("format", Read),
-    ("defer_loading", Default(&["false"])),
+    ("defer_loading", Ignored(ChatFeature::ContextEditing)),
 ]);
 
 const fn rule(fields: &'static [(&'static str, FieldRule)]) -> ObjectRule {

@@ -14,6 +14,8 @@ pub(super) enum ParsedItem {
     Instructions(Vec<String>),
     /// Content of one role.
     Turn(Role, Vec<RequestPart>),
+    /// Tools that are offered from here on; for other dialects, from the beginning.
+    Tools,
     /// An item that only its own vendor can use.
     Dropped,
 }
@@ -39,6 +41,7 @@ pub(super) fn read_item(raw: &RawValue, limits: &RequestLimits) -> Result<Parsed
             let parts = read_content(&item, "output", limits)?;
             ParsedItem::Turn(Role::User, vec![RequestPart::ToolResult { call, parts, is_error: false }])
         }
+        "additional_tools" => ParsedItem::Tools,
         // Its content is encrypted for its own vendor, and the answer does not depend on it.
         "reasoning" => ParsedItem::Dropped,
         // What the model wrote about its results is a message of its own.

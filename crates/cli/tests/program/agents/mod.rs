@@ -5,7 +5,6 @@
 //! nothing but what the test asks: no updates, no telemetry.
 
 mod refusals;
-mod repetition;
 mod tasks;
 
 use crate::client::installed;

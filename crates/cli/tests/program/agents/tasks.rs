@@ -35,8 +35,9 @@ fn what_init_writes_is_enough_for_both_agents() -> anyhow::Result<()> {
     let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", "instant"])?;
     let (gateway, key) = set_up(test, &model)?;
     let stage = AgentStage { test, model, gateway };
+    // A name that Codex does not know: for those that it knows, it replaces the tool of the script by one of its own.
     write_note_on(&stage, Agent::ClaudeCode, "claude-sonnet-5-5", &key)?;
-    write_note_on(&stage, Agent::Codex, "gpt-6.1-sol", &key)
+    write_note_on(&stage, Agent::Codex, "gpt-first-mile", &key)
 }
 
 #[test]
