@@ -1,6 +1,6 @@
 //! Tools whose input is free text, such as a patch.
 //!
-//! Only OpenAI's dialects have them. For every target they become functions with one text, [`INPUT`], and the model's
+//! Only OpenAI's dialects have them. For every target they become functions with one text, `input`, and the model's
 //! calls of them become calls with free text again. Where a call is written, nothing of the request is known but the
 //! name of the tool, so the name of such a call is [marked](mark) after it was read from the target. Names of tools may
 //! contain letters, digits, `_` and `-` in every dialect, so the mark cannot be part of one; no model ever sees it.
