@@ -160,7 +160,7 @@ impl BenchPrograms {
         };
         let log = log.map_or_else(|| "none".to_owned(), |log| log.display().to_string());
         let mut text = format!(
-            "profile = \"mangaassist\"\n{variant}\ntelemetry = {{ access_log = \"{log}\", metrics = true }}\nstore.kind = \"embedded\"\n\
+            "profile = \"mangaassist\"\n{variant}\nserver.drain_delay = \"0s\"\ntelemetry = {{ access_log = \"{log}\", metrics = true }}\nstore.kind = \"embedded\"\n\
              models.strong = {{ input = \"$3/M\", output = \"$15/M\" }}\n\
              models.fast = {{ input = \"$0.25/M\", output = \"$1.25/M\" }}\n\
              models.\"{INVOKE_MODEL}\" = {{ input = \"$3/M\", output = \"$15/M\" }}\n\
