@@ -252,6 +252,7 @@ pub fn provider_reference() -> String {
         let url = match preset.base_url {
             Some(url) => format!("`{url}`"),
             None if preset.needs_base_url => "must be set".to_owned(),
+            None if preset.api_family == Provider::Simulated => "in this process".to_owned(),
             None => "the vendor's".to_owned(),
         };
         let key = match (preset.key, preset.key_header) {
