@@ -179,7 +179,9 @@ fn metrics_can_be_scraped_while_a_command_runs() {
     let mut wave = command(&fake, &["wave", &job, "--interval", "1", "--metrics-listen", "127.0.0.1:0"]);
     let mut wave = wave.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(wave.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    // Kept open: a program whose standard error is closed ends.
+    let mut errors = BufReader::new(wave.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
     let address =
         line.trim().strip_prefix("seawall: metrics at http://").and_then(|rest| rest.split('/').next());
     let address = address.unwrap_or_else(|| panic!("{line}"));

@@ -51,18 +51,23 @@ fn names_of(example: &str, kind: &str) -> Vec<String> {
 /// An example with the least that makes a whole file of it: a target where it has none, and the routes that it mentions.
 fn completed(example: &str) -> String {
     let mut text = example.to_owned();
-    let mut targets = names_of(example, "targets");
     let routes = names_of(example, "routes");
-    if targets.is_empty() {
-        text += "\n[targets.rest]\nprovider = \"anthropic\"\nmodel = \"*\"\n";
-        targets.push("rest".to_owned());
+    let has_route = |name: &str| routes.iter().any(|known| known == name);
+    let mut targets = names_of(example, "targets");
+    if !targets.iter().any(|known| known == "sonnet") {
+        text += "\n[targets.sonnet]\nprovider = \"anthropic\"\nmodel = \"claude-sonnet-5-5\"\n";
     }
-    let all: Vec<String> = targets.iter().map(|target| format!("{target:?}")).collect();
-    for route in ["assistant", "claude-*", "rest"] {
-        if !routes.iter().any(|known| known == route) {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "\n[routes.{route:?}]\ntargets = [{}]", all.join(", "));
-        }
+    if !has_route("assistant") {
+        text += "\n[routes.assistant]\ntargets = [\"sonnet\"]\n";
+    }
+    // A route with a wildcard may have targets of any kind.
+    if !targets.iter().any(|known| known == "sonnet") {
+        targets.push("sonnet".to_owned());
+    }
+    if !has_route("claude-*") {
+        let all: Vec<String> = targets.iter().map(|target| format!("{target:?}")).collect();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n[routes.\"claude-*\"]\ntargets = [{}]", all.join(", "));
     }
     text
 }

@@ -262,8 +262,8 @@ fn ready_text(home: &Path, settings: &str) -> anyhow::Result<String> {
 #[test]
 fn the_startup_report_shows_only_what_works_with_the_settings() -> anyhow::Result<()> {
     let home = directory("ready-text")?;
-    let common = "server.listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\nstore.kind = \"memory\"\n\
-                  telemetry.access_log = \"none\"\n";
+    let common =
+        "server.listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\ntelemetry.access_log = \"none\"\n";
     let gateway = "[targets.simulated]\nprovider = \"simulated\"\nmodel = \"sonnet\"\n[models.sonnet]\nfree = true\n\
                    [routes.simulated]\ntargets = [\"simulated\"]\n";
     let text = ready_text(&home, &format!("{common}{gateway}"))?;

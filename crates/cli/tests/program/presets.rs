@@ -58,7 +58,8 @@ fn pass_on(stream: TcpStream, model: &str, sender: &Sender<RecordedRequest>) -> 
     let mut body = vec![0; length.1.parse()?];
     reader.read_exact(&mut body)?;
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: {model}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nhost: {model}\r\nauthorization: Bearer any\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     let reply = exchange(model, [head.as_bytes(), &body].concat())?;
