@@ -31,7 +31,7 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Args)]
 pub(crate) struct CheckArguments {
-    /// Settings file. Default: the settings of `serve` without a file.
+    /// Settings file. Default: seawall.toml in this directory if there is one, otherwise the profile `demo`.
     file: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
@@ -45,7 +45,7 @@ pub(crate) struct CheckArguments {
 
 #[derive(Args)]
 pub(crate) struct ShowArguments {
-    /// Settings file. Default: the settings of `serve` without a file.
+    /// Settings file. Default: seawall.toml in this directory if there is one, otherwise the profile `demo`.
     file: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
@@ -70,7 +70,7 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<(), CommandError> {
         ConfigCommand::Check(arguments) => check(arguments),
         ConfigCommand::Show(arguments) => {
             let loaded =
-                SettingsLoader::new(arguments.file.as_deref(), &arguments.overrides).load_or_fail()?;
+                SettingsLoader::new(arguments.file.as_deref(), &arguments.overrides).load_for_command()?;
             print(&show(&loaded, arguments.origin))
         }
         ConfigCommand::Schema => print(&format!("{:#}\n", schema())),
@@ -82,7 +82,8 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<(), CommandError> {
 fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     check_environment()?;
     let loader = SettingsLoader::new(arguments.file.as_deref(), &arguments.overrides);
-    let name = arguments.file.as_deref().map_or("settings".into(), Path::to_string_lossy);
+    loader.report_found_file();
+    let name = loader.file.as_deref().map_or("settings".into(), Path::to_string_lossy);
     let loaded_settings = loader.read().and_then(|file| loader.load(file));
     let startup = match &loaded_settings {
         Ok(loaded) if !arguments.without_secrets => check_startup(&loaded.settings),

@@ -1,10 +1,12 @@
 //! `seawall demo`.
 
+use crate::output::write_file;
 use crate::{CommandError, signals};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use seawall_demo::{DemoOptions, DemoReport, DemoSettings, ProgressMode};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use tokio::signal::unix::SignalKind;
 
 #[derive(Args)]
@@ -18,6 +20,9 @@ pub(crate) struct DemoArguments {
     /// Print only one JSON object, at the end.
     #[arg(long)]
     json: bool,
+    /// Also write a picture of the results (SVG) to this file, replacing it.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
@@ -29,6 +34,9 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
         (false, false) => ProgressMode::Lines,
     };
     let report = play(&settings, show).map_err(CommandError::Failed)?;
+    if let Some(path) = &arguments.svg {
+        write_file(path, &report.svg(), true)?;
+    }
     let text = if arguments.json { report.json() + "\n" } else { report.text() };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())

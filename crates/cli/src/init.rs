@@ -6,7 +6,10 @@ use crate::output::{print, write_file};
 use crate::settings::{Overrides, SettingsLoader, invalid_settings};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use seawall_config::{FoundProvider, PRESETS, ProviderPreset, discover, starter_file};
+use seawall_config::{
+    FoundAwsCredentials, FoundProvider, PRESETS, ProviderPreset, StarterOptions, discover, starter_file,
+};
+use seawall_provider::{CredentialSource, Environment};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +43,7 @@ pub(crate) struct InitArguments {
     /// Listen address of the gateway.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7700")]
     listen: SocketAddr,
-    /// Data directory; overrides store.data_dir.
+    /// Data directory, which is written into the file. Default: seawall-data.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
     /// Print JSON.
@@ -64,15 +67,16 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<(), CommandError> {
         None if asks => ask("Daily budget of all models together, such as $10/day (empty: none):")?,
         None => None,
     };
-    let text = starter_file(&found, &arguments.listen.to_string(), budget.as_deref());
+    let text = starter_file(&StarterOptions {
+        providers: &found,
+        listen: &arguments.listen.to_string(),
+        budget: budget.as_deref(),
+        data_dir: arguments.data_dir.as_deref(),
+    });
     // A budget that makes no sense must not leave a file behind.
     SettingsLoader::of_text(path, &text).map_err(|problems| invalid_settings(&problems))?;
     write_file(path, &text, path.exists())?;
-    let mut loader = SettingsLoader::new(Some(path), &Overrides::default());
-    if let Some(directory) = &arguments.data_dir {
-        loader.set("store.data_dir", directory.clone());
-    }
-    let settings = loader.load_or_fail()?.settings;
+    let settings = SettingsLoader::new(Some(path), &Overrides::default()).load_or_fail()?.settings;
     let (name, key) = create_key(&settings, FIRST_KEY)?;
     let report = InitReport {
         arguments,
@@ -109,7 +113,10 @@ fn find_providers(listen: SocketAddr) -> (Vec<FoundProvider>, Vec<String>) {
         let authority = authority(url);
         authority == listen.to_string() || own.iter().any(|own| own == authority)
     };
-    let discovery = discover(&environment, is_own);
+    let aws = CredentialSource::find(&Environment::from_process()).map(|found| {
+        found.map(|CredentialSource { name, region }| FoundAwsCredentials { source: name, region })
+    });
+    let discovery = discover(&environment, &aws, is_own);
     let (mut found, mut rejected) = (discovery.providers, discovery.rejected);
     found.retain(|provider| {
         let problem = provider.base_url.as_deref().and_then(unreachable);

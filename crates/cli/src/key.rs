@@ -70,7 +70,7 @@ pub(crate) enum KeyCommand {
 /// The store of keys.
 #[derive(Args)]
 pub(crate) struct KeyStoreArguments {
-    /// Settings file. Default: the profile `demo`.
+    /// Settings file. Default: seawall.toml in this directory if there is one, otherwise the profile `demo`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -129,7 +129,7 @@ impl KeyStoreArguments {
         if let Some(directory) = &self.data_dir {
             loader.set("store.data_dir", directory.clone());
         }
-        Ok(loader.load_or_fail()?.settings)
+        Ok(loader.load_for_command()?.settings)
     }
 }
 

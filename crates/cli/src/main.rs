@@ -14,6 +14,7 @@ mod key;
 mod model;
 mod output;
 mod prices;
+mod ready_report;
 mod reload;
 mod serve;
 mod settings;
@@ -74,25 +75,25 @@ enum Command {
     Init(init::InitArguments),
     /// Create, list, revoke and hash API keys.
     ///
-    /// Only hashes of keys are stored, in the data directory; a key is printed once, when it is created. While a gateway
-    /// uses the data directory, the command calls its admin API instead.
+    /// Only hashes of keys are stored, in the data directory of the settings; a key is printed once, when it is created.
+    /// While a gateway uses the data directory, the command calls its admin API instead.
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Run a simulated model server with three vendor APIs, scheduled faults and a bill.
+    /// Run a simulated model server with four vendors' APIs, scheduled faults and a bill.
     ///
-    /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
-    /// over HTTP/1.1 and HTTP/2. Models: sonnet (first token after 600 ms, 60 tokens a second), haiku (250 ms, 120) and
-    /// instant; vendor model ids of the first two are accepted as well. Any API key is accepted. GET /admin/bill returns the
-    /// delivered tokens and their cost, GET /admin/calls lists the calls, POST /admin/faults replaces the fault schedule, and
-    /// POST /admin/reset resets all state.
+    /// Serves Anthropic Messages, OpenAI (chat completions, Responses, embeddings), the Bedrock runtime (InvokeModel and
+    /// Converse) and Gemini on one port, over HTTP/1.1 and HTTP/2. Models: sonnet (first token after 600 ms, 60 tokens a
+    /// second), haiku (250 ms, 120), instant and embedding; vendor model ids are accepted as well. Any API key is accepted.
+    /// GET /admin/bill returns the delivered tokens and their cost, GET /admin/calls lists the calls, POST /admin/faults
+    /// replaces the fault schedule, and POST /admin/reset resets all state.
     Model(model::ModelServerArguments),
     /// Show the price catalogue: prices, context windows and output limits of known models.
     Prices(prices::PricesArguments),
     /// Run the gateway.
     ///
-    /// Without a settings file it uses the profile `demo`, which simulates its models in this process. With a file, settings
-    /// are reloaded when the file changes or on SIGHUP; invalid settings are reported and leave the running settings
-    /// unchanged.
+    /// Uses seawall.toml in this directory if there is one. Without a settings file it uses the profile `demo`, which simulates
+    /// its models in this process. With a file, settings are reloaded when the file changes or on SIGHUP; invalid settings are
+    /// reported and leave the running settings unchanged.
     Serve(serve::ServeArguments),
     /// Estimate the number of tokens of a text: best estimate, upper bound and breakdown.
     ///

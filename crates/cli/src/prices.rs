@@ -3,10 +3,11 @@
 use crate::CommandError;
 use crate::output::print;
 use crate::settings::{Overrides, SettingsLoader};
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use seawall_config::{
-    Catalogue, CatalogueEntry, MAX_CATALOGUE_AGE_DAYS, ModelFacts, Settings, TargetSettings,
+    Catalogue, CatalogueEntry, MAX_CATALOGUE_AGE_DAYS, ModelFacts, PriceFileText, PriceSource, Settings,
+    TargetSettings,
 };
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
@@ -42,7 +43,9 @@ enum PricesCommand {
     },
     /// Check the age of the catalogue, a price file, and the prices of the targets of a settings file.
     ///
-    /// The exit code is 1 if the catalogue is older than 90 days or a target has no price, and 2 if a file is invalid.
+    /// The exit code is 1 if a list of prices is older than 90 days or a target has no price, and 2 if a file is invalid.
+    /// With --config, only the lists that its targets use count: the built-in catalogue, and the file that `prices.file`
+    /// names, which is as old as its last change.
     Check {
         /// Settings file whose targets are checked.
         #[arg(long, value_name = "FILE")]
@@ -55,7 +58,7 @@ enum PricesCommand {
 /// Which prices are shown.
 #[derive(Args, Default)]
 struct PriceSourceArguments {
-    /// Price file (JSON) to read instead of the built-in catalogue, as in prices.file.
+    /// Price file (JSON) to read instead of the built-in catalogue. Settings name one as prices.file.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Print JSON.
@@ -67,8 +70,10 @@ impl PriceSourceArguments {
     fn catalogue(&self) -> Result<Catalogue, CommandError> {
         let Some(path) = &self.file else { return Ok(Catalogue::built_in().clone()) };
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"));
-        Catalogue::from_price_file(&name, &text.map_err(CommandError::InvalidInput)?)
+        let file = PriceFileText::read(path)
+            .map_err(|problem| CommandError::InvalidInput(anyhow!("cannot read {name}: {problem}")))?;
+        Catalogue::from_price_file(&name, &file.text)
+            .map(|read| read.dated(file.modified))
             .map_err(|error| CommandError::InvalidInput(anyhow!("{name}: {error}")))
     }
 }
@@ -213,44 +218,73 @@ fn all_json(rows: &[&CatalogueEntry]) -> String {
 fn check(config: Option<&Path>, source: &PriceSourceArguments) -> Result<(), CommandError> {
     let catalogue = source.catalogue()?;
     let today = TokioRuntime::new().now().utc;
-    let age = catalogue.date().map(|day| today.day().saturating_sub(day.day()));
-    let is_old = age.is_some_and(|age| age > MAX_CATALOGUE_AGE_DAYS);
     let settings = match config {
         Some(path) => Some(SettingsLoader::new(Some(path), &Overrides::default()).load_or_fail()?.settings),
         None => None,
     };
+    let price_file = settings.as_ref().and_then(|settings| settings.models.price_file.as_deref());
     let targets: Vec<TargetPrice<'_>> = settings.as_ref().map(target_prices).unwrap_or_default();
     let unpriced = targets.iter().filter(|target| target.origin == PriceOrigin::Unknown).count();
+    let stale = match &settings {
+        // Only the lists that these targets use: an old table does no harm where a price file comes before it.
+        Some(settings) if source.file.is_none() => stale_lists(settings, today),
+        _ => catalogue.is_stale(today).then_some("the catalogue").into_iter().collect(),
+    };
     if source.json {
+        let list = |list: &Catalogue| {
+            json!({
+                "models": list.entries().len(), "date": list.date().map(date), "age_days": list.age_in_days(today),
+            })
+        };
         let targets: Vec<Value> = targets
             .iter()
             .map(|target| json!({ "target": target.name, "model": target.model, "price": target.origin.label() }))
             .collect();
-        let report = json!({
-            "models": catalogue.entries().len(), "date": catalogue.date().map(date), "age_days": age,
-            "is_old": is_old, "targets": targets,
-        });
+        let mut report = list(&catalogue);
+        report["is_old"] = (!stale.is_empty()).into();
+        report["price_file"] = price_file.map(list).into();
+        report["targets"] = targets.into();
         print(&format!("{report:#}\n"))?;
     } else {
-        let mut text = format!("{} models", catalogue.entries().len());
-        if let (Some(day), Some(age)) = (catalogue.date(), age) {
-            let _ = write!(text, ", read on {} ({age} days ago)", date(day));
+        let mut text = describe_list("catalogue", &catalogue, today);
+        if let Some(price_file) = price_file {
+            text += &describe_list("price file", price_file, today);
         }
-        text.push('\n');
         for target in &targets {
             let _ = writeln!(text, "  {}: {}, {}", target.name, target.model, target.origin.label());
         }
         print(&text)?;
     }
-    if is_old {
+    if !stale.is_empty() {
         return Err(CommandError::Failed(anyhow!(
-            "the catalogue is older than {MAX_CATALOGUE_AGE_DAYS} days: update Seawall, or use a price file"
+            "{}: older than {MAX_CATALOGUE_AGE_DAYS} days; update Seawall, or fetch the price file (prices.file) again",
+            stale.join(" and ")
         )));
     }
     if unpriced > 0 {
         return Err(CommandError::Failed(anyhow!("{unpriced} targets have no price: their cost is unknown")));
     }
     Ok(())
+}
+
+/// The price lists in use that are too old.
+fn stale_lists(settings: &Settings, today: UtcTime) -> Vec<&'static str> {
+    let used: Vec<PriceSource<'_>> =
+        settings.targets.values().filter_map(|target| settings.models.price_source(target)).collect();
+    let is_stale = |is_file: bool| {
+        let mut used = used.iter().filter(|source| matches!(source, PriceSource::File(_)) == is_file);
+        used.any(|source| source.catalogue().is_stale(today))
+    };
+    let named = [(is_stale(false), "the catalogue"), (is_stale(true), "the price file")];
+    named.into_iter().filter(|(is_stale, _)| *is_stale).map(|(_, name)| name).collect()
+}
+
+fn describe_list(name: &str, list: &Catalogue, today: UtcTime) -> String {
+    let read = match (list.date(), list.age_in_days(today)) {
+        (Some(day), Some(age)) => format!(", of {} ({age} days ago)", date(day)),
+        _ => String::new(),
+    };
+    format!("{name}: {} models{read}\n", list.entries().len())
 }
 
 /// The price of a target.
@@ -264,6 +298,7 @@ struct TargetPrice<'a> {
 enum PriceOrigin {
     Settings,
     Catalogue,
+    PriceFile,
     Free,
     ByModel,
     Unknown,
@@ -274,6 +309,7 @@ impl PriceOrigin {
         match self {
             Self::Settings => "priced by the settings",
             Self::Catalogue => "priced by the catalogue",
+            Self::PriceFile => "priced by the price file",
             Self::Free => "free of charge",
             Self::ByModel => "priced by the model that the caller names",
             Self::Unknown => "no price: its cost is unknown",
@@ -284,6 +320,7 @@ impl PriceOrigin {
         match &target.facts {
             None => Self::ByModel,
             Some(ModelFacts { is_priced: false, .. }) => Self::Unknown,
+            Some(ModelFacts { is_from_price_file: true, .. }) => Self::PriceFile,
             Some(ModelFacts { is_from_catalogue: true, .. }) => Self::Catalogue,
             Some(facts) if facts.price.free => Self::Free,
             Some(_) => Self::Settings,

@@ -1,27 +1,25 @@
 //! `seawall serve`.
 
+use crate::ready_report::ReadyReport;
 use crate::reload::{SettingsReload, report_unimplemented, report_warnings};
 use crate::settings::{Overrides, SettingsLoader, use_colours};
 use crate::{CommandError, count_of, signals};
 use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{
-    DiagnosticFormat, LoadedInput, LoadedSettings, ProblemCode, Provider, Settings, StoreKind,
-    format_duration, unimplemented_settings,
+    DiagnosticFormat, LoadedInput, LoadedSettings, ProblemCode, Provider, Settings, format_duration,
+    unimplemented_settings,
 };
-use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
-use seawall_core::vocabulary::Mode;
 use seawall_gateway::identity::key_management::random_key;
 use seawall_gateway::{
-    Diagnostics, DiagnosticsOptions, RunningGateway, ServeOptions, ShutdownStage, SimulatedModel,
-    StorageReport, Supervisor, TokioRuntime, diagnostic, serve,
+    Diagnostics, DiagnosticsOptions, RunningGateway, ServeOptions, ShutdownStage, SimulatedModel, Supervisor,
+    TokioRuntime, diagnostic, serve,
 };
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::ModelServer;
 use seawall_model::shared::SharedModel;
 use seawall_pipeline::{Tier, Timer};
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +33,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub(crate) struct ServeArguments {
-    /// Settings file. Default: the profile `demo`.
+    /// Settings file. Default: seawall.toml in this directory if there is one, otherwise the profile `demo`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -74,7 +72,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     }
     let LoadedSettings { settings, warnings, input } = loader.load_or_fail()?;
     let (runtime, telemetry) = (TokioRuntime::new(), &settings.telemetry);
-    let environment = ServeEnvironment { runtime, supervisor: Supervisor::new(runtime) };
+    let environment =
+        ServeEnvironment { runtime, supervisor: Supervisor::new(runtime), origin: loader.origin() };
     let colours = telemetry.diagnostics == DiagnosticFormat::Text && use_colours();
     let options =
         DiagnosticsOptions { format: telemetry.diagnostics, level: telemetry.diagnostics_level, colours };
@@ -89,7 +88,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let input = Arc::new(input);
     let reload = SettingsReload::new(loader, Arc::clone(&input), colours);
     let outcome =
-        tokio.block_on(start(arguments, &environment, diagnostics, reload, Arc::new(settings), &input));
+        tokio.block_on(start(arguments.json, &environment, diagnostics, reload, Arc::new(settings), &input));
     // The last diagnostics are written before `main` reports a failure.
     environment.supervisor.stop_through(ShutdownStage::Diagnostics, Duration::ZERO);
     outcome
@@ -99,10 +98,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
 struct ServeEnvironment {
     runtime: TokioRuntime,
     supervisor: Supervisor,
+    /// The source of the settings.
+    origin: String,
 }
 
 async fn start(
-    arguments: &ServeArguments,
+    json: bool,
     environment: &ServeEnvironment,
     diagnostics: Diagnostics,
     reload: SettingsReload,
@@ -140,13 +141,9 @@ async fn start(
         }
     })?;
     gateway.publish_settings(input);
-    let origin = match (&arguments.config, arguments.overrides.profile()) {
-        (Some(file), _) => format!("file {}", file.display()),
-        (None, Some(profile)) => format!("profile {profile}, no file"),
-        (None, None) => "profile demo, no file".to_owned(),
-    };
+    let origin = &environment.origin;
     let ready = ReadyReport { gateway: &gateway, simulated: address, demo_key, settings: &settings, origin };
-    ready.print(arguments.json).map_err(|error| CommandError::Failed(error.into()))?;
+    ready.print(json).map_err(|error| CommandError::Failed(error.into()))?;
     // The gateway has its own copy now.
     drop(settings);
     let until_stopped = run_until_shutdown(gateway, reload, signals, environment);
@@ -299,121 +296,4 @@ pub(crate) fn describe_recovery(
         found.push(format!("removed {bytes} bytes of an incomplete write from {}", file.display()));
     }
     found
-}
-
-/// The output when the gateway is ready.
-struct ReadyReport<'a> {
-    gateway: &'a RunningGateway,
-    simulated: Option<SocketAddr>,
-    demo_key: Option<String>,
-    settings: &'a Settings,
-    /// The source of the settings.
-    origin: String,
-}
-
-impl ReadyReport<'_> {
-    /// Where state is stored, and what recovery found there.
-    fn store(&self) -> String {
-        let StorageReport::DataDir { kind, path, report } = self.gateway.storage() else {
-            return "memory".to_owned();
-        };
-        let mut text = format!("{}, data directory {}", kind.name(), path.display());
-        let charged = (report.charged.len(), report.charged_cost());
-        for found in describe_recovery(charged, report.truncated.as_ref()) {
-            text += "; ";
-            text += &found;
-        }
-        if report.is_accessible_to_others {
-            text += &format!("; readable by other users: run chmod 700 {}", path.display());
-        }
-        text
-    }
-
-    /// Protections that are off, so that operators do not rely on them.
-    fn disabled(&self) -> Vec<String> {
-        let settings = self.settings;
-        let mut disabled = Vec::new();
-        let mut note = |is_off: bool, what: &str| {
-            if is_off {
-                disabled.push(what.to_owned());
-            }
-        };
-        note(settings.server.tls.is_none(), "TLS");
-        note(settings.store.kind != StoreKind::Redis, "shared limits (Redis)");
-        note(settings.budget.per_node, "shared budget");
-        note(settings.admin.credential.is_none(), "admin credential");
-        note(!settings.callers.guests, "guests");
-        note(!settings.retry.hedge.enabled, "hedging");
-        for protection in Protection::ALL {
-            let mode = settings.protections.mode(protection);
-            note(mode != Mode::Enforce, &format!("{} ({mode})", protection.name()));
-        }
-        note(!settings.protections.is_on(Switch::ModelInvocation), "model invocation");
-        disabled
-    }
-
-    /// A warning if any host on the network is served without a credential.
-    fn guest_warning(&self) -> Option<String> {
-        let address = self.gateway.address();
-        let is_exposed = self.settings.callers.guests && !address.ip().to_canonical().is_loopback();
-        is_exposed.then(|| {
-            format!(
-                "enabled: any client that can reach {address} is served without a credential (callers.guests)"
-            )
-        })
-    }
-
-    /// Commands to paste into a shell: the chat without a key, and two vendors' libraries with one.
-    fn print_examples(&self, out: &mut impl Write, url: &str, key: &str) -> io::Result<()> {
-        let Some(model) = self.settings.routes.keys().next() else { return Ok(()) };
-        let arguments = r#"messages=[{"role":"user","content":"おすすめの漫画は？"}]"#;
-        writeln!(out, "examples:")?;
-        writeln!(out, "  curl {url}/chat -d '{{\"message\":\"おすすめの漫画は？\"}}'")?;
-        writeln!(
-            out,
-            "  python3 -c 'import anthropic; print(anthropic.Anthropic(base_url=\"{url}\", api_key=\"{key}\")\
-             .messages.create(model=\"{model}\", max_tokens=200, {arguments}).content[0].text)'"
-        )?;
-        writeln!(
-            out,
-            "  python3 -c 'import openai; print(openai.OpenAI(base_url=\"{url}/v1\", api_key=\"{key}\")\
-             .chat.completions.create(model=\"{model}\", {arguments}).choices[0].message.content)'"
-        )
-    }
-
-    fn print(&self, json: bool) -> io::Result<()> {
-        let scheme = if self.settings.server.tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}", self.gateway.address());
-        let admin = format!("http://{}", self.gateway.admin_address());
-        let model = self.simulated.map(|address| format!("http://{address}"));
-        let routes: Vec<&str> = self.settings.routes.keys().map(String::as_str).collect();
-        let mut out = io::stdout().lock();
-        if json {
-            let line = serde_json::json!({
-                "ready": true, "url": url, "admin": admin, "models": routes, "simulated_model": model, "key": self.demo_key,
-                "store": self.store(), "budget": describe_budget(self.settings), "settings": self.origin, "disabled": self.disabled(), "guests": self.guest_warning(),
-            });
-            writeln!(out, "{line}")?;
-        } else {
-            let faces = "Anthropic, OpenAI, Bedrock, Gemini, /chat";
-            writeln!(out, "seawall ready:   {url} ({faces}; models: {})", routes.join(", "))?;
-            writeln!(out, "health:          {url}/livez, {url}/readyz; {url}/openapi.json")?;
-            writeln!(out, "admin:           {admin}/admin/status, {admin}/metrics")?;
-            if let Some(model) = model {
-                writeln!(out, "simulated model: {model}, bill: {model}/admin/bill")?;
-            }
-            writeln!(out, "settings:        {}", self.origin)?;
-            writeln!(out, "store:           {}", self.store())?;
-            writeln!(out, "budget:          {}", describe_budget(self.settings))?;
-            writeln!(out, "disabled:        {}", self.disabled().join(", "))?;
-            if let Some(warning) = self.guest_warning() {
-                writeln!(out, "guests:          {warning}")?;
-            }
-            if let Some(key) = &self.demo_key {
-                writeln!(out, "key:             {key} (valid for this run)")?;
-                self.print_examples(&mut out, &url, key)?;
-            }
-        }
-        out.flush()
-    }
 }

@@ -11,24 +11,19 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-/// The profile of `serve` without a file.
+/// The settings file that `seawall init` writes, and that is used if no other is named.
+const USUAL_FILE: &str = "seawall.toml";
+/// The profile where there is no file.
 const DEFAULT_SERVE_PROFILE: &str = "demo";
 
 #[derive(Args, Default)]
 pub(crate) struct Overrides {
-    /// Base profile; overrides the profile of the file.
+    /// Base profile; overrides the profile of the file. Without a file argument, no file is read.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Setting that overrides the file and the environment, such as budget.day='$100/day'. Can be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
     settings: Vec<(String, String)>,
-}
-
-impl Overrides {
-    /// The profile from the arguments.
-    pub(crate) fn profile(&self) -> Option<&str> {
-        self.profile.as_deref()
-    }
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
@@ -42,23 +37,50 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 /// All sources of settings, which can be read repeatedly.
 pub(crate) struct SettingsLoader {
     pub(crate) file: Option<PathBuf>,
+    /// Whether the file was found rather than named.
+    is_found: bool,
     arguments: Vec<(String, String)>,
 }
 
 impl SettingsLoader {
+    /// The named file; otherwise the named profile; otherwise `seawall.toml` in the working directory if there is one,
+    /// so that all commands use the data directory and the keys of the same gateway; otherwise the profile `demo`.
     pub(crate) fn new(file: Option<&Path>, overrides: &Overrides) -> Self {
+        let usual = Path::new(USUAL_FILE);
+        // A link to a missing file is a mistake to report, not a missing file.
+        let is_found = file.is_none() && overrides.profile.is_none() && usual.symlink_metadata().is_ok();
+        let file = file.or(is_found.then_some(usual));
         let mut arguments = Vec::new();
         let fallback = file.is_none().then(|| DEFAULT_SERVE_PROFILE.to_owned());
         if let Some(profile) = overrides.profile.clone().or(fallback) {
             arguments.push(("profile".to_owned(), profile));
         }
         arguments.extend(overrides.settings.iter().cloned());
-        Self { file: file.map(Path::to_owned), arguments }
+        Self { file: file.map(Path::to_owned), is_found, arguments }
     }
 
     /// A profile without changes.
     pub(crate) fn from_profile(name: &str) -> Self {
-        Self { file: None, arguments: vec![("profile".to_owned(), name.to_owned())] }
+        Self { file: None, is_found: false, arguments: vec![("profile".to_owned(), name.to_owned())] }
+    }
+
+    /// Where the settings come from, for the startup report.
+    pub(crate) fn origin(&self) -> String {
+        match &self.file {
+            Some(file) if self.is_found => format!("file {}, found in this directory", file.display()),
+            Some(file) => format!("file {}", file.display()),
+            None => {
+                let profile = self.arguments.iter().find(|(key, _)| key == "profile");
+                format!("profile {}, no file", profile.map_or(DEFAULT_SERVE_PROFILE, |(_, name)| name))
+            }
+        }
+    }
+
+    /// Reports a file that was found rather than named, because the result of a command depends on it.
+    pub(crate) fn report_found_file(&self) {
+        if let Some(file) = self.file.as_deref().filter(|_| self.is_found) {
+            eprintln!("seawall: using the settings in {}", file.display());
+        }
     }
 
     /// Checks a text as the settings file of this name, without any other source.
@@ -89,6 +111,12 @@ impl SettingsLoader {
             price_file: None,
         };
         parse_settings(&input).read_price_file().check()
+    }
+
+    /// Reads and loads the settings of a command that is not [`serve`](crate::serve), and reports which file was found.
+    pub(crate) fn load_for_command(&self) -> Result<LoadedSettings, CommandError> {
+        self.report_found_file();
+        self.load_or_fail()
     }
 
     /// Reads and loads the settings; problems are displayed and fail.

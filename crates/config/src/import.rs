@@ -61,12 +61,11 @@ const PROVIDERS: [(&str, &str); 22] = [
 ];
 
 /// Parameters of a model that the import reads, or that mean nothing here.
-const KNOWN_PARAMETERS: [&str; 14] = [
+const KNOWN_PARAMETERS: [&str; 13] = [
     "model",
     "api_key",
     "api_base",
     "base_url",
-    "api_version",
     "rpm",
     "tpm",
     "aws_region_name",
@@ -90,6 +89,24 @@ pub fn import_litellm(yaml: &str) -> Result<ImportedSettings, ImportError> {
     import.fallbacks(&parsed);
     import.settings(&parsed);
     Ok(import.finish())
+}
+
+/// What decides about retries here.
+const RETRIES: &str =
+    "retries depend on the kind of failure and a retry budget (retry.max_retries, retry.budget)";
+
+/// Why a setting of the router has no counterpart.
+fn decided_otherwise(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "num_retries" | "retry_policy" => RETRIES,
+        "routing_strategy" => "targets of a route are tried in order; a busy one is skipped",
+        "allowed_fails" | "allowed_fails_policy" => {
+            "a circuit breaker opens by failure rate (breakers.NAME.failure_threshold, failure_rate)"
+        }
+        "cooldown_time" => "a circuit breaker stays open for breakers.NAME.open_for",
+        "timeout" | "request_timeout" => "set deadlines.api or routes.NAME.start_timeout if you need it",
+        _ => return None,
+    })
 }
 
 /// A message of the parser without its excerpt, which may contain a key.
@@ -137,8 +154,9 @@ impl LitellmImport {
                 ));
             }
         }
+        self.model_info(name, preset, model.get("model_info"));
         self.targets.insert(target.clone(), text);
-        self.price(id, parameters);
+        self.price(name, id, parameters);
         // LiteLLM writes a wildcard on both sides; ours is the name of the route.
         match self.routes.iter_mut().find(|(route, _)| route == name) {
             Some((_, targets)) => {
@@ -150,7 +168,31 @@ impl LitellmImport {
             None => self.routes.push((name.to_owned(), vec![target])),
         }
         for parameter in parameters.keys().filter(|key| !KNOWN_PARAMETERS.contains(&key.as_str())) {
-            self.note(format!("{name}: litellm_params.{parameter} was not taken over"));
+            let text = match (parameter.as_str(), preset.name) {
+                // A date of Azure's older API; the v1 API, which targets use, has none.
+                ("api_version", "azure") => "is not needed: Azure's v1 API is used".to_owned(),
+                ("num_retries" | "max_retries", _) => format!("was not taken over: {RETRIES}"),
+                _ => "was not taken over".to_owned(),
+            };
+            self.note(format!("{name}: litellm_params.{parameter} {text}"));
+        }
+    }
+
+    /// Everything that `model_info` says apart from Azure's `base_model`.
+    fn model_info(&mut self, name: &str, preset: &ProviderPreset, info: Option<&Value>) {
+        for key in info.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+            let hint = match key.as_str() {
+                "base_model" if preset.name == "azure" => continue,
+                // LiteLLM's own name of the row, which nothing else refers to.
+                "id" => continue,
+                "input_cost_per_token" | "output_cost_per_token" => {
+                    "; write the price as [models.NAME] input and output"
+                }
+                "max_input_tokens" => "; the limit is [models.NAME] context_window",
+                "max_tokens" | "max_output_tokens" => "; the limit is [models.NAME] max_output",
+                _ => "",
+            };
+            self.note(format!("{name}: model_info.{key} was not taken over{hint}"));
         }
     }
 
@@ -246,13 +288,28 @@ impl LitellmImport {
             }
             None => {}
         }
-        if let Some(region) = text("aws_region_name") {
+        // Only secrets can be references in the settings; other values come from the environment as settings do.
+        let mut plain = |key: &str, ours: &str| {
+            let value = text(key)?;
+            let Some(variable) = value.strip_prefix("os.environ/") else { return Some(value) };
+            self.note(format!(
+                "{name}: {key} is in the variable {variable}; write its value as {ours}, or set \
+                 SEAWALL__TARGETS__{}__{} to it",
+                target.to_ascii_uppercase().replace('-', "_"),
+                ours.to_ascii_uppercase()
+            ));
+            None
+        };
+        let (region, role) = (plain("aws_region_name", "region"), plain("aws_role_name", "role_arn"));
+        if let Some(region) = region {
             let _ = writeln!(written, "region = {}", quoted(region));
         } else if preset.name == "bedrock" {
             let _ = writeln!(written, "region = \"us-east-1\"");
-            self.note(format!("{name}: names no region; us-east-1 was written"));
+            if text("aws_region_name").is_none() {
+                self.note(format!("{name}: names no region; us-east-1 was written"));
+            }
         }
-        if let Some(role) = text("aws_role_name") {
+        if let Some(role) = role {
             let _ = writeln!(written, "role_arn = {}", quoted(role));
         }
         if let Some(slots) = parameters.get("max_parallel_requests").and_then(Value::as_u64) {
@@ -274,15 +331,24 @@ impl LitellmImport {
     }
 
     /// Prices that the file sets itself.
-    fn price(&mut self, id: &str, parameters: &Map<String, Value>) {
+    fn price(&mut self, name: &str, id: &str, parameters: &Map<String, Value>) {
+        let keys = ["input_cost_per_token", "output_cost_per_token"];
         let price = |key: &str| {
             let per_token = parameters.get(key)?.as_f64().filter(|price| (0.0..=0.1).contains(price))?;
             Some(trimmed(&format!("{:.9}", per_token * 1e6)).to_owned())
         };
-        if let (Some(input), Some(output)) = (price("input_cost_per_token"), price("output_cost_per_token")) {
+        if let (Some(input), Some(output)) = (price(keys[0]), price(keys[1])) {
             let section =
                 format!("[models.{}]\ninput = \"${input}/M\"\noutput = \"${output}/M\"\n", quoted(id));
             self.models.insert(id.to_owned(), section);
+            return;
+        }
+        // Half of a price would make the other half free.
+        for key in keys.into_iter().filter(|key| parameters.contains_key(*key)) {
+            self.note(format!(
+                "{name}: litellm_params.{key} was not taken over: a price needs both input and output, each from 0 to 0.1 \
+                 dollars per token"
+            ));
         }
     }
 
@@ -328,8 +394,6 @@ impl LitellmImport {
             }
         }
         litellm.remove("fallbacks");
-        // Retries and dropped parameters are decided otherwise here.
-        litellm.remove("num_retries");
         if litellm.remove("drop_params").and_then(|value| value.as_bool()) == Some(true) {
             self.note(
                 "litellm_settings.drop_params: Seawall drops nothing silently; a target that cannot express a request \
@@ -337,15 +401,13 @@ impl LitellmImport {
                     .to_owned(),
             );
         }
-        for key in litellm.keys() {
-            self.note(format!("litellm_settings.{key} was not taken over"));
-        }
         let mut router = section("router_settings");
-        for key in ["fallbacks", "num_retries", "routing_strategy", "allowed_fails", "cooldown_time"] {
-            router.remove(key);
-        }
-        for key in router.keys() {
-            self.note(format!("router_settings.{key} was not taken over"));
+        router.remove("fallbacks");
+        for (place, keys) in [("litellm_settings", litellm), ("router_settings", router)] {
+            for key in keys.keys() {
+                let reason = decided_otherwise(key).map(|reason| format!(": {reason}")).unwrap_or_default();
+                self.note(format!("{place}.{key} was not taken over{reason}"));
+            }
         }
         let mut general = section("general_settings");
         if general.remove("master_key").is_some() {

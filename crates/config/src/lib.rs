@@ -51,7 +51,10 @@ pub use kind::{
     LogDestination, Provider, RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind,
     ValueFormat, format_duration, is_metadata_host,
 };
-pub use load::{LoadedInput, LoadedSettings, ParsedSettings, SettingsInput, load, parse_settings, read_file};
+pub use load::{
+    LoadedInput, LoadedSettings, ParsedSettings, PriceFileText, SettingsInput, load, parse_settings,
+    read_file,
+};
 pub use preset::{KeyHeader, KeyNeed, PRESETS, PresetTest, ProviderPreset, find_preset, provider_reference};
 pub use problem::{Problem, ProblemCode, ProblemLocation, Problems, Severity};
 pub use profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
@@ -61,12 +64,12 @@ pub use schema::schema;
 pub use settings::{
     AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
     DeadlineSettings, DegradationSettings, HoursSettings, IssuerKeys, IssuerSettings, KeySettings,
-    LimitSettings, ModelFacts, ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings,
-    ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings, TelemetrySettings,
-    TokenSettings,
+    LimitSettings, ModelFacts, ModelSettings, PriceSource, RedisSettings, RetrySettings, RolloutSettings,
+    RouteSettings, ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings,
+    TelemetrySettings, TokenSettings,
 };
 pub use shape::{Activation, KeyShape, ScalarShape, SectionShape, ValueShape};
 pub use show::{EffectiveSetting, SettingChange, diff, effective_settings, show, unimplemented_settings};
 pub use source::{Located, Position, SettingOrigin, SettingSource, SettingSources, SourceKind};
-pub use starter::{Discovery, FoundProvider, discover, starter_file};
+pub use starter::{Discovery, FoundAwsCredentials, FoundProvider, StarterOptions, discover, starter_file};
 pub use unimplemented::is_implemented;

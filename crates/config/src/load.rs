@@ -30,9 +30,8 @@ pub struct SettingsInput {
     pub arguments: Vec<(String, String)>,
     /// The current date, to find retired models.
     pub today: UtcTime,
-    /// The text of the price file that `prices.file` names, or why it could not be read. See
-    /// [`ParsedSettings::read_price_file`].
-    pub price_file: Option<Result<Arc<str>, String>>,
+    /// The price file that `prices.file` names, or why it could not be read. See [`ParsedSettings::read_price_file`].
+    pub price_file: Option<Result<PriceFileText, String>>,
 }
 
 impl SettingsInput {
@@ -40,6 +39,27 @@ impl SettingsInput {
     #[must_use]
     pub fn from_file(name: &str, text: &str, today: UtcTime) -> Self {
         Self { file: Some(SettingSource::file(name, text)), today, ..Self::default() }
+    }
+}
+
+/// A price file as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceFileText {
+    /// Its content.
+    pub text: Arc<str>,
+    /// When it was last changed, if the file system says so: its rows have no date of their own.
+    pub modified: Option<UtcTime>,
+}
+
+impl PriceFileText {
+    /// Reads a price file.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = read_text(path, MAX_PRICE_FILE_BYTES)?;
+        let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let modified = modified
+            .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+            .and_then(|since| u64::try_from(since.as_nanos()).ok());
+        Ok(Self { text, modified: modified.map(UtcTime::from_nanos) })
     }
 }
 
@@ -202,7 +222,7 @@ impl ParsedSettings {
     #[must_use]
     pub fn read_price_file(mut self) -> Self {
         if let Some(name) = &self.raw.prices.file {
-            self.input.price_file = Some(read_text(Path::new(&name.value), MAX_PRICE_FILE_BYTES));
+            self.input.price_file = Some(PriceFileText::read(Path::new(&name.value)));
         }
         self
     }

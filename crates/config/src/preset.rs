@@ -1,5 +1,6 @@
 //! Provider presets: what is known of a vendor or server, so that `provider = "groq"` is enough.
 
+use crate::catalogue::Catalogue;
 use crate::kind::Provider;
 use seawall_core::vocabulary::{OpenAiApi, OutputLimitField};
 
@@ -28,7 +29,8 @@ pub enum KeyNeed {
 pub enum PresetTest {
     /// Its API was tested with the vendor's own clients against a simulated model.
     Clients,
-    /// Only the simulated model answered; the base URL and the quirks are from the vendor's documentation.
+    /// Only the simulated model answered, in `crates/cli/tests/program/presets.rs`; the base URL and the quirks are from the
+    /// vendor's documentation.
     Simulator,
 }
 
@@ -250,6 +252,7 @@ pub fn provider_reference() -> String {
         let url = match preset.base_url {
             Some(url) => format!("`{url}`"),
             None if preset.needs_base_url => "must be set".to_owned(),
+            None if preset.api_family == Provider::Simulated => "in this process".to_owned(),
             None => "the vendor's".to_owned(),
         };
         let key = match (preset.key, preset.key_header) {
@@ -263,7 +266,8 @@ pub fn provider_reference() -> String {
         let prices = match preset.catalogue {
             "" if preset.is_free => "free of charge".to_owned(),
             "" => "settings".to_owned(),
-            name => format!("catalogue, `{name}`"),
+            name if Catalogue::built_in().has_provider(name) => format!("catalogue, `{name}`"),
+            _ => "settings, or a price file".to_owned(),
         };
         let test = match preset.test {
             PresetTest::Clients => "the vendor's clients and simulated models",

@@ -7,7 +7,7 @@ mod models;
 mod telemetry;
 
 pub(crate) use models::ANY_MODEL;
-pub use models::{ModelFacts, ModelSettings, RouteSettings, TargetSettings};
+pub use models::{ModelFacts, ModelSettings, PriceSource, RouteSettings, TargetSettings};
 pub use telemetry::TelemetrySettings;
 
 use crate::kind::{

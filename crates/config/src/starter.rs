@@ -25,6 +25,28 @@ pub struct FoundProvider {
     pub models: Vec<String>,
 }
 
+/// Credentials of AWS that its default chain would use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundAwsCredentials {
+    /// Where they come from, such as the name of a variable or a profile.
+    pub source: String,
+    /// The region of the variables or the profile.
+    pub region: Option<String>,
+}
+
+/// What a settings file is written from.
+#[derive(Clone, Copy, Debug)]
+pub struct StarterOptions<'a> {
+    /// The providers; without any, the file has a route to a simulated model.
+    pub providers: &'a [FoundProvider],
+    /// The listen address.
+    pub listen: &'a str,
+    /// The daily budget, if any.
+    pub budget: Option<&'a str>,
+    /// The data directory, if it is not the profile's.
+    pub data_dir: Option<&'a str>,
+}
+
 /// What was found in the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
@@ -46,14 +68,18 @@ const BASE_URL_VARIABLES: [(&str, &str); 5] = [
 /// Variables that some clients use for the same key.
 const OTHER_KEY_VARIABLES: [(&str, &str); 2] = [("gemini", "GOOGLE_API_KEY"), ("azure", "AZURE_API_KEY")];
 
-/// Finds the providers that an environment has keys for. `is_own_address` recognises the gateway's own URL, to which the
-/// clients on this machine may already point.
+/// Finds the providers that an environment has keys for. `aws` are the credentials of AWS, or why they cannot be used.
+/// `is_own_address` recognises the gateway's own URL, to which the clients on this machine may already point.
 #[must_use]
-pub fn discover(environment: &BTreeMap<String, String>, is_own_address: impl Fn(&str) -> bool) -> Discovery {
+pub fn discover(
+    environment: &BTreeMap<String, String>,
+    aws: &Result<Option<FoundAwsCredentials>, String>,
+    is_own_address: impl Fn(&str) -> bool,
+) -> Discovery {
     let mut discovery = Discovery::default();
     for preset in PRESETS {
         let found = match preset.api_family {
-            Provider::Bedrock => bedrock(preset, environment),
+            Provider::Bedrock => bedrock(preset, environment, aws),
             _ => by_key(preset, environment, &is_own_address),
         };
         match found {
@@ -120,21 +146,20 @@ fn complete_url(preset: &ProviderPreset, url: &str) -> String {
 fn bedrock(
     preset: &'static ProviderPreset,
     environment: &BTreeMap<String, String>,
+    aws: &Result<Option<FoundAwsCredentials>, String>,
 ) -> Option<Result<FoundProvider, String>> {
-    let filled = |name: &'static str| environment.get(name).filter(|value| !value.is_empty()).map(|_| name);
-    let variables = ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"];
-    let evidence = variables.into_iter().find_map(filled)?;
-    if evidence == "AWS_ACCESS_KEY_ID" && filled("AWS_SECRET_ACCESS_KEY").is_none() {
-        return Some(Err("AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not".to_owned()));
-    }
-    let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(filled);
-    let Some(region) = region.and_then(|name| environment.get(name)) else {
-        return Some(Err(format!("{evidence} is set, but AWS_REGION is not")));
+    let credentials = match aws {
+        Ok(found) => found.as_ref()?,
+        Err(problem) => return Some(Err(format!("AWS credentials: {problem}"))),
+    };
+    let source = &credentials.source;
+    let Some(region) = &credentials.region else {
+        return Some(Err(format!("AWS credentials ({source}): no region is set; set AWS_REGION")));
     };
     let endpoint = environment.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME").filter(|url| !url.is_empty());
     Some(Ok(FoundProvider {
         preset,
-        evidence: evidence.to_owned(),
+        evidence: source.clone(),
         key_variable: None,
         base_url: endpoint.cloned(),
         region: Some(region.clone()),
@@ -170,9 +195,10 @@ fn routes(found: &FoundProvider) -> Vec<String> {
     names.into_iter().map(str::to_owned).chain([own]).collect()
 }
 
-/// The text of a settings file for these providers. Without any, it has a route to a simulated model.
+/// The text of a settings file.
 #[must_use]
-pub fn starter_file(providers: &[FoundProvider], listen: &str, budget: Option<&str>) -> String {
+pub fn starter_file(options: &StarterOptions<'_>) -> String {
+    let &StarterOptions { providers, listen, budget, data_dir } = options;
     let mut text = String::from(
         "# Settings of Seawall. Everything that is not set here comes from the profile \"gateway\".\n\
          #   all effective settings and their origins: seawall config show --origin FILE\n\
@@ -180,6 +206,10 @@ pub fn starter_file(providers: &[FoundProvider], listen: &str, budget: Option<&s
          profile = \"gateway\"\n\n",
     );
     let _ = writeln!(text, "[server]\nlisten = {}\n", quoted(listen));
+    if let Some(data_dir) = data_dir {
+        // The first key is created there; a gateway with another directory would not know it.
+        let _ = writeln!(text, "[store]\ndata_dir = {}\n", quoted(data_dir));
+    }
     match budget {
         Some(budget) => {
             text += "# A call is made only if its maximum cost fits into what is left of the day (UTC).\n";
@@ -235,7 +265,7 @@ fn write_provider(text: &mut String, found: &FoundProvider) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Discovery, FoundProvider, discover, starter_file};
+    use super::{Discovery, FoundAwsCredentials, FoundProvider, StarterOptions, discover, starter_file};
     use crate::load::{SettingsInput, load};
     use crate::preset::PRESETS;
     use crate::problem::{Problem, ProblemCode};
@@ -243,9 +273,24 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn found(variables: &[(&str, &str)]) -> Discovery {
+        found_with(variables, &Ok(None))
+    }
+
+    fn found_with(
+        variables: &[(&str, &str)],
+        aws: &Result<Option<FoundAwsCredentials>, String>,
+    ) -> Discovery {
         let variables: BTreeMap<_, _> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        discover(&variables, |url| url.contains(":7700"))
+        discover(&variables, aws, |url| url.contains(":7700"))
+    }
+
+    fn aws(region: Option<&str>) -> Result<Option<FoundAwsCredentials>, String> {
+        Ok(Some(FoundAwsCredentials { source: "profile shop".to_owned(), region: region.map(str::to_owned) }))
+    }
+
+    fn written(providers: &[FoundProvider], budget: Option<&str>) -> String {
+        starter_file(&StarterOptions { providers, listen: "127.0.0.1:7700", budget, data_dir: None })
     }
 
     fn names(discovery: &Discovery) -> Vec<&str> {
@@ -254,20 +299,18 @@ mod tests {
 
     #[test]
     fn keys_in_the_environment_are_found_and_their_values_appear_nowhere() {
-        let discovery = found(&[
+        let variables = [
             ("ANTHROPIC_API_KEY", "sk-ant-secret"),
             ("OPENAI_API_KEY", "sk-secret-openai"),
             ("OPENAI_BASE_URL", "http://127.0.0.1:9000/v1/"),
             ("GOOGLE_API_KEY", "secret-gemini"),
             ("AZURE_OPENAI_API_KEY", "secret-azure"),
             ("AZURE_OPENAI_ENDPOINT", "https://shop.openai.azure.com"),
-            ("AWS_ACCESS_KEY_ID", "AKIA"),
-            ("AWS_SECRET_ACCESS_KEY", "secret-aws"),
-            ("AWS_REGION", "ap-northeast-1"),
-        ]);
+        ];
+        let discovery = found_with(&variables, &aws(Some("ap-northeast-1")));
         assert_eq!(names(&discovery), ["anthropic", "openai", "bedrock", "gemini", "azure"]);
         assert_eq!(discovery.rejected, Vec::<String>::new());
-        let text = starter_file(&discovery.providers, "127.0.0.1:7700", Some("$10/day"));
+        let text = written(&discovery.providers, Some("$10/day"));
         assert!(!text.contains("secret"), "{text}");
         assert!(
             text.contains("base_url = \"http://127.0.0.1:9000/v1\"\napi_key = \"env:OPENAI_API_KEY\""),
@@ -287,8 +330,14 @@ mod tests {
         assert_eq!(url, "OPENAI_BASE_URL: must start with https:// or http://");
         let azure = rejected(&[("AZURE_OPENAI_API_KEY", "sk-12345678")]);
         assert_eq!(azure, "AZURE_OPENAI_API_KEY is set, but AZURE_OPENAI_ENDPOINT is not");
-        let aws = rejected(&[("AWS_PROFILE", "shop")]);
-        assert_eq!(aws, "AWS_PROFILE is set, but AWS_REGION is not");
+        assert_eq!(
+            found_with(&[], &aws(None)).rejected,
+            ["AWS credentials (profile shop): no region is set; set AWS_REGION"]
+        );
+        assert_eq!(
+            found_with(&[], &Err("profile shop does not exist".to_owned())).rejected,
+            ["AWS credentials: profile shop does not exist"]
+        );
         assert_eq!(found(&[("ANTHROPIC_API_KEY", "")]), Discovery::default());
     }
 
@@ -297,6 +346,19 @@ mod tests {
         let key = ("ANTHROPIC_API_KEY", "sk-ant-12345678");
         let discovery = found(&[key, ("ANTHROPIC_BASE_URL", "http://127.0.0.1:7700")]);
         assert_eq!(discovery.providers[0].base_url, None);
+    }
+
+    #[test]
+    fn the_data_directory_of_the_first_key_is_in_the_file() {
+        let text = starter_file(&StarterOptions {
+            providers: &[],
+            listen: "127.0.0.1:7700",
+            budget: None,
+            data_dir: Some("/var/lib/sea \"wall\""),
+        });
+        let today = UtcTime::from_civil(2026, 11, 18);
+        let loaded = load(&SettingsInput::from_file("seawall.toml", &text, today));
+        assert_eq!(loaded.unwrap().settings.store.data_dir, "/var/lib/sea \"wall\"");
     }
 
     #[test]
@@ -314,7 +376,7 @@ mod tests {
         for providers in [Vec::new(), every.clone()].into_iter().chain(every.into_iter().map(|one| vec![one]))
         {
             for budget in [None, Some("$10/day")] {
-                let text = starter_file(&providers, "127.0.0.1:7700", budget);
+                let text = written(&providers, budget);
                 let loaded = load(&SettingsInput::from_file("seawall.toml", &text, today));
                 let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
                 // The only thing that may be wrong is what was not answered.

@@ -24,6 +24,7 @@ mod caller;
 mod demo_gateway;
 mod demo_run;
 mod models;
+mod picture;
 mod plain_proxy;
 mod progress;
 mod promise;

@@ -240,6 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn the_picture_shows_every_outage_for_both_sides() {
+        let svg = report().svg();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
+        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+        assert!(svg.contains(">all customers<") && svg.contains(">streams cut<"), "{svg}");
+        assert_eq!(svg.matches(">5 of 7<").count(), 4, "{svg}");
+        // Five of seven of 420 pixels.
+        assert_eq!(svg.matches("width=\"300\"").count(), 4, "{svg}");
+        let empty = OutcomeCounts::default();
+        let side = SideReport { customers: empty, ..report().seawall };
+        assert!(DemoReport { seawall: side, ..report() }.svg().contains(">0 of 0<"));
+    }
+
+    #[test]
     fn the_exit_code_says_whether_all_held() {
         assert_eq!(report().exit_code(), 1);
         assert_eq!(DemoReport { all_held: true, ..report() }.exit_code(), 0);

@@ -49,21 +49,20 @@ pub const ALARMS: [AlarmDefinition; 4] = [
 
 /// A CloudFormation template with the four alarms, which notify `topic_arn`.
 ///
-/// A search expression sums a metric over its dimensions, so that one alarm covers all operations.
+/// Each alarm is a Metrics Insights query, which sums a metric over all operations. Why not a search expression? CloudWatch
+/// accepts those in graphs only, and rejects an alarm on one.
 #[must_use]
 pub fn alarm_template(region: &str, topic_arn: &str) -> Value {
     let resources = ALARMS.iter().map(|alarm| {
         let name = alarm.metric.label();
-        let dimensions = schema(alarm.metric);
-        let search = format!(
-            "SUM(SEARCH('{{{NAMESPACE},{dimensions}}} MetricName=\"{name}\" Region=\"{region}\"', 'Sum', {PERIOD}))"
-        );
+        let query =
+            format!("SELECT SUM({name}) FROM {} WHERE Region = '{region}'", query_source(alarm.metric));
         let resource = json!({
             "Type": "AWS::CloudWatch::Alarm",
             "Properties": {
                 "AlarmName": format!("drs-{region}-{name}"),
                 "AlarmDescription": alarm.description,
-                "Metrics": [{ "Id": "total", "Expression": search, "ReturnData": true }],
+                "Metrics": [{ "Id": "total", "Expression": query, "Period": PERIOD, "ReturnData": true }],
                 "ComparisonOperator": "GreaterThanOrEqualToThreshold",
                 "Threshold": alarm.threshold,
                 "EvaluationPeriods": alarm.periods,
@@ -77,30 +76,70 @@ pub fn alarm_template(region: &str, topic_arn: &str) -> Value {
     json!({ "AWSTemplateFormatVersion": "2010-09-09", "Resources": resources })
 }
 
-/// The dimensions of a metric, as a search expression names them.
-const fn schema(metric: MetricName) -> &'static str {
-    match metric {
-        MetricName::ApiCallCount => "Operation,Region,Success",
-        MetricName::RateLimitErrors => "ErrorType,Operation,Region",
-        MetricName::RetryAttempts => "Attempt,Operation,Region,Success",
-        MetricName::RetryExhausted => "Operation,Region",
-    }
+/// What a query reads: the metrics with exactly these dimensions. Calls that succeed and calls that fail have different
+/// ones, and both count, so their query reads the whole namespace.
+fn query_source(metric: MetricName) -> String {
+    let dimensions = match metric {
+        MetricName::ApiCallCount => return format!("\"{NAMESPACE}\""),
+        MetricName::RateLimitErrors => "ErrorType, Operation, Region",
+        MetricName::RetryAttempts => "Attempt, Operation, Region, Success",
+        MetricName::RetryExhausted => "Operation, Region",
+    };
+    format!("SCHEMA(\"{NAMESPACE}\", {dimensions})")
 }
 
 #[cfg(test)]
 mod tests {
     use super::{ALARMS, alarm_template};
     use crate::metric::MetricName;
+    use serde_json::{Value, json};
+
+    fn template() -> Value {
+        alarm_template("eu-west-1", "arn:aws:sns:eu-west-1:1:t")
+    }
+
+    fn expression(metric: MetricName) -> String {
+        let template = template();
+        let alarm = &template["Resources"][format!("{}Alarm", metric.label())]["Properties"];
+        alarm["Metrics"][0]["Expression"].as_str().unwrap().to_owned()
+    }
 
     #[test]
     fn every_metric_has_an_alarm_that_notifies_the_topic() {
-        let template = alarm_template("eu-west-1", "arn:aws:sns:eu-west-1:1:t");
         for metric in MetricName::ALL {
             assert_eq!(ALARMS.iter().filter(|alarm| alarm.metric == metric).count(), 1);
-            let alarm = &template["Resources"][format!("{}Alarm", metric.label())]["Properties"];
-            assert_eq!(alarm["AlarmActions"][0], "arn:aws:sns:eu-west-1:1:t");
-            let expression = alarm["Metrics"][0]["Expression"].as_str().unwrap();
-            assert!(expression.contains(metric.label()) && expression.contains("eu-west-1"), "{expression}");
+            let alarm = &template()["Resources"][format!("{}Alarm", metric.label())];
+            assert_eq!(alarm["Type"], "AWS::CloudWatch::Alarm");
+            let properties = &alarm["Properties"];
+            assert_eq!(properties["AlarmActions"], json!(["arn:aws:sns:eu-west-1:1:t"]));
+            // One query that returns one series, with a period of its own: what CloudWatch requires of an alarm.
+            let queries = properties["Metrics"].as_array().unwrap();
+            assert_eq!(queries.len(), 1);
+            let keys: Vec<&String> = queries[0].as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["Expression", "Id", "Period", "ReturnData"]);
+            assert_eq!((&queries[0]["Period"], &queries[0]["ReturnData"]), (&json!(300), &json!(true)));
+            // A property of alarms on a single metric, which excludes queries.
+            for single in ["MetricName", "Namespace", "Statistic", "Period", "Dimensions"] {
+                assert!(properties.get(single).is_none(), "{single}");
+            }
         }
+    }
+
+    #[test]
+    fn alarms_are_metrics_insights_queries_and_no_search_expressions() {
+        assert_eq!(
+            expression(MetricName::RateLimitErrors),
+            "SELECT SUM(RateLimitErrors) FROM SCHEMA(\"DRS/RateLimits\", ErrorType, Operation, Region) \
+             WHERE Region = 'eu-west-1'"
+        );
+        for metric in MetricName::ALL {
+            assert!(!expression(metric).contains("SEARCH"), "{}", expression(metric));
+        }
+    }
+
+    #[test]
+    fn the_alarm_on_calls_counts_failed_calls_which_have_another_dimension() {
+        let expected = "SELECT SUM(APICallCount) FROM \"DRS/RateLimits\" WHERE Region = 'eu-west-1'";
+        assert_eq!(expression(MetricName::ApiCallCount), expected);
     }
 }

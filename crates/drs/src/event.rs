@@ -48,6 +48,13 @@ pub enum GuardEventKind {
         /// The wait before the next attempt; `None` if there is none.
         retry_after: Option<Duration>,
     },
+    /// A caller has waited for a rate token for longer than a moment, and still waits. Reported once for each attempt.
+    TokenAwaited {
+        /// How long it has waited so far.
+        waited: Duration,
+        /// How long it will wait at most.
+        timeout: Duration,
+    },
     /// No rate token was free in time; the API was not called.
     TokenTimeout {
         /// The attempts made before.

@@ -15,11 +15,15 @@ use crate::preset::GuardSettings;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{DRS, ErrorTable, FailureKind};
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation, StopReason};
-use seawall_core::runtime::Runtime;
+use seawall_core::runtime::{Runtime, timeout_at};
 use std::fmt::Write as _;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A wait for a rate token that is longer than this is reported while it lasts, so that nobody takes it for a hang.
+const TOKEN_WAIT_NOTICE: Duration = Duration::from_secs(1);
 
 /// One call to make.
 #[derive(Clone, Debug)]
@@ -242,7 +246,18 @@ impl<R: Runtime> GuardedAttempts<R> {
             pacer.pace(now + timeout).await;
         }
         let left = (now + timeout) - guard.runtime.monotonic();
-        match guard.bucket.acquire(left).await {
+        let began = guard.runtime.monotonic();
+        let mut turn = pin!(guard.bucket.acquire(left));
+        let notice = Deadline::after(began, TOKEN_WAIT_NOTICE);
+        let outcome = match timeout_at(&guard.runtime, notice, turn.as_mut()).await {
+            Some(outcome) => outcome,
+            None => {
+                let waited = guard.runtime.monotonic() - began;
+                self.observe(GuardEventKind::TokenAwaited { waited, timeout });
+                turn.await
+            }
+        };
+        match outcome {
             Ok(permit) => {
                 // The token is spent by the attempt that follows.
                 drop::<RatePermit<R>>(permit);

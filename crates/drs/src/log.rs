@@ -108,6 +108,10 @@ fn describe(kind: &GuardEventKind) -> Option<(EventSeverity, &'static str, LogDe
             };
             (severity, name, details)
         }
+        GuardEventKind::TokenAwaited { waited, .. } => {
+            let details = LogDetails { waited_seconds: seconds(waited), ..none() };
+            (EventSeverity::Info, "rate_token_awaited", details)
+        }
         GuardEventKind::TokenTimeout { attempts, timeout, .. } => {
             let message = "no rate token was free in time; the API was not called";
             let error = LoggedError { code: crate::metric::TOKEN_TIMEOUT_ERROR, message, kind: "throttled" };

@@ -94,6 +94,7 @@ pub fn metrics_of(event: &GuardEvent) -> Vec<MetricDatum> {
             vec![datum(MetricName::RetryExhausted, place_dimensions(labels))]
         }
         GuardEventKind::JobLookedUp { .. }
+        | GuardEventKind::TokenAwaited { .. }
         | GuardEventKind::CapacityAwaited { .. }
         | GuardEventKind::CapacityAvailable { .. }
         | GuardEventKind::CapacityTimedOut { .. }

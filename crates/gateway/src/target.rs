@@ -149,6 +149,7 @@ fn unnamed_model(model: &str) -> ModelFacts {
         price: ModelPriceOptions { free: true, ..ModelPriceOptions::new(model, Money::ZERO, Money::ZERO) },
         is_priced: false,
         is_from_catalogue: false,
+        is_from_price_file: false,
         context_window: None,
         max_output: None,
         image_tokens: None,

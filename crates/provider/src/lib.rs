@@ -39,7 +39,8 @@ mod trace;
 pub use anthropic::{ANTHROPIC_VERSION, AnthropicKey, AnthropicOptions, AnthropicTarget};
 #[cfg(feature = "client")]
 pub use bedrock::{
-    BedrockOptions, BedrockTarget, CredentialOptions, Environment, EnvironmentCredentials, StaticCredentials,
+    BedrockOptions, BedrockTarget, CredentialOptions, CredentialSource, Environment, EnvironmentCredentials,
+    StaticCredentials,
 };
 #[cfg(feature = "client")]
 pub use client::{

@@ -1,7 +1,7 @@
 //! Pages about the components of seawall-core, generated from their own tables.
 
 use seawall_core::breaker::BreakerProfile;
-use seawall_core::failure::{ANTHROPIC, BEDROCK, DRS, FailureKind, OPENAI};
+use seawall_core::failure::{ANTHROPIC, BEDROCK, DRS, FailureKind, GEMINI, OPENAI};
 use seawall_core::invariant::Invariant;
 use seawall_core::pressure::Pressure;
 
@@ -32,10 +32,13 @@ pub(super) fn failures() -> String {
         page.push_str(&format!("| {status} | `{}` |\n", OPENAI.classify(status, None).kind.label()));
     }
     page.push_str("\nOther 4xx are `bad_request`, other 5xx `server_fault`, all else `unrecognized`.\n");
-    for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &DRS] {
+    for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &GEMINI, &DRS] {
         page.push_str(&format!("\n## {}, by name\n\n| name | kind |\n| --- | --- |\n", table.vendor()));
         for (name, kind) in table.names() {
             page.push_str(&format!("| `{name}` | `{}` |\n", kind.label()));
+        }
+        for (status, kind) in table.statuses() {
+            page.push_str(&format!("| status {status} | `{}` |\n", kind.label()));
         }
     }
     page

@@ -22,6 +22,10 @@ fn progress(event: &GuardEvent) -> Option<String> {
             error.code,
             wait.as_secs_f64()
         )),
+        GuardEventKind::TokenAwaited { timeout, .. } => Some(format!(
+            "{operation}: waiting for a rate token, for at most {} s; this account and region may be called 10 times per second",
+            timeout.as_secs()
+        )),
         GuardEventKind::CapacityAwaited { current_jobs, max_jobs, next_poll } => Some(format!(
             "waiting for job capacity: {current_jobs} of {max_jobs} jobs are active; next look in {} s",
             next_poll.as_secs()

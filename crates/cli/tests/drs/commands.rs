@@ -3,7 +3,8 @@
 use seawall_drs::SystemRuntime;
 use seawall_drs::fake::{FakeCloud, FakeFault, FakeSettings};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 const ACCOUNT: &str = "111122223333";
@@ -166,4 +167,32 @@ fn metrics_and_a_notice_are_sent_before_the_program_ends() {
     assert_eq!(fake.notices()[0].topic, topic);
     let template = run(&fake, &["alarms", "--topic", topic]);
     assert_eq!(json(&template)["Resources"].as_object().unwrap().len(), 4);
+}
+
+#[test]
+fn metrics_can_be_scraped_while_a_command_runs() {
+    let fake = start(FakeSettings::default());
+    fake.add_jobs(ACCOUNT, REGION, "STARTED", 1);
+    let job =
+        fake.with_region(ACCOUNT, REGION, |region| region.jobs[0]["jobID"].as_str().unwrap().to_owned());
+    // The job never ends, and neither does the command.
+    let mut wave = command(&fake, &["wave", &job, "--interval", "1", "--metrics-listen", "127.0.0.1:0"]);
+    let mut wave = wave.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    // Kept open: a program whose standard error is closed ends.
+    let mut errors = BufReader::new(wave.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
+    let address =
+        line.trim().strip_prefix("seawall: metrics at http://").and_then(|rest| rest.split('/').next());
+    let address = address.unwrap_or_else(|| panic!("{line}"));
+    let scrape = || {
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        seawall_testkit::exchange(address, request).unwrap().text().into_owned()
+    };
+    let counted = seawall_testkit::wait_until("the look at the job is counted", || {
+        Ok(scrape().contains("operation=\"describe_jobs\""))
+    });
+    wave.kill().unwrap();
+    wave.wait().unwrap();
+    counted.unwrap();
 }

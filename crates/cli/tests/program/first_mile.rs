@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use seawall_testkit::exchange;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -102,7 +103,7 @@ fn init_explains_what_it_cannot_use_and_never_overwrites_by_accident() -> anyhow
     for part in [
         "not used: ANTHROPIC_API_KEY: is not a key",
         "not used: openai: http://127.0.0.1:9/v1 cannot be reached",
-        "not used: AWS_PROFILE is set, but AWS_REGION is not",
+        "not used: AWS credentials: profile shop does not exist",
         "no provider found: the file has a simulated model",
         "no budget is set",
         "seawall serve --config seawall.toml",
@@ -157,7 +158,20 @@ fn prices_can_be_listed_shown_and_checked() -> anyhow::Result<()> {
                     [targets.x]\nprovider = \"xai\"\nmodel = \"new-model\"\n[routes.x]\ntargets = [\"x\"]\n";
     fs::write(home.join("seawall.toml"), settings)?;
     let (code, out, err) = run(&["prices", "check", "--config", "seawall.toml"])?;
-    assert!(code == Some(0) && out.contains("x: new-model, priced by the catalogue"), "{out}{err}");
+    assert!(code == Some(0) && out.contains("x: new-model, priced by the price file"), "{out}{err}");
+    // Its rows have no date, so it is as old as its last change.
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    fs::File::options().write(true).open(home.join("prices.json"))?.set_modified(old)?;
+    let (code, out, err) = run(&["prices", "check", "--config", "seawall.toml"])?;
+    assert!(code == Some(1) && err.contains("the price file: older than 90 days"), "{out}{err}");
+    let (_, _, err) = run(&["config", "check", "--without-secrets", "seawall.toml"])?;
+    assert!(err.contains("warning[stale-catalogue]: targets.x.model: the price of \"new-model\""), "{err}");
+    assert!(err.contains("prices.file, which was last changed"), "{err}");
+    let any = settings.replace("new-model", "*").replace("routes.x", "routes.\"grok-*\"");
+    fs::write(home.join("seawall.toml"), any)?;
+    let (_, _, err) = run(&["config", "check", "--without-secrets", "seawall.toml"])?;
+    assert!(err.contains("targets.x.model: the prices of its models are from prices.file"), "{err}");
+    fs::write(home.join("seawall.toml"), settings)?;
     fs::write(home.join("prices.json"), "[]")?;
     let (code, _, err) = run(&["config", "check", "--without-secrets", "seawall.toml"])?;
     assert!(code == Some(2) && err.contains("prices.file: cannot use \"prices.json\""), "{err}");
@@ -186,5 +200,81 @@ fn a_configuration_of_litellm_becomes_settings() -> anyhow::Result<()> {
     fs::write(home.join("config.yaml"), "nothing: here\n")?;
     let (code, _, err) = output(new_user(&home, &[], &["import", "litellm", "config.yaml"]))?;
     assert!(code == Some(2) && err.contains("has no model_list"), "{err}");
+    Ok(())
+}
+
+#[test]
+fn keys_that_are_made_in_the_directory_of_the_settings_open_the_gateway_that_serves_them()
+-> anyhow::Result<()> {
+    let home = directory("found-settings")?;
+    let init = ["init", "--yes", "--json", "--listen", "127.0.0.1:0", "--data-dir", "own data"];
+    let (code, out, err) = output(new_user(&home, &[], &init))?;
+    assert_eq!(code, Some(0), "{err}");
+    let first: Value = serde_json::from_str(&out)?;
+    let written = fs::read_to_string(home.join("seawall.toml"))?;
+    assert!(written.contains("data_dir = \"own data\""), "{written}");
+    let (code, out, err) = output(new_user(&home, &[], &["key", "create", "second", "--json"]))?;
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("using the settings in seawall.toml"), "{err}");
+    let second: Value = serde_json::from_str(&out)?;
+    assert!(!home.join("seawall-demo").exists() && home.join("own data").exists());
+    let (_, out, _) = output(new_user(&home, &[], &["key", "list"]))?;
+    assert!(out.contains("first") && out.contains("second"), "{out}");
+    let serve = ["serve", "--json", "--admin-listen", "127.0.0.1:0"];
+    let gateway = Running::started(new_user(&home, &[], &serve))?;
+    let body = json!({ "model": "simulated", "messages": [{ "role": "user", "content": "Hello" }] });
+    for key in [&first["key"], &second["key"]] {
+        let key = key.as_str().context("no key was printed")?;
+        assert_eq!(ask(&gateway, "/v1/chat/completions", key, &body)?.0, 200);
+    }
+    let (_, out, err) = output(new_user(&home, &[], &["config", "check"]))?;
+    assert!(out.starts_with("seawall.toml: ok"), "{out}{err}");
+    // A named profile is that profile, whatever files there are.
+    let (_, out, err) = output(new_user(&home, &[], &["config", "check", "--profile", "demo"]))?;
+    assert!(out.starts_with("settings: ok") && err.is_empty(), "{out}{err}");
+    // A file that was found and is wrong is an error and not ignored.
+    fs::write(home.join("seawall.toml"), "server.listen = 1\n")?;
+    let (code, _, err) = output(new_user(&home, &[], &["serve"]))?;
+    assert!(code == Some(2) && err.contains("seawall.toml:1"), "{err}");
+    Ok(())
+}
+
+/// What `serve` prints when it is ready.
+fn ready_text(home: &Path, settings: &str) -> anyhow::Result<String> {
+    fs::write(home.join("seawall.toml"), settings)?;
+    let mut command = new_user(home, &[], &["serve"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut process = seawall_testkit::ChildProcess::start(&mut command)?;
+    let mut text = String::new();
+    for line in BufReader::new(process.take_stdout().context("no output")?).lines() {
+        let line = line?;
+        // The last line of the report.
+        let is_last = line.contains("import openai");
+        text += &line;
+        text.push('\n');
+        if is_last {
+            break;
+        }
+    }
+    Ok(text)
+}
+
+#[test]
+fn the_startup_report_shows_only_what_works_with_the_settings() -> anyhow::Result<()> {
+    let home = directory("ready-text")?;
+    let common =
+        "server.listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\ntelemetry.access_log = \"none\"\n";
+    let gateway = "[targets.simulated]\nprovider = \"simulated\"\nmodel = \"sonnet\"\n[models.sonnet]\nfree = true\n\
+                   [routes.simulated]\ntargets = [\"simulated\"]\n";
+    let text = ready_text(&home, &format!("{common}{gateway}"))?;
+    assert!(text.contains("(Anthropic, OpenAI, Bedrock, Gemini; models: simulated)"), "{text}");
+    assert!(text.contains("file seawall.toml, found in this directory"), "{text}");
+    assert!(!text.contains("/chat"), "{text}");
+    let demo = format!("profile = \"demo\"\n{common}");
+    let text = ready_text(&home, &demo)?;
+    assert!(text.contains("Gemini, /chat; models: manga)") && text.contains("/chat -d"), "{text}");
+    // Without guests, the chat needs the key, too.
+    let text = ready_text(&home, &format!("{demo}callers.guests = false\n"))?;
+    assert!(text.contains("/chat -H 'x-api-key: ") && !text.contains("/chat -d"), "{text}");
     Ok(())
 }

@@ -53,6 +53,8 @@ mod memory;
 mod model;
 #[cfg(test)]
 mod openai_operations;
+#[cfg(test)]
+mod presets;
 mod rejection_details;
 #[cfg(test)]
 mod reload;
@@ -87,3 +89,5 @@ mod through;
 mod tokens;
 #[cfg(test)]
 mod unauthenticated;
+#[cfg(all(test, not(feature = "aws")))]
+mod without_aws;

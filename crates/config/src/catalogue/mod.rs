@@ -63,7 +63,7 @@ pub struct CatalogueEntry {
     pub note: Cow<'static, str>,
     /// Where the row comes from.
     pub source: Cow<'static, str>,
-    /// The day on which the source was read; `None` if a price file does not say.
+    /// The day on which the source was read; for a price file, the day on which it was last changed, if known.
     pub date: Option<UtcTime>,
 }
 
@@ -115,7 +115,35 @@ impl Catalogue {
         newest(&|id| id == model).or_else(|| newest(&|id| without_date(id) == Some(model)))
     }
 
-    /// The day on which the newest row was read.
+    /// The same rows with this date, where they have none.
+    #[must_use]
+    pub fn dated(mut self, date: Option<UtcTime>) -> Self {
+        for entry in &mut self.entries {
+            entry.date = entry.date.or(date);
+        }
+        self
+    }
+
+    /// Whether it lists any model of a provider.
+    #[must_use]
+    pub fn has_provider(&self, provider: &str) -> bool {
+        let start = self.entries.partition_point(|entry| entry.provider < provider);
+        self.entries.get(start).is_some_and(|entry| entry.provider == provider)
+    }
+
+    /// How many days ago the newest row was read.
+    #[must_use]
+    pub fn age_in_days(&self, today: UtcTime) -> Option<u64> {
+        self.date().map(|date| today.day().saturating_sub(date.day()))
+    }
+
+    /// Whether its prices are probably wrong for some models.
+    #[must_use]
+    pub fn is_stale(&self, today: UtcTime) -> bool {
+        self.age_in_days(today).is_some_and(|age| age > MAX_CATALOGUE_AGE_DAYS)
+    }
+
+    /// The day on which the newest row was read, or a price file was last changed.
     #[must_use]
     pub fn date(&self) -> Option<UtcTime> {
         self.entries.iter().filter_map(|entry| entry.date).max()

@@ -3,6 +3,7 @@
 use super::Checker;
 use super::spending::is_unlimited;
 use crate::catalogue::Catalogue;
+use crate::load::PriceFileText;
 use crate::problem::{Problem, ProblemCode};
 use crate::raw::{self, RootSection};
 use crate::settings::ModelSettings;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 pub(super) fn models(
     raw: &RootSection,
-    price_file: Option<&Result<Arc<str>, String>>,
+    price_file: Option<&Result<PriceFileText, String>>,
     checker: &mut Checker<'_>,
 ) -> ModelSettings {
     let mut settings = ModelSettings {
@@ -75,12 +76,15 @@ fn takes_prices_of_catalogue(id: &str, model: &raw::ModelSection, price_file: Op
 /// The prices of the file that the settings name. Reading is up to the loader, so that a check does no I/O.
 fn read_price_file(
     raw: &RootSection,
-    content: Option<&Result<Arc<str>, String>>,
+    content: Option<&Result<PriceFileText, String>>,
     checker: &mut Checker<'_>,
 ) -> Option<Arc<Catalogue>> {
     let name = raw.prices.file.as_ref()?;
     let read = match content {
-        Some(Ok(text)) => Catalogue::from_price_file(&name.value, text).map_err(|error| error.to_string()),
+        Some(Ok(file)) => {
+            let catalogue = Catalogue::from_price_file(&name.value, &file.text);
+            catalogue.map(|read| read.dated(file.modified)).map_err(|error| error.to_string())
+        }
         Some(Err(problem)) => Err(problem.clone()),
         None => Err("it was not read".to_owned()),
     };

@@ -2,12 +2,12 @@
 
 use super::Checker;
 use super::callers::suggest_name;
-use crate::catalogue::{Catalogue, MAX_CATALOGUE_AGE_DAYS};
+use crate::catalogue::Catalogue;
 use crate::kind::{DateKind, Provider, SecretReference, ValueKind as _, quoted};
 use crate::preset::{KeyNeed, ProviderPreset};
 use crate::problem::{Problem, ProblemCode};
 use crate::raw::{self, RootSection};
-use crate::settings::{ANY_MODEL, ModelFacts, ModelSettings, TargetSettings};
+use crate::settings::{ANY_MODEL, ModelFacts, ModelSettings, PriceSource, TargetSettings};
 use crate::source::Located;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{OpenAiApi, OutputLimitField};
@@ -47,7 +47,7 @@ pub(super) fn targets(
         provider(target, checker);
         targets.insert(name.clone(), settings(target, concurrency, facts));
     }
-    catalogue_age(&targets, raw, checker);
+    stale_prices(&targets, models, raw, checker);
     targets
 }
 
@@ -114,23 +114,44 @@ fn retirement(target: &raw::TargetSection, facts: &ModelFacts, raw: &RootSection
     checker.add(problem.help("replace it with another model"));
 }
 
-/// Reports that prices of an old catalogue are in use.
-fn catalogue_age(targets: &BTreeMap<String, TargetSettings>, raw: &RootSection, checker: &mut Checker<'_>) {
-    let date = Catalogue::built_in().date().unwrap_or(checker.today);
-    let age = checker.today.day().saturating_sub(date.day());
-    let is_used = |(_, target): &(&String, &TargetSettings)| {
-        target.facts.as_ref().is_some_and(|facts| facts.is_from_catalogue)
-    };
-    let Some((name, target)) = targets.iter().find(is_used).filter(|_| age > MAX_CATALOGUE_AGE_DAYS) else {
-        return;
-    };
-    let origin = raw.targets.get(name).map_or(raw.origin, |section| section.model.origin);
-    let message = format!(
-        "targets.{name}.model: the price of {} is from a catalogue that is {age} days old",
-        quoted(&target.model)
-    );
-    let help = "update Seawall, or write the present price under models";
-    checker.add(Problem::warning(ProblemCode::StaleCatalogue, message, origin).help(help));
+/// Reports that prices of an old list are in use: once for each list, at the first target that uses it.
+fn stale_prices(
+    targets: &BTreeMap<String, TargetSettings>,
+    models: &ModelSettings,
+    raw: &RootSection,
+    checker: &mut Checker<'_>,
+) {
+    let mut reported = Vec::new();
+    for (name, target) in targets {
+        let Some(source) = models.price_source(target) else { continue };
+        let catalogue = source.catalogue();
+        let Some(age) = catalogue.age_in_days(checker.today).filter(|_| catalogue.is_stale(checker.today))
+        else {
+            continue;
+        };
+        if reported.contains(&source) {
+            continue;
+        }
+        reported.push(source);
+        let origin = raw.targets.get(name).map_or(raw.origin, |section| section.model.origin);
+        let priced = if target.is_for_any_model() {
+            "the prices of its models are".to_owned()
+        } else {
+            format!("the price of {} is", quoted(&target.model))
+        };
+        let (list, help) = match source {
+            PriceSource::BuiltIn => (
+                format!("a catalogue that is {age} days old"),
+                "update Seawall, set prices.file, or write the present price under models",
+            ),
+            PriceSource::File(_) => (
+                format!("prices.file, which was last changed {age} days ago"),
+                "fetch the file again, or write the present price under models",
+            ),
+        };
+        let message = format!("targets.{name}.model: {priced} from {list}");
+        checker.add(Problem::warning(ProblemCode::StaleCatalogue, message, origin).help(help));
+    }
 }
 
 /// Checks the keys that a provider requires, and those that it does not use.

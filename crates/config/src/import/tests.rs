@@ -89,6 +89,58 @@ fn no_secret_is_copied_and_everything_left_out_is_named() {
 }
 
 #[test]
+fn a_region_or_role_in_a_variable_is_reported_and_never_written_as_its_name() {
+    let yaml = "model_list:\n  - model_name: nova\n    litellm_params:\n      model: bedrock/amazon.nova-pro-v1:0\n      \
+                aws_region_name: os.environ/AWS_REGION\n      aws_role_name: os.environ/BEDROCK_ROLE\n";
+    let imported = import_litellm(yaml).unwrap();
+    assert!(!imported.text.contains("os.environ"), "{}", imported.text);
+    let target = &accepted(&imported.text).targets["nova-pro-v1-0"];
+    assert_eq!((target.region.as_deref(), target.role_arn.as_deref()), (Some("us-east-1"), None));
+    for note in [
+        "nova: aws_region_name is in the variable AWS_REGION; write its value as region, or set \
+         SEAWALL__TARGETS__NOVA_PRO_V1_0__REGION to it",
+        "nova: aws_role_name is in the variable BEDROCK_ROLE; write its value as role_arn",
+    ] {
+        assert!(imported.notes.iter().any(|text| text.starts_with(note)), "{note}: {:#?}", imported.notes);
+    }
+}
+
+#[test]
+fn nothing_is_left_out_silently() {
+    let yaml = "
+model_list:
+  - model_name: a
+    litellm_params: {model: azure/a, api_base: 'https://a.openai.azure.com', api_key: os.environ/K, api_version: '2024-10-21'}
+    model_info: {base_model: azure/gpt-4o, mode: chat, id: x1}
+  - model_name: b
+    litellm_params: {model: groq/b, input_cost_per_token: 0.000001, api_version: v9, num_retries: 2}
+    model_info: {base_model: gpt-4o, max_tokens: 4096, supports_vision: true}
+litellm_settings: {num_retries: 3, request_timeout: 600}
+router_settings: {routing_strategy: least-busy, num_retries: 2, allowed_fails: 3, cooldown_time: 30}
+";
+    let notes = import_litellm(yaml).unwrap().notes;
+    for note in [
+        "a: litellm_params.api_version is not needed",
+        "a: model_info.mode was not taken over",
+        "b: litellm_params.api_version was not taken over",
+        "b: litellm_params.num_retries was not taken over: retries depend",
+        "b: litellm_params.input_cost_per_token was not taken over: a price needs both",
+        "b: model_info.base_model was not taken over",
+        "b: model_info.max_tokens was not taken over; the limit is [models.NAME] max_output",
+        "b: model_info.supports_vision was not taken over",
+        "litellm_settings.num_retries was not taken over: retries depend",
+        "litellm_settings.request_timeout was not taken over: set deadlines.api",
+        "router_settings.routing_strategy was not taken over: targets of a route are tried in order",
+        "router_settings.num_retries was not taken over",
+        "router_settings.allowed_fails was not taken over: a circuit breaker",
+        "router_settings.cooldown_time was not taken over: a circuit breaker",
+    ] {
+        assert!(notes.iter().any(|text| text.starts_with(note)), "{note}: {notes:#?}");
+    }
+    assert!(!notes.iter().any(|note| note.contains("x1") || note.contains("model_info.id")), "{notes:#?}");
+}
+
+#[test]
 fn other_files_are_rejected_without_their_content() {
     assert_eq!(import_litellm("a: 1").unwrap_err(), ImportError::NoModels);
     assert_eq!(import_litellm("").unwrap_err(), ImportError::NoModels);

@@ -96,10 +96,12 @@ section! {
         /// External id that the role's trust policy requires, for Bedrock.
         external_id: Option<TextKind>,
         /// Request field for the output token limit of an OpenAI-compatible server; it is used if a request has neither field
-        /// or both. Default: `max_completion_tokens` for OpenAI and Azure, `max_tokens` for other servers.
+        /// or both. Default: `max_completion_tokens` for `openai`, `azure`, `groq`, `vllm` and `sglang`, `max_tokens` for all other
+        /// providers, and for `openai` with a base URL that is neither OpenAI's nor Azure's.
         output_limit_field: Option<OutputLimitField>,
         /// APIs of an OpenAI-compatible server. A request in an API that the server has is sent as it came; any other is
-        /// translated. Default: `both` for OpenAI and Azure, `chat_completions` for other servers.
+        /// translated. Default: `both` for `openai`, `azure`, `vllm` and `sglang`, `chat_completions` for all other providers, and
+        /// for `openai` with a base URL that is neither OpenAI's nor Azure's.
         api: Option<OpenAiApi>,
         /// Maximum number of concurrent calls.
         concurrency: SmallCountKind = "100",
@@ -121,7 +123,8 @@ section! {
         guest_faces: ListField<FaceName> = "[\"chat\"]",
         /// Timeout for the beginning of a response, for API callers. Default: `deadlines.start`.
         start_timeout: Option<DurationKind>,
-        /// Whether API callers also receive answers from lower rungs, such as the cache and the FAQ.
+        /// Whether API callers receive an apology as an answer instead of an error if no target answers. Streams of the route may
+        /// then pause for `deadlines.stream_idle` only. The answer cache and the other rungs are for the chat.
         fallback: BooleanKind = "false",
         /// Texts that requests on this route must not contain, on any face; spelling variants are matched as well. The chat
         /// route also applies `assistant.deny`.

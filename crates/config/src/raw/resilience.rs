@@ -168,9 +168,9 @@ section! {
 section! {
     /// Deadlines and timeouts. Each must be shorter than the one that encloses it.
     pub(crate) struct DeadlinesSection {
-        /// Deadline of a request at an API face (Anthropic, OpenAI, Bedrock), streamed or not, including all attempts.
-        /// Increase it for models with long thinking. The other limits apply to the chat, except for `connect` and
-        /// `stream_idle`, which apply to both.
+        /// Deadline of a request at an API face (Anthropic, OpenAI, Bedrock, Gemini), streamed or not, including all attempts.
+        /// Increase it for models with long thinking. The other limits apply to the chat, except for `start` and `connect`,
+        /// which apply to API faces, too.
         api: DurationKind,
         /// Timeout for the beginning of a response at an API face, for routes without a `start_timeout`.
         start: DurationKind,
@@ -184,9 +184,10 @@ section! {
         attempt: DurationKind,
         /// Timeout for connecting to a target.
         connect: DurationKind,
-        /// Maximum duration of a streamed response.
+        /// Maximum duration of a streamed response at the chat.
         stream: DurationKind,
-        /// Idle timeout: the longest pause between two events of a streamed response.
+        /// Idle timeout: the longest pause between two events of a streamed response. At an API face a stream may pause for as
+        /// long as it may take to start (the route's `start_timeout`) if that is longer.
         stream_idle: DurationKind,
         /// Deadline for the first content of a chat answer.
         first_content: DurationKind,

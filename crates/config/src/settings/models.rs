@@ -34,6 +34,26 @@ pub struct ModelSettings {
     pub day: UtcTime,
 }
 
+/// A list of prices that targets are priced from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriceSource<'a> {
+    /// The price file of the settings.
+    File(&'a Catalogue),
+    /// The table that is part of the program.
+    BuiltIn,
+}
+
+impl<'a> PriceSource<'a> {
+    /// The list.
+    #[must_use]
+    pub fn catalogue(self) -> &'a Catalogue {
+        match self {
+            Self::File(catalogue) => catalogue,
+            Self::BuiltIn => Catalogue::built_in(),
+        }
+    }
+}
+
 /// What is known of a model at a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFacts {
@@ -43,6 +63,8 @@ pub struct ModelFacts {
     pub is_priced: bool,
     /// Whether the prices are the catalogue's.
     pub is_from_catalogue: bool,
+    /// Whether they are those of the price file, which comes before the built-in table.
+    pub is_from_price_file: bool,
     /// Context window in tokens, if known.
     pub context_window: Option<u64>,
     /// Maximum output tokens of an answer, if known.
@@ -66,6 +88,26 @@ impl ModelSettings {
         catalogues.find_map(|catalogue| catalogue.find(preset.catalogue, model, self.day))
     }
 
+    /// The price list that a target takes its prices from; for a target of any model, the one with most of them. `None` if
+    /// its prices are in the settings or unknown.
+    #[must_use]
+    pub fn price_source(&self, target: &TargetSettings) -> Option<PriceSource<'_>> {
+        let file = self.price_file.as_deref().map(PriceSource::File);
+        match &target.facts {
+            Some(facts) if facts.is_from_price_file => file,
+            Some(facts) => facts.is_from_catalogue.then_some(PriceSource::BuiltIn),
+            None => {
+                let mut sources = file.into_iter().chain([PriceSource::BuiltIn]);
+                sources.find(|source| source.catalogue().has_provider(target.preset.catalogue))
+            }
+        }
+    }
+
+    fn is_in_price_file(&self, preset: &ProviderPreset, model: &str) -> bool {
+        let file = self.price_file.as_deref();
+        file.is_some_and(|file| file.find(preset.catalogue, model, self.day).is_some())
+    }
+
     /// What is known of a model at a provider: from the settings first, then from the catalogue. `None` if the model has no
     /// price and a budget applies.
     #[must_use]
@@ -86,6 +128,7 @@ impl ModelSettings {
             price: price.or_else(|| free(self.allows_unpriced))?,
             is_priced,
             is_from_catalogue: listed.is_none() && entry.is_some(),
+            is_from_price_file: listed.is_none() && self.is_in_price_file(preset, model),
             context_window: known(&self.context_windows, entry.and_then(|entry| entry.context_window)),
             max_output: known(&self.max_outputs, entry.and_then(|entry| entry.max_output)),
             image_tokens: self.image_tokens.get(model).copied(),

@@ -94,6 +94,9 @@ fn default_kind_of_status(status: u16) -> FailureKind {
 }
 
 /// OpenAI chat completions and compatible APIs: the error's `code`, or its `type`.
+///
+/// One table serves OpenAI and the servers with its API, because their names do not contradict each other: what one of
+/// them sends, no other sends with another meaning.
 pub static OPENAI: ErrorTable = ErrorTable {
     vendor: "openai",
     names: &[
@@ -120,6 +123,14 @@ pub static OPENAI: ErrorTable = ErrorTable {
         ("not_found_error", FailureKind::NotFound),
         ("context_length_exceeded", FailureKind::TooLong),
         ("string_above_max_length", FailureKind::TooLong),
+        // llama.cpp: the prompt does not fit into a slot's context.
+        ("exceed_context_size_error", FailureKind::TooLong),
+        // Groq: the model's own tool call or JSON does not match the schema; flex requests find no capacity.
+        ("tool_use_failed", FailureKind::ModelFault),
+        ("json_validate_failed", FailureKind::ModelFault),
+        ("capacity_exceeded", FailureKind::Overloaded),
+        // llama.cpp: the model is being loaded.
+        ("unavailable_error", FailureKind::Overloaded),
         ("content_filter", FailureKind::Filtered),
         ("content_policy_violation", FailureKind::Filtered),
         ("invalid_prompt", FailureKind::Filtered),
@@ -127,7 +138,8 @@ pub static OPENAI: ErrorTable = ErrorTable {
         ("unsupported_value", FailureKind::BadRequest),
         ("invalid_value", FailureKind::BadRequest),
     ],
-    statuses: &[],
+    // Groq's own status for a flex request without capacity.
+    statuses: &[(498, FailureKind::Overloaded)],
     retry_same_target: &[],
 };
 

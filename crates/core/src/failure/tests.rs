@@ -102,7 +102,9 @@ fn a_table_names_each_error_once() {
     for table in [&OPENAI, &ANTHROPIC, &BEDROCK, &GEMINI, &DRS] {
         let distinct: BTreeSet<String> = table.names().iter().map(|(name, _)| name.to_lowercase()).collect();
         assert_eq!(distinct.len(), table.names().len(), "{}", table.vendor());
-        assert!(table.statuses().is_empty());
+        // Groq's; every other status means the same at all vendors.
+        let own: &[(u16, Kind)] = if table.vendor() == "openai" { &[(498, Kind::Overloaded)] } else { &[] };
+        assert_eq!(table.statuses(), own, "{}", table.vendor());
     }
 }
 

@@ -3,9 +3,13 @@
 use crate::{FINAL, RETRYABLE, Script, TestGuard, VendorError};
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
-use seawall_drs::{ApiCall, GuardError, GuardSettings, MetricDatum, MetricName, log_line, metrics_of};
+use seawall_core::waiting::WaitingSettings;
+use seawall_drs::{
+    ApiCall, GuardError, GuardEventKind, GuardSettings, MetricDatum, MetricName, log_line, metrics_of,
+};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn answers(codes: &[(u16, &'static str)], succeeds: bool) -> Vec<Result<u32, VendorError>> {
     let mut answers: Vec<_> =
@@ -131,4 +135,30 @@ fn a_name_that_cloudwatch_would_reject_is_cleaned() {
     let _ = test.clock.run(test.guard.call(ApiCall::read("describe_jobs"), || async { script.next() }));
     let data: Vec<MetricDatum> = test.recorder.events().iter().flat_map(metrics_of).collect();
     assert_eq!(dimension(&data[0], "ErrorCode"), Some("Caf"));
+}
+
+#[test]
+fn a_wait_for_a_rate_token_of_more_than_a_second_is_reported_once_while_it_lasts() {
+    for (period, expected) in [(500, 0), (5_000, 1)] {
+        let rate = WaitingSettings::new(1, Duration::from_millis(period), 1).unwrap();
+        let test = TestGuard::new(1, GuardSettings { rate, ..GuardSettings::default() });
+        let script = Script::new(&test.clock, vec![Ok(1)]);
+        test.clock.run(async {
+            for _ in 0..2 {
+                test.guard.call(ApiCall::read("describe_jobs"), || async { script.next() }).await.unwrap();
+            }
+        });
+        assert_eq!(script.calls()[1] - script.calls()[0], Duration::from_millis(period));
+        let events = test.recorder.events();
+        let waits: Vec<_> =
+            events.iter().filter(|event| matches!(event.kind, GuardEventKind::TokenAwaited { .. })).collect();
+        assert_eq!(waits.len(), expected, "{period}");
+        for wait in waits {
+            let timeout = Duration::from_secs(30);
+            assert_eq!(wait.kind, GuardEventKind::TokenAwaited { waited: Duration::from_secs(1), timeout });
+            assert!(metrics_of(wait).is_empty());
+            let line: Value = serde_json::from_str(&log_line(wait).unwrap()).unwrap();
+            assert_eq!((&line["event"], &line["severity"]), (&"rate_token_awaited".into(), &"INFO".into()));
+        }
+    }
 }

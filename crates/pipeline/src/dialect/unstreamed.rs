@@ -54,6 +54,8 @@ impl UnstreamedAnswer {
             return Self::opaque(target, body, header_usage, passed_headers, defaults);
         }
         let is_passed_through = |dialect: DialectId| dialect.body_format() == target.body_format();
+        // Another handle of the same bytes.
+        let whole = body.clone();
         let answer = if face.dialect().is_some_and(is_passed_through) {
             read_usage(target, &body).map(|(report, finish)| {
                 (merge_usage(report, header_usage), finish, AnswerContent::Opaque(body))
@@ -69,7 +71,7 @@ impl UnstreamedAnswer {
             })
         };
         let (UsageReport { usage, output_reported }, finish, content) =
-            answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
+            answer.map_err(|_| failure_in_answer(target, &whole))?;
         let own_headers = |dialect: DialectId| dialect.answer_headers(usage, defaults.elapsed);
         let mut headers = face.dialect().map(own_headers).unwrap_or_default();
         if face.dialect() == Some(target) {
@@ -101,6 +103,15 @@ impl UnstreamedAnswer {
         let content = AnswerContent::Opaque(body);
         Ok(Self { usage, output_reported, finish: FinishReason::EndTurn, content, headers })
     }
+}
+
+/// Why a body is not an answer. Servers that are compatible with OpenAI's may report an error with the status of a success:
+/// OpenRouter does so whenever a model has failed after its work began.
+fn failure_in_answer(target: DialectId, body: &[u8]) -> Failure {
+    if target == DialectId::OPENAI_CHAT {
+        return target.read_error(200, &|_| None, body);
+    }
+    Failure::of(FailureKind::Unrecognised)
 }
 
 /// The usage from the body; where it has none, or lacks the output, from the headers. Every request has input.

@@ -17,7 +17,9 @@ mod sign;
 #[cfg(test)]
 mod tests;
 
-pub use credentials::{CredentialOptions, Environment, EnvironmentCredentials, StaticCredentials};
+pub use credentials::{
+    CredentialOptions, CredentialSource, Environment, EnvironmentCredentials, StaticCredentials,
+};
 
 use crate::client::Client;
 use crate::headers::FixedHeaders;

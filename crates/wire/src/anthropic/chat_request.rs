@@ -2,7 +2,8 @@
 
 use super::settings::read_settings;
 use crate::chat::{
-    ChatRequest, Document, Image, JsonText, RequestPart, Role, ToolCall, ToolChoice, ToolDefinition,
+    CacheLifetime, ChatRequest, Document, Image, JsonText, RequestPart, Role, ToolCall, ToolChoice,
+    ToolDefinition,
 };
 use crate::fields::{JsonFields, each, is_string, object_text, string_of};
 use crate::request::{RequestLimits, check_text, read_max_output_or_zero, read_model};
@@ -19,6 +20,8 @@ use serde_json::value::RawValue;
 /// - System instructions inside the conversation (`role: "system"`) are appended to the system prompt in order, because
 ///   not every dialect allows them in between.
 /// - Empty texts and turns without parts are dropped. Consecutive turns of one role are merged.
+/// - A cache mark stays with its block, or with the block before it if its own is dropped. Marks inside tool results and of
+///   the request as a whole are dropped: no other dialect has them.
 ///
 /// `stream_usage` is always set, because streams of this dialect always report usage.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
@@ -27,8 +30,8 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
     let mut request = ChatRequest {
         model: read_model(fields.need("model")?)?,
         max_output: Some(read_max_output_or_zero("max_tokens", fields.need("max_tokens")?)?),
-        system: read_system(&fields, limits)?,
-        tools: fields.each("tools", limits, |raw| read_tool(raw, limits))?,
+        system: Vec::new(),
+        tools: Vec::new(),
         tool_choice: read_tool_choice(&fields, limits)?,
         temperature: fields.number("temperature")?,
         top_p: fields.number("top_p")?,
@@ -38,11 +41,26 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
         turns: Vec::new(),
         settings: read_settings(&fields, limits)?,
     };
+    for (at, (tool, mark)) in
+        fields.each("tools", limits, |raw| read_tool(raw, limits))?.into_iter().enumerate()
+    {
+        request.settings.cache_points.tools.extend(mark.map(|lifetime| (at, lifetime)));
+        request.tools.push(tool);
+    }
+    for (at, (text, mark)) in read_system(&fields, limits)?.into_iter().enumerate() {
+        request.settings.cache_points.system.extend(mark.map(|lifetime| (at, lifetime)));
+        request.system.push(text);
+    }
     fields.need("messages")?;
     for message in fields.each("messages", limits, |raw| read_message(raw, limits))? {
         match message {
-            Message::Instructions(texts) => request.system.extend(texts),
-            Message::Turn(role, parts) => request.push_parts(role, parts),
+            Message::Instructions(texts) => request.system.extend(texts.into_iter().map(|(text, _)| text)),
+            Message::Turn(role, parts, marks) => {
+                let (turn, first) = request.next_position(role);
+                let marks = marks.into_iter().map(|(part, lifetime)| ((turn, first + part), lifetime));
+                request.settings.cache_points.turns.extend(marks);
+                request.push_parts(role, parts);
+            }
         }
     }
     if request.turns.is_empty() {
@@ -51,7 +69,16 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
     Ok(request)
 }
 
-fn read_system(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
+/// A text, and the cache mark that follows it.
+type MarkedText = (String, Option<CacheLifetime>);
+
+fn read_mark(block: &JsonFields<'_>, limits: &RequestLimits) -> Result<Option<CacheLifetime>, RequestError> {
+    let Some(mark) = block.object("cache_control", limits)? else { return Ok(None) };
+    let ttl = mark.string("ttl").map_err(|error| error.within("cache_control"))?;
+    Ok(Some(CacheLifetime::of_ttl(ttl.as_deref())))
+}
+
+fn read_system(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<Vec<MarkedText>, RequestError> {
     if fields.get("system").is_none() { Ok(Vec::new()) } else { read_texts(fields, "system", limits) }
 }
 
@@ -60,22 +87,25 @@ fn read_texts(
     fields: &JsonFields<'_>,
     field: &'static str,
     limits: &RequestLimits,
-) -> Result<Vec<String>, RequestError> {
+) -> Result<Vec<MarkedText>, RequestError> {
     let blocks = if is_string(fields.need(field)?) {
-        vec![fields.need_string(field)?]
+        vec![(fields.need_string(field)?, None)]
     } else {
         fields.each(field, limits, |raw| {
             let block = JsonFields::of_value(raw, limits)?;
             match block.need_string("type")?.as_str() {
-                "text" => block.need_string("text"),
+                "text" => Ok((block.need_string("text")?, read_mark(&block, limits)?)),
                 _ => Err(RequestError::untranslatable("type", "content other than text")),
             }
         })?
     };
-    Ok(blocks.into_iter().filter(|text| !text.is_empty()).collect())
+    Ok(blocks.into_iter().filter(|(text, _)| !text.is_empty()).collect())
 }
 
-fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, RequestError> {
+fn read_tool(
+    raw: &RawValue,
+    limits: &RequestLimits,
+) -> Result<(ToolDefinition, Option<CacheLifetime>), RequestError> {
     let tool = JsonFields::of_value(raw, limits)?;
     if tool.string("type")?.is_some_and(|kind| kind != "custom") {
         return Err(RequestError::untranslatable("type", "tools defined by the vendor"));
@@ -83,7 +113,8 @@ fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, R
     let schema =
         object_text(tool.need("input_schema")?, limits).map_err(|error| error.within("input_schema"))?;
     let (name, description) = (tool.need_string("name")?, tool.string("description")?);
-    Ok(ToolDefinition { name, description, schema, strict: tool.boolean("strict")? })
+    let mark = read_mark(&tool, limits)?;
+    Ok((ToolDefinition { name, description, schema, strict: tool.boolean("strict")? }, mark))
 }
 
 fn read_tool_choice(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
@@ -104,8 +135,9 @@ fn read_tool_choice(fields: &JsonFields<'_>, limits: &RequestLimits) -> Result<T
 
 /// One entry of `messages`.
 enum Message {
-    Instructions(Vec<String>),
-    Turn(Role, Vec<RequestPart>),
+    Instructions(Vec<MarkedText>),
+    /// With the cache marks by the part that they follow.
+    Turn(Role, Vec<RequestPart>, Vec<(usize, CacheLifetime)>),
 }
 
 fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<Message, RequestError> {
@@ -116,8 +148,18 @@ fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<Message, Reque
         "system" => return read_texts(&message, "content", limits).map(Message::Instructions),
         _ => return Err(RequestError::invalid("role", "Input should be 'user', 'assistant' or 'system'")),
     };
-    let parts = read_parts(message.need("content")?, limits, |raw| read_block(role, raw, limits));
-    Ok(Message::Turn(role, parts.map_err(|error| error.within("content"))?))
+    let (mut kept, mut marks) = (0_usize, Vec::new());
+    let parts = read_parts(message.need("content")?, limits, |raw| {
+        let (part, mark) = read_block(role, raw, limits)?;
+        kept += usize::from(part.as_ref().is_some_and(is_kept));
+        marks.extend(kept.checked_sub(1).zip(mark));
+        Ok(part)
+    });
+    Ok(Message::Turn(role, parts.map_err(|error| error.within("content"))?, marks))
+}
+
+fn is_kept(part: &RequestPart) -> bool {
+    !matches!(part, RequestPart::Text(text) if text.is_empty())
 }
 
 fn read_parts<'a>(
@@ -132,18 +174,18 @@ fn read_parts<'a>(
     } else {
         return Err(RequestError::invalid("", "Input should be a valid string or a list of content blocks"));
     };
-    let has_text = |part: &RequestPart| !matches!(part, RequestPart::Text(text) if text.is_empty());
-    Ok(parts.into_iter().flatten().filter(has_text).collect())
+    Ok(parts.into_iter().flatten().filter(is_kept).collect())
 }
 
 fn read_block(
     role: Role,
     raw: &RawValue,
     limits: &RequestLimits,
-) -> Result<Option<RequestPart>, RequestError> {
+) -> Result<(Option<RequestPart>, Option<CacheLifetime>), RequestError> {
     let block = JsonFields::of_value(raw, limits)?;
     let kind = block.need_string("type")?;
-    Ok(Some(match (role, kind.as_str()) {
+    let mark = read_mark(&block, limits)?;
+    let part = match (role, kind.as_str()) {
         (_, "text") => RequestPart::Text(block.need_string("text")?),
         (Role::User, "image") => RequestPart::Image(read_image(&block, limits)?),
         (Role::User, "document") => read_document(&block, limits)?,
@@ -159,12 +201,13 @@ fn read_block(
             })?,
         }),
         // The vendor's own tools, and thoughts that only their vendor can read.
-        (Role::Assistant, "thinking" | "redacted_thinking" | "server_tool_use") => return Ok(None),
-        (Role::Assistant, kind) if kind.ends_with("_tool_result") => return Ok(None),
+        (Role::Assistant, "thinking" | "redacted_thinking" | "server_tool_use") => return Ok((None, mark)),
+        (Role::Assistant, kind) if kind.ends_with("_tool_result") => return Ok((None, mark)),
         (Role::Assistant, _) => {
             return Err(RequestError::untranslatable("type", "vendor-specific content blocks"));
         }
-    }))
+    };
+    Ok((Some(part), mark))
 }
 
 /// A document. Plain text becomes text, with its title and context in front.

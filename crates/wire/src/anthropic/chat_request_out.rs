@@ -3,8 +3,8 @@
 use super::model_traits::ModelTraits;
 use super::settings::{OutputConfig, ReasoningFields, ThinkingFields, refuse_by_model};
 use crate::chat::{
-    ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role, ToolChoice, ToolDefinition,
-    Turn,
+    CacheLifetime, CachePoints, ChatRequest, Document, FeatureColumn, Image, JsonText, RequestPart, Role,
+    ToolChoice, ToolDefinition, Turn,
 };
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
@@ -39,19 +39,31 @@ pub fn write_chat_request_for(
     let max_tokens = request.max_output.unwrap_or(DEFAULT_MAX_OUTPUT);
     let reasoning = ReasoningFields::of(&settings.reasoning, traits, max_tokens)?;
     let sampling = |number| finite(number).filter(|_| traits.takes_sampling);
+    let marks = &settings.cache_points;
     let turns = request.turns.iter().enumerate().map(|(at, turn)| {
-        Message::of(turn).map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))
+        let mark = |part: usize| marks.turns.get(&(at, part)).copied().map(CacheControl::of);
+        Message::of(turn, mark)
+            .map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))
     });
     let mut messages = turns.collect::<Result<Vec<_>, _>>()?;
     messages.retain(|message| !message.content.is_empty());
-    let tools: Vec<_> = request.offered_tools().map(Tool::of).collect();
+    let mut tools: Vec<_> = request.offered_tools().map(Tool::of).collect();
+    // Of a subset of the tools the positions are others; what is cached is then the whole list.
+    let last = tools.len().checked_sub(1);
+    for (at, lifetime) in &marks.tools {
+        let is_same = tools.len() == request.tools.len();
+        let place = if is_same { Some(*at) } else { last };
+        if let Some(tool) = place.and_then(|at| tools.get_mut(at)) {
+            tool.cache_control = Some(CacheControl::of(*lifetime));
+        }
+    }
     let tool_choice = if tools.is_empty() { None } else { Choice::of(request) };
     put_json(
         out,
         &Body {
             model,
             max_tokens,
-            system: System::of(&request.system),
+            system: System::of(&request.system, marks),
             messages,
             tools,
             tool_choice,
@@ -101,17 +113,46 @@ struct Body<'a> {
 #[serde(untagged)]
 enum System<'a> {
     Text(&'a str),
-    Blocks(Vec<Block<'a>>),
+    Blocks(Vec<MarkedBlock<'a>>),
 }
 
 impl<'a> System<'a> {
-    fn of(texts: &'a [String]) -> Option<Self> {
-        let texts: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    fn of(texts: &'a [String], marks: &CachePoints) -> Option<Self> {
+        let mark = |at: usize| marks.system.get(&at).copied().map(CacheControl::of);
+        let texts = texts.iter().map(String::as_str).enumerate().filter(|(_, text)| !text.is_empty());
+        let texts: Vec<_> = texts.map(|(at, text)| (text, mark(at))).collect();
         match *texts {
             [] => None,
-            [text] => Some(Self::Text(text)),
-            _ => Some(Self::Blocks(texts.into_iter().map(|text| Block::Text { text }).collect())),
+            [(text, None)] => Some(Self::Text(text)),
+            _ => {
+                let block =
+                    |(text, cache_control)| MarkedBlock { block: Block::Text { text }, cache_control };
+                Some(Self::Blocks(texts.into_iter().map(block).collect()))
+            }
         }
+    }
+}
+
+/// A block, and the mark up to which the vendor caches the prompt.
+#[derive(Serialize)]
+struct MarkedBlock<'a> {
+    #[serde(flatten)]
+    block: Block<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl CacheControl {
+    const fn of(lifetime: CacheLifetime) -> Self {
+        Self { kind: "ephemeral", ttl: lifetime.ttl() }
     }
 }
 
@@ -123,12 +164,14 @@ struct Tool<'a> {
     input_schema: &'a JsonText,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     strict: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
 }
 
 impl<'a> Tool<'a> {
     fn of(tool: &'a ToolDefinition) -> Self {
         let (description, input_schema) = (tool.description.as_deref(), &tool.schema);
-        Self { name: &tool.name, description, input_schema, strict: tool.strict }
+        Self { name: &tool.name, description, input_schema, strict: tool.strict, cache_control: None }
     }
 }
 
@@ -159,16 +202,19 @@ impl<'a> Choice<'a> {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'a str,
-    content: Vec<Block<'a>>,
+    content: Vec<MarkedBlock<'a>>,
 }
 
 impl<'a> Message<'a> {
-    fn of(turn: &'a Turn) -> Result<Self, &'static str> {
+    fn of(turn: &'a Turn, mark: impl Fn(usize) -> Option<CacheControl>) -> Result<Self, &'static str> {
         let role = match turn.role {
             Role::User => "user",
             Role::Assistant => "assistant",
         };
-        let parts = turn.parts.iter().filter_map(|part| Block::of(part, PartPosition::Turn(turn.role)));
+        let parts = turn.parts.iter().enumerate().filter_map(|(at, part)| {
+            let block = Block::of(part, PartPosition::Turn(turn.role))?;
+            Some(block.map(|block| MarkedBlock { block, cache_control: mark(at) }))
+        });
         Ok(Self { role, content: parts.collect::<Result<_, _>>()? })
     }
 }

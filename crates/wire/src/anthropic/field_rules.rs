@@ -49,7 +49,7 @@ const BLOCK: ObjectRule = rule(&[
     // A list is part of an earlier answer, whose text is kept; an object asks for citations.
     ("citations", Object(&CITATIONS)),
     ("caller", Ignored(ChatFeature::VendorToolHistory)),
-    ("cache_control", Ignored(ChatFeature::CachePoints)),
+    ("cache_control", Read),
     ("thinking", Ignored(ChatFeature::ReasoningState)),
     ("signature", Ignored(ChatFeature::ReasoningState)),
     ("data", Ignored(ChatFeature::ReasoningState)),
@@ -86,7 +86,7 @@ const TOOL: ObjectRule = rule(&[
     ("input_schema", Read),
     ("strict", Read),
     ("defer_loading", Ignored(ChatFeature::ContextEditing)),
-    ("cache_control", Ignored(ChatFeature::CachePoints)),
+    ("cache_control", Read),
     ("eager_input_streaming", Ignored(ChatFeature::Delivery)),
 ]);
 

@@ -231,9 +231,9 @@ impl ChatRequest {
             ChatFeature::Verbosity => settings.verbosity.is_some(),
             ChatFeature::Choices => settings.choices.is_some(),
             ChatFeature::LogProbabilities => settings.log_probabilities.is_some(),
+            ChatFeature::CachePoints => !settings.cache_points.is_empty(),
             // These are not part of the neutral form: the field rules of the dialects name their fields.
-            ChatFeature::CachePoints
-            | ChatFeature::Identifiers
+            ChatFeature::Identifiers
             | ChatFeature::ServiceTier
             | ChatFeature::ImageDetail
             | ChatFeature::ReasoningState

@@ -231,10 +231,10 @@ pub const FEATURES: &[FeatureRow] = &[
         "cache points",
         "they change what a prompt costs, not how it is answered",
         [
-            OwnOnly("cache_control"),
+            Field("cache_control"),
             OwnOnly("prompt_cache_key"),
             OwnOnly("prompt_cache_key"),
-            OwnOnly("cachePoint"),
+            Field("cachePoint"),
             Absent,
         ],
     ),

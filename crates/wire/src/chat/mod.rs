@@ -7,6 +7,7 @@
 //! what of a request.
 
 mod answer;
+mod cache_points;
 pub mod custom_tool;
 mod feature;
 mod feature_table;
@@ -17,6 +18,7 @@ pub(crate) mod schema;
 mod settings;
 
 pub use answer::{AnswerPart, ChatAnswer, ChatEvent};
+pub use cache_points::{CacheLifetime, CachePoints};
 pub use feature::{ChatFeature, FeatureCell, FeatureColumn, FeatureRow, FeatureSupport};
 pub use feature_table::FEATURES;
 pub use field_rules::{FieldRule, ObjectRule};

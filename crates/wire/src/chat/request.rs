@@ -55,6 +55,14 @@ impl ChatRequest {
         self.tools.iter().filter(move |tool| allowed.is_empty() || allowed.contains(&tool.name))
     }
 
+    /// Where content of a role that is appended next begins: the positions of its turn and of its first part.
+    pub(crate) fn next_position(&self, role: Role) -> (usize, usize) {
+        match self.turns.last() {
+            Some(turn) if turn.role == role => (self.turns.len() - 1, turn.parts.len()),
+            _ => (self.turns.len(), 0),
+        }
+    }
+
     /// Appends content of one role. It is merged into the last turn if that has the same role; an empty list of parts
     /// adds nothing.
     pub(crate) fn push_parts(&mut self, role: Role, mut parts: Vec<RequestPart>) {

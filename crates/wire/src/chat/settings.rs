@@ -3,7 +3,7 @@
 //! A setting that is not used has its default, which every dialect expresses by leaving the field out. Whether a dialect
 //! can express a setting that is used is in the [feature table](super::ChatFeature).
 
-use super::JsonText;
+use super::{CachePoints, JsonText};
 
 /// The settings of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +35,8 @@ pub struct ChatSettings {
     pub logit_bias: Option<JsonText>,
     /// How long the answer should be, if it is not the default.
     pub verbosity: Option<Verbosity>,
+    /// Marks up to which the vendor caches the prompt.
+    pub cache_points: CachePoints,
 }
 
 /// The format that an answer must have.

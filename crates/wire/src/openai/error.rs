@@ -1,8 +1,19 @@
 //! Classifies the vendor's errors.
 
 use crate::headers::read_retry_after;
-use seawall_core::failure::{Failure, OPENAI};
+use seawall_core::failure::{Failure, FailureKind, OPENAI, Retryability};
 use serde_json::Value;
+
+/// How compatible servers say that a prompt does not fit, where they have no name for it. vLLM, OpenRouter, Together and
+/// Mistral name the model's "maximum context length", newer versions of vLLM say that it "is only" so long, SGLang has both,
+/// and Ollama and llama.cpp say that the input or the request exceeds it.
+const CONTEXT_MESSAGES: [&str; 5] = [
+    "maximum context length",
+    "context length is only",
+    "exceeds the context length",
+    "exceeds the model's context",
+    "exceeds the available context size",
+];
 
 /// Classifies an error response from its status, headers (looked up by lower-case name) and body.
 ///
@@ -19,7 +30,12 @@ use serde_json::Value;
 #[must_use]
 pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, body: &[u8]) -> Failure {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let (failure, _) = failure_of(status, &body["error"]);
+    // Some compatible servers send the error object itself, or only its message.
+    let error = match &body["error"] {
+        Value::Null if body["message"].is_string() => &body,
+        error => error,
+    };
+    let (failure, _) = failure_of(status, error);
     match read_retry_after(header) {
         Some(wait) => failure.with_retry_after(wait),
         None => failure,
@@ -62,10 +78,31 @@ pub(super) fn failure_of(status: u16, error: &Value) -> (Failure, String) {
         None if error["type"] == "invalid_request_error" => 400,
         None => status,
     };
+    let message = error["message"].as_str().or_else(|| error.as_str()).unwrap_or_default();
     let mut failure = OPENAI.classify(error_status, known("code").or_else(|| known("type")));
+    if error_status == 413 && failure.kind == FailureKind::Throttled {
+        // Groq: this one request exceeds what its account may send in a minute. No wait helps, another target may.
+        failure = Failure { retryability: Retryability::OtherTarget, ..Failure::of(FailureKind::TooLong) };
+    } else if failure.kind == FailureKind::BadRequest && says_too_long(message) {
+        failure = Failure::of(FailureKind::TooLong);
+    } else if error_status == 403 && is_flagged(error) {
+        failure = Failure::of(FailureKind::Filtered);
+    }
     // An error after the stream began does not prove that the request was not executed.
     failure.not_executed &= status >= 400;
-    (failure, error["message"].as_str().unwrap_or_default().to_owned())
+    (failure, message.to_owned())
+}
+
+fn says_too_long(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    CONTEXT_MESSAGES.iter().any(|part| message.contains(part))
+}
+
+/// OpenRouter sends 403 for input that its moderation flagged, too. Without this check, one caller's input would look like
+/// a rejected key.
+fn is_flagged(error: &Value) -> bool {
+    let metadata = &error["metadata"];
+    metadata["flagged_input"].is_string() || metadata["reasons"].is_array()
 }
 
 fn is_known(name: &str) -> bool {

@@ -1,6 +1,8 @@
 //! The settings of a request, read into the dialect-neutral form.
 
-use crate::chat::{ChatSettings, OutputFormat, OutputSchema, ReasoningSettings, ToolChoice, Verbosity};
+use crate::chat::{
+    CachePoints, ChatSettings, OutputFormat, OutputSchema, ReasoningSettings, ToolChoice, Verbosity,
+};
 use crate::fields::{JsonFields, is_string, object_text, string_of};
 use crate::request::RequestLimits;
 use crate::request_error::RequestError;
@@ -38,6 +40,7 @@ pub(super) fn read_settings(
             None => None,
         },
         verbosity: read_verbosity(fields)?,
+        cache_points: CachePoints::default(),
     })
 }
 

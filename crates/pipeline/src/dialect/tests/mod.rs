@@ -1,6 +1,7 @@
 //! All pairs of a face and a target, with the simulated model as target and strict clients as callers.
 
 mod any_bytes;
+mod cache_points;
 mod faults;
 mod features;
 mod gemini;

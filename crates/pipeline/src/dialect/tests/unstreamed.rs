@@ -227,3 +227,23 @@ fn an_unparsable_answer_is_a_failure_of_the_target() {
         }
     }
 }
+
+#[test]
+fn an_error_with_the_status_of_a_success_is_what_it_says() {
+    for face in Face::VENDORS {
+        let request = request_for(face, &PLAIN);
+        for (body, kind) in [
+            (r#"{"error":{"code":429,"message":"Provider returned error"}}"#, FailureKind::Throttled),
+            (r#"{"error":{"code":502,"message":"Provider returned error"}}"#, FailureKind::ServerFault),
+            (
+                r#"{"id":"x","error":{"message":"busy","type":"server_error","code":503}}"#,
+                FailureKind::ServerFault,
+            ),
+        ] {
+            let body = Bytes::from_static(body.as_bytes());
+            let read = UnstreamedAnswer::read(&request, DialectId::OPENAI_CHAT, body, None, &DEFAULTS);
+            let failure = read.unwrap_err();
+            assert_eq!((failure.kind, failure.not_executed), (kind, false), "{face:?}");
+        }
+    }
+}

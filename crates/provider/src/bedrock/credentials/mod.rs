@@ -15,6 +15,7 @@
 mod cache;
 mod chain;
 mod container;
+mod discovery;
 mod document;
 mod endpoint;
 mod environment;
@@ -26,6 +27,7 @@ mod tests;
 
 pub(super) use cache::CredentialCache;
 pub use chain::CredentialOptions;
+pub use discovery::CredentialSource;
 pub use environment::{Environment, EnvironmentCredentials};
 
 use crate::headers::SecretString;

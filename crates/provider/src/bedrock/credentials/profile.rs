@@ -50,6 +50,14 @@ pub(super) fn active_profile(environment: &Environment) -> Result<ProfileCredent
     found.ok_or_else(|| not_loaded(format!("profile {name} has no credentials")))
 }
 
+/// The region of the active profile.
+pub(super) fn profile_region(environment: &Environment) -> Option<String> {
+    let named = environment.get("AWS_PROFILE");
+    let profiles = Profiles::read(environment);
+    let region = profiles.0.get(named.as_deref().unwrap_or("default"))?.get("region")?;
+    (!region.is_empty()).then(|| region.clone())
+}
+
 impl Profiles {
     fn read(environment: &Environment) -> Self {
         let home = environment.get("HOME").unwrap_or_default();

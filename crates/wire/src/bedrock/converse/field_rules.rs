@@ -22,9 +22,9 @@ pub(super) const REQUEST: ObjectRule = rule(&[
 const MESSAGE: ObjectRule = rule(&[("role", Read), ("content", List(&BLOCK))]);
 const INFERENCE: ObjectRule =
     rule(&[("maxTokens", Read), ("temperature", Read), ("topP", Read), ("stopSequences", Read)]);
+const CACHE_POINT: ObjectRule = rule(&[("type", Read), ("ttl", Read)]);
 const TOOL_CONFIG: ObjectRule = rule(&[("tools", List(&TOOL)), ("toolChoice", Read)]);
-const TOOL: ObjectRule =
-    rule(&[("toolSpec", Object(&TOOL_SPEC)), ("cachePoint", Ignored(ChatFeature::CachePoints))]);
+const TOOL: ObjectRule = rule(&[("toolSpec", Object(&TOOL_SPEC)), ("cachePoint", Object(&CACHE_POINT))]);
 const TOOL_SPEC: ObjectRule =
     rule(&[("name", Read), ("description", Read), ("inputSchema", Read), ("strict", Read)]);
 const OUTPUT_CONFIG: ObjectRule = rule(&[("textFormat", Read)]);
@@ -53,7 +53,7 @@ const BLOCK: ObjectRule = rule(&[
     ("guardContent", Read),
     ("citationsContent", Read),
     ("json", Read),
-    ("cachePoint", Ignored(ChatFeature::CachePoints)),
+    ("cachePoint", Object(&CACHE_POINT)),
     ("reasoningContent", Ignored(ChatFeature::ReasoningState)),
 ]);
 

@@ -4,9 +4,10 @@
 //!
 //! | in a request | handling |
 //! | --- | --- |
-//! | video, audio, content in S3, search results, tools that the service runs | rejected: the model would receive a different request |
+//! | video, audio, content in S3, search results, tools that the service runs | rejected: the model would receive another request |
 //! | `guardrailConfig`, `promptVariables` | rejected: they guarantee properties of the answer |
-//! | `cachePoint`, `reasoningContent`, annotations of `guardContent` and citations | dropped; the text is kept |
+//! | `reasoningContent`, annotations of `guardContent` and citations | dropped; the text is kept |
+//! | `cachePoint` | kept; written only for models that are known to cache prompts |
 //! | `additionalModelRequestFields` | thinking, effort and `top_k` of Anthropic's models are read; a translation refuses others |
 //! | a JSON tool result | converted to text |
 //! | an image by URL (writing) | rejected: the service does not fetch URLs |

@@ -1,11 +1,12 @@
 //! Parses a whole Converse request.
 
-use super::shapes::BlockFields;
+use super::shapes::{BlockFields, CachePointFields};
 use crate::anthropic::read_reasoning;
 use crate::bedrock::body::{invalid, missing, read_object};
 use crate::bedrock::path::BedrockCall;
 use crate::chat::{
-    ChatRequest, JsonText, OutputFormat, OutputSchema, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
+    CacheLifetime, ChatRequest, JsonText, OutputFormat, OutputSchema, RequestPart, Role, ToolChoice,
+    ToolDefinition, Turn,
 };
 use crate::fields::{JsonFields, object_of};
 use crate::request::CowStr;
@@ -43,10 +44,13 @@ pub fn read_chat_request(
         stream: call.operation.is_stream(),
         // Streams of this dialect always end with usage.
         stream_usage: true,
-        system: fields.get("system").map_or(Ok(Vec::new()), |raw| read_system(raw, limits.max_items))?,
-        turns: read_turns(fields.get("messages").ok_or_else(|| missing("messages"))?, limits.max_items)?,
         ..ChatRequest::default()
     };
+    if let Some(raw) = fields.get("system") {
+        read_system(raw, &mut request, limits.max_items)?;
+    }
+    let messages = fields.get("messages").ok_or_else(|| missing("messages"))?;
+    read_turns(messages, &mut request, limits.max_items)?;
     if let Some(raw) = fields.get("inferenceConfig") {
         read_inference(raw, &mut request)?;
     }
@@ -103,17 +107,20 @@ fn bounded<'a>(list: Vec<&'a RawValue>, field: &str, max: usize) -> Result<Vec<&
     Ok(list)
 }
 
-fn read_system(raw: &RawValue, max: usize) -> Result<Vec<String>, RequestError> {
-    let mut system = Vec::new();
+fn read_system(raw: &RawValue, request: &mut ChatRequest, max: usize) -> Result<(), RequestError> {
+    let (system, marks) = (&mut request.system, &mut request.settings.cache_points.system);
     for (at, raw) in read_list(raw, "system", max)?.into_iter().enumerate() {
         let path = || format!("system.{at}");
         match read_part(raw, &path, max)? {
-            Some(RequestPart::Text(text)) => system.push(text),
-            Some(_) => return Err(invalid(path(), "Input should be a text block")),
-            None => {}
+            ConversePart::Content(RequestPart::Text(text)) => system.push(text),
+            ConversePart::Content(_) => return Err(invalid(path(), "Input should be a text block")),
+            ConversePart::CachePoint(lifetime) => {
+                marks.extend(system.len().checked_sub(1).map(|last| (last, lifetime)));
+            }
+            ConversePart::Meaningless => {}
         }
     }
-    Ok(system)
+    Ok(())
 }
 
 #[derive(Deserialize)]
@@ -124,15 +131,24 @@ struct TurnFields<'a> {
     content: Option<&'a RawValue>,
 }
 
-fn read_turns(raw: &RawValue, max: usize) -> Result<Vec<Turn>, RequestError> {
+fn read_turns(raw: &RawValue, request: &mut ChatRequest, max: usize) -> Result<(), RequestError> {
     let list = read_list(raw, "messages", max)?;
     if list.is_empty() {
         return Err(invalid("messages", "at least one message is required"));
     }
-    list.into_iter().enumerate().map(|(at, raw)| read_turn(raw, at, max)).collect()
+    for (at, raw) in list.into_iter().enumerate() {
+        let (turn, marks) = read_turn(raw, at, max)?;
+        request.turns.push(turn);
+        let marks = marks.into_iter().map(|(part, lifetime)| ((at, part), lifetime));
+        request.settings.cache_points.turns.extend(marks);
+    }
+    Ok(())
 }
 
-fn read_turn(raw: &RawValue, at: usize, max: usize) -> Result<Turn, RequestError> {
+/// Cache marks by the part that they follow.
+type Marks = Vec<(usize, CacheLifetime)>;
+
+fn read_turn(raw: &RawValue, at: usize, max: usize) -> Result<(Turn, Marks), RequestError> {
     let path = |field: &str| format!("messages.{at}.{field}");
     let turn: TurnFields<'_> = read_object(raw).ok_or_else(|| {
         invalid(format!("messages.{at}"), "Input should be an object with role and content")
@@ -145,53 +161,75 @@ fn read_turn(raw: &RawValue, at: usize, max: usize) -> Result<Turn, RequestError
     };
     let content = turn.content.ok_or_else(|| missing(path("content")))?;
     let parts = read_list(content, &path("content"), max)?;
-    Ok(Turn { role, parts: read_parts(parts, &path("content"), max)? })
+    let (parts, marks) = read_parts(parts, &path("content"), max)?;
+    Ok((Turn { role, parts }, marks))
 }
 
-fn read_parts(list: Vec<&RawValue>, path: &str, max: usize) -> Result<Vec<RequestPart>, RequestError> {
-    let parts = list.into_iter().enumerate().map(|(at, raw)| read_part(raw, &|| format!("{path}.{at}"), max));
-    parts.filter_map(Result::transpose).collect()
-}
-
-/// Parses a content block; `None` if it has no meaning outside this dialect.
-fn read_part(
-    raw: &RawValue,
-    path: &dyn Fn() -> String,
+fn read_parts(
+    list: Vec<&RawValue>,
+    path: &str,
     max: usize,
-) -> Result<Option<RequestPart>, RequestError> {
+) -> Result<(Vec<RequestPart>, Marks), RequestError> {
+    let (mut parts, mut marks) = (Vec::new(), Vec::new());
+    for (at, raw) in list.into_iter().enumerate() {
+        match read_part(raw, &|| format!("{path}.{at}"), max)? {
+            ConversePart::Content(part) => parts.push(part),
+            ConversePart::CachePoint(lifetime) => {
+                marks.extend(parts.len().checked_sub(1).map(|last| (last, lifetime)));
+            }
+            ConversePart::Meaningless => {}
+        }
+    }
+    Ok((parts, marks))
+}
+
+/// A content block as read.
+enum ConversePart {
+    Content(RequestPart),
+    CachePoint(CacheLifetime),
+    /// It has no meaning outside this dialect.
+    Meaningless,
+}
+
+/// Parses a content block.
+fn read_part(raw: &RawValue, path: &dyn Fn() -> String, max: usize) -> Result<ConversePart, RequestError> {
     let mut block = BlockFields::read(raw).ok_or_else(|| invalid(path(), "Unknown content block"))?;
     if let Some(text) = block.text.take().or_else(|| block.annotated_text()) {
-        return Ok(Some(RequestPart::Text(text)));
+        return Ok(ConversePart::Content(RequestPart::Text(text)));
     }
     if let Some(image) = block.image {
         let problem = "Image should be png, jpeg, gif or webp with inline bytes";
         return image
             .into_image()
-            .map(|image| Some(RequestPart::Image(image)))
+            .map(|image| ConversePart::Content(RequestPart::Image(image)))
             .ok_or_else(|| invalid(path(), problem));
     }
     if let Some(document) = block.document {
         let problem = "Document should have a name and inline bytes or text";
-        return document.into_part().map(Some).ok_or_else(|| invalid(path(), problem));
+        return document.into_part().map(ConversePart::Content).ok_or_else(|| invalid(path(), problem));
     }
     if let Some(call) = block.tool_use {
         let problem = "toolUse should be a call of a client tool with an object as input";
         return call
             .into_call()
-            .map(|call| Some(RequestPart::ToolCall(call)))
+            .map(|call| ConversePart::Content(RequestPart::ToolCall(call)))
             .ok_or_else(|| invalid(path(), problem));
     }
     if let Some(result) = block.tool_result {
         let inside = format!("{}.toolResult.content", path());
-        let parts = read_parts(bounded(result.content, &inside, max)?, &inside, max)?;
+        let (parts, _) = read_parts(bounded(result.content, &inside, max)?, &inside, max)?;
         let is_error = result.status.as_deref() == Some("error");
-        return Ok(Some(RequestPart::ToolResult { call: result.tool_use_id, parts, is_error }));
+        let call = result.tool_use_id;
+        return Ok(ConversePart::Content(RequestPart::ToolResult { call, parts, is_error }));
     }
     if let Some(json) = block.json {
-        return Ok(Some(RequestPart::Text(json.get().to_owned())));
+        return Ok(ConversePart::Content(RequestPart::Text(json.get().to_owned())));
     }
-    if block.cache_point.is_some() || block.reasoning_content.is_some() {
-        return Ok(None);
+    if let Some(mark) = block.cache_point {
+        return Ok(ConversePart::CachePoint(mark.lifetime()));
+    }
+    if block.reasoning_content.is_some() {
+        return Ok(ConversePart::Meaningless);
     }
     Err(invalid(path(), "Content block is not supported by the target model"))
 }
@@ -241,7 +279,7 @@ struct NamedTool {
 #[serde(rename_all = "camelCase")]
 struct ToolFields {
     tool_spec: Option<ToolSpec>,
-    cache_point: Option<IgnoredAny>,
+    cache_point: Option<CachePointFields>,
 }
 
 #[derive(Deserialize)]
@@ -272,7 +310,10 @@ fn read_tools(raw: &RawValue, request: &mut ChatRequest, max: usize) -> Result<(
                 schema: tool.input_schema.json,
                 strict: tool.strict.unwrap_or(false),
             }),
-            Some(ToolFields { cache_point: Some(_), .. }) => {}
+            Some(ToolFields { cache_point: Some(mark), .. }) => {
+                let last = request.tools.len().checked_sub(1);
+                request.settings.cache_points.tools.extend(last.map(|last| (last, mark.lifetime())));
+            }
             _ => return Err(invalid(format!("toolConfig.tools.{at}"), problem)),
         }
     }

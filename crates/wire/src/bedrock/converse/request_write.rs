@@ -1,17 +1,18 @@
 //! Writes a Converse request.
 
-use super::shapes::{ConverseBlock, ImageSource, document_format_of, document_name, format_of};
+use super::shapes::{CachePoint, ConverseBlock, ImageSource, document_format_of, document_name, format_of};
 use crate::RequestError;
 use crate::anthropic::{ModelTraits, ReasoningFields};
 use crate::bedrock::body::invalid;
 use crate::bedrock::error_response::json;
 use crate::chat::schema::closed;
 use crate::chat::{
-    ChatFeature, ChatRequest, Document, FeatureColumn, Image, JsonText, OutputFormat, RequestPart, Role,
-    ToolChoice, ToolDefinition, Turn,
+    CacheLifetime, CachePoints, ChatFeature, ChatRequest, Document, FeatureColumn, Image, JsonText,
+    OutputFormat, RequestPart, Role, ToolChoice, ToolDefinition, Turn,
 };
 use bytes::Bytes;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Writes the body of a request. The model and the stream flag go into the path.
 ///
@@ -40,8 +41,13 @@ pub(super) fn write_chat_request_for(request: &ChatRequest, model: &str) -> Resu
     if has_calls && request.uses(ChatFeature::NoTool) {
         return Err(ChatFeature::NoTool.unsupported());
     }
+    let marks = &cache_points_for(model, &request.settings.cache_points);
     // The service rejects empty texts here.
-    let system = request.system.iter().filter(|text| !text.is_empty()).map(|text| ConverseBlock::Text(text));
+    let texts = request.system.iter().enumerate().filter(|(_, text)| !text.is_empty());
+    let system = texts.flat_map(|(at, text)| {
+        let mark = marks.system.get(&at).map(|lifetime| ConverseBlock::CachePoint(CachePoint::of(*lifetime)));
+        [ConverseBlock::Text(text)].into_iter().chain(mark)
+    });
     let inference = Inference {
         max_tokens: request.positive_max_output()?,
         temperature: request.temperature.filter(|number| number.is_finite()),
@@ -49,14 +55,35 @@ pub(super) fn write_chat_request_for(request: &ChatRequest, model: &str) -> Resu
         stop_sequences: &request.stop,
     };
     let body = Body {
-        messages: write_turns(&request.turns)?,
+        messages: write_turns(&request.turns, marks)?,
         system: system.collect(),
         inference_config: (!inference.is_empty()).then_some(inference),
-        tool_config: write_tools(request),
+        tool_config: write_tools(request, marks),
         output_config: OutputConfig::of(&request.settings.output_format),
         additional_model_request_fields: AdditionalFields::of(request, model)?,
     };
     Ok(json(&body))
+}
+
+/// The cache marks that a model takes. The service rejects a mark for a model without prompt caching, so that none is written
+/// for a model that is not known to have it, such as one behind an application inference profile.
+fn cache_points_for(model: &str, points: &CachePoints) -> CachePoints {
+    const NOVA: [&str; 4] = ["nova-micro", "nova-lite", "nova-pro", "nova-premier"];
+    const OLD_CLAUDE: [&str; 6] = ["v2", "instant", "3-haiku", "3-sonnet", "3-opus", "3-5-sonnet"];
+    if let Some((_, claude)) = model.split_once("anthropic.claude-") {
+        let is_old = OLD_CLAUDE.iter().any(|old| claude.starts_with(old));
+        return if is_old { CachePoints::default() } else { points.clone() };
+    }
+    let nova = model.split_once("amazon.").map_or("", |(_, name)| name);
+    if !NOVA.iter().any(|known| nova.starts_with(known)) {
+        return CachePoints::default();
+    }
+    // Nova caches neither tools nor for an hour.
+    let mut points = CachePoints { tools: BTreeMap::new(), ..points.clone() };
+    for lifetime in points.system.values_mut().chain(points.turns.values_mut()) {
+        *lifetime = CacheLifetime::Default;
+    }
+    points
 }
 
 /// Fields for the model itself.
@@ -136,7 +163,7 @@ impl<'a> OutputConfig<'a> {
 }
 
 /// Writes the turns. The service requires alternating roles, so consecutive turns of one role are merged.
-fn write_turns(turns: &[Turn]) -> Result<Vec<Message<'_>>, RequestError> {
+fn write_turns<'a>(turns: &'a [Turn], marks: &CachePoints) -> Result<Vec<Message<'a>>, RequestError> {
     let mut messages: Vec<Message<'_>> = Vec::with_capacity(turns.len());
     for (at, turn) in turns.iter().enumerate() {
         let role = match turn.role {
@@ -144,9 +171,14 @@ fn write_turns(turns: &[Turn]) -> Result<Vec<Message<'_>>, RequestError> {
             Role::Assistant => "assistant",
         };
         let content = write_parts(&turn.parts, &format!("messages.{at}.content"), false)?;
+        let content = content.into_iter().enumerate().flat_map(|(part, block)| {
+            let mark = marks.turns.get(&(at, part));
+            let mark = mark.map(|lifetime| ConverseBlock::CachePoint(CachePoint::of(*lifetime)));
+            [block].into_iter().chain(mark)
+        });
         match messages.last_mut().filter(|last| last.role == role) {
             Some(last) => last.content.extend(content),
-            None => messages.push(Message { role, content }),
+            None => messages.push(Message { role, content: content.collect() }),
         }
     }
     Ok(messages)
@@ -201,10 +233,21 @@ fn write_document(document: &Document) -> Result<ConverseBlock<'_>, &'static str
 }
 
 /// The tools. A tool choice of "none" is written by offering none.
-fn write_tools(request: &ChatRequest) -> Option<ToolConfig<'_>> {
-    let tools: Vec<_> = request.offered_tools().map(Tool::from).collect();
+fn write_tools<'a>(request: &'a ChatRequest, marks: &CachePoints) -> Option<ToolConfig<'a>> {
+    let mut tools: Vec<_> = request.offered_tools().map(ToolEntry::from).collect();
     if tools.is_empty() || request.tool_choice == ToolChoice::None {
         return None;
+    }
+    // Of a subset of the tools the positions are others; what is cached is then the whole list.
+    let is_same = tools.len() == request.tools.len();
+    for (at, lifetime) in marks.tools.iter().rev() {
+        let place = if is_same { at + 1 } else { tools.len() };
+        if place <= tools.len() {
+            tools.insert(place, ToolEntry::CachePoint(CachePoint::of(*lifetime)));
+        }
+        if !is_same {
+            break;
+        }
     }
     let tool_choice = match &request.tool_choice {
         ToolChoice::Auto | ToolChoice::None => None,
@@ -261,7 +304,7 @@ impl Inference<'_> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolConfig<'a> {
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ToolEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
 }
@@ -275,8 +318,9 @@ enum Choice<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Tool<'a> {
-    tool_spec: ToolSpec<'a>,
+enum ToolEntry<'a> {
+    ToolSpec(ToolSpec<'a>),
+    CachePoint(CachePoint),
 }
 
 #[derive(Serialize)]
@@ -295,17 +339,15 @@ struct Schema<'a> {
     json: &'a JsonText,
 }
 
-impl<'a> From<&'a ToolDefinition> for Tool<'a> {
+impl<'a> From<&'a ToolDefinition> for ToolEntry<'a> {
     fn from(tool: &'a ToolDefinition) -> Self {
         // The service rejects an empty description.
         let description = tool.description.as_deref().filter(|text| !text.is_empty());
-        Self {
-            tool_spec: ToolSpec {
-                name: &tool.name,
-                description,
-                input_schema: Schema { json: &tool.schema },
-                strict: tool.strict,
-            },
-        }
+        Self::ToolSpec(ToolSpec {
+            name: &tool.name,
+            description,
+            input_schema: Schema { json: &tool.schema },
+            strict: tool.strict,
+        })
     }
 }

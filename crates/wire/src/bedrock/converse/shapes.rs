@@ -1,7 +1,7 @@
 //! JSON shapes shared by requests, answers and streams.
 
 use crate::bedrock::body::read_object;
-use crate::chat::{Document, FinishReason, Image, JsonText, RequestPart, ToolCall};
+use crate::chat::{CacheLifetime, Document, FinishReason, Image, JsonText, RequestPart, ToolCall};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,8 +19,21 @@ pub(super) struct BlockFields<'a> {
     pub(super) guard_content: Option<GuardFields>,
     pub(super) citations_content: Option<CitationsFields>,
     pub(super) json: Option<JsonText>,
-    pub(super) cache_point: Option<IgnoredAny>,
+    pub(super) cache_point: Option<CachePointFields>,
     pub(super) reasoning_content: Option<IgnoredAny>,
+}
+
+/// A mark up to which the service caches the prompt.
+#[derive(Deserialize)]
+pub(super) struct CachePointFields {
+    #[serde(default)]
+    ttl: Option<String>,
+}
+
+impl CachePointFields {
+    pub(super) fn lifetime(&self) -> CacheLifetime {
+        CacheLifetime::of_ttl(self.ttl.as_deref())
+    }
 }
 
 impl<'a> BlockFields<'a> {
@@ -179,6 +192,22 @@ pub(super) enum ConverseBlock<'a> {
     Document { format: &'static str, name: String, source: ImageSource<'a> },
     ToolUse { tool_use_id: &'a str, name: &'a str, input: &'a JsonText },
     ToolResult { tool_use_id: &'a str, content: Vec<Self>, status: &'static str },
+    CachePoint(CachePoint),
+}
+
+/// A mark up to which the service caches the prompt.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct CachePoint {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl CachePoint {
+    pub(super) const fn of(lifetime: CacheLifetime) -> Self {
+        Self { kind: "default", ttl: lifetime.ttl() }
+    }
 }
 
 #[derive(Serialize)]
