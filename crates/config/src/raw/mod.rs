@@ -11,7 +11,7 @@ mod spending;
 pub(crate) use limits::{ConcurrencySection, GlobalLimitsSection, LimitsSection, TierLimitsSection};
 pub(crate) use models::{ModelSection, RouteSection, TargetSection};
 pub(crate) use operation::{
-    AssistantSection, ModesSection, RampSection, RedisSection, RolloutSection, StoreSection, SwitchesSection,
+    AssistantSection, ModesSection, RampSection, RecordsSection, RedisSection, RolloutSection, StoreSection, SwitchesSection,
     TelemetrySection,
 };
 pub(crate) use resilience::{
