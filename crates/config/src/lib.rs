@@ -49,7 +49,7 @@ pub use import::{ImportError, ImportedSettings, import_litellm};
 pub use kind::{
     AddressRange, CoreCount, DiagnosticFormat, DiagnosticLevel, FaceName, JsonType, JwksSource, JwtAlgorithm,
     LogDestination, Provider, RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind,
-    ValueFormat, format_duration, is_metadata_host,
+    ValueFormat, format_duration, is_metadata_host, parse_duration,
 };
 pub use load::{LoadedInput, LoadedSettings, ParsedSettings, SettingsInput, load, parse_settings, read_file};
 pub use preset::{KeyHeader, KeyNeed, PRESETS, PresetTest, ProviderPreset, find_preset, provider_reference};
@@ -61,9 +61,9 @@ pub use schema::schema;
 pub use settings::{
     AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
     DeadlineSettings, DegradationSettings, HoursSettings, IssuerKeys, IssuerSettings, KeySettings,
-    LimitSettings, ModelFacts, ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings,
-    ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings, TelemetrySettings,
-    TokenSettings,
+    LimitSettings, ModelFacts, ModelSettings, RecordSettings, RedisSettings, RetrySettings, RolloutSettings,
+    RouteSettings, ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings,
+    TelemetrySettings, TokenSettings,
 };
 pub use shape::{Activation, KeyShape, ScalarShape, SectionShape, ValueShape};
 pub use show::{EffectiveSetting, SettingChange, diff, effective_settings, show, unimplemented_settings};

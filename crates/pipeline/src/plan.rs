@@ -38,8 +38,7 @@ pub(crate) fn plan(
     let plan = evaluation.plan;
     // A request of an API tries the targets of its route in their order, whatever their grade.
     let preferred = admitted.route.targets.first().map(|target| model_rung(target.grade));
-    record.planned =
-        Some(PlannedRungs::of(&plan, request.posture.level, |rung| Some(rung) == preferred));
+    record.planned = Some(PlannedRungs::of(&plan, request.posture.level, |rung| Some(rung) == preferred));
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }

@@ -10,11 +10,11 @@ mod decision;
 mod stage;
 
 pub use attempt::{
-    AttemptCause, AttemptError, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts,
-    MAX_LISTED_ATTEMPTS, SkipKind,
+    AttemptCause, AttemptError, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CompactDuration,
+    FirstAttempts, MAX_LISTED_ATTEMPTS, SkipKind,
 };
-pub(crate) use decision::{MAX_SKIPPED_TARGETS, is_degraded};
 pub use decision::{CheckedLimitSummary, PlannedRungs, SkippedTarget};
+pub(crate) use decision::{MAX_SKIPPED_TARGETS, is_degraded};
 pub use stage::{RequestStage, StageTimes};
 
 use crate::callers::{CredentialKind, TierOrigin};
