@@ -70,7 +70,7 @@ fn faults() -> [(&'static str, Value); 6] {
     [
         ("broken", json!({ "kind": "status", "status": 500 })),
         ("rejected", json!({ "kind": "status", "status": 401 })),
-        ("throttled", json!({ "kind": "status", "status": 429, "retry_after": 30 })),
+        ("throttled", json!({ "kind": "status", "status": 429, "retry_after": "30s" })),
         ("silent", json!({ "kind": "hang", "after": 0 })),
         ("cut", json!({ "kind": "cut", "after": 6 })),
         ("fine", json!({ "kind": "text", "text": "a complete answer" })),
@@ -83,7 +83,7 @@ fn start(test: &str, data_dir: &str, more: &str) -> anyhow::Result<(Running, Run
         faults().into_iter().map(|(name, fault)| json!({ "contains": name, "fault": fault })).collect();
     let model = Running::model(test, &Value::from(rules).to_string())?;
     let mut settings = format!(
-        "{NO_LIMITS}{BY_DAY}{}{}{}{more}retry.max_retries = 0\nserver.max_body_size = \"64KiB\"\n\
+        "{NO_LIMITS}{BY_DAY}{}{}{}{more}retry.max_retries = 0\nbreakers.default.open_for = \"60s\"\nserver.max_body_size = \"64KiB\"\n\
          assistant.deny = [\"forbidden fruit\"]\n",
         caller_of("standard", STANDARD, "standard", ""),
         caller_of("guest-tier", GUEST, "guest", ""),
@@ -93,8 +93,7 @@ fn start(test: &str, data_dir: &str, more: &str) -> anyhow::Result<(Running, Run
         let url = &model.url;
         settings += &format!(
             "targets.{name} = {{ provider = \"anthropic\", base_url = \"{url}\", model = \"instant\", region = \"none\", api_key = \"env:PATH\" }}\n\
-             routes.{name} = {{ targets = [\"{name}\"], faces = [\"anthropic\", \"openai\", \"bedrock\"], start_timeout = \"400ms\" }}\n\
-             breakers.{name}.open_for = \"60s\"\n"
+             routes.{name} = {{ targets = [\"{name}\"], faces = [\"anthropic\", \"openai\", \"bedrock\"], start_timeout = \"400ms\" }}\n"
         );
     }
     let gateway = Running::gateway_with(test, &model.url, ["instant", "haiku"], &settings, |settings| {
@@ -262,7 +261,7 @@ fn every_shortage_of_money_and_slots_is_named_by_explain() -> anyhow::Result<()>
     };
     let own = with_key(KEY);
     // 1000 output tokens cost 1.5 cents.
-    let day = gateway("explain-day", "budget.day = \"$0.02/day\"\nbudget.caller_day = \"$0.02/day\"\n")?;
+    let day = gateway("explain-day", "budget.day = \"$5/day\"\nbudget.caller_day = \"$0.02/day\"\n")?;
     case(&day, &own, &question(5_000, false), &["exceeds_daily_budget"])?;
     model.set_faults(&json!([{ "fault": { "kind": "hang", "after": 0 } }]))?;
     let waiting = day.post(KEY, &question(1_000, false).to_string())?;

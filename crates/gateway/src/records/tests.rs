@@ -301,3 +301,43 @@ fn without_a_data_directory_the_ring_is_listed_and_followed() {
     assert_eq!(found.unwrap()["outcome"], "degraded");
     assert_eq!(seawall_testkit::block_on(records.find(77, |caller| caller)), Ok(None));
 }
+
+/// Measures what a request pays for its record: the copy into the ring, with and without a second writer.
+#[test]
+#[ignore = "prints a measurement, which says nothing in a debug build"]
+fn the_cost_of_a_record_for_its_request() {
+    const ROUNDS: u64 = 200_000;
+    let clock = TokioRuntime::new();
+    let attempt = seawall_pipeline::AttemptSummary {
+        target: "sonnet".into(),
+        cause: seawall_pipeline::AttemptCause::First,
+        outcome: seawall_pipeline::AttemptOutcomeKind::Succeeded,
+        delay: Default::default(),
+        start: Default::default(),
+        duration: Default::default(),
+        first_content: None,
+        grade: seawall_core::vocabulary::Grade::Strong,
+        opened_breaker: false,
+        cost: seawall_core::money::Money::ZERO,
+        received_bytes: 1,
+        error: Default::default(),
+    };
+    let mut record = completed(1, RequestOutcome::Answered, clock);
+    record.first_attempts.push(attempt);
+    for writers in [(true, false), (true, true)] {
+        let recent = recent_requests(writers.0, writers.1);
+        let (mut taken, mut drained) = (Vec::new(), 0);
+        let began = clock.now().monotonic;
+        for _ in 0..ROUNDS {
+            recent.push(record.clone());
+        }
+        let each = (clock.now().monotonic - began).as_nanos() / u128::from(ROUNDS);
+        for writer in [crate::log::ACCESS_LOG, crate::log::DECISION_RECORDS] {
+            drained += recent.take_if(writer, usize::MAX, &mut taken, |_| false);
+        }
+        println!(
+            "writers {writers:?}: {each} ns per request, {drained} unwritten, {} bytes",
+            size_of::<RequestRecord>()
+        );
+    }
+}
