@@ -74,11 +74,8 @@ impl ViewState {
         }
         match key.code {
             KeyCode::Char('q') if self.explanation.is_none() => return KeyAction::Quit,
-            KeyCode::Esc | KeyCode::Char('q') => {
-                if self.explanation.take().is_none() {
-                    (self.filter, self.selected) = (String::new(), None);
-                }
-            }
+            KeyCode::Esc | KeyCode::Char('q') if self.explanation.is_some() => self.explanation = None,
+            KeyCode::Esc => (self.filter, self.selected) = (String::new(), None),
             KeyCode::Char('p') => self.is_paused = !self.is_paused,
             KeyCode::Char('t') => self.focus(TopPanel::Targets),
             KeyCode::Char('c') => self.focus(TopPanel::Callers),

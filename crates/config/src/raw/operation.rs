@@ -165,7 +165,7 @@ section! {
         /// Whether records are kept in the data directory.
         enabled: BooleanKind [restart] = "true",
         /// Maximum size of all records. The oldest are deleted first.
-        max_size: BytesKind [restart] = "\"1GB\"",
+        max_size: BytesKind [restart] = "\"1GiB\"",
         /// Maximum age of a record.
         max_age: DurationKind [restart] = "\"7d\"",
         /// Maximum number of ordinary answers that are kept per second. Rejections, failures, and answers that were degraded,

@@ -65,7 +65,7 @@ fn a_kill_at_any_byte_of_the_last_write_loses_only_the_record_that_it_cut() {
         let archive = RecordArchive::open(copy.path(), LARGE).unwrap();
         let complete = length.saturating_sub(8) / frame;
         for id in 0..3 {
-            let expected = ((id as usize) < complete).then(|| payload(id, "answered"));
+            let expected = (id < complete as u64).then(|| payload(id, "answered"));
             assert_eq!(archive.find(id), expected, "{id} of {length} bytes");
         }
         append(&archive, 9, 9, b"later");

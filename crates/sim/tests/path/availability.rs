@@ -6,7 +6,7 @@ use seawall_core::failure::{ANTHROPIC, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
-use seawall_pipeline::{AttemptOutcomeKind, Rejection, RequestOutcome, RequestRecord, Tier};
+use seawall_pipeline::{AttemptOutcomeKind, Rejection, RequestRecord, Tier};
 use seawall_provider::{Call, CallFuture, Target, UpstreamResponse};
 use seawall_sim::{ModelTarget, World};
 use seawall_wire::dialect::DialectId;
