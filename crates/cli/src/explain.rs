@@ -5,7 +5,7 @@ use crate::admin::encode_segment;
 use crate::gateway_client::GatewayArguments;
 use crate::output::print;
 use crate::record_text::{
-    Severity, column, duration, items, number_of, reason, request_cost, right_column, text_of,
+    Attention, column, duration, items, number_of, reason, request_cost, right_column, text_of,
 };
 use clap::Args;
 use serde_json::Value;
@@ -75,7 +75,7 @@ pub(crate) fn explanation(record: &Value, uses_colours: bool) -> String {
 
 fn outcome(record: &Value, uses_colours: bool) -> String {
     let label = text_of(record, "outcome", "-");
-    let severity = Severity::of_outcome(label);
+    let severity = Attention::of_outcome(label);
     let mut shown =
         severity.paint(&format!("{} {label}", severity.mark()), uses_colours).trim_start().to_owned();
     let mut parts: Vec<String> = Vec::new();

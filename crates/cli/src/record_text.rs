@@ -5,13 +5,13 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// How much attention something needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Severity {
+pub(crate) enum Attention {
     Fine,
     Warning,
     Bad,
 }
 
-impl Severity {
+impl Attention {
     /// Of the outcome of a request.
     pub(crate) fn of_outcome(outcome: &str) -> Self {
         match outcome {

@@ -4,7 +4,7 @@ use crate::CommandError;
 use crate::gateway_client::{ClientError, GatewayArguments, GatewayClient};
 use crate::output::write_line;
 use crate::record_text::{
-    Severity, clock_time, column, items, number_of, reason, request_cost, seconds, short_caller, text_of,
+    Attention, clock_time, column, items, number_of, reason, request_cost, seconds, short_caller, text_of,
 };
 use anyhow::anyhow;
 use clap::Args;
@@ -198,7 +198,7 @@ fn format_second(time: UtcTime) -> String {
 /// A record as a line: fixed columns, then names and values.
 pub(crate) fn line(record: &Value, uses_colours: bool) -> String {
     let outcome = text_of(record, "outcome", "-");
-    let severity = Severity::of_outcome(outcome);
+    let severity = Attention::of_outcome(outcome);
     let columns = [
         column(clock_time(text_of(record, "time", "-")), 13),
         severity.paint(&format!("{} {}", severity.mark(), column(outcome, 11)), uses_colours),

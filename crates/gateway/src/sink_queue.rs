@@ -17,7 +17,7 @@ const WRITERS: usize = 2;
 
 /// A writer of a queue, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QueueWriter(pub(crate) usize);
+pub(crate) struct RingWriter(pub(crate) usize);
 
 /// How much a queue holds.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl<T: Clone> SinkQueue<T> {
     }
 
     /// The number of items that were dropped before this writer had them.
-    pub(crate) fn dropped(&self, writer: QueueWriter) -> u64 {
+    pub(crate) fn dropped(&self, writer: RingWriter) -> u64 {
         self.dropped[writer.0].load(Ordering::Relaxed)
     }
 
@@ -154,7 +154,7 @@ impl<T: Clone> SinkQueue<T> {
 
     /// Waits for something to write, at most for `max_wait`, and then a short time for more, or until the queue is closed.
     /// Returns whether it is closed.
-    pub(crate) fn wait(&self, writer: QueueWriter, max_wait: Duration, batch_time: Duration) -> bool {
+    pub(crate) fn wait(&self, writer: RingWriter, max_wait: Duration, batch_time: Duration) -> bool {
         let awaited = &self.awaited[writer.0];
         let is_empty = |items: &mut ItemRing<T>| items.unwritten(writer.0) == 0 && !items.is_closed;
         let is_below_threshold = |items: &mut ItemRing<T>| {
@@ -170,7 +170,7 @@ impl<T: Clone> SinkQueue<T> {
     /// those who push wait meanwhile. Returns how many were taken or refused.
     pub(crate) fn take_if(
         &self,
-        writer: QueueWriter,
+        writer: RingWriter,
         max: usize,
         out: &mut Vec<T>,
         mut is_wanted: impl FnMut(&T) -> bool,
@@ -188,7 +188,7 @@ impl<T: Clone> SinkQueue<T> {
     }
 
     /// Takes up to `max` unwritten items, the oldest first.
-    pub(crate) fn take(&self, writer: QueueWriter, max: usize, out: &mut Vec<T>) {
+    pub(crate) fn take(&self, writer: RingWriter, max: usize, out: &mut Vec<T>) {
         self.take_if(writer, max, out, |_| true);
     }
 
@@ -227,14 +227,14 @@ impl<T: Clone> SinkQueue<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{QueueSize, QueueWriter, SinkQueue};
+    use super::{QueueSize, RingWriter, SinkQueue};
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
     use std::time::Duration;
 
     const UNWRITTEN: usize = 10_000;
     const RETAINED: usize = 1_000;
-    const ONE: QueueWriter = QueueWriter(0);
-    const OTHER: QueueWriter = QueueWriter(1);
+    const ONE: RingWriter = RingWriter(0);
+    const OTHER: RingWriter = RingWriter(1);
 
     fn size(unwritten: usize, retained: usize, writers: [bool; 2]) -> QueueSize {
         QueueSize { unwritten, retained, writers }
@@ -324,7 +324,7 @@ mod tests {
                     }
                 }
                 let writer = usize::from(is_other);
-                queue.take(QueueWriter(writer), takes, &mut taken);
+                queue.take(RingWriter(writer), takes, &mut taken);
                 let until = pushed.min(next[writer] + takes as u64);
                 prop_assert_eq!(&taken, &(next[writer]..until).collect::<Vec<_>>());
                 next[writer] = until;

@@ -25,7 +25,7 @@ pub(crate) struct RequestProgress {
     attempts: AtomicU32,
     /// The first attempts by number, each set when it has ended. Cells and no lock: an attempt sets only its own.
     first_attempts: [OnceLock<AttemptSummary>; MAX_LISTED_ATTEMPTS],
-    /// The targets that were not called. Taken only when one is skipped, and at the end if there was one.
+    /// The targets that were not called. Locked only when one is skipped, and at the end if there was one.
     skipped: Mutex<Vec<SkippedTarget>>,
     /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
     admission_record: OnceLock<Box<(NodeLedger, AdmissionRecord)>>,

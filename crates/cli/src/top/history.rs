@@ -2,7 +2,7 @@
 
 use super::exposition::MetricsSample;
 use super::snapshot::{CallerRow, SpendSummary, TargetRow, TopEvent, TopSnapshot};
-use crate::record_text::{Severity, items, number_of, reason, text_of};
+use crate::record_text::{Attention, items, number_of, reason, text_of};
 use seawall_core::time::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -120,7 +120,7 @@ impl TopHistory {
         let mut found = Vec::new();
         let level = text_of(status, "level", "-").to_owned();
         if let Some(before) = self.level.replace(level.clone()).filter(|before| *before != level) {
-            found.push((Severity::Warning, format!("level {before} -> {level}")));
+            found.push((Attention::Warning, format!("level {before} -> {level}")));
         }
         for target in items(targets, "targets") {
             let name = text_of(target, "name", "-").to_owned();
@@ -130,11 +130,11 @@ impl TopHistory {
             let Some((was_phase, was_credential)) = before else { continue };
             if was_phase != phase {
                 let cause = target["breaker"]["reject_reason"].as_str().map(|cause| format!(": {cause}"));
-                let severity = if phase == "open" { Severity::Bad } else { Severity::Warning };
+                let severity = if phase == "open" { Attention::Bad } else { Attention::Warning };
                 found.push((severity, format!("{name} breaker {phase}{}", cause.unwrap_or_default())));
             }
             if was_credential != credential {
-                let severity = if credential == "rejected" { Severity::Bad } else { Severity::Fine };
+                let severity = if credential == "rejected" { Attention::Bad } else { Attention::Fine };
                 found.push((severity, format!("{name} credential {credential}")));
             }
         }
@@ -152,7 +152,7 @@ impl TopHistory {
         let text = format!("{outcome}{repeats} {}", reason(record).unwrap_or_default());
         self.push_event(TopEvent {
             time: text_of(record, "time", "-").to_owned(),
-            severity: Severity::of_outcome(outcome),
+            severity: Attention::of_outcome(outcome),
             text,
             id: record["id"].as_str().map(ToOwned::to_owned),
         });
@@ -281,7 +281,7 @@ fn target_row(target: &Value, metrics: &MetricsSample, minute: &MetricsSample) -
 #[cfg(test)]
 mod tests {
     use super::{AdminSample, TopHistory};
-    use crate::record_text::Severity;
+    use crate::record_text::Attention;
     use crate::top::exposition::MetricsSample;
     use seawall_core::time::Timestamp;
     use serde_json::json;
@@ -324,7 +324,7 @@ mod tests {
         let caller = &snapshot.callers[0];
         assert_eq!((caller.requests, caller.rejected, caller.cost), (8, 6, 14));
         let opened = snapshot.events.iter().find(|event| event.id.is_none()).unwrap();
-        assert_eq!((opened.severity, &*opened.text), (Severity::Bad, "sonnet breaker open: throttled"));
+        assert_eq!((opened.severity, &*opened.text), (Attention::Bad, "sonnet breaker open: throttled"));
         assert_eq!(snapshot.rungs, [("fast_model".to_owned(), 2)]);
     }
 }

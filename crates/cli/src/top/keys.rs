@@ -118,14 +118,14 @@ impl ViewState {
 #[cfg(test)]
 mod tests {
     use super::{KeyAction, TimeZoneChoice, TopPanel, ViewState};
-    use crate::record_text::Severity;
+    use crate::record_text::Attention;
     use crate::top::snapshot::{TopEvent, TopSnapshot};
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     fn snapshot() -> TopSnapshot {
         let event = |id: Option<&str>, text: &str| TopEvent {
             time: String::new(),
-            severity: Severity::Bad,
+            severity: Attention::Bad,
             text: text.to_owned(),
             id: id.map(ToOwned::to_owned),
         };

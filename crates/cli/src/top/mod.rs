@@ -23,7 +23,7 @@ use crate::admin::encode_segment;
 use crate::explain::explanation;
 use crate::gateway_client::{ClientError, GatewayArguments, GatewayClient};
 use crate::output::{print, write_line};
-use crate::record_text::{Severity, items};
+use crate::record_text::{Attention, items};
 use anyhow::Context as _;
 use clap::Args;
 use exposition::MetricsSample;
@@ -32,7 +32,7 @@ use keys::{KeyAction, ViewState};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Text};
+use ratatui::text::{Span, Text};
 use ratatui::widgets::Paragraph;
 use seawall_config::parse_duration;
 use seawall_gateway::TokioRuntime;
@@ -244,12 +244,12 @@ fn draw(
     let lines = screen(snapshot, view, zone, (area.width.into(), area.height.into()));
     let styled = |line: ScreenLine| {
         let style = match line.severity {
-            Severity::Warning if uses_colours => Style::new().fg(Color::Yellow),
-            Severity::Bad if uses_colours => Style::new().fg(Color::Red),
+            Attention::Warning if uses_colours => Style::new().fg(Color::Yellow),
+            Attention::Bad if uses_colours => Style::new().fg(Color::Red),
             _ => Style::new(),
         };
         let style = if line.is_selected { style.add_modifier(Modifier::REVERSED) } else { style };
-        Line::styled(line.text, style)
+        Span::styled(line.text, style)
     };
     frame.render_widget(Paragraph::new(Text::from_iter(lines.into_iter().map(styled))), area);
 }

@@ -1,6 +1,6 @@
 //! What the screen shows, as plain values: made from answers of the admin API, and drawn without asking anything.
 
-use crate::record_text::Severity;
+use crate::record_text::Attention;
 use serde_json::Value;
 
 /// The state of a gateway at one moment.
@@ -83,7 +83,7 @@ pub(crate) struct CallerRow {
 pub(crate) struct TopEvent {
     /// RFC 3339.
     pub(crate) time: String,
-    pub(crate) severity: Severity,
+    pub(crate) severity: Attention,
     pub(crate) text: String,
     /// The request, if it is one.
     pub(crate) id: Option<String>,

@@ -5,7 +5,7 @@ use super::keys::{TimeZoneChoice, TopPanel, ViewState};
 use super::snapshot::{CallerRow, SpendSummary, TargetRow, TopEvent, TopSnapshot};
 use super::view::screen;
 use super::zone::LocalZone;
-use crate::record_text::Severity;
+use crate::record_text::Attention;
 use proptest::prelude::{any, prop, prop_assert, proptest};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -66,14 +66,14 @@ fn snapshot() -> TopSnapshot {
             caller("9f3c41d07ab2e655", "standard", 120, 0, 611_020_000),
         ],
         events: vec![
-            event("13:05:40", Severity::Warning, "level normal -> elevated", None),
+            event("13:05:40", Attention::Warning, "level normal -> elevated", None),
             event(
                 "13:09:41",
-                Severity::Bad,
+                Attention::Bad,
                 "rejected rate_limited: minute, 12 requests per minute",
                 Some("req_1"),
             ),
-            event("13:12:07", Severity::Warning, "degraded sonnet failed: throttled (429)", Some("req_2")),
+            event("13:12:07", Attention::Warning, "degraded sonnet failed: throttled (429)", Some("req_2")),
         ],
         rate_history: (0..90).map(|step| f64::from(step % 30)).collect(),
         p99_history: (0..90).map(|step| f64::from(step % 7)).collect(),
@@ -136,7 +136,7 @@ fn colours_are_those_of_the_terminal_and_are_left_out_on_request() {
 fn a_silent_gateway_and_an_explanation_are_shown() {
     let silent = TopSnapshot { silent_for: 16, ..snapshot() };
     let lines = screen(&silent, &ViewState::default(), None, (80, 24));
-    assert!(lines[0].text.contains("NO ANSWER for 16 s") && lines[0].severity == Severity::Bad);
+    assert!(lines[0].text.contains("NO ANSWER for 16 s") && lines[0].severity == Attention::Bad);
     let explained =
         ViewState { explanation: Some("request  req_1\noutcome".to_owned()), ..ViewState::default() };
     let (text, _) = shown(&explained, (80, 24), false);

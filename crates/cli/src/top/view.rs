@@ -7,7 +7,7 @@ use super::keys::{TimeZoneChoice, TopPanel, ViewState};
 use super::snapshot::{CallerRow, TargetRow, TopSnapshot};
 use super::zone::LocalZone;
 use crate::record_text::{
-    Severity, clock_time, column, request_cost, right_column, short_caller, text_of, total_cost,
+    Attention, clock_time, column, request_cost, right_column, short_caller, text_of, total_cost,
 };
 use unicode_width::UnicodeWidthStr as _;
 
@@ -21,16 +21,16 @@ const FULL_WIDTH: usize = 78;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScreenLine {
     pub(crate) text: String,
-    pub(crate) severity: Severity,
+    pub(crate) severity: Attention,
     pub(crate) is_selected: bool,
 }
 
 impl ScreenLine {
     fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), severity: Severity::Fine, is_selected: false }
+        Self { text: text.into(), severity: Attention::Fine, is_selected: false }
     }
 
-    fn with(text: impl Into<String>, severity: Severity) -> Self {
+    fn with(text: impl Into<String>, severity: Attention) -> Self {
         Self { severity, ..Self::new(text) }
     }
 }
@@ -149,15 +149,15 @@ fn uptime(seconds: u64) -> String {
 
 fn head(snapshot: &TopSnapshot, view: &ViewState, zone: Option<&LocalZone>, width: usize) -> Vec<ScreenLine> {
     let (state, severity) = match (snapshot.silent_for, view.is_paused, snapshot.is_draining) {
-        (silent, _, _) if silent > 3 => (format!("NO ANSWER for {silent} s, as of"), Severity::Bad),
-        (_, true, _) => ("PAUSED".to_owned(), Severity::Warning),
-        (_, _, true) => ("DRAINING".to_owned(), Severity::Warning),
-        _ => ("LIVE".to_owned(), Severity::Fine),
+        (silent, _, _) if silent > 3 => (format!("NO ANSWER for {silent} s, as of"), Attention::Bad),
+        (_, true, _) => ("PAUSED".to_owned(), Attention::Warning),
+        (_, _, true) => ("DRAINING".to_owned(), Attention::Warning),
+        _ => ("LIVE".to_owned(), Attention::Fine),
     };
     let TopSnapshot { address, version, .. } = snapshot;
     let up = uptime(snapshot.uptime);
     let time = shown_time(&snapshot.time, view, zone);
-    let level_severity = if snapshot.level == "normal" { Severity::Fine } else { Severity::Warning };
+    let level_severity = if snapshot.level == "normal" { Attention::Fine } else { Attention::Warning };
     let rate = snapshot.rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}/s"));
     let (bad, all) = snapshot.bad;
     let share = if all == 0 { "-".to_owned() } else { format!("{:.1}%", bad as f64 * 100.0 / all as f64) };
@@ -166,13 +166,13 @@ fn head(snapshot: &TopSnapshot, view: &ViewState, zone: Option<&LocalZone>, widt
         .map_or_else(|| "-".to_owned(), |(p50, p99)| format!("p50 {p50:.2}s p99 {p99:.2}s"));
     let title = |product: &str| ScreenLine::with(format!("{product} up {up}   {state} {time}"), severity);
     let is_bad = bad.saturating_mul(20) > all;
-    let rate_severity = if is_bad { Severity::Warning } else { Severity::Fine };
+    let rate_severity = if is_bad { Attention::Warning } else { Attention::Fine };
     let TopSnapshot { level, in_flight, .. } = snapshot;
     if width < FULL_WIDTH {
         let p99 = snapshot.first_content.map_or_else(|| "-".to_owned(), |(_, p99)| format!("{p99:.2}s"));
         let text = format!("{level}  rate {rate}  bad {share}  p99 {p99}  in flight {in_flight}");
-        let is_normal = rate_severity == Severity::Fine && level_severity == Severity::Fine;
-        let severity = if is_normal { Severity::Fine } else { Severity::Warning };
+        let is_normal = rate_severity == Attention::Fine && level_severity == Attention::Fine;
+        let severity = if is_normal { Attention::Fine } else { Attention::Warning };
         return vec![title(address), ScreenLine::with(text, severity)];
     }
     let sum: u64 = snapshot.rungs.iter().map(|(_, count)| count).sum();
@@ -197,7 +197,7 @@ fn spend(snapshot: &TopSnapshot, width: usize, is_focused: bool) -> Vec<ScreenLi
         FULL_WIDTH.. => format!("spend today {} + held {}", total_cost(spend.posted), total_cost(spend.held)),
         _ => format!("spend {}", total_cost(spend.posted.saturating_add(spend.held))),
     };
-    let mut severity = Severity::Fine;
+    let mut severity = Attention::Fine;
     match spend.cap {
         None => text.push_str(", no daily budget"),
         Some(cap) => {
@@ -208,7 +208,7 @@ fn spend(snapshot: &TopSnapshot, width: usize, is_focused: bool) -> Vec<ScreenLi
             let bar = "#".repeat(filled) + &".".repeat(room - filled);
             text = format!("{text} of {} [{bar}] {percent}%", total_cost(cap));
             if percent >= 80 {
-                severity = if percent >= 100 { Severity::Bad } else { Severity::Warning };
+                severity = if percent >= 100 { Attention::Bad } else { Attention::Warning };
             }
         }
     }
@@ -218,7 +218,7 @@ fn spend(snapshot: &TopSnapshot, width: usize, is_focused: bool) -> Vec<ScreenLi
     if width < FULL_WIDTH {
         // The share of the whole budget is on the line before.
     } else if !tiers.is_empty() {
-        lines.push(ScreenLine::with(format!("      {}", tiers.join("  ")), Severity::Warning));
+        lines.push(ScreenLine::with(format!("      {}", tiers.join("  ")), Attention::Warning));
     } else if is_focused {
         lines.push(ScreenLine::new("      no tier has spent more than 80% of its budget"));
     }
@@ -240,10 +240,10 @@ fn target_heading(width: usize) -> String {
 
 fn target_line(target: &TargetRow, width: usize) -> ScreenLine {
     let severity = match &*target.breaker {
-        "open" => Severity::Bad,
-        "half_open" => Severity::Warning,
-        _ if target.cause != "-" => Severity::Warning,
-        _ => Severity::Fine,
+        "open" => Attention::Bad,
+        "half_open" => Attention::Warning,
+        _ if target.cause != "-" => Attention::Warning,
+        _ => Attention::Fine,
     };
     let retry =
         target.retry_after.map(|retry| format!(" try {}s", retry.div_ceil(1_000))).unwrap_or_default();
@@ -283,7 +283,7 @@ fn rejections(snapshot: &TopSnapshot) -> ScreenLine {
     let named: Vec<String> =
         reasons.iter().take(4).map(|(reason, count)| format!("{reason} {count}")).collect();
     let window = if *seconds >= 290 { "5m".to_owned() } else { format!("{seconds}s") };
-    let severity = if sum > 0 { Severity::Warning } else { Severity::Fine };
+    let severity = if sum > 0 { Attention::Warning } else { Attention::Fine };
     ScreenLine::with(
         format!("REJECTED {window}  {sum}   {}", named.join("   ")).trim_end().to_owned(),
         severity,
@@ -301,7 +301,7 @@ fn caller_line(caller: &CallerRow) -> ScreenLine {
         right_column(&caller.rejected.to_string(), 8),
         request_cost(caller.cost)
     );
-    ScreenLine::with(text, if caller.rejected > 0 { Severity::Warning } else { Severity::Fine })
+    ScreenLine::with(text, if caller.rejected > 0 { Attention::Warning } else { Attention::Fine })
 }
 
 /// The newest events, the newest first.
@@ -347,7 +347,7 @@ fn side_column(snapshot: &TopSnapshot, (width, height): (usize, usize)) -> Vec<S
     let newest = snapshot.records.iter().rev().take(room);
     lines.extend(newest.map(|record| {
         let outcome = text_of(record, "outcome", "-");
-        let mark = Severity::of_outcome(outcome).mark();
+        let mark = Attention::of_outcome(outcome).mark();
         let time = clock_time(text_of(record, "time", "-"));
         let time = time.get(..8).unwrap_or(time);
         let who = text_of(record, "target", text_of(record, "reason", "-"));

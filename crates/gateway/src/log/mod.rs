@@ -18,7 +18,7 @@ pub(crate) use line::{LineDetail, Rfc3339, end_time, write_line};
 pub(crate) use reopenable_file::ReopenableFile;
 
 use crate::runtime::TokioRuntime;
-use crate::sink_queue::{QueueSize, QueueWriter, SinkQueue};
+use crate::sink_queue::{QueueSize, RingWriter, SinkQueue};
 use crate::supervisor::{ShutdownStage, Supervisor, ThreadOptions};
 use seawall_pipeline::event::{Event, EventSink, EventTopic, EventTopics};
 use seawall_pipeline::{RequestRecord, Runtime as _};
@@ -42,8 +42,8 @@ pub(crate) const RECORDS_PER_LOCK: usize = 64;
 pub(crate) type RecentRequests = SinkQueue<RequestRecord>;
 
 /// The writers of [`RecentRequests`].
-pub(crate) const ACCESS_LOG: QueueWriter = QueueWriter(0);
-pub(crate) const DECISION_RECORDS: QueueWriter = QueueWriter(1);
+pub(crate) const ACCESS_LOG: RingWriter = RingWriter(0);
+pub(crate) const DECISION_RECORDS: RingWriter = RingWriter(1);
 
 /// `is_logged` and `is_recorded` say which writers exist.
 pub(crate) fn recent_requests(is_logged: bool, is_recorded: bool) -> RecentRequests {
