@@ -244,7 +244,7 @@ fn every_kind_of_end_is_named_by_explain() -> anyhow::Result<()> {
         &format!("authorization: Bearer {KEY}\r\n"),
         untranslatable.to_string().as_bytes(),
     )?;
-    omissions.expect(&gateway, &id_of(&reply)?, &["X rejected", "malformed", "n"])?;
+    omissions.expect(&gateway, &id_of(&reply)?, &["X rejected", "malformed", "message  n: "])?;
 
     // Downgrades: another target, and an apology.
     model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "status", "status": 503 } }]))?;
@@ -322,11 +322,10 @@ fn every_shortage_of_money_and_slots_is_named_by_explain() -> anyhow::Result<()>
     omissions.case(&day, &own, &question(1_000, false), &["exceeds_remaining_budget"])?;
     model.set_faults(&json!([]))?;
 
-    let global = gateway("explain-global", "limits.global = { minute = \"1/min\" }\n");
-    if let Ok(global) = global {
-        global.ask(KEY, &question(5, false))?;
-        omissions.case(&global, &own, &question(5, false), &["rate_limited"])?;
-    }
+    let global = gateway("explain-global", "limits.global = { minute = \"1/min\" }\n")?;
+    assert_eq!(global.ask(KEY, &question(5, false))?.status, 200);
+    let expected = ["rate_limited: minute, 1 request per minute (all callers together)"];
+    omissions.case(&global, &own, &question(5, false), &expected)?;
     omissions.check()
 }
 
