@@ -109,7 +109,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
     });
     let metrics = Arc::new(Metrics::default());
     metrics.register_names(["manga"], ["strong"]);
-    let log = RequestLog::new(TokioRuntime::new(), None, |caller| caller, &Supervisor::default());
+    let log = RequestLog::new(TokioRuntime::new(), None, false, |caller| caller, &Supervisor::default());
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
     let events = Arc::new(EventSinks::new(vec![metrics, Arc::new(log), Arc::new(DiagnosticSink)]));
     let time = TimeLimitOptions::default().check();

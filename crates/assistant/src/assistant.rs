@@ -160,10 +160,14 @@ impl<R: Runtime> Assistant<R> {
 
     fn reply(
         &self,
-        open: OpenRequest<R>,
+        mut open: OpenRequest<R>,
         answered: AnsweredMessage<R>,
     ) -> (AssistantContent<R>, ReplyMetadata) {
         let AnsweredMessage { question, rules, planned, outcome } = answered;
+        open.set_rung_reasons(match &outcome {
+            ChatOutcome::Streaming(_, finalizer) => &finalizer.reply.reasons,
+            ChatOutcome::Complete(reply, _) => &reply.reasons,
+        });
         match outcome {
             ChatOutcome::Streaming(answer, finalizer) => {
                 let (stream, metadata) = self.pipeline.stream(open, &planned, answer, finalizer.reply.rung);

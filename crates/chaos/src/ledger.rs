@@ -63,7 +63,7 @@ fn check_prices_in(lines: &str) -> anyhow::Result<PriceCheck> {
         let number = |key: &str| line[key].as_u64().unwrap_or_default();
         let tokens = |kind: &str| line["tokens"][kind].as_u64().unwrap_or_default();
         let model = line["target"].as_str().and_then(Profile::named);
-        let (Some(model), "answered", 1) =
+        let (Some(model), "answered" | "degraded", 1) =
             (model, line["outcome"].as_str().unwrap_or_default(), number("attempts"))
         else {
             continue;

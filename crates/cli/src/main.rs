@@ -2,12 +2,14 @@
 //!
 //! Parses arguments; each command calls one function of a library crate. This crate contains only the user interface:
 //! options, the startup report, messages and exit codes (0 on success and after a graceful
-//! shutdown, 1 on a failure or a second signal, 2 on invalid input; `drs` has more).
+//! shutdown, 1 on a failure or a second signal, 2 on invalid input; `drs` and the commands that read a running gateway have more).
 
 mod admin;
 mod config;
 mod demo;
 mod drs;
+mod explain;
+mod gateway_client;
 mod import;
 mod init;
 mod key;
@@ -15,10 +17,13 @@ mod model;
 mod output;
 mod prices;
 mod ready_report;
+mod record_text;
 mod reload;
 mod serve;
 mod settings;
+mod tail;
 mod tokens;
+mod top;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
@@ -64,6 +69,12 @@ enum Command {
     /// Exit codes: 0 success, 1 failure, 2 invalid input, 3 rate limited or retries exhausted, 4 no job capacity in
     /// time, 5 unknown whether a job was started, 6 a wave that did not succeed.
     Drs(drs::DrsArguments),
+    /// Say why a request was answered, degraded or rejected.
+    ///
+    /// Asks a running gateway for the decision record of the request: its caller, limits, budget, plan and attempts. Exit
+    /// codes: 0 success, 1 failure, 2 invalid input, 3 no record of this id, 4 refused by the admin API, 5 the gateway
+    /// cannot be reached.
+    Explain(explain::ExplainArguments),
     /// Take over the configuration of another gateway.
     #[command(subcommand)]
     Import(import::ImportCommand),
@@ -95,10 +106,20 @@ enum Command {
     /// its models in this process. With a file, settings are reloaded when the file changes or on SIGHUP; invalid settings are
     /// reported and leave the running settings unchanged.
     Serve(serve::ServeArguments),
+    /// Show requests as they complete, with the reason of each that was not answered as planned.
+    ///
+    /// Polls the admin API of a running gateway. Ordinary answers of a busy gateway are sampled; everything else is shown.
+    /// Exit codes as of `explain`.
+    Tail(tail::TailArguments),
     /// Estimate the number of tokens of a text: best estimate, upper bound and breakdown.
     ///
     /// Counts only the text, without the overhead of a request.
     Tokens(tokens::TokensArguments),
+    /// Show a running gateway at a glance: rates, latency, spend, targets, rejections and callers.
+    ///
+    /// Keys: p pause, t targets, c callers, s spend, / filter, Enter explain, u zone, q quit. Without a terminal it prints
+    /// the screen once. Exit codes as of `explain`.
+    Top(top::TopArguments),
 }
 
 /// How the program ends other than with success.
@@ -110,7 +131,6 @@ enum CommandError {
     /// The operation failed.
     Failed(anyhow::Error),
     /// The operation failed in a way that has an exit code of its own.
-    #[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "only AWS commands have such codes"))]
     Coded(u8, anyhow::Error),
 }
 
@@ -128,13 +148,16 @@ fn main() -> ExitCode {
         Some(Command::Config(command)) => config::run(&command),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Drs(arguments)) => drs::run(&arguments),
+        Some(Command::Explain(arguments)) => explain::run(&arguments),
         Some(Command::Import(command)) => import::run(&command),
         Some(Command::Init(arguments)) => init::run(&arguments),
         Some(Command::Key(command)) => key::run(&command),
         Some(Command::Model(arguments)) => model::run(&arguments),
         Some(Command::Prices(arguments)) => prices::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
+        Some(Command::Tail(arguments)) => tail::run(&arguments),
         Some(Command::Tokens(arguments)) => tokens::run(&arguments),
+        Some(Command::Top(arguments)) => top::run(&arguments),
         None => serve::run(&arguments.serve),
     };
     let (error, code) = match outcome {

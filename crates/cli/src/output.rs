@@ -19,6 +19,13 @@ pub(crate) fn print(text: &str) -> Result<(), CommandError> {
     }
 }
 
+/// Writes a line at once, for the program that reads it while this one goes on.
+pub(crate) fn write_line(line: &str) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "{line}")?;
+    output.flush()
+}
+
 /// Writes a file, which must not exist unless it may be overwritten.
 pub(crate) fn write_file(path: &Path, text: &str, overwrite: bool) -> Result<(), CommandError> {
     let name = path.display();

@@ -49,7 +49,7 @@ pub use import::{ImportError, ImportedSettings, import_litellm};
 pub use kind::{
     AddressRange, CoreCount, DiagnosticFormat, DiagnosticLevel, FaceName, JsonType, JwksSource, JwtAlgorithm,
     LogDestination, Provider, RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind,
-    ValueFormat, format_duration, is_metadata_host,
+    ValueFormat, format_duration, is_metadata_host, parse_duration,
 };
 pub use load::{
     LoadedInput, LoadedSettings, ParsedSettings, PriceFileText, SettingsInput, load, parse_settings,
@@ -64,7 +64,7 @@ pub use schema::schema;
 pub use settings::{
     AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
     DeadlineSettings, DegradationSettings, HoursSettings, IssuerKeys, IssuerSettings, KeySettings,
-    LimitSettings, ModelFacts, ModelSettings, PriceSource, RedisSettings, RetrySettings, RolloutSettings,
+    LimitSettings, ModelFacts, ModelSettings, PriceSource, RecordSettings, RedisSettings, RetrySettings, RolloutSettings,
     RouteSettings, ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings,
     TelemetrySettings, TokenSettings,
 };

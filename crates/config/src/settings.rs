@@ -8,7 +8,7 @@ mod telemetry;
 
 pub(crate) use models::ANY_MODEL;
 pub use models::{ModelFacts, ModelSettings, PriceSource, RouteSettings, TargetSettings};
-pub use telemetry::TelemetrySettings;
+pub use telemetry::{RecordSettings, TelemetrySettings};
 
 use crate::kind::{
     AddressRange, CoreCount, JwksSource, JwtAlgorithm, RuntimeLayout, SecretReference, StoreKind,

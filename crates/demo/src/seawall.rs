@@ -115,7 +115,8 @@ fn reported_calls_in(lines: &str) -> Result<ReportedCalls, serde_json::Error> {
     let mut reported = ReportedCalls::default();
     for line in lines.lines() {
         let line: Value = serde_json::from_str(line)?;
-        if line["outcome"] != "answered" {
+        // A degraded answer is complete, and is billed like any other.
+        if line["outcome"] != "answered" && line["outcome"] != "degraded" {
             continue;
         }
         let number = |key: &str| line[key].as_u64().unwrap_or_default();

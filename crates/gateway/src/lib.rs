@@ -30,6 +30,7 @@
 //! | `listen` | sockets and threads, one runtime per core or one for all, and graceful shutdown |
 //! | `tls` | TLS for callers' connections, reloadable |
 //! | `log` | one line per request, and a ring buffer of recent records |
+//! | `records` | decision records of requests, kept in the data directory |
 //! | `metrics` | counters and gauges, and the Prometheus page |
 //! | `openapi` | an OpenAPI document of the endpoints for callers |
 //! | [`Supervisor`] | starts, watches and stops background threads |
@@ -59,6 +60,7 @@ mod memory_limit;
 mod metrics;
 mod openapi;
 mod pending_reply;
+mod records;
 mod runtime;
 mod secret;
 mod shared_limits;

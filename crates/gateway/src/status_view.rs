@@ -5,6 +5,7 @@ use crate::diagnostics::Diagnostics;
 use crate::identity::Authenticator;
 use crate::log::RecentRequests;
 use crate::metrics::{GatewayGauges, Metrics};
+use crate::records::DecisionRecords;
 use crate::runtime::TokioRuntime;
 use crate::shared_limits::SharedStoreProbe;
 use crate::store_maintenance::{StorageReport, store_problem};
@@ -26,6 +27,8 @@ pub(crate) struct StatusView {
     pub(crate) started: Timestamp,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recent: Arc<RecentRequests>,
+    /// Why each request was answered, degraded or rejected.
+    pub(crate) records: Arc<DecisionRecords>,
     pub(crate) storage: StorageReport,
     /// The memory limit for buffered request bodies.
     pub(crate) body_memory: BodyMemory,

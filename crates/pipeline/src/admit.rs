@@ -11,6 +11,7 @@ use crate::limit_description::LimitScope;
 use crate::output_limit::OutputBudget;
 use crate::pipeline::Pipeline;
 use crate::receive::ReceivedRequest;
+use crate::record::CheckedLimitSummary;
 use crate::reply::{IdempotencyConflict, Rejection};
 use crate::rules::LimitGroups;
 use crate::settle::RequestCompletion;
@@ -105,6 +106,15 @@ pub(crate) async fn admit<R: Runtime>(
             .await?;
     }
     emit_limit_decision(&request, completion, &decision);
+    let checked = match &decision {
+        AdmitDecision::Granted { tightest, .. } => Some(tightest),
+        AdmitDecision::RateLimited(refusal) => Some(&refusal.binding),
+        _ => None,
+    };
+    completion.record.limits = checked.map(|view| {
+        let groups = &request.rules.groups;
+        CheckedLimitSummary::new(groups.limits_in(&scopes), groups.describe(view.limit), view)
+    });
     match decision {
         AdmitDecision::Granted { reservation, tightest } => {
             if request.rules.shared_caller_budget.is_some() && !is_over_budget {

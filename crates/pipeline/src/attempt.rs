@@ -6,11 +6,11 @@
 
 use crate::event::Event;
 use crate::output::{AttemptOutput, Charge, OutputEnd};
-use crate::record::{AttemptCause, AttemptOutcomeKind, AttemptRecord};
+use crate::record::{AttemptCause, AttemptError, AttemptOutcomeKind, AttemptRecord};
 use crate::settle::RequestProgress;
 use crate::slot::TargetSlot;
 use crate::target::{CallBound, GuardedTarget, PriceStatus};
-use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
+use seawall_core::breaker::{Breaker, BreakerPhase, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
 use seawall_core::money::{Money, ServiceTier, Usage};
@@ -19,6 +19,7 @@ use seawall_core::sender::ThrottleDecision;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::tokens::OutputMeter;
 use seawall_core::vocabulary::Tier;
+use seawall_provider::CallError;
 use seawall_store::{Certainty, Hold};
 use seawall_wire::chat::UsageReport;
 use std::sync::Arc;
@@ -55,6 +56,10 @@ pub(crate) struct Attempt<R: Runtime> {
     progress: Arc<RequestProgress>,
     tier: Tier,
     outcome: AttemptOutcomeKind,
+    /// The target's error response, if it is known.
+    error: AttemptError,
+    /// Whether the outcome opened the target's breaker.
+    opened_breaker: bool,
     /// The attempt failed before any byte was sent.
     was_never_sent: bool,
     /// The posted charge, and the amount by which it exceeds the reservation.
@@ -94,6 +99,7 @@ impl<R: Runtime> Attempt<R> {
     ) -> Box<Self> {
         let AttemptResources { request, tier, hold, permit, credit, slot } = resources;
         let AttemptRequest { cause, delay, bound, is_unstreamed } = request;
+        progress.add_reservation(hold.amount());
         let (number, delay) = (progress.count_attempt(), delay.unwrap_or_else(|| progress.take_delay()));
         progress.events.emit(&Event::AttemptStarted {
             request: progress.request,
@@ -125,6 +131,8 @@ impl<R: Runtime> Attempt<R> {
             progress: Arc::clone(progress),
             tier,
             outcome: AttemptOutcomeKind::Abandoned,
+            error: AttemptError::default(),
+            opened_breaker: false,
             was_never_sent: false,
             posted: None,
         })
@@ -250,6 +258,13 @@ impl<R: Runtime> Attempt<R> {
         self.slot = None;
     }
 
+    /// Ends the attempt as failed, with what is known of the target's error response.
+    pub(crate) fn fail_with(&mut self, error: &CallError) {
+        let message = error.message.as_deref().map(Into::into);
+        self.error = AttemptError { status: error.status, message };
+        self.fail(&error.failure);
+    }
+
     /// Ends the attempt as failed. An error response from the vendor is not billed, so the hold is released. Without a
     /// response, or after the answer has begun, the cost is unknown and the upper bound is charged.
     pub(crate) fn fail(&mut self, failure: &Failure) {
@@ -356,6 +371,7 @@ impl<R: Runtime> Attempt<R> {
         drop(measurements);
         let target = &self.target.name;
         for transition in &transitions {
+            self.opened_breaker |= transition.to == BreakerPhase::Open;
             self.progress.events.emit(&Event::BreakerChanged { target, transition });
         }
         if let Some(transition) = pressure_change {
@@ -403,6 +419,11 @@ impl<R: Runtime> Drop for Attempt<R> {
             // Every way to end an attempt sets it.
             duration: self.ended.unwrap_or(self.started) - self.started,
             tier: self.tier,
+            grade: self.target.grade,
+            first_content: self.first_content.map(|first| first - self.started),
+            received_bytes: self.received_bytes,
+            error: &self.error,
+            opened_breaker: self.opened_breaker,
             outcome: self.outcome,
             usage,
             cost,

@@ -60,6 +60,29 @@ pub enum CredentialKind {
     Signature,
 }
 
+impl CredentialKind {
+    /// The label in logs.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Key => "api_key",
+            Self::Token => "token",
+            Self::Signature => "signature",
+        }
+    }
+}
+
+impl CallerIdentity {
+    /// The kind of credential; `None` for a guest.
+    #[must_use]
+    pub const fn credential(&self) -> Option<CredentialKind> {
+        match self {
+            Self::Credential { kind, .. } => Some(*kind),
+            Self::Guest { .. } => None,
+        }
+    }
+}
+
 /// An identified caller and what it is entitled to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {

@@ -54,9 +54,9 @@ pub use question::{
 pub use quota_store::{QuotaStore, SettlementQueue};
 pub use receive::{ApiOperation, InboundRequest, ModelQuestion, format_request_id, hex};
 pub use record::{
-    AttemptCause, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts,
-    MAX_LISTED_ATTEMPTS, PlanRecord, RequestInterruption, RequestOutcome, RequestRecord, RequestStage,
-    SkipKind, StageTimes,
+    AttemptCause, AttemptError, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CheckedLimitSummary,
+    CompactDuration, FirstAttempts, MAX_LISTED_ATTEMPTS, PlanRecord, PlannedRungs, RequestInterruption,
+    RequestOutcome, RequestRecord, RequestStage, SkipKind, SkippedTarget, StageTimes,
 };
 pub use relay::ReplyStream;
 pub use reply::{

@@ -179,8 +179,8 @@ impl<R: Runtime> Pipeline<R> {
         let Some(content) = texts.get(index).and_then(|text| prepared_reply(planned, text)) else {
             return reply_rejected(completion, rejection);
         };
-        completion.record.outcome = RequestOutcome::Answered;
         let mut metadata = self.start_reply(&mut completion, planned, Rung::Apology, None);
+        completion.record.set_answered();
         metadata.cost = Some(completion.progress.cost());
         Reply { content, metadata }
     }
@@ -190,6 +190,8 @@ impl<R: Runtime> Pipeline<R> {
         inbound: InboundRequest,
         completion: &mut RequestCompletion<R>,
     ) -> Result<PlannedRequest, Rejection> {
+        completion.record.credential = inbound.identity.credential();
+        completion.record.trace.clone_from(&inbound.headers.trace);
         let received = receive(self, inbound)?;
         completion.end_stage(RequestStage::Receive, received.received.monotonic);
         let identified = identify(self, received, completion).await?;
@@ -256,7 +258,7 @@ impl<R: Runtime> Pipeline<R> {
         let mut metadata = self.start_reply(&mut completion, planned, rung, Some(&attempt));
         let content = match content {
             AttemptContent::Unstreamed(answer) => {
-                completion.record.outcome = RequestOutcome::Answered;
+                completion.record.set_answered();
                 completion.record.usage = attempt.usage;
                 metadata.cost = Some(completion.progress.cost());
                 metadata.is_cost_unknown = completion.progress.is_cost_unknown();
@@ -344,6 +346,7 @@ pub(crate) fn rejection_metadata<R: Runtime>(
 ) -> ReplyMetadata {
     completion.record.outcome = RequestOutcome::Rejected(rejection.label());
     completion.record.cause = rejection.cause();
+    completion.record.rejection = Some(Arc::new(rejection.clone()));
     let mut metadata = ReplyMetadata {
         cost: Some(completion.progress.cost()),
         failed_targets: completion.record.failed_targets.clone(),

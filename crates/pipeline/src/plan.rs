@@ -3,11 +3,12 @@
 use crate::admit::AdmittedRequest;
 use crate::callers::Caller;
 use crate::receive::ReceivedRequest;
-use crate::record::{PlanRecord, RequestRecord};
+use crate::record::{PlanRecord, PlannedRungs, RequestRecord};
 use crate::reply::Rejection;
 use crate::target::Route;
 use seawall_core::evaluator::{FaceKind, Plan, PlanSituation, evaluate};
 use seawall_core::money::Money;
+use seawall_core::vocabulary::{Grade, Rung};
 use std::sync::Arc;
 
 /// A request with its plan.
@@ -35,10 +36,21 @@ pub(crate) fn plan(
     let evaluation = evaluate(&request.rules.plan, &request.posture, &situation, request.received.utc);
     record.plan = PlanRecord::of(&evaluation);
     let plan = evaluation.plan;
+    // A request of an API tries the targets of its route in their order, whatever their grade.
+    let preferred = admitted.route.targets.first().map(|target| model_rung(target.grade));
+    record.planned = Some(PlannedRungs::of(&plan, request.posture.level, |rung| Some(rung) == preferred));
     if plan.rungs.is_empty() {
         return Err(if caller.is_suspended { Rejection::CallerSuspended } else { Rejection::SwitchedOff });
     }
     Ok(PlannedRequest::new(admitted, plan))
+}
+
+/// The rung of the models of this grade.
+pub(crate) const fn model_rung(grade: Grade) -> Rung {
+    match grade {
+        Grade::Strong => Rung::StrongModel,
+        Grade::Fast => Rung::FastModel,
+    }
 }
 
 impl PlannedRequest {

@@ -15,9 +15,9 @@ use crate::callers::Caller;
 use crate::dialect::Face;
 use crate::identify::identify;
 use crate::pipeline::{Pipeline, rejection_metadata};
-use crate::plan::PlannedRequest;
+use crate::plan::{PlannedRequest, model_rung};
 use crate::receive::{ModelQuestion, receive_question};
-use crate::record::{PlanRecord, RequestOutcome, RequestStage};
+use crate::record::{PlanRecord, PlannedRungs, RequestStage};
 use crate::relay::ReplyStream;
 use crate::reply::{Rejection, ReplyMetadata};
 use crate::rules::RulesSnapshot;
@@ -142,6 +142,7 @@ impl<R: Runtime> Pipeline<R> {
         question: ModelQuestion,
     ) -> Result<AdmittedQuestion, Rejection> {
         let completion = &mut open.completion;
+        completion.record.credential = question.identity.credential();
         let received = receive_question(self, open.id, question);
         completion.end_stage(RequestStage::Receive, received.received.monotonic);
         let identified = identify(self, received, completion).await?;
@@ -160,7 +161,11 @@ impl<R: Runtime> Pipeline<R> {
         admitted: AdmittedQuestion,
         evaluation: Evaluation,
     ) -> PlannedQuestion {
-        open.completion.record.plan = PlanRecord::of(&evaluation);
+        let record = &mut open.completion.record;
+        record.plan = PlanRecord::of(&evaluation);
+        let (targets, level) = (&admitted.admitted.route.targets, admitted.admitted.request.posture.level);
+        let has_target = |rung| targets.iter().any(|target| model_rung(target.grade) == rung);
+        record.planned = Some(PlannedRungs::of(&evaluation.plan, level, has_target));
         open.completion.end_stage(RequestStage::Plan, self.runtime.monotonic());
         let AdmittedQuestion { admitted, progress } = admitted;
         PlannedQuestion { planned: PlannedRequest::new(admitted, evaluation.plan), progress, state: None }
@@ -284,7 +289,7 @@ impl<R: Runtime> Pipeline<R> {
     ) -> ReplyMetadata {
         let OpenRequest { mut completion, .. } = open;
         let mut metadata = self.start_reply(&mut completion, &question.planned, reply.rung, None);
-        completion.record.outcome = RequestOutcome::Answered;
+        completion.record.set_answered();
         completion.record.usage = reply.usage;
         completion.record.target = reply.target.map(Into::into);
         metadata.target.clone_from(&completion.record.target);
@@ -298,6 +303,12 @@ impl<R: Runtime> OpenRequest<R> {
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Records why no better rung answered.
+    pub fn set_rung_reasons(&mut self, reasons: &[String]) {
+        let recorded = || reasons.iter().map(|reason| reason.as_str().into()).collect();
+        self.completion.record.rung_reasons = (!reasons.is_empty()).then(recorded);
     }
 
     /// Rejects the request.

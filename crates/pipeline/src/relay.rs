@@ -232,7 +232,7 @@ impl<R: Runtime> ReplyStream<R> {
             // The answer exceeded its limit; stop reading a target that continues to send.
             self.chunks = None;
         }
-        self.completion.record.outcome = RequestOutcome::Answered;
+        self.completion.record.set_answered();
         self.completion.ended = Some(self.runtime.monotonic());
     }
 
@@ -280,7 +280,8 @@ impl<R: Runtime> ReplyStream<R> {
         let record = &mut self.completion.record;
         match replaced_by {
             Some(rung) => {
-                (record.outcome, record.rung, record.target) = (RequestOutcome::Answered, Some(rung), None);
+                (record.rung, record.target) = (Some(rung), None);
+                record.set_answered();
             }
             None => {
                 let reason = RequestInterruption::Failed(FailureKind::Filtered);

@@ -13,7 +13,7 @@ use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::PlanPolicy;
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    GroupId, LimitChange, LimitId, QuotaGroup, RetryAfterPolicy, check_request_groups,
+    GroupId, LimitChange, LimitId, QuotaGroup, QuotaScope, RetryAfterPolicy, check_request_groups,
 };
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
@@ -254,6 +254,12 @@ pub(crate) struct LimitGroups {
     routes: BTreeMap<Box<str>, GroupId>,
     /// Names by limit. Cached, because every response reports one.
     names: BTreeMap<LimitId, Arc<LimitDescription>>,
+    /// The number of limits in each group.
+    sizes: BTreeMap<GroupId, u16>,
+}
+
+fn group_size(group: &QuotaGroup) -> u16 {
+    u16::try_from(group.quotas().len()).unwrap_or(u16::MAX)
 }
 
 /// Names are cached for at most this many limits per group, including removed ones.
@@ -300,6 +306,7 @@ impl LimitGroups {
                 .map(|(name, group)| (name.as_str().into(), find(group)))
                 .collect(),
             names: names(quotas, limit_rules),
+            sizes: limit_rules.groups().iter().map(|group| (find(group), group_size(group))).collect(),
         }
     }
 
@@ -310,6 +317,11 @@ impl LimitGroups {
     /// The full description of a limit.
     pub(crate) fn describe(&self, limit: LimitId) -> Arc<LimitDescription> {
         self.names.get(&limit).cloned().unwrap_or_else(|| Arc::new(LimitDescription::unknown("limit")))
+    }
+
+    /// The number of limits that these scopes have together.
+    pub(crate) fn limits_in(&self, scopes: &[QuotaScope]) -> u16 {
+        scopes.iter().filter_map(|scope| self.sizes.get(&scope.group)).sum()
     }
 
     pub(crate) fn of_tier(&self, tier: Tier) -> Option<GroupId> {

@@ -3,8 +3,8 @@
 use crate::event::{Event, EventSinks};
 use crate::quota_store::{AdmissionReservation, QuotaStore};
 use crate::record::{
-    AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts, MAX_LISTED_ATTEMPTS, RequestOutcome,
-    RequestRecord, RequestStage,
+    AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts, MAX_LISTED_ATTEMPTS, MAX_SKIPPED_TARGETS,
+    RequestOutcome, RequestRecord, RequestStage, SkipKind, SkippedTarget,
 };
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{LimitView, QuotaUnits};
@@ -12,7 +12,7 @@ use seawall_core::runtime::Runtime;
 use seawall_core::time::{Now, Timestamp};
 use seawall_store::{AdmissionRecord, NodeLedger, Settlement};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The state that all attempts of one request share: their totals, to which every attempt adds however it ends, the
@@ -25,10 +25,13 @@ pub(crate) struct RequestProgress {
     attempts: AtomicU32,
     /// The first attempts by number, each set when it has ended. Cells and no lock: an attempt sets only its own.
     first_attempts: [OnceLock<AttemptSummary>; MAX_LISTED_ATTEMPTS],
+    /// The targets that were not called. Locked only when one is skipped, and at the end if there was one.
+    skipped: Mutex<Vec<SkippedTarget>>,
     /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
     admission_record: OnceLock<Box<(NodeLedger, AdmissionRecord)>>,
     /// Whether any attempt reached a vendor.
     was_sent: AtomicBool,
+    reserved_nanos: AtomicU64,
     cost_nanos: AtomicU64,
     overrun_nanos: AtomicU64,
     is_capped: AtomicBool,
@@ -49,8 +52,10 @@ impl RequestProgress {
             began,
             attempts: AtomicU32::new(0),
             first_attempts: [const { OnceLock::new() }; MAX_LISTED_ATTEMPTS],
+            skipped: Mutex::default(),
             admission_record: OnceLock::new(),
             was_sent: AtomicBool::new(false),
+            reserved_nanos: AtomicU64::new(0),
             cost_nanos: AtomicU64::new(0),
             overrun_nanos: AtomicU64::new(0),
             is_capped: AtomicBool::new(false),
@@ -75,6 +80,12 @@ impl RequestProgress {
                 delay: CompactDuration::of(attempt.delay),
                 start: CompactDuration::of(attempt.started - self.began),
                 duration: CompactDuration::of(attempt.duration),
+                first_content: attempt.first_content.map(CompactDuration::of),
+                grade: attempt.grade,
+                opened_breaker: attempt.opened_breaker,
+                cost: attempt.cost,
+                received_bytes: attempt.received_bytes,
+                error: attempt.error.clone(),
             });
         }
         self.events.emit(&Event::AttemptEnded(attempt));
@@ -83,6 +94,26 @@ impl RequestProgress {
     /// The first attempts that have ended, in the order in which they started.
     fn first_attempts(&self) -> FirstAttempts {
         self.first_attempts.iter().filter_map(OnceLock::get).cloned().collect()
+    }
+
+    /// Records that a target was not called. Of several reasons of one target the last one counts.
+    pub(crate) fn record_skip(&self, target: &Arc<str>, reason: SkipKind) {
+        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = skipped.iter_mut().find(|known| known.target == *target) {
+            known.reason = reason;
+        } else if skipped.len() < MAX_SKIPPED_TARGETS {
+            skipped.push(SkippedTarget { target: Arc::clone(target), reason });
+        }
+    }
+
+    fn skipped_targets(&self) -> Option<Arc<[SkippedTarget]>> {
+        let skipped = std::mem::take(&mut *self.skipped.lock().unwrap_or_else(PoisonError::into_inner));
+        (!skipped.is_empty()).then(|| skipped.into())
+    }
+
+    /// Adds the amount that is reserved for an attempt.
+    pub(crate) fn add_reservation(&self, reserved: Money) {
+        add(&self.reserved_nanos, reserved.as_nanos());
     }
 
     /// Sets the journal entry that is written with the first reservation.
@@ -245,6 +276,8 @@ impl<R: Runtime> Drop for RequestCompletion<R> {
         let record = &mut self.record;
         record.attempts = self.progress.attempts();
         record.first_attempts = self.progress.first_attempts();
+        record.skipped_targets = self.progress.skipped_targets();
+        record.reserved = Money::from_nanos(self.progress.reserved_nanos.load(Ordering::Relaxed));
         record.cost = self.progress.cost();
         record.overrun = Money::from_nanos(self.progress.overrun_nanos.load(Ordering::Relaxed));
         record.is_capped = self.progress.is_capped.load(Ordering::Relaxed);
@@ -269,7 +302,7 @@ impl<R: Runtime> Drop for RequestCompletion<R> {
             let spent = Settlement {
                 units: if self.is_counted { QuotaUnits::tokens(used) } else { QuotaUnits::NOTHING },
                 cost: record.cost,
-                answered: record.outcome == RequestOutcome::Answered,
+                answered: record.outcome.is_answered(),
             };
             let now = self.runtime.now();
             if let Some(admission_record) = self.progress.admission_record() {

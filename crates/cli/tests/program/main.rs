@@ -33,6 +33,8 @@ mod documentation;
 #[cfg(test)]
 mod edge;
 #[cfg(test)]
+mod explain;
+#[cfg(test)]
 mod first_mile;
 #[cfg(test)]
 mod fleet;

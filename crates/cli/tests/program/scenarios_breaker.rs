@@ -61,7 +61,7 @@ fn five_failures_in_a_row_open_it_and_the_fast_model_serves_everybody() -> anyho
     fail(&gateway, 20)?;
     assert_eq!((model.calls_of("instant")?, model.calls_of("haiku")?), (5, 25));
     assert_eq!(gateway.phase("haiku")?, "closed");
-    assert_eq!(gateway.counter("seawall_requests_total{outcome=\"answered\"}")?, 25);
+    assert_eq!(gateway.counter("seawall_requests_total{outcome=\"degraded\"}")?, 25);
     Ok(())
 }
 

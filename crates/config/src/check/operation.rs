@@ -5,7 +5,9 @@ use crate::field::KeyOrigins as _;
 use crate::kind::StoreKind;
 use crate::problem::{Problem, ProblemCode};
 use crate::raw;
-use crate::settings::{AssistantSettings, RedisSettings, RolloutSettings, StoreSettings, TelemetrySettings};
+use crate::settings::{
+    AssistantSettings, RecordSettings, RedisSettings, RolloutSettings, StoreSettings, TelemetrySettings,
+};
 use crate::source::Located;
 use seawall_core::evaluator::{Protection, Protections, Switch};
 use seawall_core::rollout::{Experiment, Ramp, RampOptions};
@@ -217,5 +219,22 @@ pub(super) fn telemetry(telemetry: &raw::TelemetrySection, checker: &mut Checker
         salt: telemetry.salt.as_ref().map(|secret| secret.value.clone()),
         metrics: telemetry.metrics.value,
         public_metrics: telemetry.public_metrics.value,
+        records: records(&telemetry.records, checker),
+    }
+}
+
+/// Less than this is used up by a few seconds of a busy gateway.
+const MIN_RECORDS_SIZE: u64 = 1_000_000;
+
+fn records(records: &raw::RecordsSection, checker: &mut Checker<'_>) -> RecordSettings {
+    if records.max_size.value < MIN_RECORDS_SIZE {
+        checker.report_invalid(records, "max_size", &records.max_size, "must be at least 1MB");
+    }
+    checker.check_positive(records, "max_age", &records.max_age);
+    RecordSettings {
+        enabled: records.enabled.value,
+        max_size: records.max_size.value,
+        max_age: records.max_age.value,
+        max_rate: records.max_rate.value,
     }
 }

@@ -34,7 +34,7 @@ pub(crate) use secret::{KeyHashKind, SecretKind};
 pub use text::LogDestination;
 pub(crate) use text::{LocaleKind, LogDestinationKind, PathKind, TextKind, quoted};
 pub(crate) use time::DurationKind;
-pub use time::format_duration;
+pub use time::{format_duration, parse_duration};
 
 use crate::problem::ProblemCode;
 use crate::tree::TomlValue;

@@ -42,8 +42,9 @@ impl ValueKind for DurationKind {
     }
 }
 
-/// Numbers with units, each unit shorter than the one before.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+/// Parses a duration such as `30s` or `1h30m`: numbers with units, each unit shorter than the one before.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let (mut sum, mut shorter_than) = (0_u64, u64::MAX);
     loop {

@@ -11,8 +11,8 @@ mod spending;
 pub(crate) use limits::{ConcurrencySection, GlobalLimitsSection, LimitsSection, TierLimitsSection};
 pub(crate) use models::{ModelSection, RouteSection, TargetSection};
 pub(crate) use operation::{
-    AssistantSection, ModesSection, RampSection, RedisSection, RolloutSection, StoreSection, SwitchesSection,
-    TelemetrySection,
+    AssistantSection, ModesSection, RampSection, RecordsSection, RedisSection, RolloutSection, StoreSection,
+    SwitchesSection, TelemetrySection,
 };
 pub(crate) use resilience::{
     BreakerSection, DeadlinesSection, PressureSection, QueueSection, RetryBudgetSection, RetrySection,

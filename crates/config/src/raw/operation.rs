@@ -2,7 +2,7 @@
 
 use crate::field::ListField;
 use crate::kind::{
-    BooleanKind, CountKind, DateKind, DiagnosticFormat, DiagnosticLevel, DurationKind, LocaleKind,
+    BooleanKind, BytesKind, CountKind, DateKind, DiagnosticFormat, DiagnosticLevel, DurationKind, LocaleKind,
     LogDestinationKind, NumberKind, PathKind, PercentKind, SecretKind, SmallCountKind, StoreKind, TextKind,
     UrlKind,
 };
@@ -159,6 +159,22 @@ section! {
 }
 
 section! {
+    /// Decision records of requests, kept in the data directory. With `store.kind = "memory"` only the newest are kept, in
+    /// memory.
+    pub(crate) struct RecordsSection {
+        /// Whether records are kept in the data directory.
+        enabled: BooleanKind [restart] = "true",
+        /// Maximum size of all records. The oldest are deleted first.
+        max_size: BytesKind [restart] = "\"1GiB\"",
+        /// Maximum age of a record.
+        max_age: DurationKind [restart] = "\"7d\"",
+        /// Maximum number of ordinary answers that are kept per second. Rejections, failures, and answers that were degraded,
+        /// retried or delayed are always kept.
+        max_rate: CountKind [restart] = "100",
+    }
+}
+
+section! {
     /// Logs, traces and metrics.
     pub(crate) struct TelemetrySection {
         /// Destination of the access log, which has one line per request.
@@ -180,5 +196,7 @@ section! {
         metrics: BooleanKind,
         /// Whether the callers' listener also serves `/metrics`. It requires no credential there and exposes spend by tier.
         public_metrics: BooleanKind = "false",
+        /// Decision records of requests, which `seawall explain` and `seawall tail` read.
+        records: RecordsSection,
     }
 }

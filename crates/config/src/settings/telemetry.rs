@@ -1,6 +1,7 @@
 //! Checked settings of telemetry.
 
 use crate::kind::{DiagnosticFormat, DiagnosticLevel, LogDestination, SecretReference};
+use std::time::Duration;
 
 /// Logs, traces and metrics.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,4 +24,19 @@ pub struct TelemetrySettings {
     pub metrics: bool,
     /// Whether the callers' listener also serves metrics.
     pub public_metrics: bool,
+    /// Decision records of requests.
+    pub records: RecordSettings,
+}
+
+/// Decision records of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordSettings {
+    /// Whether records are kept in the data directory.
+    pub enabled: bool,
+    /// Maximum size of all records, in bytes.
+    pub max_size: u64,
+    /// Maximum age of a record.
+    pub max_age: Duration,
+    /// Maximum number of ordinary answers that are kept per second.
+    pub max_rate: u64,
 }

@@ -13,6 +13,7 @@
 //! | `routes` | the route table |
 //! | `guard` | access control |
 //! | `query` | query parameters; unknown ones are errors |
+//! | `requests` | decision records of requests |
 //! | `response` | responses and errors |
 //! | `corrections` | corrections of posted amounts |
 //! | `keys` | key management |
@@ -24,6 +25,7 @@ mod guard;
 mod keys;
 mod listen;
 mod query;
+mod requests;
 mod response;
 mod routes;
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl AdminQuery {
         text.unwrap_or_default().split('&').any(|pair| pair == PRETTY || pair.starts_with("pretty="))
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
@@ -52,6 +52,16 @@ impl AdminQuery {
             AdminError::InvalidParameter("caller: must be 16 hexadecimal digits, as in the log".to_owned())
         };
         caller.map(Some).ok_or_else(problem)
+    }
+
+    /// A list of values, separated by commas, each of which must be known.
+    pub(super) fn list(&self, name: &str, known: &[&str]) -> Result<Vec<String>, AdminError> {
+        let Some(text) = self.get(name) else { return Ok(Vec::new()) };
+        if let Some(wrong) = text.split(',').find(|value| !known.contains(value)) {
+            let (wrong, known) = (sanitized(wrong), known.join(", "));
+            return Err(AdminError::InvalidParameter(format!("{name}: {wrong} is not one of {known}")));
+        }
+        Ok(text.split(',').map(ToOwned::to_owned).collect())
     }
 
     pub(super) fn tier(&self) -> Result<Option<Tier>, AdminError> {
@@ -69,7 +79,7 @@ impl AdminQuery {
 }
 
 /// User input made safe to display: shortened, and without control characters.
-fn sanitized(text: &str) -> String {
+pub(super) fn sanitized(text: &str) -> String {
     text.chars().take(40).filter(|character| !character.is_control()).collect()
 }
 

@@ -30,8 +30,12 @@ pub(crate) enum AdminError {
     InvalidParameter(String),
     /// The named object does not exist.
     UnknownKey(String),
+    /// No record of this request exists.
+    UnknownRequest(String),
     /// The name is already in use.
     Conflict(String),
+    /// Too many requests of this kind are in progress.
+    Busy(&'static str),
     /// The operation failed.
     Failed(String),
 }
@@ -44,8 +48,9 @@ impl AdminError {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::InvalidParameter(_) => StatusCode::BAD_REQUEST,
-            Self::UnknownKey(_) => StatusCode::NOT_FOUND,
+            Self::UnknownKey(_) | Self::UnknownRequest(_) => StatusCode::NOT_FOUND,
             Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -58,7 +63,9 @@ impl AdminError {
             Self::MethodNotAllowed(_) => "method_not_allowed",
             Self::InvalidParameter(_) => "invalid_parameter",
             Self::UnknownKey(_) => "unknown_key",
+            Self::UnknownRequest(_) => "unknown_request",
             Self::Conflict(_) => "conflict",
+            Self::Busy(_) => "busy",
             Self::Failed(_) => "failed",
         }
     }
@@ -68,11 +75,12 @@ impl AdminError {
             Self::Unauthenticated => {
                 "send the admin credential (admin.credential) as `authorization: Bearer`".to_owned()
             }
-            Self::Forbidden(message) => (*message).to_owned(),
+            Self::Forbidden(message) | Self::Busy(message) => (*message).to_owned(),
             Self::NotFound => "unknown path".to_owned(),
             Self::MethodNotAllowed(allowed) => format!("method not allowed: use {allowed}"),
             Self::InvalidParameter(message)
             | Self::UnknownKey(message)
+            | Self::UnknownRequest(message)
             | Self::Conflict(message)
             | Self::Failed(message) => message.clone(),
         }

@@ -5,7 +5,7 @@
 
 use super::query::AdminQuery;
 use super::response::{AdminError, AdminResponse, respond};
-use super::{AdminState, corrections, keys, views};
+use super::{AdminState, corrections, keys, requests, views};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -60,7 +60,8 @@ routes! {
     GET "/admin/limits" ["caller", "tier"] => views::limits;
     GET "/admin/spend" ["caller"] => views::spend;
     POST "/admin/spend/corrections" [] => corrections::correct;
-    GET "/admin/requests" ["limit"] => views::requests;
+    GET "/admin/requests" ["after", "caller", "key", "limit", "outcome", "rung", "since", "target", "until"] => requests::list;
+    GET "/admin/requests/{id}" [] => requests::find;
     GET "/admin/settings" [] => views::settings;
     GET "/admin/keys" [] => keys::list;
     POST "/admin/keys" [] => keys::create;

@@ -3,7 +3,7 @@
 use super::AdminState;
 use super::response::{AdminError, AdminResponse};
 use super::routes::AdminRequest;
-use crate::log::{LineDetail, MAX_SHOWN, Rfc3339, write_line};
+use crate::log::{ACCESS_LOG, Rfc3339};
 use crate::metrics::{CONTENT_TYPE, queue_outcomes};
 use crate::store_maintenance::StorageReport;
 use seawall_config::{Activation, effective_settings, unimplemented_settings};
@@ -15,9 +15,6 @@ use seawall_core::vocabulary::{Priority, Tier};
 use seawall_pipeline::{Runtime as _, TargetStatus};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-
-/// The default number of requests shown.
-const DEFAULT_SHOWN: usize = 50;
 
 /// The status of the gateway.
 pub(super) async fn status(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
@@ -42,7 +39,7 @@ pub(super) async fn status(admin: &AdminState, _: AdminRequest) -> Result<AdminR
         "store": store(&status.storage),
         "draining": status.is_draining(),
         "requests": status.metrics.requests(),
-        "log_lines_dropped": status.recent.dropped(),
+        "log_lines_dropped": status.recent.dropped(ACCESS_LOG),
         "level": status.pipeline.level().name(),
         "unimplemented_settings": unimplemented,
     })))
@@ -190,20 +187,6 @@ fn account(cap: Money, account: &BudgetAccount) -> Map<String, Value> {
         nanos("held_nanos", account.held),
         nanos("remaining_nanos", account.available(cap)),
     ])
-}
-
-/// The most recently completed requests, as in the log.
-pub(super) async fn requests(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
-    let records = admin.status.recent.newest(request.query.limit(DEFAULT_SHOWN, MAX_SHOWN)?);
-    let now = admin.status.runtime.now();
-    let authenticator = admin.status.authenticator.load();
-    let shown = records.iter().filter_map(|record| {
-        let mut line = String::new();
-        let pseudonym = |caller| authenticator.pseudonyms().encode(caller);
-        write_line(&mut line, record, now, LineDetail::Full, pseudonym);
-        serde_json::from_str::<Value>(&line).ok()
-    });
-    Ok(AdminResponse::Json(json!({ "requests": shown.collect::<Vec<_>>() })))
 }
 
 /// The settings in force, and the source of each.

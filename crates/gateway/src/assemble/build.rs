@@ -67,14 +67,16 @@ pub(super) fn build<'a>(
             steps.take(GatewayTelemetry::start(settings, authenticator, runtime, supervisor))?
         }
         (BuildBase::Running(state, _), _) => Some(state.telemetry.clone()),
-        (BuildBase::Check, Some(authenticator)) => Some(GatewayTelemetry::silent(authenticator)),
+        (BuildBase::Check, Some(authenticator)) => Some(GatewayTelemetry::silent(authenticator, runtime)),
         (_, None) => None,
     };
     // The stores are opened only for settings that can be served.
     let stores = match (base, &telemetry) {
         (BuildBase::Nothing(supervisor), Some(telemetry)) => {
             let opened = GatewayStores::open(settings, &limits, runtime, &telemetry.events, supervisor);
-            steps.take(opened)?
+            let opened = steps.take(opened)?;
+            steps.take(telemetry.start_records(settings, supervisor))?;
+            opened
         }
         (BuildBase::Running(state, _), _) => Some(state.stores.clone()),
         (BuildBase::Check, _) => steps.take(GatewayStores::in_memory(settings, &limits))?,

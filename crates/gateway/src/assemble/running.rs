@@ -80,6 +80,7 @@ impl RunningState {
             started,
             metrics: Arc::clone(&telemetry.metrics),
             recent: Arc::clone(&telemetry.recent),
+            records: Arc::clone(&telemetry.records),
             storage: stores.report.clone(),
             body_memory: BodyMemory::new(body_memory(settings)),
             connections: Arc::<ConnectionLimiter>::default(),

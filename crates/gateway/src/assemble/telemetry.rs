@@ -5,6 +5,7 @@ use crate::diagnostics::DiagnosticSink;
 use crate::identity::Authenticator;
 use crate::log::{RecentRequests, ReopenableFile, RequestLog, recent_requests};
 use crate::metrics::Metrics;
+use crate::records::DecisionRecords;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::Supervisor;
 use arc_swap::ArcSwap;
@@ -19,6 +20,7 @@ pub(crate) struct GatewayTelemetry {
     pub(crate) events: Arc<EventSinks>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recent: Arc<RecentRequests>,
+    pub(crate) records: Arc<DecisionRecords>,
     /// The authenticator in force, which gives callers their pseudonyms.
     pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
     /// The file of the access log, if it is one.
@@ -37,22 +39,46 @@ impl GatewayTelemetry {
         let current = Arc::clone(&authenticator);
         let pseudonym = move |caller| current.load().pseudonyms().encode(caller);
         let (destination, log_file) = open_access_log(&settings.telemetry.access_log)?;
-        let log = RequestLog::new(runtime, destination, pseudonym, supervisor);
+        let is_recorded = is_recorded(settings);
+        let log = RequestLog::new(runtime, destination, is_recorded, pseudonym, supervisor);
         let log = Arc::new(log.map_err(ServeError::LogThread)?);
         let (metrics, recent) = (Arc::<Metrics>::default(), log.recent());
-        let events = EventSinks::new(vec![Arc::<Metrics>::clone(&metrics), log, Arc::new(DiagnosticSink)]);
-        Ok(Self { events: Arc::new(events), metrics, recent, authenticator, log_file })
+        let records = Arc::new(DecisionRecords::new(runtime, Arc::clone(&recent)));
+        let events = EventSinks::new(vec![
+            Arc::<Metrics>::clone(&metrics),
+            log,
+            Arc::<DecisionRecords>::clone(&records),
+            Arc::new(DiagnosticSink),
+        ]);
+        Ok(Self { events: Arc::new(events), metrics, recent, records, authenticator, log_file })
     }
 
     /// Nothing is reported: for a check of settings.
-    pub(super) fn silent(authenticator: &Arc<Authenticator>) -> Self {
+    pub(super) fn silent(authenticator: &Arc<Authenticator>, runtime: TokioRuntime) -> Self {
+        let recent = Arc::new(recent_requests(false, false));
         Self {
             events: Arc::new(EventSinks::new(Vec::new())),
             metrics: Arc::default(),
-            recent: Arc::new(recent_requests(false)),
+            records: Arc::new(DecisionRecords::new(runtime, Arc::clone(&recent))),
+            recent,
             authenticator: Arc::new(ArcSwap::new(Arc::clone(authenticator))),
             log_file: None,
         }
+    }
+
+    /// Keeps decision records in the data directory, which is open and locked by now.
+    pub(super) fn start_records(
+        &self,
+        settings: &Settings,
+        supervisor: &Supervisor,
+    ) -> Result<(), ServeError> {
+        let Some(data_dir) = settings.store.directory().filter(|_| is_recorded(settings)) else {
+            return Ok(());
+        };
+        let current = Arc::clone(&self.authenticator);
+        let pseudonym = Box::new(move |caller| current.load().pseudonyms().encode(caller));
+        let started = self.records.start(data_dir, &settings.telemetry.records, pseudonym, supervisor);
+        started.map_err(ServeError::LogThread)
     }
 
     /// Opens the file of the access log again, if it is one.
@@ -61,6 +87,10 @@ impl GatewayTelemetry {
             file.reopen();
         }
     }
+}
+
+fn is_recorded(settings: &Settings) -> bool {
+    settings.telemetry.records.enabled && settings.store.directory().is_some()
 }
 
 type LogWriter = Box<dyn Write + Send>;

@@ -99,6 +99,12 @@ events! {
         "SIGHUP was received, and the access log is written to a newly opened file of the same path.";
     ACCESS_LOG_NOT_REOPENED: ERROR "access_log_not_reopened" ["path", "reason"]
         "The access log cannot be opened again; lines still go to the file that was open.";
+    RECORDS_UNAVAILABLE: ERROR "records_unavailable" ["path", "reason"]
+        "Decision records cannot be written, for example because the disk is full: they are lost, and requests are served.";
+    RECORDS_AVAILABLE: INFO "records_available" ["path"]
+        "Decision records can be written again.";
+    RECORDS_DAMAGED: WARN "records_damaged" ["path", "reason"]
+        "A segment of decision records is damaged; what is not intact is skipped.";
     DRAIN_DELAY_STARTED: INFO "drain_delay_started" ["signal", "drain_delay_ms"]
         "A signal was received: /readyz reports 503, and requests are still served for server.drain_delay.";
     DRAIN_DELAY_ENDED: INFO "drain_delay_ended" ["is_skipped"]

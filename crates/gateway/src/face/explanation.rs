@@ -4,6 +4,7 @@ use super::error_response::describe;
 use seawall_core::failure::FailureKind;
 use seawall_pipeline::Rejection;
 use seawall_wire::ApiErrorKind;
+use std::time::Duration;
 
 /// The message of a rejection, completed with why each target did not answer. A vendor's message about the caller's request
 /// stays as it is: clients search its text.
@@ -13,6 +14,15 @@ pub(super) fn explain(rejection: &Rejection, message: String, failed_targets: Op
         (Rejection::UpstreamFailed { message: None, .. }, Some(failed_targets)) => failed_targets.to_owned(),
         (_, Some(failed_targets)) => format!("{message}; {failed_targets}"),
     }
+}
+
+/// The message of a rejection as the caller receives it, and the wait before a retry, if one is advised.
+pub(crate) fn describe_rejection(
+    rejection: &Rejection,
+    failed_targets: Option<&str>,
+) -> (String, Option<Duration>) {
+    let (_, message, advice) = describe(rejection);
+    (explain(rejection, message, failed_targets), advice.wait)
 }
 
 /// A rejection as the end of a stream that has begun: the kind of failure that the caller is told, and the message.

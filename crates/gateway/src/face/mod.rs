@@ -53,7 +53,7 @@ pub(crate) use accepted_form::AcceptedForm;
 #[cfg(test)]
 pub(crate) use chat::respond as respond_to_chat;
 pub(crate) use endpoint::CallerEndpoint;
-pub(crate) use explanation::error_in_stream;
+pub(crate) use explanation::{describe_rejection, error_in_stream};
 #[cfg(test)]
 pub(crate) use model_request::respond;
 use models::CountFormat;

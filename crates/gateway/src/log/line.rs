@@ -1,9 +1,10 @@
 //! Formats one request as one line of JSON.
 
+use super::decision::{write_attempt_decisions, write_decisions};
 use crate::digits::padded;
 use seawall_core::money::Money;
 use seawall_core::time::{Now, UtcTime};
-use seawall_pipeline::{AttemptSummary, PlanRecord, RequestOutcome, RequestRecord, format_request_id, hex};
+use seawall_pipeline::{AttemptSummary, PlanRecord, RequestRecord, format_request_id, hex};
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 pub(crate) enum LineDetail {
     /// Attempts are left out if there was only one, which began at once and succeeded: for the log.
     Compact,
-    /// All attempts: for the admin API.
+    /// All attempts, and everything else that explains the outcome: for the admin API and the decision records.
     Full,
 }
 
@@ -25,10 +26,9 @@ pub(crate) fn write_line(
     detail: LineDetail,
     pseudonym: impl Fn(u64) -> u64,
 ) {
-    let (outcome, reason) = outcome_labels(&record.outcome);
     line.push_str("{\"time\":\"");
     write_time(line, end_time(record, now));
-    // Every value is a number or a fixed label, except names from the settings.
+    // Every value is a number or a fixed label, except names from the settings; in full detail also messages.
     line.push('"');
     label_field(line, "id", &format_request_id(record.id));
     label_field(line, "face", record.face);
@@ -40,8 +40,8 @@ pub(crate) fn write_line(
         label_field(line, "tier", tier.name());
         label_field(line, "tier_origin", origin.name());
     }
-    label_field(line, "outcome", outcome);
-    if let Some(reason) = reason {
+    label_field(line, "outcome", record.outcome.label());
+    if let Some(reason) = record.outcome.reason() {
         label_field(line, "reason", reason);
     }
     if let Some(cause) = record.cause {
@@ -66,7 +66,9 @@ pub(crate) fn write_line(
     let usage = &record.usage;
     number_field(line, ",\"attempts\":", record.attempts.into());
     if !record.first_attempts.is_empty() && (detail == LineDetail::Full || !record.is_plain()) {
-        list_field(line, "attempt_details", &record.first_attempts, write_attempt);
+        list_field(line, "attempt_details", &record.first_attempts, |line, attempt| {
+            write_attempt(line, attempt, detail);
+        });
     }
     if let Some(plan) = &record.plan {
         write_plan(line, plan);
@@ -103,12 +105,15 @@ pub(crate) fn write_line(
         }
         line.push('}');
     }
+    if detail == LineDetail::Full {
+        write_decisions(line, record);
+    }
     line.push_str("}\n");
 }
 
 /// An attempt as an object, without what is zero.
-fn write_attempt(line: &mut String, attempt: &AttemptSummary) {
-    let AttemptSummary { target, cause, outcome, delay, start, duration } = attempt;
+fn write_attempt(line: &mut String, attempt: &AttemptSummary, detail: LineDetail) {
+    let AttemptSummary { target, cause, outcome, delay, start, duration, .. } = attempt;
     for part in ["{\"cause\":\"", cause.label(), "\""] {
         line.push_str(part);
     }
@@ -122,6 +127,9 @@ fn write_attempt(line: &mut String, attempt: &AttemptSummary) {
     }
     micros_field(line, ",\"start_us\":", (*start).into());
     micros_field(line, ",\"duration_us\":", (*duration).into());
+    if detail == LineDetail::Full {
+        write_attempt_decisions(line, attempt);
+    }
     line.push('}');
 }
 
@@ -144,7 +152,7 @@ fn write_plan(line: &mut String, plan: &PlanRecord) {
 }
 
 /// A field with a list.
-fn list_field<T>(line: &mut String, key: &str, items: &[T], write: impl Fn(&mut String, &T)) {
+pub(super) fn list_field<T>(line: &mut String, key: &str, items: &[T], write: impl Fn(&mut String, &T)) {
     for part in [",\"", key, "\":["] {
         line.push_str(part);
     }
@@ -157,39 +165,30 @@ fn list_field<T>(line: &mut String, key: &str, items: &[T], write: impl Fn(&mut 
     line.push(']');
 }
 
-fn micros_field(line: &mut String, key: &str, time: Duration) {
+pub(super) fn micros_field(line: &mut String, key: &str, time: Duration) {
     number_field(line, key, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
 }
 
 /// A field with a fixed label, which needs no escapes.
-fn label_field(line: &mut String, key: &str, label: &str) {
+pub(super) fn label_field(line: &mut String, key: &str, label: &str) {
     for part in [",\"", key, "\":\"", label, "\""] {
         line.push_str(part);
     }
 }
 
-fn number_field(line: &mut String, key: &str, number: u64) {
+pub(super) fn number_field(line: &mut String, key: &str, number: u64) {
     line.push_str(key);
     line.push_str(itoa::Buffer::new().format(number));
 }
 
-const fn outcome_labels(outcome: &RequestOutcome) -> (&'static str, Option<&'static str>) {
-    match outcome {
-        RequestOutcome::Answered => ("answered", None),
-        RequestOutcome::Interrupted(reason) => ("interrupted", Some(reason.label())),
-        RequestOutcome::Abandoned => ("abandoned", None),
-        RequestOutcome::Rejected(reason) => ("rejected", Some(reason)),
-    }
-}
-
 /// The wall-clock time at which a request ended.
-fn end_time(record: &RequestRecord, now: Now) -> UtcTime {
+pub(crate) fn end_time(record: &RequestRecord, now: Now) -> UtcTime {
     let ago = u64::try_from((now.monotonic - record.ended).as_nanos()).unwrap_or(u64::MAX);
     UtcTime::from_nanos(now.utc.as_nanos().saturating_sub(ago))
 }
 
 /// A field with a name from the settings. Control characters and bidirectional marks are escaped.
-fn name_field(line: &mut String, key: &str, name: &str) {
+pub(super) fn name_field(line: &mut String, key: &str, name: &str) {
     line.push_str(",\"");
     line.push_str(key);
     line.push_str("\":\"");

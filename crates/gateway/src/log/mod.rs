@@ -8,16 +8,17 @@
 //! Waking that thread costs more than everything else about a line. It is therefore woken for the first line only,
 //! waits a moment for more, and writes them in one batch.
 
+mod decision;
 mod line;
 mod reopenable_file;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use line::{LineDetail, Rfc3339, write_line};
+pub(crate) use line::{LineDetail, Rfc3339, end_time, write_line};
 pub(crate) use reopenable_file::ReopenableFile;
 
 use crate::runtime::TokioRuntime;
-use crate::sink_queue::{QueueSize, SinkQueue};
+use crate::sink_queue::{QueueSize, RingWriter, SinkQueue};
 use crate::supervisor::{ShutdownStage, Supervisor, ThreadOptions};
 use seawall_pipeline::event::{Event, EventSink, EventTopic, EventTopics};
 use seawall_pipeline::{RequestRecord, Runtime as _};
@@ -31,17 +32,23 @@ pub(crate) const MAX_SHOWN: usize = 1_000;
 const MAX_UNWRITTEN: usize = 10_000;
 /// How long lines are batched, unless there are many. Readers of a log do not notice the delay, and twenty wake-ups a
 /// second cost nothing noticeable.
-const BATCH_DELAY: Duration = Duration::from_millis(50);
+pub(crate) const BATCH_DELAY: Duration = Duration::from_millis(50);
 /// Maximum size of a batch in bytes, so that its memory does not grow with the request rate.
-const MAX_BATCH_SIZE: usize = 1 << 20;
+pub(crate) const MAX_BATCH_SIZE: usize = 1 << 20;
 /// Records taken per lock: requests wait for that long.
-const RECORDS_PER_LOCK: usize = 64;
+pub(crate) const RECORDS_PER_LOCK: usize = 64;
 
 /// The newest records: those to display, and those still to be written.
 pub(crate) type RecentRequests = SinkQueue<RequestRecord>;
 
-pub(crate) fn recent_requests(is_written: bool) -> RecentRequests {
-    SinkQueue::new(QueueSize { unwritten: is_written.then_some(MAX_UNWRITTEN), retained: MAX_SHOWN })
+/// The writers of [`RecentRequests`].
+pub(crate) const ACCESS_LOG: RingWriter = RingWriter(0);
+pub(crate) const DECISION_RECORDS: RingWriter = RingWriter(1);
+
+/// `is_logged` and `is_recorded` say which writers exist.
+pub(crate) fn recent_requests(is_logged: bool, is_recorded: bool) -> RecentRequests {
+    let writers = [is_logged, is_recorded];
+    SinkQueue::new(QueueSize { unwritten: MAX_UNWRITTEN, retained: MAX_SHOWN, writers })
 }
 
 /// Keeps the newest records of requests, and queues them for the access log.
@@ -51,15 +58,17 @@ pub struct RequestLog {
 }
 
 impl RequestLog {
-    /// Writes lines to `sink` if there is one, with times by this clock. `pseudonym` maps a caller to its pseudonym. The
+    /// Writes lines to `sink` if there is one, with times by this clock. `is_recorded` says whether decision records are
+    /// written from the same ring. `pseudonym` maps a caller to its pseudonym. The
     /// supervisor's shutdown writes the last lines.
     pub fn new(
         clock: TokioRuntime,
         sink: Option<Box<dyn Write + Send>>,
+        is_recorded: bool,
         pseudonym: impl Fn(u64) -> u64 + Send + 'static,
         supervisor: &Supervisor,
     ) -> Result<Self, std::io::Error> {
-        let recent = Arc::new(recent_requests(sink.is_some()));
+        let recent = Arc::new(recent_requests(sink.is_some(), is_recorded));
         if let Some(mut sink) = sink {
             let (records, closed_records) = (Arc::clone(&recent), Arc::clone(&recent));
             let options = ThreadOptions::new("access-log", ShutdownStage::Log)
@@ -95,7 +104,7 @@ impl EventSink for RequestLog {
     }
 
     fn dropped(&self) -> Option<u64> {
-        Some(self.recent.dropped())
+        Some(self.recent.dropped(ACCESS_LOG))
     }
 }
 
@@ -108,11 +117,11 @@ fn write_lines(
 ) {
     let (mut records, mut batch) = (Vec::with_capacity(RECORDS_PER_LOCK), String::new());
     loop {
-        let is_end = recent.wait(BATCH_DELAY);
+        let is_end = recent.wait(ACCESS_LOG, Duration::MAX, BATCH_DELAY);
         batch.clear();
         let now = clock.now();
         loop {
-            recent.take(RECORDS_PER_LOCK, &mut records);
+            recent.take(ACCESS_LOG, RECORDS_PER_LOCK, &mut records);
             records
                 .iter()
                 .for_each(|record| write_line(&mut batch, record, now, LineDetail::Compact, pseudonym));

@@ -1,6 +1,8 @@
 //! Log lines, and how they reach their sink.
 
-use super::{LineDetail, MAX_SHOWN, MAX_UNWRITTEN, RequestLog, Rfc3339, recent_requests, write_line};
+use super::{
+    ACCESS_LOG, LineDetail, MAX_SHOWN, MAX_UNWRITTEN, RequestLog, Rfc3339, recent_requests, write_line,
+};
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, Supervisor};
@@ -9,11 +11,11 @@ use seawall_core::evaluator::{PlanPolicy, PlanSituation, Posture, evaluate};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_core::vocabulary::{Level, Rung};
+use seawall_core::vocabulary::{Grade, Level, Rung};
 use seawall_pipeline::event::{Event, EventSinks};
 use seawall_pipeline::{
-    AttemptCause, AttemptOutcomeKind, AttemptSummary, CompactDuration, PlanRecord, RequestInterruption,
-    RequestOutcome, RequestRecord, RequestStage, SkipKind, StageTimes, Tier, TierOrigin,
+    AttemptCause, AttemptError, AttemptOutcomeKind, AttemptSummary, CompactDuration, PlanRecord,
+    RequestInterruption, RequestOutcome, RequestRecord, RequestStage, SkipKind, StageTimes, Tier, TierOrigin,
 };
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -25,30 +27,20 @@ const TURNING: [char; 4] = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{feff}'];
 
 pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
     RequestRecord {
-        id: 255,
-        face: "anthropic",
         caller: Some((7, Tier::Prime, TierOrigin::Settings)),
         route: Some("manga".into()),
         rung: Some(Rung::StrongModel),
         target: Some("str\"ong".into()),
-        limit_observed: false,
-        limit: None,
-        cause: None,
-        failed_targets: None,
-        plan: None,
         first_attempts: [first_attempt("strong", AttemptOutcomeKind::Succeeded)].into_iter().collect(),
-        stages: StageTimes::default(),
         outcome,
         attempts: 2,
         usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8, ..Usage::default() },
         cost: Money::from_nanos(180_000),
-        overrun: Money::ZERO,
-        is_cost_unknown: false,
-        is_capped: false,
         first_content: Some(Duration::from_millis(350)),
         duration: Duration::from_secs(1),
         overhead: Some(Duration::from_micros(42)),
         ended: Timestamp::from_nanos(5_000_000_000),
+        ..RequestRecord::new(255, "anthropic")
     }
 }
 
@@ -60,6 +52,12 @@ fn first_attempt(target: &str, outcome: AttemptOutcomeKind) -> AttemptSummary {
         delay: CompactDuration::default(),
         start: CompactDuration::of(Duration::from_micros(40)),
         duration: CompactDuration::of(Duration::from_millis(300)),
+        first_content: None,
+        grade: Grade::Strong,
+        opened_breaker: false,
+        cost: Money::ZERO,
+        received_bytes: 0,
+        error: AttemptError::default(),
     }
 }
 
@@ -124,7 +122,7 @@ fn what_is_not_known_is_left_out() {
     {
         assert_eq!(value.get(key), None, "{key}");
     }
-    for outcome in [RequestOutcome::Answered, RequestOutcome::Abandoned] {
+    for outcome in [RequestOutcome::Answered, RequestOutcome::Degraded, RequestOutcome::Abandoned] {
         let value: Value = serde_json::from_str(&line(&record(outcome))).unwrap();
         assert_eq!(value.get("reason"), None);
     }
@@ -220,7 +218,7 @@ proptest! {
     fn the_newest_are_shown_and_all_but_the_dropped_are_written_once_in_order(
         steps in prop::collection::vec((1_usize..4_000, 0_usize..200), 1..8)
     ) {
-        let recent = recent_requests(true);
+        let recent = recent_requests(true, false);
         let (mut all, mut waiting, mut taken) = (Vec::new(), VecDeque::new(), Vec::new());
         for (pushed, most) in steps {
             for _ in 0..pushed {
@@ -233,7 +231,7 @@ proptest! {
                 waiting.push_back(id);
                 all.push(id);
             }
-            recent.take(most, &mut taken);
+            recent.take(ACCESS_LOG, most, &mut taken);
             let expected: Vec<u64> = waiting.drain(..most.min(waiting.len())).collect();
             prop_assert_eq!(taken.iter().map(|record| record.id).collect::<Vec<_>>(), expected);
             let newest: Vec<u64> = recent.newest(most).iter().map(|record| record.id).collect();
@@ -244,7 +242,7 @@ proptest! {
 
 #[test]
 fn without_a_writer_exactly_as_many_are_kept_as_are_shown() {
-    let recent = recent_requests(false);
+    let recent = recent_requests(false, false);
     for id in 0..=MAX_SHOWN as u64 {
         assert!(!recent.push(RequestRecord { id, ..record(RequestOutcome::Answered) }));
     }
@@ -270,7 +268,7 @@ impl std::io::Write for Sink {
 fn log(sink: impl std::io::Write + Send + 'static) -> (EventSinks, Arc<Metrics>, Supervisor) {
     let (metrics, supervisor) = (Arc::new(Metrics::default()), Supervisor::default());
     let (runtime, sink) = (TokioRuntime::new(), Some(Box::new(sink) as Box<_>));
-    let log = RequestLog::new(runtime, sink, |caller| caller, &supervisor).unwrap();
+    let log = RequestLog::new(runtime, sink, false, |caller| caller, &supervisor).unwrap();
     (EventSinks::new(vec![Arc::<Metrics>::clone(&metrics), Arc::new(log)]), metrics, supervisor)
 }
 

@@ -27,12 +27,14 @@ const KINDS: usize = FailureKind::ALL.len();
 const INTERRUPT_REASONS: usize = KINDS + RequestInterruption::OWN.len();
 const ANSWERED: usize = 0;
 const ABANDONED: usize = 1;
-const INTERRUPTED: usize = 2;
+const DEGRADED: usize = 2;
+const INTERRUPTED: usize = 3;
 const REJECTED: usize = INTERRUPTED + INTERRUPT_REASONS;
 
 pub(super) fn request_outcome(outcome: &RequestOutcome) -> usize {
     match outcome {
         RequestOutcome::Answered => ANSWERED,
+        RequestOutcome::Degraded => DEGRADED,
         RequestOutcome::Abandoned => ABANDONED,
         RequestOutcome::Interrupted(RequestInterruption::Failed(kind)) => INTERRUPTED + *kind as usize,
         RequestOutcome::Interrupted(reason) => {
@@ -52,6 +54,7 @@ pub(super) fn request_outcome_labels(index: usize) -> (&'static str, &'static st
     match index {
         ANSWERED => ("answered", ""),
         ABANDONED => ("abandoned", ""),
+        DEGRADED => ("degraded", ""),
         INTERRUPTED..REJECTED => ("interrupted", reason(index - INTERRUPTED)),
         _ => ("rejected", Rejection::LABELS.get(index - REJECTED).unwrap_or(&OTHER)),
     }
@@ -142,6 +145,7 @@ mod tests {
     fn every_outcome_has_its_own_labels() {
         assert_eq!(request_outcome_labels(request_outcome(&RequestOutcome::Answered)), ("answered", ""));
         assert_eq!(request_outcome_labels(request_outcome(&RequestOutcome::Abandoned)), ("abandoned", ""));
+        assert_eq!(request_outcome_labels(request_outcome(&RequestOutcome::Degraded)), ("degraded", ""));
         let failed = FailureKind::ALL.into_iter().map(RequestInterruption::Failed);
         for reason in failed.chain(RequestInterruption::OWN) {
             assert_eq!(

@@ -9,10 +9,11 @@ use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::pressure::{Pressure, PressureTransition};
 use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Grade;
 use seawall_pipeline::event::{Event, EventSink as _};
 use seawall_pipeline::{
-    AttemptCause, AttemptOutcomeKind, AttemptRecord, Rejection, RequestInterruption, RequestOutcome,
-    RequestRecord, RequestStage, StageTimes, Tier, TierOrigin,
+    AttemptCause, AttemptError, AttemptOutcomeKind, AttemptRecord, Rejection, RequestInterruption,
+    RequestOutcome, RequestRecord, RequestStage, StageTimes, Tier, TierOrigin,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -261,6 +262,7 @@ fn changes_of_breakers_pressure_and_settings_are_counted() {
 fn outcome() -> impl Strategy<Value = RequestOutcome> {
     prop_oneof![
         Just(RequestOutcome::Answered),
+        Just(RequestOutcome::Degraded),
         Just(RequestOutcome::Abandoned),
         prop::sample::select(&FailureKind::ALL[..])
             .prop_map(|kind| RequestOutcome::Interrupted(RequestInterruption::Failed(kind))),
@@ -315,12 +317,7 @@ proptest! {
         };
         let count = requests.len() as u64;
         for (face, route, outcome, tier) in requests {
-            let (label, reason) = match &outcome {
-                RequestOutcome::Answered => ("answered", ""),
-                RequestOutcome::Abandoned => ("abandoned", ""),
-                RequestOutcome::Interrupted(reason) => ("interrupted", reason.label()),
-                RequestOutcome::Rejected(label) => ("rejected", *label),
-            };
+            let (label, reason) = (outcome.label(), outcome.reason().unwrap_or_default());
             add(format!(
                 "seawall_requests_total{{face=\"{face}\",route=\"{}\",outcome=\"{label}\",reason=\"{reason}\",tier=\"{}\"}}",
                 route.unwrap_or_default(),
@@ -355,6 +352,11 @@ proptest! {
                 duration: Duration::ZERO,
                 target: &Arc::from(target),
                 tier,
+                grade: Grade::Strong,
+                first_content: None,
+                received_bytes: 0,
+                error: &AttemptError::default(),
+                opened_breaker: false,
                 outcome,
                 usage: Usage { input, cache_read, cache_write, output, ..Usage::default() },
                 cost: Money::from_nanos(cost),

@@ -142,7 +142,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
                 }
                 Err(error) => error,
             };
-            attempt.fail(&error.failure);
+            attempt.fail_with(&error);
             let target = Arc::clone(&attempt.target);
             drop(attempt);
             match self.decide(&error, &target, deadline, others).await {
@@ -166,6 +166,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         let reason = reason.kind();
         self.state.cause = AttemptCause::Failover(Some(reason));
         let (request, target) = (self.progress.request, &target.name);
+        self.progress.record_skip(target, reason);
         self.progress.events.emit(&Event::TargetSkipped { request, target, reason });
     }
 

@@ -139,6 +139,6 @@ async fn race<R: Runtime>(
 
 fn settle<R: Runtime>(mut loser: AttemptResult<R>) {
     if let Err(error) = &loser.outcome {
-        loser.attempt.fail(&error.failure);
+        loser.attempt.fail_with(error);
     }
 }

@@ -24,12 +24,12 @@ pub(crate) use try_once::{AttemptContent, StartedStream, read_chunk};
 
 use crate::attempt::Attempt;
 use crate::pipeline::Pipeline;
-use crate::plan::PlannedRequest;
+use crate::plan::{PlannedRequest, model_rung};
 use crate::reply::Rejection;
 use crate::settle::RequestProgress;
 use seawall_core::failure::FailureKind;
 use seawall_core::runtime::Runtime;
-use seawall_core::vocabulary::{Grade, Rung};
+use seawall_core::vocabulary::Rung;
 use std::sync::Arc;
 
 /// An answer that has started.
@@ -56,10 +56,7 @@ pub(crate) async fn answer<R: Runtime>(
     let deadline = planned.request.deadline;
     match cascade.try_targets(&planned.route.targets, deadline, planned.route.start_timeout).await {
         Ok((attempt, content)) => {
-            let rung = match attempt.target.grade {
-                Grade::Strong => Rung::StrongModel,
-                Grade::Fast => Rung::FastModel,
-            };
+            let rung = model_rung(attempt.target.grade);
             Ok(StartedAnswer { attempt, content, rung })
         }
         Err(cascade_failure) => {

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
-use seawall_core::vocabulary::Tier;
+use seawall_core::vocabulary::{Grade, Tier};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,16 @@ pub struct AttemptRecord<'a> {
     pub duration: Duration,
     /// The caller's tier.
     pub tier: Tier,
+    /// The grade of the target's model.
+    pub grade: Grade,
+    /// Time from the start of the attempt to its first content, if any.
+    pub first_content: Option<Duration>,
+    /// The bytes that the target has sent.
+    pub received_bytes: u64,
+    /// The target's error response, if it is known.
+    pub error: &'a AttemptError,
+    /// Whether this attempt opened the target's breaker.
+    pub opened_breaker: bool,
     /// How the attempt ended.
     pub outcome: AttemptOutcomeKind,
     /// The posted usage: the vendor's report, or the upper bound without one.
@@ -39,6 +49,15 @@ pub struct AttemptRecord<'a> {
     pub overrun: Money,
     /// Whether the vendor reported more usage than is possible and the charge was capped.
     pub is_capped: bool,
+}
+
+/// What is known of the error response of a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptError {
+    /// The HTTP status, if there was a response.
+    pub status: Option<u16>,
+    /// The vendor's message, if the caller's request is at fault: truncated and safe to display.
+    pub message: Option<Arc<str>>,
 }
 
 /// The kind of an [`AttemptOutcome`](seawall_core::failure::AttemptOutcome), for metrics.
@@ -109,6 +128,18 @@ pub struct AttemptSummary {
     pub start: CompactDuration,
     /// Time from the start of the attempt to its end.
     pub duration: CompactDuration,
+    /// Time from the start of the attempt to its first content, if any.
+    pub first_content: Option<CompactDuration>,
+    /// The grade of the target's model.
+    pub grade: Grade,
+    /// Whether the attempt opened the target's breaker.
+    pub opened_breaker: bool,
+    /// The posted cost.
+    pub cost: Money,
+    /// The bytes that the target has sent.
+    pub received_bytes: u64,
+    /// The target's error response, as far as it is known.
+    pub error: AttemptError,
 }
 
 /// Why an attempt was made.

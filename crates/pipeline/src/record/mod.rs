@@ -6,21 +6,26 @@
 //! have is shared by reference.
 
 mod attempt;
+mod decision;
 mod stage;
 
 pub use attempt::{
-    AttemptCause, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CompactDuration, FirstAttempts,
-    MAX_LISTED_ATTEMPTS, SkipKind,
+    AttemptCause, AttemptError, AttemptOutcomeKind, AttemptRecord, AttemptSummary, CompactDuration,
+    FirstAttempts, MAX_LISTED_ATTEMPTS, SkipKind,
 };
+pub use decision::{CheckedLimitSummary, PlannedRungs, SkippedTarget};
+pub(crate) use decision::{MAX_SKIPPED_TARGETS, is_degraded};
 pub use stage::{RequestStage, StageTimes};
 
-use crate::callers::TierOrigin;
+use crate::callers::{CredentialKind, TierOrigin};
 use crate::limit_description::LimitDescription;
+use crate::reply::Rejection;
 use seawall_core::evaluator::{Evaluation, Plan, PlanReasons};
 use seawall_core::failure::FailureKind;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Rung, Tier};
+use seawall_provider::TraceHeaders;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +35,10 @@ use std::time::Duration;
 /// headers that are too large are neither logged nor counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// Answered completely.
+    /// Answered completely, as planned.
     Answered,
+    /// Answered completely, but with less quality than planned: by an apology, a stale answer, or a lower grade or rung.
+    Degraded,
     /// The stream was interrupted after text had been delivered.
     Interrupted(RequestInterruption),
     /// The request was dropped before an outcome was set: the caller disconnected, or the code that served it panicked.
@@ -39,6 +46,36 @@ pub enum RequestOutcome {
     Abandoned,
     /// Rejected, with the label of the reason.
     Rejected(&'static str),
+}
+
+impl RequestOutcome {
+    /// Whether the caller received a complete answer, degraded or not.
+    #[must_use]
+    pub const fn is_answered(&self) -> bool {
+        matches!(self, Self::Answered | Self::Degraded)
+    }
+
+    /// The label in logs and metrics.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Degraded => "degraded",
+            Self::Interrupted(_) => "interrupted",
+            Self::Abandoned => "abandoned",
+            Self::Rejected(_) => "rejected",
+        }
+    }
+
+    /// The label of the reason, if the outcome has one.
+    #[must_use]
+    pub const fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Interrupted(reason) => Some(reason.label()),
+            Self::Rejected(reason) => Some(reason),
+            Self::Answered | Self::Degraded | Self::Abandoned => None,
+        }
+    }
 }
 
 /// Why a stream was interrupted.
@@ -79,6 +116,10 @@ pub struct RequestRecord {
     pub face: &'static str,
     /// The caller, if it was identified.
     pub caller: Option<(u64, Tier, TierOrigin)>,
+    /// The kind of credential; `None` for a guest, and for a request that was rejected before its caller was known.
+    pub credential: Option<CredentialKind>,
+    /// The caller's trace, if the request names one.
+    pub trace: Option<Arc<TraceHeaders>>,
     /// The requested route, if it exists.
     pub route: Option<Arc<str>>,
     /// The rung that answered.
@@ -89,12 +130,18 @@ pub struct RequestRecord {
     pub limit_observed: bool,
     /// The limit that the request exceeded, enforced or observed.
     pub limit: Option<Arc<LimitDescription>>,
+    /// The limits that were checked; `None` if the request ended before.
+    pub limits: Option<CheckedLimitSummary>,
     /// How the request ended.
     pub outcome: RequestOutcome,
+    /// The rejection as the caller receives it.
+    pub rejection: Option<Arc<Rejection>>,
     /// The reason of a rejection in more detail than the caller's message.
     pub cause: Option<&'static str>,
     /// Why each target did not answer, if none did: `sonnet 401 (key rejected), haiku skipped (circuit open)`.
     pub failed_targets: Option<Arc<str>>,
+    /// The targets that were not called, each with the last reason, as far as listed.
+    pub skipped_targets: Option<Arc<[SkippedTarget]>>,
     /// The number of attempts made.
     pub attempts: u32,
     /// The first of them, in the order in which they started.
@@ -103,8 +150,14 @@ pub struct RequestRecord {
     pub stages: StageTimes,
     /// Why the plan was restricted; `None` if nothing restricted it.
     pub plan: Option<Arc<PlanRecord>>,
+    /// How the request was planned to be answered; `None` if it ended before.
+    pub planned: Option<PlannedRungs>,
+    /// Why no better rung answered, as an assistant reports it to the caller.
+    pub rung_reasons: Option<Arc<[Box<str>]>>,
     /// The usage of the attempt that answered.
     pub usage: Usage,
+    /// The most that all attempts together could cost, which was reserved for them.
+    pub reserved: Money,
     /// The cost posted for all attempts together.
     pub cost: Money,
     /// Whether the price of a model that was called is unknown, so that the cost is not complete.
@@ -133,19 +186,27 @@ impl RequestRecord {
             id,
             face,
             caller: None,
+            credential: None,
+            trace: None,
             route: None,
             rung: None,
             target: None,
             limit_observed: false,
             limit: None,
+            limits: None,
             outcome: RequestOutcome::Abandoned,
+            rejection: None,
             cause: None,
             failed_targets: None,
+            skipped_targets: None,
             attempts: 0,
             first_attempts: FirstAttempts::new(),
             stages: StageTimes::default(),
             plan: None,
+            planned: None,
+            rung_reasons: None,
             usage: Usage::default(),
+            reserved: Money::ZERO,
             cost: Money::ZERO,
             is_cost_unknown: false,
             overrun: Money::ZERO,
@@ -155,6 +216,12 @@ impl RequestRecord {
             overhead: None,
             ended: Timestamp::ZERO,
         }
+    }
+
+    /// Sets the outcome of a request that was answered completely. An answer of less quality than planned is degraded.
+    pub(crate) fn set_answered(&mut self) {
+        let is_degraded = self.rung.is_some_and(|rung| is_degraded(rung, self.planned.as_ref()));
+        self.outcome = if is_degraded { RequestOutcome::Degraded } else { RequestOutcome::Answered };
     }
 
     /// Whether the request took the usual way: one attempt, begun at once, with an answer.

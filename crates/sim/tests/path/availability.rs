@@ -6,7 +6,7 @@ use seawall_core::failure::{ANTHROPIC, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
-use seawall_pipeline::{AttemptOutcomeKind, Rejection, RequestOutcome, RequestRecord, Tier};
+use seawall_pipeline::{AttemptOutcomeKind, Rejection, RequestRecord, Tier};
 use seawall_provider::{Call, CallFuture, Target, UpstreamResponse};
 use seawall_sim::{ModelTarget, World};
 use seawall_wire::dialect::DialectId;
@@ -44,7 +44,7 @@ pub(crate) fn play(shop: &Shop, requests: u64, apart: Duration, stream: bool) ->
 }
 
 pub(crate) fn answered(records: &[RequestRecord]) -> usize {
-    records.iter().filter(|record| record.outcome == RequestOutcome::Answered).count()
+    records.iter().filter(|record| record.outcome.is_answered()).count()
 }
 
 fn wave(from: u64, to: u64, retry_after: &str) -> String {
@@ -204,8 +204,7 @@ fn a_blip_closes_a_single_target_for_five_seconds_and_not_for_a_minute() {
         shop.ask(PRIME, &body(false), None);
     }
     assert_eq!(shop.world.run(), 0);
-    let refused =
-        shop.arrivals().into_iter().filter(|(_, record)| record.outcome != RequestOutcome::Answered);
+    let refused = shop.arrivals().into_iter().filter(|(_, record)| !record.outcome.is_answered());
     let last = refused.map(|(arrived, _)| arrived - began).max().unwrap();
     // Five seconds from when the breaker opened, and one call.
     assert!(Duration::from_secs(4) < last && last < Duration::from_millis(8_500), "{last:?}");
@@ -230,8 +229,7 @@ fn a_blip_of_the_last_target_is_short_while_the_other_is_ejected() {
         shop.ask(PRIME, &body(false), None);
     }
     assert_eq!(shop.world.run(), 0);
-    let refused =
-        shop.arrivals().into_iter().filter(|(_, record)| record.outcome != RequestOutcome::Answered);
+    let refused = shop.arrivals().into_iter().filter(|(_, record)| !record.outcome.is_answered());
     let last = refused.map(|(arrived, _)| arrived - began).max().unwrap();
     assert!(last < Duration::from_millis(8_500), "{last:?}");
 }
@@ -315,9 +313,10 @@ fn one_callers_failures_do_not_keep_a_breaker_open_that_everybodys_opened() {
         }
     }
     assert_eq!(shop.world.run(), 0);
-    let prime = shop.arrivals().into_iter().filter(|(at, record)| {
-        *at > recovered + Duration::from_secs(6) && record.outcome == RequestOutcome::Answered
-    });
+    let prime = shop
+        .arrivals()
+        .into_iter()
+        .filter(|(at, record)| *at > recovered + Duration::from_secs(6) && record.outcome.is_answered());
     assert_eq!(prime.count(), 27);
 }
 

@@ -137,7 +137,7 @@ fn with_every_model_hanging_all_are_answered_within_three_seconds() {
         assert!(answer["answer"].as_str().is_some_and(|text| !text.is_empty()));
         assert!(talk.took() <= Duration::from_secs(3), "{:?}", talk.took());
     }
-    assert!(talk.shop.records().iter().all(|record| record.outcome == RequestOutcome::Answered));
+    assert!(talk.shop.records().iter().all(|record| record.outcome.is_answered()));
     assert_eq!((talk.shop.ledger.open_reservations(), talk.shop.day().held), (0, Money::ZERO));
 }
 

@@ -93,7 +93,7 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
         assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcome}: {outcomes:?}");
     }
     // Both models are down for ten minutes of two and a half hours; nearly all other requests are answered.
-    assert!(outcomes["Answered"] > 80_000, "{outcomes:?}");
+    assert!(outcomes["Answered"] + outcomes["Degraded"] > 80_000, "{outcomes:?}");
 
     // No guest gets more than twelve requests in any minute, nor more than fifty in any hour. A refusal without a call
     // to a model is free.
@@ -128,7 +128,7 @@ fn without_faults_the_ledger_is_the_bill_to_the_nano_dollar() {
     let played = play(3, 5_000, b"[]", false);
     assert_eq!(played.shop.day().posted.as_nanos(), played.model.bill().nano_dollars());
     let ended = |record: &RequestRecord| {
-        matches!(record.outcome, RequestOutcome::Answered | RequestOutcome::Rejected("rate_limited"))
+        record.outcome.is_answered() || record.outcome == RequestOutcome::Rejected("rate_limited")
     };
     assert!(played.records.iter().all(ended));
 }

@@ -102,7 +102,7 @@ fn retries_and_failovers_are_attempts_with_their_causes_and_delays() {
         "stage answer",
         "attempt 2 ended: succeeded",
         "stage relay",
-        "completed Answered",
+        "completed Degraded",
     ]);
     assert_eq!(texts(&shop, 0), expected);
     let record = only_record(&shop);
@@ -222,7 +222,7 @@ fn a_target_behind_an_open_breaker_is_skipped_and_the_next_attempt_says_so() {
         "stage answer",
         "attempt 0 ended: succeeded",
         "stage relay",
-        "completed Answered",
+        "completed Degraded",
     ]);
     assert_eq!((texts(&shop, before), strong.calls()), (expected, calls));
     let record = shop.records().pop().unwrap();

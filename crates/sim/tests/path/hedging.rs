@@ -45,7 +45,7 @@ fn a_slow_start_is_hedged_once_it_is_known_what_is_slow() {
     let record = shop.records().pop().unwrap();
     assert_eq!(
         (&record.outcome, record.attempts, record.target.as_deref()),
-        (&RequestOutcome::Answered, 2, Some("fast"))
+        (&RequestOutcome::Degraded, 2, Some("fast"))
     );
     // The losing attempt is settled, too, although its cost is unknown.
     assert_eq!((shop.ledger.open_reservations(), shop.day().held), (0, Money::ZERO));
