@@ -9,12 +9,14 @@ use crate::runtime::TokioRuntime;
 use crate::shared_limits::SharedStoreProbe;
 use crate::store_maintenance::{StorageReport, store_problem};
 use crate::supervisor::Supervisor;
+use crate::target_problem::{key_problems, problem_text};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use seawall_config::{LoadedInput, TelemetrySettings};
 use seawall_core::body_memory::BodyMemory;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{CredentialStatus, Pipeline, Timer as _};
+use seawall_pipeline::{Pipeline, Timer as _};
 use seawall_store::DurableStore;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,15 +93,25 @@ impl StatusView {
         // Other store problems do not affect readiness: requests are served as long as the journal can be written.
         let problem = self.store.as_deref().and_then(store_problem);
         let problem = problem.map(|problem| problem + "\n").unwrap_or_default();
-        (true, "ready\n".to_owned() + &problem + &self.rejected_credentials())
+        (true, "ready\n".to_owned() + &problem + &self.target_problems())
     }
 
-    /// One line per target whose vendor rejects our key. All nodes have the same key, so this makes no single node
-    /// unready.
-    fn rejected_credentials(&self) -> String {
-        let targets = self.pipeline.targets();
-        let rejected = targets.iter().filter(|target| target.credential == CredentialStatus::Rejected);
-        rejected.map(|target| format!("target {}: the provider rejects our API key\n", target.name)).collect()
+    /// One line per target with a problem, and per key that its vendor rejects. All nodes have the same targets and keys,
+    /// so this makes no single node unready.
+    fn target_problems(&self) -> String {
+        let mut lines = String::new();
+        for target in self.pipeline.targets() {
+            let keys: Vec<_> = target.keys.iter().map(|key| key.condition).collect();
+            for text in [problem_text(&target.model, target.health.condition)]
+                .into_iter()
+                .flatten()
+                .chain(key_problems(&keys))
+            {
+                // Writing to a string cannot fail.
+                let _ = writeln!(lines, "target {}: {text}", target.name);
+            }
+        }
+        lines
     }
 
     /// The Prometheus metrics page.

@@ -49,6 +49,8 @@ pub(super) fn routes(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<S
         let quotas = route_quotas(name, route, checker);
         let settings = RouteSettings {
             targets: route.targets.value.iter().map(|target| target.value.clone()).collect(),
+            balance: route.balance.value,
+            balance_across: route.balance_across.value,
             faces: route.faces.value.iter().map(|face| face.value).collect(),
             guest_faces: route.guest_faces.value.iter().map(|face| face.value).collect(),
             start_timeout: start_timeout.unwrap_or(&raw.deadlines.start).value,

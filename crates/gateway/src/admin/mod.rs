@@ -26,6 +26,7 @@ mod listen;
 mod query;
 mod response;
 mod routes;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod views;

@@ -195,7 +195,9 @@ pub(super) fn write_targets(page: &mut MetricsPage, targets: &[TargetStatus]) {
         (&table::BREAKER, |target| labels::phase_index(target.breaker.phase) as u64),
         (&table::OPEN_FOR_ONE, |target| u64::from(target.breaker.is_open_for_one_caller)),
         (&table::PANIC_CALLS, |target| target.panic_calls),
-        (&table::CREDENTIAL_REJECTED, |target| u64::from(target.credential == CredentialStatus::Rejected)),
+        (&table::CREDENTIAL_REJECTED, |target| {
+            u64::from(target.health.credential == CredentialStatus::Rejected)
+        }),
         (&table::PRESSURE, |target| target.pressure.index() as u64),
         (&table::IN_FLIGHT, |target| target.in_flight.0.into()),
         (&table::IN_FLIGHT_LIMIT, |target| target.in_flight.1.into()),
