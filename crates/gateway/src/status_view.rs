@@ -13,13 +13,13 @@ use crate::target_problem::{key_problems, problem_text};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use seawall_config::{LoadedInput, TelemetrySettings};
 use seawall_core::body_memory::BodyMemory;
-use seawall_core::time::Timestamp;
-use seawall_pipeline::{Pipeline, Timer as _};
+use seawall_core::time::{Timestamp, UtcTime};
+use seawall_pipeline::{Pipeline, Runtime as _, Timer as _};
 use seawall_store::DurableStore;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) struct StatusView {
@@ -35,6 +35,8 @@ pub(crate) struct StatusView {
     /// Whether shutdown has begun, so that no new work is accepted.
     pub(crate) is_draining: AtomicBool,
     pub(crate) metrics_listeners: MetricsListeners,
+    /// When they were applied, in nanoseconds since 1970; 0 before the first were published.
+    pub(crate) settings_applied: AtomicU64,
     /// The settings in force, with the source of each.
     pub(crate) settings: ArcSwapOption<LoadedInput>,
     /// Authenticates callers.
@@ -117,8 +119,13 @@ impl StatusView {
     /// The Prometheus metrics page.
     pub(crate) fn metrics(&self) -> String {
         let shared = self.shared.as_ref().map(SharedStoreProbe::read);
+        let (now, applied) = (self.runtime.now().utc, self.settings_applied.load(Ordering::Relaxed));
+        let since_epoch = Duration::from_nanos(now.as_nanos()).saturating_sub(self.uptime());
+        let started = UtcTime::from_nanos(0) + since_epoch;
         let gauges = GatewayGauges {
             uptime: self.uptime(),
+            started,
+            settings_applied: if applied > 0 { UtcTime::from_nanos(applied) } else { started },
             is_draining: self.is_draining(),
             shared,
             connections: self.connections.open(),

@@ -220,6 +220,7 @@ impl<R: Runtime> Pipeline<R> {
         let record = &mut completion.record;
         record.rung = Some(rung);
         record.target = attempt.map(|attempt| Arc::clone(&attempt.target.name));
+        record.model = attempt.map(|attempt| Arc::clone(&attempt.target.model));
         record.first_content = started.map(|first| first - planned.request.received.monotonic);
         completion.record_start(started.unwrap_or_else(|| self.runtime.monotonic()));
         let mut metadata = base_metadata(completion);

@@ -280,7 +280,8 @@ impl<R: Runtime> ReplyStream<R> {
         let record = &mut self.completion.record;
         match replaced_by {
             Some(rung) => {
-                (record.outcome, record.rung, record.target) = (RequestOutcome::Answered, Some(rung), None);
+                (record.outcome, record.rung) = (RequestOutcome::Answered, Some(rung));
+                (record.target, record.model) = (None, None);
             }
             None => {
                 let reason = RequestInterruption::Failed(FailureKind::Filtered);

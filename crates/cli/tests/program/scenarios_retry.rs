@@ -95,7 +95,7 @@ fn with_every_model_hanging_all_are_answered_in_time() -> anyhow::Result<()> {
         assert!(took <= Duration::from_secs(3) + SLACK, "{record}");
     }
     assert_eq!(gateway.counter("seawall_requests_total{outcome=\"answered\"}")?, 300);
-    wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_nanodollars")? == 0))
+    wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_usd")? == 0))
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(super) fn record(outcome: RequestOutcome) -> RequestRecord {
         route: Some("manga".into()),
         rung: Some(Rung::StrongModel),
         target: Some("str\"ong".into()),
+        model: None,
         limit_observed: false,
         limit: None,
         cause: None,

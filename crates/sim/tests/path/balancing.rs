@@ -3,8 +3,13 @@
 use crate::shop::{Numbers, PRIME, Shop, callers};
 use crate::target::{ScriptedReply, ScriptedTarget};
 use seawall_core::balance::BalanceStrategy;
+use seawall_model::engine::{Engine, ModelOptions, Pace};
+use seawall_model::prompt_cache::PromptCacheOptions;
+use seawall_model::shared::SharedModel;
 use seawall_pipeline::{RequestOutcome, Tier};
-use seawall_sim::World;
+use seawall_provider::Target;
+use seawall_sim::{ModelTarget, World};
+use seawall_wire::dialect::DialectId;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,4 +129,51 @@ fn a_conversation_stays_at_one_target_and_conversations_are_spread() {
     let used: BTreeSet<bool> =
         replicas.calls().into_iter().map(|calls| (30..=170).contains(&calls)).collect();
     assert_eq!(used, BTreeSet::from([true]), "{:?}", replicas.calls());
+}
+
+/// The share of input tokens that the prompt caches of three simulated replicas serve, for conversations of several turns
+/// that share a system prompt and grow with every turn.
+fn cached_share(strategy: BalanceStrategy) -> f64 {
+    let world = World::new(23);
+    let replica = || {
+        let engine = Engine::new(ModelOptions { pace: Pace::Instant, ..ModelOptions::default() }).unwrap();
+        let model = SharedModel::new(engine, world.clone()).with_prompt_cache(PromptCacheOptions::default());
+        Arc::new(ModelTarget::sharing(model, DialectId::ANTHROPIC_MESSAGES, "")) as Arc<dyn Target>
+    };
+    let models = [("sonnet", 3_000_000_000, replica()), ("haiku", 1_000_000_000, replica())];
+    let numbers = Numbers {
+        replicas: vec![replica(), replica()],
+        replica_model: "sonnet",
+        balance: (strategy, vec![1; 4]),
+        ..Numbers::default()
+    };
+    let shop = Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
+    let system = "You answer questions about manga, in the language of the customer. ".repeat(8);
+    for turn in 0..8 {
+        for conversation in 0..40 {
+            let text = |turn: usize| format!("Turn {turn} of conversation {conversation}. ").repeat(20);
+            let role = |turn: usize| if turn.is_multiple_of(2) { "user" } else { "assistant" };
+            let message = |turn| json!({ "role": role(turn), "content": text(turn) });
+            let messages: Vec<_> = (0..=2 * turn).map(message).collect();
+            let body = json!({ "model": "manga", "max_tokens": 20, "system": system, "messages": messages });
+            shop.ask_and_wait(PRIME, &body.to_string());
+        }
+    }
+    let records = shop.records();
+    assert!(records.iter().all(|record| record.outcome == RequestOutcome::Answered));
+    let (cached, all) = records.iter().fold((0, 0), |(cached, all), record| {
+        (cached + record.usage.cache_read, all + record.usage.total_input())
+    });
+    cached as f64 / all as f64
+}
+
+#[test]
+fn affinity_raises_the_share_of_cached_input_tokens() {
+    use BalanceStrategy::{Affinity, Ordered, Weighted};
+    // All requests at one replica are the most that any balancing can reach.
+    let [most, without, with] = [Ordered, Weighted, Affinity].map(cached_share);
+    println!(
+        "share of cached input tokens: {without:.3} at random, {with:.3} with affinity, {most:.3} at one replica"
+    );
+    assert!(with > most - 0.03 && without < with - 0.2, "{without:.3} {with:.3} {most:.3}");
 }

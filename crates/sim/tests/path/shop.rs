@@ -92,6 +92,8 @@ pub(crate) struct Numbers {
     pub(crate) more_keys: Vec<Arc<dyn Target>>,
     /// Further targets with the model of the strong one.
     pub(crate) replicas: Vec<Arc<dyn Target>>,
+    /// The model of these.
+    pub(crate) replica_model: &'static str,
     /// How targets of the same model are balanced, by these weights; 1 where there is none.
     pub(crate) balance: (BalanceStrategy, Vec<u32>),
     /// Modifies the price table of both targets.
@@ -115,6 +117,7 @@ impl Default for Numbers {
             targets: 2,
             more_keys: Vec::new(),
             replicas: Vec::new(),
+            replica_model: "strong-model",
             balance: (BalanceStrategy::Ordered, Vec::new()),
             surcharges: |price| price,
         }
@@ -199,7 +202,7 @@ impl Shop {
             let name = format!("replica-{number}");
             targets.push(target(
                 &name,
-                ("strong-model", 3_000_000_000, Arc::clone(replica)),
+                (numbers.replica_model, 3_000_000_000, Arc::clone(replica)),
                 BreakerProfile::Sonnet,
             ));
         }
