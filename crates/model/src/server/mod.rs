@@ -22,11 +22,11 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use crate::prompt_cache::PromptCacheOptions;
-use crate::shared::Meter;
+pub use crate::shared::Meter;
 pub use clock::ServerTimer;
 
 use crate::engine::Engine;
+use crate::prompt_cache::PromptCacheOptions;
 use crate::shared::SharedModel;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
