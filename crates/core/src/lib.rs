@@ -14,7 +14,7 @@
 //! | [`quota`] | does every rate limit have room for this request, and if not, when to retry |
 //! | [`waiting`] | when is it this caller's turn |
 //! | [`queue`] | which waiting request gets the next concurrency slot, and which should be shed at once |
-//! | [`target_health`] | what is wrong with a target, since when, and what an operator should do |
+//! | [`health`] | what is wrong with a target, since when, and what an operator should do |
 //! | [`key_pool`] | which of a target's keys a call uses, and which are set aside |
 //! | [`balance`] | in which order targets of one model are tried |
 //! | [`baseline`] | what is usual for a target, over the last hour |
@@ -54,6 +54,7 @@ pub mod deadline;
 pub mod evaluator;
 pub mod failure;
 pub mod framing;
+pub mod health;
 pub mod histogram;
 pub mod history;
 pub mod hours;
@@ -74,7 +75,6 @@ pub mod runtime;
 pub mod sender;
 pub mod setting;
 pub mod strategy;
-pub mod target_health;
 pub mod time;
 pub mod tokens;
 pub mod untracked;

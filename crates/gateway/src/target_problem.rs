@@ -1,7 +1,7 @@
 //! What is wrong with a target, in words for `/readyz` and the diagnostics.
 
+use seawall_core::health::TargetCondition;
 use seawall_core::key_pool::KeyCondition;
-use seawall_core::target_health::TargetCondition;
 
 /// The text for a target in this condition, behind its name; `None` if nothing is wrong.
 pub(crate) fn problem_text(model: &str, condition: TargetCondition) -> Option<String> {

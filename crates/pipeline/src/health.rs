@@ -4,9 +4,7 @@
 //! atomic and take no lock.
 
 use seawall_core::failure::AttemptOutcome;
-use seawall_core::target_health::{
-    HealthEvidence, HealthTransition, TargetCondition, TargetError, TargetHealth,
-};
+use seawall_core::health::{HealthEvidence, HealthTransition, LastError, TargetCondition, TargetHealth};
 use seawall_core::time::{Now, Timestamp};
 use seawall_provider::CallError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +46,7 @@ pub struct TargetHealthStatus {
     /// How many attempts have shown the present problem.
     pub occurrences: u64,
     /// The last error.
-    pub last_error: Option<TargetError>,
+    pub last_error: Option<LastError>,
     /// Whether the vendor accepts the credential.
     pub credential: CredentialStatus,
 }

@@ -32,7 +32,7 @@
 mod tests;
 
 use crate::failure::{AttemptOutcome, Failure, FailureKind};
-use crate::target_health::TargetError;
+use crate::health::LastError;
 use crate::time::{Now, Timestamp};
 use crate::vocabulary::named_enum;
 use std::time::Duration;
@@ -128,7 +128,7 @@ pub struct KeyView {
     /// How many attempts have shown the present problem.
     pub occurrences: u64,
     /// The last error.
-    pub last_error: Option<TargetError>,
+    pub last_error: Option<LastError>,
 }
 
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ struct PooledKey {
     /// The call that probes it ends by then.
     probed_until: Timestamp,
     occurrences: u64,
-    last_error: Option<TargetError>,
+    last_error: Option<LastError>,
 }
 
 impl PooledKey {
@@ -228,7 +228,7 @@ impl KeyPool {
             }
         };
         let Some(to) = condition_after(failure.kind) else { return KeyReport::default() };
-        key.last_error = Some(TargetError { at: now, text: error() });
+        key.last_error = Some(LastError { at: now, text: error() });
         let named = failure.retry_after.filter(|wait| !wait.is_zero());
         let wait = match to {
             KeyCondition::Throttled => named.unwrap_or(THROTTLED_FOR),

@@ -7,8 +7,8 @@ use super::views::millis;
 use crate::log::Rfc3339;
 use crate::metrics::queue_outcomes;
 use seawall_core::breaker::{BreakerMode, BreakerPeek, BreakerPhase, RejectReason};
+use seawall_core::health::LastError;
 use seawall_core::key_pool::KeyView;
-use seawall_core::target_health::TargetError;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Priority;
 use seawall_pipeline::{Runtime as _, TargetHealthStatus, TargetStatus};
@@ -87,7 +87,7 @@ fn key(number: u32, view: &KeyView) -> Value {
     })
 }
 
-fn last_error(error: &TargetError) -> Value {
+fn last_error(error: &LastError) -> Value {
     json!({ "at": time(error.at), "text": &*error.text })
 }
 

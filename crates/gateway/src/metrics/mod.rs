@@ -38,8 +38,8 @@ use answers::AnswerCounters;
 use arc_swap::ArcSwap;
 use counters::{CounterCells, DurationHistogram};
 use labels::{ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, TIERS};
+use seawall_core::health::TargetCondition;
 use seawall_core::pressure::Pressure;
-use seawall_core::target_health::TargetCondition;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::{
     AttemptCause, AttemptRecord, RequestOutcome, RequestRecord, RequestStage, StageTimes, TierOrigin,

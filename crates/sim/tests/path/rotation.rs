@@ -3,8 +3,8 @@
 use crate::shop::{Numbers, PRIME, Seen, Shop, body, callers};
 use crate::target::{ScriptedReply, ScriptedTarget, whole};
 use seawall_core::failure::FailureKind;
+use seawall_core::health::TargetCondition;
 use seawall_core::key_pool::{KeyCondition, REJECTED_FOR};
-use seawall_core::target_health::TargetCondition;
 use seawall_pipeline::{AttemptCause, AttemptOutcomeKind, Tier};
 use seawall_sim::World;
 use std::sync::Arc;

@@ -17,7 +17,7 @@
 //! balancing tries a target in a stated condition last, except for one call per [`PROBE_INTERVAL`].
 //!
 //! ```
-//! use seawall_core::target_health::{HealthEvidence, TargetCondition, TargetHealth};
+//! use seawall_core::health::{HealthEvidence, TargetCondition, TargetHealth};
 //! use seawall_core::time::{Now, Timestamp};
 //!
 //! let mut health = TargetHealth::new(Now::default());
@@ -130,7 +130,7 @@ impl HealthEvidence {
 
 /// The last error of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetError {
+pub struct LastError {
     /// When.
     pub at: Now,
     /// What, in one line that is safe to show to operators.
@@ -175,7 +175,7 @@ pub struct TargetHealth {
     since: Now,
     occurrences: u64,
     has_answered: bool,
-    last_error: Option<TargetError>,
+    last_error: Option<LastError>,
     /// Problems of any kind since the last good answer.
     problems: Option<ProblemRun>,
     /// The last of them that were of one kind.
@@ -227,7 +227,7 @@ impl TargetHealth {
 
     /// The last error, which may be older than the present condition.
     #[must_use]
-    pub const fn last_error(&self) -> Option<&TargetError> {
+    pub const fn last_error(&self) -> Option<&LastError> {
         self.last_error.as_ref()
     }
 
@@ -255,7 +255,7 @@ impl TargetHealth {
                 self.problem(TargetCondition::Slow, now)
             }
             HealthEvidence::Problem(problem) => {
-                self.last_error = Some(TargetError { at: now, text: error() });
+                self.last_error = Some(LastError { at: now, text: error() });
                 self.problem(problem, now)
             }
         }
