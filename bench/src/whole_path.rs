@@ -98,6 +98,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
         breaker: BreakerProfile::Sonnet.options().check()?,
         pressure: PressureOptions::default().check()?,
         upstream: Arc::new(ImmediateTarget),
+        more_keys: Vec::new(),
     };
     let listed = StaticKey { tier: Tier::Prime, routes: None };
     let callers = CallerResolver::new(CallerOptions {
@@ -131,6 +132,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
             fallback_texts: Arc::default(),
             guardrails: Guardrails::default(),
             targets: vec![Arc::new(GuardedTarget::new(target))],
+            balance: None,
         })?],
         models: Arc::new(|_, model| ModelTerms {
             price: Price::per_million(Money::ZERO, Money::ZERO).into(),

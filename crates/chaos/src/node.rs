@@ -9,7 +9,9 @@ use seawall_core::runtime::{Timer as _, timeout_at};
 use seawall_core::time::Timestamp;
 use seawall_gateway::TokioRuntime;
 use seawall_testkit::client::get;
-use seawall_testkit::{ChildProcess, ReservedPort, Signal, open_descriptors, resident_bytes};
+use seawall_testkit::{
+    ChildProcess, ReservedPort, Signal, open_descriptors, parse_billionths, resident_bytes,
+};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -230,20 +232,24 @@ impl GatewayNode {
     }
 }
 
+/// Money is in dollars on the page, and in nano-dollars here.
+fn value_of(name: &str, value: &str) -> Option<u64> {
+    if name.ends_with("_usd") { parse_billionths(value) } else { value.trim().parse().ok() }
+}
+
 fn parse_metrics(metrics: &str) -> Option<NodeMetrics> {
     // One line for each tier or target, or one in total.
     let read = |name: &str| -> Option<u64> {
         let of =
             |line: &str| line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' '])).map(str::len);
         let lines = metrics.lines().filter(|line| of(line).is_some());
-        let values: Option<Vec<u64>> =
-            lines.map(|line| line.rsplit_once(' ')?.1.trim().parse().ok()).collect();
+        let values: Option<Vec<u64>> = lines.map(|line| value_of(name, line.rsplit_once(' ')?.1)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
     };
     Some(NodeMetrics {
-        posted: read("seawall_budget_posted_nanodollars")?,
-        held: read("seawall_budget_held_nanodollars")?,
-        overrun: read("seawall_budget_overrun_nanodollars").unwrap_or(0),
+        posted: read("seawall_budget_posted_usd")?,
+        held: read("seawall_budget_held_usd")?,
+        overrun: read("seawall_budget_overrun_usd").unwrap_or(0),
         in_flight: read("seawall_in_flight")?,
         local_decisions: read("seawall_shared_store_local_decisions_total").unwrap_or(0),
         is_shared: read("seawall_shared_store_up") == Some(1),
@@ -256,8 +262,8 @@ mod tests {
 
     #[test]
     fn metrics_are_parsed() {
-        let text = "# HELP x\nseawall_budget_posted_nanodollars{tier=\"prime\"} 12\n\
-                    seawall_budget_posted_nanodollars{tier=\"guest\"} 3\nseawall_budget_held_nanodollars 7\n\
+        let text = "# HELP x\nseawall_budget_posted_usd{tier=\"prime\"} 0.000000012\n\
+                    seawall_budget_posted_usd{tier=\"guest\"} 0.000000003\nseawall_budget_held_usd 0.000000007\n\
                     seawall_in_flight{target=\"a\"} 2\nseawall_in_flight_limit{target=\"a\"} 100\n";
         assert_eq!(
             parse_metrics(text),
@@ -269,6 +275,6 @@ mod tests {
             parse_metrics(&format!("{text}seawall_shared_store_up 1\n"))
                 .is_some_and(|metrics| metrics.is_shared)
         );
-        assert_eq!(parse_metrics("seawall_budget_posted_nanodollars 12\n"), None);
+        assert_eq!(parse_metrics("seawall_budget_posted_usd 12\n"), None);
     }
 }

@@ -4,6 +4,7 @@ use crate::{CommandError, signals};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use seawall_model::engine::{Engine, ModelOptions, Pace, Profile, read_faults};
+use seawall_model::prompt_cache::PromptCacheOptions;
 use seawall_model::server::ModelServer;
 use std::fs;
 use std::io::{self, Write as _};
@@ -29,6 +30,9 @@ pub(crate) struct ModelServerArguments {
     /// Speed of answers.
     #[arg(long, value_enum, default_value_t = PaceName::Real)]
     pace: PaceName,
+    /// Imitate a prompt cache: report input that begins like an earlier prompt as cached, for this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    prompt_cache: Option<u64>,
     /// Print the ready message as JSON.
     #[arg(long)]
     json: bool,
@@ -70,6 +74,12 @@ fn serve(arguments: &ModelServerArguments, engine: Engine) -> anyhow::Result<()>
         let server = ModelServer::bind(engine, arguments.listen)
             .await
             .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+        let server = match arguments.prompt_cache.map(Duration::from_secs) {
+            Some(lifetime) => {
+                server.with_prompt_cache(PromptCacheOptions { lifetime, ..PromptCacheOptions::default() })
+            }
+            None => server,
+        };
         print_ready(server.address()?, arguments.json)?;
         let stop = async {
             tokio::select! {

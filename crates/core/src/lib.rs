@@ -14,6 +14,9 @@
 //! | [`quota`] | does every rate limit have room for this request, and if not, when to retry |
 //! | [`waiting`] | when is it this caller's turn |
 //! | [`queue`] | which waiting request gets the next concurrency slot, and which should be shed at once |
+//! | [`health`] | what is wrong with a target, since when, and what an operator should do |
+//! | [`key_pool`] | which of a target's keys a call uses, and which are set aside |
+//! | [`balance`] | in which order targets of one model are tried |
 //! | [`baseline`] | what is usual for a target, over the last hour |
 //! | [`ladder`] | which degradation level the measurements call for |
 //! | [`sender`] | how fast to send to an upstream that throttles us |
@@ -40,6 +43,7 @@
 //! is wrong, and returns what the machine works with. Permits, reservations and credits are RAII values: dropping one
 //! settles it.
 
+pub mod balance;
 pub mod baseline;
 pub mod body_memory;
 pub mod breaker;
@@ -50,11 +54,13 @@ pub mod deadline;
 pub mod evaluator;
 pub mod failure;
 pub mod framing;
+pub mod health;
 pub mod histogram;
 pub mod history;
 pub mod hours;
 pub mod in_flight;
 pub mod invariant;
+pub mod key_pool;
 pub mod ladder;
 pub mod manual_clock;
 pub mod media;

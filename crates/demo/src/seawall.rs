@@ -10,8 +10,8 @@ use seawall_config::{Settings, SettingsInput, load};
 use seawall_gateway::{RunningGateway, ServeOptions, Supervisor, TokioRuntime, serve};
 use seawall_model::engine::Profile;
 use seawall_pipeline::{Runtime as _, Tier};
-use seawall_testkit::ReservedPort;
 use seawall_testkit::client::get;
+use seawall_testkit::{ReservedPort, parse_billionths};
 use serde_json::Value;
 use std::fs;
 use std::io;
@@ -91,13 +91,13 @@ impl DemoGateway for Seawall {
             // One line for each tier.
             let lines = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
             let values: Option<Vec<u64>> =
-                lines.map(|line| line.rsplit_once(' ')?.1.trim().parse().ok()).collect();
+                lines.map(|line| parse_billionths(line.rsplit_once(' ')?.1)).collect();
             let missing = || DemoError::Ledger(io::Error::other(format!("{name} is missing")));
             values.filter(|values| !values.is_empty()).map(|values| values.iter().sum()).ok_or_else(missing)
         };
         Ok(LedgerBalance {
-            posted: read("seawall_budget_posted_nanodollars")?,
-            held: read("seawall_budget_held_nanodollars")?,
+            posted: read("seawall_budget_posted_usd")?,
+            held: read("seawall_budget_held_usd")?,
         })
     }
 

@@ -71,6 +71,7 @@ mod status_view;
 mod store_maintenance;
 mod supervisor;
 mod target;
+mod target_problem;
 mod tls;
 
 pub use assemble::{ServeError, ServeOptions, preflight, serve};

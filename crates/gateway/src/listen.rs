@@ -201,7 +201,9 @@ impl RunningGateway {
 
     /// Shows these settings in the admin API as the ones in force, with the source of each.
     pub fn publish_settings(&self, input: &Arc<LoadedInput>) {
-        self.state.status.settings.store(Some(Arc::clone(input)));
+        let status = &self.state.status;
+        status.settings.store(Some(Arc::clone(input)));
+        status.settings_applied.store(status.runtime.now().utc.as_nanos(), Ordering::Relaxed);
     }
 
     /// Where state is stored, and what recovery found there.

@@ -10,15 +10,17 @@ use crate::runtime::TokioRuntime;
 use crate::shared_limits::SharedStoreProbe;
 use crate::store_maintenance::{StorageReport, store_problem};
 use crate::supervisor::Supervisor;
+use crate::target_problem::{key_problems, problem_text};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use seawall_config::{LoadedInput, TelemetrySettings};
 use seawall_core::body_memory::BodyMemory;
-use seawall_core::time::Timestamp;
-use seawall_pipeline::{CredentialStatus, Pipeline, Timer as _};
+use seawall_core::time::{Timestamp, UtcTime};
+use seawall_pipeline::{Pipeline, Runtime as _, Timer as _};
 use seawall_store::DurableStore;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) struct StatusView {
@@ -36,6 +38,8 @@ pub(crate) struct StatusView {
     /// Whether shutdown has begun, so that no new work is accepted.
     pub(crate) is_draining: AtomicBool,
     pub(crate) metrics_listeners: MetricsListeners,
+    /// When they were applied, in nanoseconds since 1970; 0 before the first were published.
+    pub(crate) settings_applied: AtomicU64,
     /// The settings in force, with the source of each.
     pub(crate) settings: ArcSwapOption<LoadedInput>,
     /// Authenticates callers.
@@ -94,22 +98,37 @@ impl StatusView {
         // Other store problems do not affect readiness: requests are served as long as the journal can be written.
         let problem = self.store.as_deref().and_then(store_problem);
         let problem = problem.map(|problem| problem + "\n").unwrap_or_default();
-        (true, "ready\n".to_owned() + &problem + &self.rejected_credentials())
+        (true, "ready\n".to_owned() + &problem + &self.target_problems())
     }
 
-    /// One line per target whose vendor rejects our key. All nodes have the same key, so this makes no single node
-    /// unready.
-    fn rejected_credentials(&self) -> String {
-        let targets = self.pipeline.targets();
-        let rejected = targets.iter().filter(|target| target.credential == CredentialStatus::Rejected);
-        rejected.map(|target| format!("target {}: the provider rejects our API key\n", target.name)).collect()
+    /// One line per target with a problem, and per key that its vendor rejects. All nodes have the same targets and keys,
+    /// so this makes no single node unready.
+    fn target_problems(&self) -> String {
+        let mut lines = String::new();
+        for target in self.pipeline.targets() {
+            let keys: Vec<_> = target.keys.iter().map(|key| key.condition).collect();
+            for text in [problem_text(&target.model, target.health.condition)]
+                .into_iter()
+                .flatten()
+                .chain(key_problems(&keys))
+            {
+                // Writing to a string cannot fail.
+                let _ = writeln!(lines, "target {}: {text}", target.name);
+            }
+        }
+        lines
     }
 
     /// The Prometheus metrics page.
     pub(crate) fn metrics(&self) -> String {
         let shared = self.shared.as_ref().map(SharedStoreProbe::read);
+        let (now, applied) = (self.runtime.now().utc, self.settings_applied.load(Ordering::Relaxed));
+        let since_epoch = Duration::from_nanos(now.as_nanos()).saturating_sub(self.uptime());
+        let started = UtcTime::from_nanos(0) + since_epoch;
         let gauges = GatewayGauges {
             uptime: self.uptime(),
+            started,
+            settings_applied: if applied > 0 { UtcTime::from_nanos(applied) } else { started },
             is_draining: self.is_draining(),
             shared,
             connections: self.connections.open(),

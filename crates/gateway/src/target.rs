@@ -71,7 +71,8 @@ struct BuiltTarget {
 #[derive(PartialEq)]
 struct ConnectorSettings {
     settings: TargetSettings,
-    key: Option<SecretString>,
+    /// In the order in which they are used; empty if there is none.
+    keys: Vec<SecretString>,
     connect: Duration,
 }
 
@@ -100,14 +101,17 @@ impl Targets {
         settings: &Settings,
         environment: &TargetEnvironment,
     ) -> Result<BuiltTarget, TargetError> {
-        let key = target.api_key.as_ref().map(fetch).transpose()?;
+        let references = target.api_key.iter().chain(&target.more_api_keys);
+        let keys = references.map(fetch).collect::<Result<_, _>>()?;
         let connector =
-            ConnectorSettings { settings: target.clone(), key, connect: settings.deadlines.limits.connect };
+            ConnectorSettings { settings: target.clone(), keys, connect: settings.deadlines.limits.connect };
         let previous = self.0.get(name);
-        let upstream = match previous {
-            Some(previous) if previous.connector == connector => previous.target.upstream(),
+        let mut upstreams = match previous {
+            Some(previous) if previous.connector == connector => previous.target.upstreams(),
             _ => connector.connect(environment)?,
         };
+        let more_keys = upstreams.split_off(1);
+        let upstream = upstreams.remove(0);
         let facts = target.facts.clone().unwrap_or_else(|| unnamed_model(&target.model));
         let options = TargetOptions {
             name: name.to_owned(),
@@ -124,6 +128,7 @@ impl Targets {
             breaker: settings.breakers[&target.breaker].clone(),
             pressure: settings.pressure.clone(),
             upstream,
+            more_keys,
         };
         let target = match previous {
             Some(previous) => previous.target.with_settings(options),
@@ -218,35 +223,47 @@ const OPENAI: &str = "https://api.openai.com/v1";
 const GEMINI: &str = "https://generativelanguage.googleapis.com";
 
 impl ConnectorSettings {
-    fn connect(&self, environment: &TargetEnvironment) -> Result<Arc<dyn Target>, TargetError> {
+    /// A connector for each key, over the same connections; one without a key if there is none.
+    fn connect(&self, environment: &TargetEnvironment) -> Result<Vec<Arc<dyn Target>>, TargetError> {
         let model = &self.settings.model;
-        Ok(match self.settings.provider {
-            Provider::Anthropic => {
-                let key = self.key(ANTHROPIC)?.map_or(AnthropicKey::None, AnthropicKey::ApiKey);
-                let client = self.client(self.url(ANTHROPIC), environment)?.0;
-                Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?)
-            }
-            Provider::OpenAi => {
+        match self.settings.provider {
+            Provider::Anthropic => self.with_keys(ANTHROPIC, environment, |client, key| {
+                let key = key.map_or(AnthropicKey::None, AnthropicKey::ApiKey);
+                Ok(Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?))
+            }),
+            Provider::OpenAi => self.with_keys(OPENAI, environment, |client, key| {
                 let uses_api_key_header = self.settings.key_header == KeyHeader::ApiKey;
-                let options = OpenAiOptions {
-                    api: self.settings.api,
-                    uses_api_key_header,
-                    ..OpenAiOptions::new(self.key(OPENAI)?)
-                };
-                Arc::new(OpenAiTarget::new(self.client(self.url(OPENAI), environment)?.0, &options)?)
-            }
-            Provider::Gemini => {
-                let url = self.url(GEMINI);
-                let key = self.key(GEMINI)?.map_or(GeminiKey::None, |key| GeminiKey::for_url(&url, key));
-                let client = self.client(url, environment)?.0;
-                Arc::new(GeminiTarget::new(client, model, &GeminiOptions::new(key))?)
-            }
-            Provider::Bedrock => Arc::new(self.bedrock(environment)?),
+                let options =
+                    OpenAiOptions { api: self.settings.api, uses_api_key_header, ..OpenAiOptions::new(key) };
+                Ok(Arc::new(OpenAiTarget::new(client, &options)?))
+            }),
+            Provider::Gemini => self.with_keys(GEMINI, environment, |client, key| {
+                let key = key.map_or(GeminiKey::None, |key| GeminiKey::for_url(&self.url(GEMINI), key));
+                Ok(Arc::new(GeminiTarget::new(client, model, &GeminiOptions::new(key))?))
+            }),
+            Provider::Bedrock => Ok(vec![Arc::new(self.bedrock(environment)?)]),
             Provider::Simulated => {
                 let shared = environment.simulated.as_ref().ok_or(TargetError::NoSimulatedModel)?;
-                Arc::new(simulated_target(shared, DialectId::ANTHROPIC_MESSAGES, model))
+                Ok(vec![Arc::new(simulated_target(shared, DialectId::ANTHROPIC_MESSAGES, model))])
             }
-        })
+        }
+    }
+
+    fn with_keys(
+        &self,
+        vendor: &str,
+        environment: &TargetEnvironment,
+        connect: impl Fn(Client, Option<SecretString>) -> Result<Arc<dyn Target>, TargetError>,
+    ) -> Result<Vec<Arc<dyn Target>>, TargetError> {
+        // Only a self-hosted server may need no key.
+        if self.keys.is_empty() && host(&self.url(vendor)) == host(vendor) {
+            return Err(TargetError::NoKey(host(vendor).to_owned()));
+        }
+        let client = self.client(self.url(vendor), environment)?.0;
+        if self.keys.is_empty() {
+            return Ok(vec![connect(client, None)?]);
+        }
+        self.keys.iter().map(|key| connect(client.clone(), Some(key.clone()))).collect()
     }
 
     fn bedrock(&self, environment: &TargetEnvironment) -> Result<BedrockTarget, TargetError> {
@@ -272,15 +289,6 @@ impl ConnectorSettings {
             headers: Vec::new(),
         };
         Ok(BedrockTarget::new(client, &options)?)
-    }
-
-    /// Our key. Only a self-hosted server may need none.
-    fn key(&self, vendor: &str) -> Result<Option<SecretString>, TargetError> {
-        let is_vendor_host = host(&self.url(vendor)) == host(vendor);
-        if self.key.is_none() && is_vendor_host {
-            return Err(TargetError::NoKey(host(vendor).to_owned()));
-        }
-        Ok(self.key.clone())
     }
 
     fn url(&self, default: &str) -> String {

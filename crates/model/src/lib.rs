@@ -13,6 +13,7 @@ pub mod bill;
 pub mod call_log;
 pub mod engine;
 pub mod playback;
+pub mod prompt_cache;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod shared;

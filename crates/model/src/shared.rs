@@ -10,6 +10,7 @@ use crate::bill::Bill;
 use crate::call_log::{CallEnd, CallLog, CallRecord};
 use crate::engine::{Engine, ModelCall, ModelOptions, ModelRequest, Profile, Script, read_faults};
 use crate::playback::Playback;
+use crate::prompt_cache::{PromptCache, PromptCacheOptions};
 use seawall_core::runtime::Timer;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
@@ -37,6 +38,8 @@ struct ModelState {
     in_flight: u64,
     bill: Bill,
     calls: CallLog,
+    /// The prompts of recent requests, if the model has a prompt cache.
+    prompt_cache: Option<PromptCache>,
     /// The minute of the most recent request on the model's clock, and the number of requests in it.
     minute: (u64, u64),
 }
@@ -67,9 +70,17 @@ impl<T: Timer> SharedModel<T> {
             in_flight: 0,
             bill: Bill::default(),
             calls: CallLog::default(),
+            prompt_cache: None,
             minute: (0, 0),
         };
         Self { timer, started, meter: Meter(Arc::new(Mutex::new(state))) }
+    }
+
+    /// The same model with a prompt cache.
+    #[must_use]
+    pub fn with_prompt_cache(self, options: PromptCacheOptions) -> Self {
+        self.meter.with(|state| state.prompt_cache = Some(PromptCache::new(options)));
+        self
     }
 
     /// The handle to its bill and call log.
@@ -101,7 +112,13 @@ impl<T: Timer> SharedModel<T> {
             )
         });
         // Computed without the lock, because generating the answer takes a while.
-        let script: Script = engine.script(&request);
+        let block_chars =
+            self.meter.with(|state| state.prompt_cache.as_ref().map(|cache| cache.options.block_chars));
+        let cached = block_chars.map_or(0, |block_chars| {
+            let prompt = Engine::prompt_blocks(&request, block_chars);
+            self.meter.with(|state| state.prompt_cache.as_mut().map_or(0, |cache| cache.read(&prompt, now)))
+        });
+        let script: Script = engine.script_with_cache(&request, cached);
         self.meter.with(|state| {
             state.calls.record_script(request.number, &script);
             if let Some(profile) = script.profile {

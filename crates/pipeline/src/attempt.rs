@@ -5,6 +5,7 @@
 //! the attempt is then charged by what was known at that moment.
 
 use crate::event::Event;
+use crate::health::error_text;
 use crate::output::{AttemptOutput, Charge, OutputEnd};
 use crate::record::{AttemptCause, AttemptError, AttemptOutcomeKind, AttemptRecord};
 use crate::settle::RequestProgress;
@@ -13,6 +14,7 @@ use crate::target::{CallBound, GuardedTarget, PriceStatus};
 use seawall_core::breaker::{Breaker, BreakerPhase, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{AttemptOutcome, Failure, FailureKind};
+use seawall_core::key_pool::KeyReport;
 use seawall_core::money::{Money, ServiceTier, Usage};
 use seawall_core::runtime::Runtime;
 use seawall_core::sender::ThrottleDecision;
@@ -31,6 +33,8 @@ pub(crate) const HOLD_GRACE: Duration = Duration::from_secs(30);
 pub(crate) struct Attempt<R: Runtime> {
     runtime: R,
     pub(crate) target: Arc<GuardedTarget>,
+    /// The position of the key that it uses.
+    pub(crate) key: usize,
     /// Its number within the request, from 0.
     number: u32,
     cause: AttemptCause,
@@ -112,6 +116,7 @@ impl<R: Runtime> Attempt<R> {
         Box::new(Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
+            key: target.keys.as_ref().map_or(0, |keys| keys.choose(now)),
             number,
             cause,
             delay,
@@ -237,7 +242,7 @@ impl<R: Runtime> Attempt<R> {
         } else {
             AttemptOutcome::Succeeded { time_to_first_content: duration }
         };
-        self.report(&outcome, now.monotonic);
+        self.report(&outcome, None, now);
         if let Some(credit) = self.credit.take() {
             credit.record_success();
         }
@@ -253,27 +258,35 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn block(&mut self) {
         let now = self.runtime.now();
         let first_content_after = self.first_content.unwrap_or(now.monotonic) - self.started;
-        self.report(&AttemptOutcome::Succeeded { time_to_first_content: first_content_after }, now.monotonic);
+        self.report(&AttemptOutcome::Succeeded { time_to_first_content: first_content_after }, None, now);
         self.post_at(now, OutputEnd::StillGenerating);
         self.slot = None;
-    }
-
-    /// Ends the attempt as failed, with what is known of the target's error response.
-    pub(crate) fn fail_with(&mut self, error: &CallError) {
-        let message = error.message.as_deref().map(Into::into);
-        self.error = AttemptError { status: error.status, message };
-        self.fail(&error.failure);
     }
 
     /// Ends the attempt as failed. An error response from the vendor is not billed, so the hold is released. Without a
     /// response, or after the answer has begun, the cost is unknown and the upper bound is charged.
     pub(crate) fn fail(&mut self, failure: &Failure) {
+        self.end_failed(failure, None);
+    }
+
+    /// The same with the vendor's response. If all keys of the target are set aside, its `Retry-After` becomes the time
+    /// until the first of them can be used.
+    pub(crate) fn fail_call(&mut self, error: &mut CallError) {
+        let failure = error.failure;
+        let message = error.message.as_deref().or(error.detail.as_deref());
+        self.error = AttemptError { status: error.status, message: message.map(Into::into) };
+        if let Some(wait) = self.end_failed(&failure, Some(error)) {
+            error.failure.retry_after = Some(wait);
+        }
+    }
+
+    fn end_failed(&mut self, failure: &Failure, error: Option<&CallError>) -> Option<Duration> {
         let now = self.runtime.now();
         self.ended.get_or_insert(now.monotonic);
         if self.first_content.is_none() {
             self.progress.add_wait(now.monotonic - self.started);
         }
-        self.report(&AttemptOutcome::Failed(*failure), now.monotonic);
+        let available_in = self.report(&AttemptOutcome::Failed(*failure), error, now);
         self.was_never_sent = failure.not_executed && is_before_sending(failure.kind);
         let answered_with_error = self.received_bytes == 0 && is_vendor_response(failure.kind);
         if failure.not_executed || answered_with_error {
@@ -291,6 +304,7 @@ impl<R: Runtime> Attempt<R> {
             );
         }
         self.slot = None;
+        available_in
     }
 
     /// Abandons the attempt without blaming the target: the answer is not read any further, or the gateway shuts down.
@@ -334,8 +348,10 @@ impl<R: Runtime> Attempt<R> {
         }
     }
 
-    fn report(&mut self, outcome: &AttemptOutcome, now: Timestamp) {
-        let Some(permit) = self.permit.take() else { return };
+    /// Reports the outcome to everything that learns from it. Returns how long until a key can be used, if all keys of the
+    /// target are set aside.
+    fn report(&mut self, outcome: &AttemptOutcome, error: Option<&CallError>, now: Now) -> Option<Duration> {
+        let permit = self.permit.take()?;
         self.outcome = match outcome {
             AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. } => {
                 AttemptOutcomeKind::Succeeded
@@ -343,9 +359,11 @@ impl<R: Runtime> Attempt<R> {
             AttemptOutcome::Failed(failure) => AttemptOutcomeKind::Failed(failure.kind),
             AttemptOutcome::Throttled | AttemptOutcome::Abandoned => AttemptOutcomeKind::Abandoned,
         };
-        if let Some(status) = self.target.credential.record(outcome) {
-            self.progress.events.emit(&Event::CredentialChanged { target: &self.target.name, status });
-        }
+        let (outcome, available_in) = self.report_key(*outcome, error, now);
+        let outcome = &outcome;
+        self.report_health(outcome, error, now);
+        let now = now.monotonic;
+        self.target.record_latency(outcome, self.first_content.unwrap_or(now) - self.started, now);
         let mut measurements = self.target.measurements();
         // An attempt that timed out took at least as long as the gateway waited for it.
         let timed_out_silently = matches!(outcome, AttemptOutcome::Failed(failure) if is_timeout(failure.kind))
@@ -376,6 +394,46 @@ impl<R: Runtime> Attempt<R> {
         }
         if let Some(transition) = pressure_change {
             self.progress.events.emit(&Event::PressureChanged { target, transition });
+        }
+        available_in
+    }
+
+    /// Reports the outcome to the pool of keys, if there are several. While another key can be used, a rejected or
+    /// throttled one says nothing about the target.
+    fn report_key(
+        &self,
+        outcome: AttemptOutcome,
+        error: Option<&CallError>,
+        now: Now,
+    ) -> (AttemptOutcome, Option<Duration>) {
+        let Some(keys) = &self.target.keys else { return (outcome, None) };
+        let KeyReport { spares_target, available_in, transition } =
+            keys.record(self.key, &outcome, self.started, now, || error_text(&outcome, error));
+        if let Some(transition) = &transition {
+            let (target, keys) = (&self.target.name, keys.count());
+            self.progress.events.emit(&Event::TargetKeyChanged { target, keys, transition });
+        }
+        let outcome = match (outcome, available_in) {
+            _ if spares_target => AttemptOutcome::Abandoned,
+            (AttemptOutcome::Failed(failure), Some(wait)) => {
+                AttemptOutcome::Failed(failure.with_retry_after(wait))
+            }
+            (outcome, _) => outcome,
+        };
+        (outcome, available_in)
+    }
+
+    fn report_health(&self, outcome: &AttemptOutcome, error: Option<&CallError>, now: Now) {
+        let Some(evidence) = self.target.evidence(outcome) else { return };
+        let text = || error_text(outcome, error);
+        if let Some(transition) = self.target.health.record(evidence, self.started, now, text) {
+            let (target, model) = (&self.target.name, &self.target.model);
+            self.progress.events.emit(&Event::TargetHealthChanged {
+                target,
+                model,
+                transition: &transition,
+                error: &text(),
+            });
         }
     }
 }

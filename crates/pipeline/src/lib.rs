@@ -12,13 +12,14 @@
 mod admit;
 mod answer;
 mod attempt;
+mod balance;
 mod baselines;
 pub mod callers;
 mod count;
-mod credential;
 pub mod dialect;
 pub mod event;
 pub mod guardrail;
+mod health;
 mod identify;
 mod limit_description;
 mod output;
@@ -34,6 +35,7 @@ mod receive;
 mod record;
 mod relay;
 mod reply;
+mod route;
 mod route_table;
 mod rules;
 mod settle;
@@ -41,9 +43,11 @@ mod shortage;
 mod slot;
 mod status;
 mod target;
+mod target_keys;
 
+pub use balance::BalanceOptions;
 pub use callers::{Caller, CallerIdentity, CallerResolver, CredentialKind, IdentifyError, TierOrigin};
-pub use credential::CredentialStatus;
+pub use health::{CredentialStatus, TargetHealthStatus};
 pub use limit_description::{LimitDescription, LimitScope};
 pub use pacing::PacingStatus;
 pub use pipeline::{Pipeline, PipelineOptions, UnansweredRequest};
@@ -63,9 +67,10 @@ pub use reply::{
     BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
     JOURNAL_UNAVAILABLE, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
+pub use route::{Faces, Route, RouteOptions};
 pub use route_table::{ANY_MODEL, ModelLookup, ModelTerms};
 pub use rules::{CheckedRules, LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use status::{DaySpend, LimitStatus, TargetStatus};
-pub use target::{Faces, GuardedTarget, PriceStatus, Route, RouteOptions, TargetOptions};
+pub use target::{GuardedTarget, PriceStatus, TargetOptions};

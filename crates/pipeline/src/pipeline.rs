@@ -28,6 +28,7 @@ use seawall_store::NodeLedger;
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 /// Parts of a [`Pipeline`].
@@ -60,6 +61,8 @@ pub struct Pipeline<R> {
     pub(crate) token_limits: TokenLimits,
     pub(crate) counters: RetryCounters,
     pub(crate) events: Arc<EventSinks>,
+    /// Whether a route of the rules in force has an affinity.
+    pub(crate) reads_sessions: AtomicBool,
 }
 
 impl<R: Runtime> Pipeline<R> {
@@ -69,6 +72,7 @@ impl<R: Runtime> Pipeline<R> {
         let (rules, _) = rules.install(&quotas, runtime.now());
         Self {
             runtime,
+            reads_sessions: AtomicBool::new(rules.routes.has_affinity()),
             rules: ArcSwap::from_pointee(rules),
             posture: ArcSwap::default(),
             quotas,
@@ -84,6 +88,7 @@ impl<R: Runtime> Pipeline<R> {
     /// under the rules they started with, and counts are kept. Returns how each limit's counts were carried over.
     pub fn commit(&self, rules: CheckedRules) -> Vec<LimitChange> {
         let (rules, changes) = rules.install(&self.quotas, self.runtime.now());
+        self.reads_sessions.store(rules.routes.has_affinity(), Ordering::Relaxed);
         self.rules.store(Arc::new(rules));
         changes
     }
@@ -217,6 +222,7 @@ impl<R: Runtime> Pipeline<R> {
         let record = &mut completion.record;
         record.rung = Some(rung);
         record.target = attempt.map(|attempt| Arc::clone(&attempt.target.name));
+        record.model = attempt.map(|attempt| Arc::clone(&attempt.target.model));
         record.first_content = started.map(|first| first - planned.request.received.monotonic);
         completion.record_start(started.unwrap_or_else(|| self.runtime.monotonic()));
         let mut metadata = base_metadata(completion);

@@ -5,7 +5,7 @@ use crate::callers::Caller;
 use crate::receive::ReceivedRequest;
 use crate::record::{PlanRecord, PlannedRungs, RequestRecord};
 use crate::reply::Rejection;
-use crate::target::Route;
+use crate::route::Route;
 use seawall_core::evaluator::{FaceKind, Plan, PlanSituation, evaluate};
 use seawall_core::money::Money;
 use seawall_core::vocabulary::{Grade, Rung};

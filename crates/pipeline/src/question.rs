@@ -11,6 +11,7 @@
 use crate::admit::{AdmittedRequest, admit};
 use crate::answer::{AttemptContent, CascadeFailure, CascadeState, StartedStream, TargetCascade, read_chunk};
 use crate::attempt::Attempt;
+use crate::balance::ordered_targets;
 use crate::callers::Caller;
 use crate::dialect::Face;
 use crate::identify::identify;
@@ -179,8 +180,8 @@ impl<R: Runtime> Pipeline<R> {
         by: Deadline,
     ) -> Result<ModelAnswer<R>, AskFailure> {
         let PlannedQuestion { planned, progress, state } = question;
-        let targets: Vec<_> =
-            planned.route.targets.iter().filter(|target| target.grade == grade).cloned().collect();
+        let targets = ordered_targets(self, planned);
+        let targets: Vec<_> = targets.iter().filter(|target| target.grade == grade).cloned().collect();
         let state = state.get_or_insert_with(|| CascadeState::new(self, planned));
         let mut cascade = TargetCascade::new(self, planned, progress, state);
         match cascade.try_targets(&targets, by, Duration::MAX).await {

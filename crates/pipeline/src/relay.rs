@@ -280,7 +280,7 @@ impl<R: Runtime> ReplyStream<R> {
         let record = &mut self.completion.record;
         match replaced_by {
             Some(rung) => {
-                (record.rung, record.target) = (Some(rung), None);
+                (record.rung, record.target, record.model) = (Some(rung), None, None);
                 record.set_answered();
             }
             None => {

@@ -5,7 +5,8 @@
 //! are looked up when a caller first uses it. A name before a slash is the operator's and not the vendor's: a request to
 //! `anthropic/*` is sent with the part behind `anthropic/`.
 
-use crate::target::{GuardedTarget, PriceStatus, Route};
+use crate::route::Route;
+use crate::target::{GuardedTarget, PriceStatus};
 use seawall_core::money::PriceTable;
 use seawall_core::untracked::InputModel;
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub(crate) struct RouteTable {
     /// Longer prefixes first.
     wildcards: Vec<WildcardRoute>,
     lookup: ModelLookup,
+    has_affinity: bool,
 }
 
 struct WildcardRoute {
@@ -51,6 +53,7 @@ struct WildcardRoute {
 
 impl RouteTable {
     pub(crate) fn new(routes: Vec<Route>, lookup: ModelLookup) -> Self {
+        let has_affinity = routes.iter().any(Route::has_affinity);
         let (mut exact, mut wildcards) = (BTreeMap::new(), Vec::new());
         for route in routes {
             match route.alias.strip_suffix('*') {
@@ -66,7 +69,7 @@ impl RouteTable {
             }
         }
         wildcards.sort_by_key(|wildcard| std::cmp::Reverse(wildcard.prefix.len()));
-        Self { exact, wildcards, lookup }
+        Self { exact, wildcards, lookup, has_affinity }
     }
 
     /// The route that serves a model name.
@@ -78,6 +81,11 @@ impl RouteTable {
         let is_match = |prefix: &str| model.len() > prefix.len() && model.starts_with(prefix);
         let wildcard = self.wildcards.iter().find(|wildcard| is_match(&wildcard.prefix))?;
         Some(wildcard.for_model(model, &self.lookup))
+    }
+
+    /// Whether a route sends requests of the same session to the same target.
+    pub(crate) fn has_affinity(&self) -> bool {
+        self.has_affinity
     }
 
     /// All routes of the settings.

@@ -6,8 +6,8 @@
 use crate::callers::CallerResolver;
 use crate::limit_description::{LimitDescription, LimitScope, policy_item};
 use crate::quota_store::QuotaStore;
+use crate::route::Route;
 use crate::route_table::{ModelLookup, RouteTable};
-use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::PlanPolicy;

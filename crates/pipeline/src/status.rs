@@ -1,14 +1,15 @@
 //! Read-only status of targets, limits and budgets for the admin API.
 
 use crate::callers::{Caller, CallerIdentity};
-use crate::credential::CredentialStatus;
 use crate::dialect::Face;
 use crate::event::EventSinks;
+use crate::health::TargetHealthStatus;
 use crate::pacing::PacingStatus;
 use crate::pipeline::Pipeline;
 use crate::target::GuardedTarget;
 use seawall_core::breaker::BreakerPeek;
 use seawall_core::budget::{BudgetAccount, Correction};
+use seawall_core::key_pool::KeyView;
 use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
@@ -20,6 +21,7 @@ use seawall_store::{CorrectionError, NodeLedgerStats, StoreError};
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The status of one target.
@@ -35,8 +37,10 @@ pub struct TargetStatus {
     pub routes: Vec<Arc<str>>,
     /// The breaker's current state.
     pub breaker: BreakerPeek,
-    /// Whether the vendor accepts the target's credential.
-    pub credential: CredentialStatus,
+    /// What is wrong with it, if anything.
+    pub health: TargetHealthStatus,
+    /// The state of each key; empty if there is only one.
+    pub keys: Vec<KeyView>,
     /// The current pressure.
     pub pressure: Pressure,
     /// Calls that passed although the breaker was open, because the target was only slow and no other was available.
@@ -67,7 +71,8 @@ impl TargetStatus {
             breaker,
             panic_calls,
             pacing: target.pacing_status(now),
-            credential: target.credential.status(),
+            health: target.health.status(),
+            keys: target.keys.as_ref().map(|keys| keys.views(now)).unwrap_or_default(),
             in_flight: (in_flight.in_flight(), in_flight.limit(), in_flight.peak()),
             queue: target.slot_queue.stats(now),
             time_to_first_content: (
@@ -183,6 +188,13 @@ impl<R: Runtime> Pipeline<R> {
         let may_use = caller.may_use(name) || caller.may_use(&route.alias);
         let target = route.targets.first().filter(|_| may_use)?;
         Some(Arc::clone(&target.model))
+    }
+
+    /// Whether faces should read the session that a caller names, because a route sends requests of the same session to the
+    /// same target.
+    #[must_use]
+    pub fn reads_sessions(&self) -> bool {
+        self.reads_sessions.load(Ordering::Relaxed)
     }
 
     /// Whether any route admits guests at this face.

@@ -1,22 +1,24 @@
-//! Targets with their protections, and the routes that callers use to reach them.
+//! Targets with their protections.
 
 use crate::baselines::Baselines;
-use crate::credential::CredentialHealth;
-use crate::dialect::{DialectRequest, Face};
-use crate::guardrail::Guardrails;
+use crate::dialect::DialectRequest;
+use crate::health::SharedHealth;
 use crate::output_history::OutputHistory;
 use crate::output_limit::{OutputAllowance, OutputBudget};
 use crate::pacing::{Pacing, TargetMeasurements};
 use crate::route_table::ModelTerms;
 use crate::slot::SlotQueue;
+use crate::target_keys::TargetKeys;
+use seawall_core::balance::PeakEwma;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
+use seawall_core::failure::{AttemptOutcome, Health};
+use seawall_core::health::HealthEvidence;
 use seawall_core::histogram::Histogram;
 use seawall_core::in_flight::{SlotLimit, SlotShares};
 use seawall_core::money::{Money, PriceTable, ServiceTier, Usage};
 use seawall_core::pressure::{PressureGauge, PressureSettings};
 use seawall_core::queue::QueueSettings;
 use seawall_core::sender::ThrottleGate;
-use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::{OutputLimit, TokenizerFamily};
 use seawall_core::untracked::{InputFeature, InputModel, input_bound};
@@ -24,8 +26,7 @@ use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
 use seawall_wire::dialect::ModelOperation;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// No known model has a larger context window, input and output together.
 const MAX_CONTEXT_WINDOW: u64 = 2_000_000;
@@ -60,6 +61,8 @@ pub struct TargetOptions {
     pub pressure: PressureSettings,
     /// The connection to the provider.
     pub upstream: Arc<dyn Target>,
+    /// The same with each further key, in the order in which they are used.
+    pub more_keys: Vec<Arc<dyn Target>>,
 }
 
 /// Whether the price of a model is known.
@@ -93,8 +96,15 @@ pub struct GuardedTarget {
     pub(crate) breaker: SharedBreaker,
     pub(crate) measurements: Arc<Mutex<TargetMeasurements>>,
     pub(crate) pacing: Arc<Pacing>,
-    pub(crate) credential: Arc<CredentialHealth>,
+    pub(crate) health: Arc<SharedHealth>,
+    /// Whether the settings name the model, and not the caller.
+    is_model_configured: bool,
+    /// The time to first content, where a route balances by it.
+    pub(crate) latency: Arc<OnceLock<Mutex<PeakEwma>>>,
+    /// With the first key.
     pub(crate) upstream: Arc<dyn Target>,
+    /// All keys, if there are several.
+    pub(crate) keys: Option<Arc<TargetKeys>>,
     protection: ProtectionSettings,
 }
 
@@ -126,6 +136,7 @@ impl GuardedTarget {
             breaker,
             pressure,
             upstream,
+            more_keys,
         } = options;
         let measurements = TargetMeasurements {
             pressure: PressureGauge::new(pressure.clone()),
@@ -149,7 +160,10 @@ impl GuardedTarget {
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
             measurements: Arc::new(Mutex::new(measurements)),
             pacing: Arc::default(),
-            credential: Arc::default(),
+            health: Arc::default(),
+            is_model_configured: true,
+            latency: Arc::default(),
+            keys: TargetKeys::new(&upstream, more_keys).map(Arc::new),
             upstream,
             protection: ProtectionSettings { concurrency, shares, breaker, pressure },
         }
@@ -159,15 +173,18 @@ impl GuardedTarget {
     /// apply to both from [`apply_settings`](Self::apply_settings) on.
     #[must_use]
     pub fn with_settings(&self, options: TargetOptions) -> Self {
-        let rebuilt = Self::new(options);
-        // The output history belongs to the model, and the credential status to the connection.
+        let mut rebuilt = Self::new(options);
+        // The output history belongs to the model, and the health to the connection.
         let is_same_model = self.model == rebuilt.model;
         let output = Arc::clone(if is_same_model { &self.output } else { &rebuilt.output });
         let is_same_connection = Arc::ptr_eq(&self.upstream, &rebuilt.upstream);
-        let credential = Arc::clone(if is_same_connection { &self.credential } else { &rebuilt.credential });
+        let health = Arc::clone(if is_same_connection { &self.health } else { &rebuilt.health });
+        let keys = rebuilt.keys.take().and_then(Arc::into_inner);
         Self {
             output,
-            credential,
+            health,
+            latency: Arc::clone(&self.latency),
+            keys: keys.map(|keys| Arc::new(keys.continuing(self.keys.as_deref()))),
             in_flight: self.in_flight.clone(),
             slot_queue: Arc::clone(&self.slot_queue),
             time_to_first_content: Arc::clone(&self.time_to_first_content),
@@ -198,7 +215,10 @@ impl GuardedTarget {
             breaker: self.breaker.clone(),
             measurements: Arc::clone(&self.measurements),
             pacing: Arc::clone(&self.pacing),
-            credential: Arc::clone(&self.credential),
+            health: Arc::clone(&self.health),
+            is_model_configured: false,
+            latency: Arc::clone(&self.latency),
+            keys: self.keys.as_ref().map(|keys| Arc::new(keys.for_model(model))),
             upstream: self.upstream.for_model(model).unwrap_or_else(|| Arc::clone(&self.upstream)),
             protection: self.protection.clone(),
         }
@@ -214,10 +234,34 @@ impl GuardedTarget {
         self.slot_queue.grant_free_slots(self, now);
     }
 
-    /// The connection to the provider.
+    /// The connection to the provider, with the first key.
     #[must_use]
     pub fn upstream(&self) -> Arc<dyn Target> {
         Arc::clone(&self.upstream)
+    }
+
+    /// The connection with each of the keys.
+    #[must_use]
+    pub fn upstreams(&self) -> Vec<Arc<dyn Target>> {
+        match &self.keys {
+            Some(keys) => keys.upstreams().to_vec(),
+            None => vec![Arc::clone(&self.upstream)],
+        }
+    }
+
+    /// The connection with the key of this position.
+    pub(crate) fn upstream_with(&self, key: usize) -> &Arc<dyn Target> {
+        self.keys.as_ref().and_then(|keys| keys.upstreams().get(key)).unwrap_or(&self.upstream)
+    }
+
+    /// The effect of an outcome on the health that its breaker counts.
+    pub(crate) fn health_of(&self, outcome: &AttemptOutcome) -> Health {
+        outcome.health(self.protection.breaker.slow_threshold())
+    }
+
+    /// What an outcome shows about the target.
+    pub(crate) fn evidence(&self, outcome: &AttemptOutcome) -> Option<HealthEvidence> {
+        HealthEvidence::of(outcome, self.protection.breaker.slow_threshold(), self.is_model_configured)
     }
 
     /// The maximum input tokens and the maximum output tokens of one call.
@@ -374,112 +418,5 @@ impl CallBound {
     pub(crate) fn completed(&self, usage: Usage) -> Usage {
         let extras = usage.extras.or_requested(usage.cache_write, self.service, self.long_cache);
         Usage { extras, ..usage }
-    }
-}
-
-/// A route, as the settings define it.
-pub struct RouteOptions {
-    /// The name that callers use as model.
-    pub alias: String,
-    /// The faces that serve the route.
-    pub faces: Faces,
-    /// The faces that are open to guests.
-    pub guest_faces: Faces,
-    /// Timeout for a stream's first content.
-    pub start_timeout: Duration,
-    /// The route's token limit per period, if it has one.
-    pub token_limit: Option<u64>,
-    /// Texts of which one is the answer when no model gives one; if empty, callers get an error.
-    pub fallback_texts: Arc<[Box<str>]>,
-    /// Guardrails for its requests at every face; may be empty.
-    pub guardrails: Guardrails,
-    /// The targets, in the order in which they are tried.
-    pub targets: Vec<Arc<GuardedTarget>>,
-}
-
-/// A set of faces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Faces(u32);
-
-impl Faces {
-    /// All faces.
-    pub const ALL: Self = Self(u32::MAX);
-
-    /// The set of these faces.
-    #[must_use]
-    pub fn of(faces: impl IntoIterator<Item = Face>) -> Self {
-        Self(faces.into_iter().fold(0, |set, face| set | 1 << face.index()))
-    }
-
-    /// Whether the set contains this face.
-    #[must_use]
-    pub fn has(self, face: Face) -> bool {
-        self.0 & 1 << face.index() != 0
-    }
-}
-
-/// A name that callers use as model, with its targets in the order in which they are tried.
-pub struct Route {
-    pub(crate) alias: Arc<str>,
-    pub(crate) faces: Faces,
-    pub(crate) guest_faces: Faces,
-    pub(crate) start_timeout: Duration,
-    pub(crate) token_limit: Option<u64>,
-    pub(crate) fallback_texts: Arc<[Box<str>]>,
-    pub(crate) guardrails: Guardrails,
-    pub(crate) targets: Box<[Arc<GuardedTarget>]>,
-}
-
-impl Route {
-    /// Validates that the route has targets.
-    pub fn new(options: RouteOptions) -> Result<Self, SettingError> {
-        let RouteOptions {
-            alias,
-            faces,
-            guest_faces,
-            start_timeout,
-            token_limit,
-            fallback_texts,
-            guardrails,
-            targets,
-        } = options;
-        if targets.is_empty() {
-            return Err(SettingError::new("targets", format!("route {alias} has no targets")));
-        }
-        let (alias, targets) = (alias.into(), targets.into());
-        Ok(Self {
-            alias,
-            faces,
-            guest_faces,
-            start_timeout,
-            token_limit,
-            fallback_texts,
-            guardrails,
-            targets,
-        })
-    }
-
-    /// The same route with other targets.
-    pub(crate) fn with_targets(&self, targets: Box<[Arc<GuardedTarget>]>) -> Self {
-        Self {
-            alias: Arc::clone(&self.alias),
-            faces: self.faces,
-            guest_faces: self.guest_faces,
-            start_timeout: self.start_timeout,
-            token_limit: self.token_limit,
-            fallback_texts: Arc::clone(&self.fallback_texts),
-            guardrails: self.guardrails.clone(),
-            targets,
-        }
-    }
-
-    /// Whether callers name the models of this route themselves.
-    pub(crate) fn passes_names_on(&self) -> bool {
-        self.alias.ends_with('*')
-    }
-
-    /// Whether the route is served at this face, for guests or for callers with a credential.
-    pub(crate) fn is_open_at(&self, face: Face, is_guest: bool) -> bool {
-        self.faces.has(face) && (!is_guest || self.guest_faces.has(face))
     }
 }

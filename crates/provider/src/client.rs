@@ -116,14 +116,15 @@ impl ClientRuntime {
     }
 }
 
-/// See the module documentation.
+/// See the module documentation. Clones share the connections.
+#[derive(Clone)]
 pub struct Client {
     url: BaseUrl,
     http2: Http2Policy,
     limits: HttpLimits,
     wall_clock: WallClock,
     /// One per core.
-    pools: Box<[Pools]>,
+    pools: Arc<[Pools]>,
 }
 
 struct Pools {

@@ -68,11 +68,14 @@ impl FixedHeaders {
 
     /// Removes the values of these headers from an error message: one of them is a credential.
     pub(crate) fn redact(&self, error: CallError) -> CallError {
-        let Some(message) = &error.message else { return error };
+        if error.message.is_none() && error.detail.is_none() {
+            return error;
+        }
         const OPEN: [&str; 4] = ["content-type", "accept", "anthropic-version", "anthropic-beta"];
         let secrets = self.0.iter().filter(|(name, _)| !OPEN.contains(&name.as_str()));
         let secrets = secrets.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
-        CallError { message: Some(redact_secrets(message, secrets).into()), ..error }
+        let redact = |text: Option<Box<str>>| text.map(|text| redact_secrets(&text, secrets.clone()).into());
+        CallError { message: redact(error.message), detail: redact(error.detail), ..error }
     }
 
     pub(crate) const fn pairs(&self) -> &[(String, String)] {
@@ -122,8 +125,11 @@ mod tests {
         let message = "text/any: plainword and open sesame are wrong";
         let error =
             CallError { message: Some(message.into()), ..Failure::of(FailureKind::BadRequest).into() };
-        let shown = headers.redact(error).message;
-        assert_eq!(shown.as_deref(), Some("text/any: [redacted] and [redacted] are wrong"));
+        let error = CallError { detail: error.message.clone(), ..error };
+        let CallError { message, detail, .. } = headers.redact(error);
+        for shown in [message, detail] {
+            assert_eq!(shown.as_deref(), Some("text/any: [redacted] and [redacted] are wrong"));
+        }
     }
 
     #[test]

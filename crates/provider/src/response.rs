@@ -5,7 +5,7 @@
 //! compressed response was not requested and is not read, because a small body could expand to any size in memory.
 //!
 //! The vendor's message is kept for the caller only if the request is at fault. Other messages concern the vendor and
-//! the gateway and are dropped.
+//! the gateway and are shown to operators only.
 
 use crate::redact::redact;
 use crate::target::{CallError, ChunkStream, UpstreamResponse};
@@ -91,10 +91,14 @@ fn read_error_response(status: u16, headers: &impl ReadHeader, body: &[u8], dial
     let header = |name: &str| header_text(headers, name);
     let failure = dialect.read_error(status, &header, body);
     // The message about an invalid request may still contain the gateway's key or account.
-    let is_caller_fault = failure.origin == FaultOrigin::Caller;
-    let message = is_caller_fault.then(|| dialect.read_error_message(body));
-    let message = message.map(|message| redact(&message).unwrap_or(message));
-    CallError { failure, message: message.as_deref().and_then(sanitize), status: Some(status) }
+    let message = dialect.read_error_message(body);
+    let message = sanitize(&redact(&message).unwrap_or(message));
+    match failure.origin {
+        FaultOrigin::Caller => CallError { failure, message, detail: None, status: Some(status) },
+        FaultOrigin::Gateway | FaultOrigin::Provider => {
+            CallError { failure, message: None, detail: message, status: Some(status) }
+        }
+    }
 }
 
 /// Makes a message safe to display: without control characters, and truncated.

@@ -90,13 +90,15 @@ pub struct CallError {
     pub failure: Failure,
     /// The vendor's message, if the caller's request is at fault: truncated and safe to display.
     pub message: Option<Box<str>>,
+    /// The vendor's message in any other case, for operators only: truncated, and without credentials.
+    pub detail: Option<Box<str>>,
     /// The HTTP status of the vendor's error response, if there was one.
     pub status: Option<u16>,
 }
 
 impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
-        Self { failure, message: None, status: None }
+        Self { failure, message: None, detail: None, status: None }
     }
 }
 

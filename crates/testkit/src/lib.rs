@@ -6,6 +6,7 @@
 mod block_on;
 mod directory;
 mod http;
+mod metric_value;
 mod process;
 mod process_table;
 mod redis_server;
@@ -21,6 +22,7 @@ pub mod validator;
 pub use block_on::block_on;
 pub use directory::TestDirectory;
 pub use http::{HttpReply, exchange};
+pub use metric_value::parse_billionths;
 pub use process::{ChildProcess, read_ready_line, send_signal};
 pub use process_table::{cpu_time, open_descriptors, resident_bytes};
 pub use redis_server::{RedisServer, redis_server_command};

@@ -128,7 +128,7 @@ impl Shop {
     /// Checks that no model was called, nothing was charged, nothing broke, and no secret was logged.
     fn is_unharmed(&self, secrets: &[&str]) -> anyhow::Result<()> {
         assert_eq!(self.model.calls()?.len(), 0);
-        assert_eq!(self.gateway.counter("seawall_cost_nanodollars_total")?, 0);
+        assert_eq!(self.gateway.counter("seawall_cost_usd_total")?, 0);
         assert_eq!(self.gateway.counter("seawall_attempts_total")?, 0);
         let errors = self.gateway.errors()?;
         assert!(!errors.contains("panicked"), "{errors}");

@@ -34,8 +34,8 @@ fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
 /// own dialect may have been refused by the model.
 fn is_unharmed(model: &Running, gateway: &Running) -> anyhow::Result<()> {
     assert!(model.calls()?.iter().all(|call| call["status"] == 400), "{:?}", model.calls()?);
-    assert_eq!(gateway.counter("seawall_cost_nanodollars_total")?, 0);
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_cost_usd_total")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     let errors = gateway.errors()?;
     assert!(!errors.contains("panicked"), "{errors}");
     for endpoint in endpoints() {

@@ -105,7 +105,7 @@ fn lives(upstream: &Upstream, gateway: &Running) -> anyhow::Result<()> {
     upstream.says(answer(&json!({ "input_tokens": 5, "output_tokens": 2 })));
     let good = gateway.ask(KEY, &question(5, false))?;
     assert_eq!(good.status, 200, "{}", String::from_utf8_lossy(&good.body));
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     let errors = gateway.errors()?;
     assert!(!errors.contains("panicked"), "{errors}");
     Ok(())
@@ -181,7 +181,7 @@ fn an_invalid_upstream_response_is_an_error_and_is_not_forwarded() -> anyhow::Re
 #[test]
 fn an_invalid_usage_figure_is_charged_neither_too_little_nor_too_much() -> anyhow::Result<()> {
     let (upstream, gateway) = start("upstream-usage")?;
-    let posted = || gateway.counter("seawall_budget_posted_nanodollars");
+    let posted = || gateway.counter("seawall_budget_posted_usd");
     for usage in [
         json!({ "input_tokens": -5, "output_tokens": -1 }),
         json!({ "input_tokens": 5, "output_tokens": -1 }),

@@ -269,7 +269,7 @@ fn bodies_of_other_vendors_pass_through_and_are_charged() -> anyhow::Result<()> 
     assert_eq!(read["results"][0]["outputText"], words, "{seen}");
     let bill = model.bill("haiku")?;
     assert_eq!((&bill["requests"], &bill["output_tokens"]), (&json!(2), &json!(40)), "{bill}");
-    let spent = gateway.counter("seawall_cost_nanodollars_total").unwrap_or_default();
+    let spent = gateway.counter("seawall_cost_usd_total").unwrap_or_default();
     assert_eq!(json!(spent), bill["nano_dollars"], "{bill}");
 
     // A broken stream raises an exception, and never looks complete.
@@ -290,7 +290,7 @@ fn bodies_of_other_vendors_pass_through_and_are_charged() -> anyhow::Result<()> 
         assert_eq!(error, (&json!(400), &json!("ValidationException")), "{route}: {seen}");
         assert!(seen["error"]["text"].as_str().is_some_and(|text| text.contains(problem)), "{route}: {seen}");
     }
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 

@@ -97,7 +97,7 @@ fn a_full_disk_rejects_requests_without_charge_until_there_is_space() -> anyhow:
             .take_while(|_| gateway.ask(KEY, &question(1, false)).is_ok_and(|answer| answer.status == 200));
         ensure!(answered.count() < 40, "the disk is not full");
         wait_until("it is not ready", || Ok(ready(&gateway)?.0 == 503))?;
-        let (calls, spent) = (model.calls()?.len(), gateway.counter("seawall_budget_posted_nanodollars")?);
+        let (calls, spent) = (model.calls()?.len(), gateway.counter("seawall_budget_posted_usd")?);
         for _ in 0..100 {
             let refused = gateway.ask(KEY, &question(1, false))?;
             let output = String::from_utf8_lossy(&refused.body).into_owned();
@@ -109,7 +109,7 @@ fn a_full_disk_rejects_requests_without_charge_until_there_is_space() -> anyhow:
             ensure!(refused.header("retry-after").is_some(), "{}", refused.head);
         }
         ensure!(model.calls()?.len() == calls, "a model was called");
-        ensure!(gateway.counter("seawall_budget_posted_nanodollars")? == spent, "something was charged");
+        ensure!(gateway.counter("seawall_budget_posted_usd")? == spent, "something was charged");
         let (status, output) = ready(&gateway)?;
         ensure!(status == 503 && output.contains("journal unavailable"), "{status}: {output}");
         ensure!(output.contains("No space left"), "{output}");

@@ -86,6 +86,8 @@ mod stalled_responses;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]
+mod target_keys;
+#[cfg(test)]
 mod through;
 #[cfg(test)]
 mod tokens;

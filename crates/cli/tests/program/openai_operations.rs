@@ -88,9 +88,9 @@ fn embeddings_come_from_every_kind_of_target_and_are_charged_to_the_nano_dollar(
         }
     }
     let cost = model.bill("embedding")?["nano_dollars"].as_u64().unwrap_or(0);
-    assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, cost);
+    assert_eq!(gateway.counter("seawall_budget_posted_usd")?, cost);
     assert_eq!(gateway.counter("seawall_output_tokens_total")?, 0);
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 
@@ -118,13 +118,13 @@ fn an_embedding_that_no_target_can_make_is_refused_by_name_and_costs_nothing() -
         let is_expected = expected.iter().all(|part| message.contains(part));
         assert!(status == 400 && is_expected, "{route}: {status} {body}");
     }
-    assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_posted_usd")?, 0);
     // A model that only embeds is not asked for an answer, which would have no price.
     let chat = json!({"model": "titan", "messages": [{"role": "user", "content": "a"}], "max_tokens": 5});
     let (status, body) = post(&gateway, "/v1/chat/completions", &chat)?;
     let message = body["error"]["message"].as_str().unwrap_or_default();
     assert!(status == 400 && message.contains("generates no answers"), "{body}");
-    assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_posted_usd")?, 0);
     // Its own format passes through InvokeModel, at the price of its input.
     let (status, body) = post(&gateway, "/model/titan/invoke", &json!({"inputText": "a"}))?;
     assert!(status == 200 && body["embedding"].is_array(), "{status} {body}");
@@ -144,7 +144,7 @@ fn an_embedding_that_no_target_can_make_is_refused_by_name_and_costs_nothing() -
         let (status, body) = post(&gateway, "/v1/embeddings", &json!({"model": "titan", "input": "a"}))?;
         assert_eq!(status, 500, "{fault}: {body}");
     }
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 
@@ -159,7 +159,7 @@ fn a_conversation_is_compacted_where_the_target_can() -> anyhow::Result<()> {
     let bill = model.bill("haiku")?;
     assert_eq!(body["usage"]["output_tokens"], bill["output_tokens"]);
     let cost = bill["nano_dollars"].as_u64().unwrap_or(0);
-    assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, cost);
+    assert_eq!(gateway.counter("seawall_budget_posted_usd")?, cost);
     let (status, body) = post(&gateway, "/v1/responses/compact", &request("claude"))?;
     let message = body["error"]["message"].as_str().unwrap_or_default();
     assert!(status == 400 && message.contains("compaction"), "{body}");

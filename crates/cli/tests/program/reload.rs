@@ -96,7 +96,7 @@ fn settings_change_under_load_and_no_request_is_lost() -> anyhow::Result<()> {
     })?;
     assert_eq!(wrong, Vec::<String>::new());
     assert!(answered.load(Ordering::Relaxed) >= 120, "{answered:?}");
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 

@@ -169,7 +169,7 @@ fn a_stream_outlives_its_target_its_route_and_its_key() -> anyhow::Result<()> {
     assert!(answer.contains(" 404 "), "the route has another name: {answer}");
     stream.read_to_string(&mut partial)?;
     assert!(partial.contains("message_stop"), "{partial}");
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 
@@ -196,15 +196,15 @@ fn environment_variables_that_are_not_utf8_are_rejected() -> anyhow::Result<()> 
 fn a_budget_that_is_lowered_below_what_is_spent_stops_and_a_raised_one_goes_on() -> anyhow::Result<()> {
     let (_model, gateway, base) = started("reload-budget")?;
     assert!(ask(&gateway, false)?.contains(" 200 "));
-    let spent = gateway.counter("seawall_budget_posted_nanodollars")?;
+    let spent = gateway.counter("seawall_budget_posted_usd")?;
     assert!(spent > 0);
     let small = "budget.day = \"$0.00001/day\"\nbudget.caller_day = \"$0.00001/day\"\n";
     reload(&gateway, &(base.clone() + small), "budget.day")?;
     assert!(!ask(&gateway, false)?.contains(" 200 "), "more is spent than there is");
-    assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, spent, "what was spent stays spent");
+    assert_eq!(gateway.counter("seawall_budget_posted_usd")?, spent, "what was spent stays spent");
     reload(&gateway, &base, "budget.day")?;
     assert!(ask(&gateway, false)?.contains(" 200 "));
-    assert!(gateway.counter("seawall_budget_posted_nanodollars")? > spent);
+    assert!(gateway.counter("seawall_budget_posted_usd")? > spent);
     Ok(())
 }
 

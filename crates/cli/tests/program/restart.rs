@@ -30,7 +30,7 @@ fn ask(gateway: &Running) -> anyhow::Result<String> {
 }
 
 fn posted(gateway: &Running) -> anyhow::Result<u64> {
-    gateway.counter("seawall_budget_posted_nanodollars")
+    gateway.counter("seawall_budget_posted_usd")
 }
 
 #[test]
@@ -77,12 +77,12 @@ fn a_call_interrupted_by_a_kill_is_charged_once_at_maximum_cost() -> anyhow::Res
         assert_ne!(read, 0, "{}", String::from_utf8_lossy(&seen));
         seen.extend_from_slice(&piece[..read]);
     }
-    let held = gateway.counter("seawall_budget_held_nanodollars")?;
+    let held = gateway.counter("seawall_budget_held_usd")?;
     assert!(held > 0 && posted(&gateway)? == 0);
     gateway.end_with(Signal::KILL)?;
     for _ in 0..2 {
         let gateway = start("restart-killed", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
-        assert_eq!((posted(&gateway)?, gateway.counter("seawall_budget_held_nanodollars")?), (held, 0));
+        assert_eq!((posted(&gateway)?, gateway.counter("seawall_budget_held_usd")?), (held, 0));
         gateway.end_with(Signal::KILL)?;
     }
     let billed = model.bill("haiku")?["nano_dollars"].as_u64().context("no bill")?;
@@ -184,7 +184,7 @@ fn a_request_that_was_under_way_when_the_gateway_was_killed_has_an_unknown_outco
         REQUEST.len()
     );
     std::io::Write::write_all(&mut connection, head.as_bytes())?;
-    while gateway.counter("seawall_budget_held_nanodollars")? == 0 {}
+    while gateway.counter("seawall_budget_held_usd")? == 0 {}
     gateway.end_with(Signal::KILL)?;
     let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &data_dir_setting(&data_dir))?;
     let (status, answer) = ask_with_key(&gateway, "order-2")?;

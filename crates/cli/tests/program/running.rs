@@ -1,7 +1,7 @@
 //! The `seawall` program as a child process of a test.
 
 use anyhow::{Context as _, ensure};
-use seawall_testkit::{ChildProcess, HttpReply, Signal, exchange};
+use seawall_testkit::{ChildProcess, HttpReply, Signal, exchange, parse_billionths};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -225,7 +225,8 @@ impl Running {
     }
 
     /// A metric of the gateway: the sum over all series of this name with these labels, such as
-    /// `seawall_requests_total{outcome="abandoned"}`. A missing series counts as zero.
+    /// `seawall_requests_total{outcome="abandoned"}`. A missing series counts as zero,
+    /// and money is in nano-dollars.
     pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
         let text = get_from(&self.admin, "/metrics")?;
         let (family, labels) = name.split_once('{').unwrap_or((name, ""));
@@ -237,7 +238,10 @@ impl Running {
             let (of, labels) = series.split_once('{').unwrap_or((series, ""));
             let has = |label: &&str| labels.trim_end_matches('}').split(',').any(|own| own == *label);
             if of == family && expected.iter().all(has) {
-                sum += value.parse::<u64>().with_context(|| line.to_owned())?;
+                // Money is in dollars there, and in nano-dollars here.
+                let value =
+                    if family.contains("_usd") { parse_billionths(value) } else { value.parse().ok() };
+                sum += value.with_context(|| line.to_owned())?;
             }
         }
         Ok(sum)

@@ -175,8 +175,8 @@ fn concurrent_requests_cannot_exceed_the_daily_budget_of_a_caller() -> anyhow::R
     let billed = |name: &str| Ok::<_, anyhow::Error>(model.bill(name)?["nano_dollars"].as_u64().unwrap_or(0));
     let bill = billed("sonnet")? + billed("haiku")?;
     assert!(bill <= 100_000_000, "{bill}");
-    assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, bill);
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_posted_usd")?, bill);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     // Other callers are not affected.
     assert_eq!(gateway.chat(OTHER_KEY, &json!({ "message": "what next?" }))?["rung"], "strong_model");
     Ok(())

@@ -101,8 +101,8 @@ fn a_thousand_concurrent_settlements_are_all_in_the_ledger() -> anyhow::Result<(
     })?;
     let bill = model.bill("sonnet")?;
     assert_eq!(bill["requests"], 1_000);
-    wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_nanodollars")? == 0))?;
-    assert_eq!(Some(gateway.counter("seawall_budget_posted_nanodollars")?), bill["nano_dollars"].as_u64());
+    wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_usd")? == 0))?;
+    assert_eq!(Some(gateway.counter("seawall_budget_posted_usd")?), bill["nano_dollars"].as_u64());
     assert_eq!(Some(gateway.counter("seawall_output_tokens_total")?), bill["output_tokens"].as_u64());
     let own = gateway.requests(1)?[0]["caller"].as_str().context("no caller")?.to_owned();
     let spend = gateway.operators(&format!("/admin/spend?caller={own}"))?;
@@ -159,10 +159,7 @@ fn the_ledger_matches_the_bill_with_abandoned_and_retried_requests() -> anyhow::
         posted("abandoned"),
         billed("caller_gone")
     );
-    assert_eq!(
-        gateway.counter("seawall_budget_posted_nanodollars")?,
-        posted("answered") + posted("abandoned")
-    );
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(gateway.counter("seawall_budget_posted_usd")?, posted("answered") + posted("abandoned"));
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }

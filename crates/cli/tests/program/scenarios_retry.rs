@@ -96,7 +96,7 @@ fn with_every_model_hanging_all_are_answered_in_time() -> anyhow::Result<()> {
     }
     let ended = |outcome: &str| gateway.counter(&format!("seawall_requests_total{{outcome=\"{outcome}\"}}"));
     assert_eq!(ended("answered")? + ended("degraded")?, 300);
-    wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_nanodollars")? == 0))
+    wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_usd")? == 0))
 }
 
 #[test]

@@ -110,11 +110,8 @@ fn a_client_disconnect_closes_the_upstream_connection_and_is_charged() -> anyhow
         std::hint::spin_loop();
     }
     assert_eq!(delivered(&first), delivered(&model.bill("haiku")?));
-    assert!(
-        gateway.counter("seawall_cost_nanodollars_total")?
-            >= first["nano_dollars"].as_u64().unwrap_or(u64::MAX)
-    );
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert!(gateway.counter("seawall_cost_usd_total")? >= first["nano_dollars"].as_u64().unwrap_or(u64::MAX));
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 
@@ -150,8 +147,8 @@ fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> 
     let billed = model.bill("haiku")?["nano_dollars"].as_u64().unwrap_or(u64::MAX);
     assert!(billed <= 10_000_000, "billed {billed}");
     // The strong target's price is posted, which is higher than what haiku bills.
-    assert!(gateway.counter("seawall_budget_posted_nanodollars")? <= 10_000_000);
-    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert!(gateway.counter("seawall_budget_posted_usd")? <= 10_000_000);
+    assert_eq!(gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 

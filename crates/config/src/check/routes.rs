@@ -8,7 +8,8 @@ use crate::kind::quoted;
 use crate::problem::{Problem, ProblemCode};
 use crate::raw::{self, RootSection};
 use crate::settings::{ANY_MODEL, RouteSettings};
-use std::collections::BTreeMap;
+use seawall_core::balance::{BalanceScope, BalanceStrategy};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn routes(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<String, RouteSettings> {
     let mut routes = BTreeMap::new();
@@ -27,6 +28,7 @@ pub(super) fn routes(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<S
             }
         }
         wildcard(name, route, raw, checker);
+        balance(route, raw, checker);
         let mut seen = BTreeMap::new();
         for target in &route.targets.value {
             if !raw.targets.contains_key(&target.value) {
@@ -49,6 +51,8 @@ pub(super) fn routes(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<S
         let quotas = route_quotas(name, route, checker);
         let settings = RouteSettings {
             targets: route.targets.value.iter().map(|target| target.value.clone()).collect(),
+            balance: route.balance.value,
+            balance_across: route.balance_across.value,
             faces: route.faces.value.iter().map(|face| face.value).collect(),
             guest_faces: route.guest_faces.value.iter().map(|face| face.value).collect(),
             start_timeout: start_timeout.unwrap_or(&raw.deadlines.start).value,
@@ -67,6 +71,26 @@ pub(super) fn routes(raw: &RootSection, checker: &mut Checker<'_>) -> BTreeMap<S
         checker.add(Problem::warning(ProblemCode::NoTargets, message, raw.origin).help(help));
     }
     routes
+}
+
+/// Warns if a route balances its targets, and no two of them belong together.
+fn balance(route: &raw::RouteSection, raw: &RootSection, checker: &mut Checker<'_>) {
+    if route.balance.value == BalanceStrategy::Ordered {
+        return;
+    }
+    let mut groups = BTreeSet::new();
+    let sections = route.targets.value.iter().filter_map(|target| raw.targets.get(&target.value));
+    let is_repeated = sections.map(|target| match route.balance_across.value {
+        BalanceScope::Model => target.base_model.as_ref().unwrap_or(&target.model).value.as_str(),
+        BalanceScope::Grade => target.grade.value.name(),
+    });
+    if is_repeated.into_iter().any(|group| !groups.insert(group)) {
+        return;
+    }
+    let (path, scope) = (&route.path, route.balance_across.value.name());
+    let message = format!("{path}.balance has no effect: no two targets of the route have the same {scope}");
+    let help = "requests are tried in the order of targets; for targets of several models, write balance_across = \"grade\"";
+    checker.add(Problem::warning(ProblemCode::UnusedKey, message, route.balance.origin).help(help));
 }
 
 /// Checks the name of a route, and that only one with a wildcard has targets without a model of their own.

@@ -45,6 +45,7 @@ pub(super) fn targets(
             checker.add(Problem::warning(ProblemCode::UnusedTarget, message, target.origin).help(help));
         }
         provider(target, checker);
+        check_keys(target, checker);
         targets.insert(name.clone(), settings(target, concurrency, facts));
     }
     stale_prices(&targets, models, raw, checker);
@@ -175,7 +176,10 @@ fn provider(target: &raw::TargetSection, checker: &mut Checker<'_>) {
         ("role_arn", target.role_arn.as_ref().map(|text| text.origin)),
         ("external_id", target.external_id.as_ref().map(|text| text.origin)),
     ];
-    let key = [("api_key", target.api_key.as_ref().map(|secret| secret.origin))];
+    let key = [
+        ("api_key", target.api_key.as_ref().map(|secret| secret.origin)),
+        ("api_keys", target.api_keys.as_ref().map(|secrets| secrets.origin)),
+    ];
     let openai = [
         ("output_limit_field", target.output_limit_field.as_ref().map(|field| field.origin)),
         ("api", target.api.as_ref().map(|api| api.origin)),
@@ -197,7 +201,10 @@ fn provider(target: &raw::TargetSection, checker: &mut Checker<'_>) {
     if let Some(url) = &target.base_url {
         if !url.value.starts_with("http://") && !url.value.starts_with("https://") {
             checker.report_invalid(target, "base_url", url, "must start with https:// or http://");
-        } else if target.api_key.is_some() && url.value.starts_with("http://") && !is_local(&url.value) {
+        } else if (target.api_key.is_some() || target.api_keys.is_some())
+            && url.value.starts_with("http://")
+            && !is_local(&url.value)
+        {
             let message = format!("{}.base_url: the API key would be sent unencrypted", target.path);
             checker.add(
                 Problem::warning(ProblemCode::UnencryptedUrl, message, url.origin).help("use an https URL"),
@@ -242,12 +249,15 @@ fn settings(
         region: text(&target.region),
         base_url: text(&target.base_url).or_else(|| preset.base_url.map(str::to_owned)),
         api_key: api_key(target),
+        more_api_keys: listed_keys(target).skip(1).collect(),
         key_header: preset.key_header,
         role_arn: text(&target.role_arn),
         external_id: text(&target.external_id),
         output_limit_field: output_limit_field(target),
         api: openai_api(target),
         concurrency,
+        weight: target.weight.value,
+        base_model: text(&target.base_model),
         breaker: target.breaker.value.clone(),
     }
 }
@@ -255,8 +265,10 @@ fn settings(
 /// The key in the settings; otherwise the provider's usual variable. Another server than the vendor's own never receives
 /// the vendor's key unless the settings say so.
 fn api_key(target: &raw::TargetSection) -> Option<SecretReference> {
-    if let Some(key) = &target.api_key {
-        return Some(key.value.clone());
+    if let Some(key) =
+        target.api_key.as_ref().map(|key| key.value.clone()).or_else(|| listed_keys(target).next())
+    {
+        return Some(key);
     }
     let preset = target.provider.value;
     let is_usual_server =
@@ -266,6 +278,35 @@ fn api_key(target: &raw::TargetSection) -> Option<SecretReference> {
             Some(SecretReference::Variable(variable.to_owned()))
         }
         _ => None,
+    }
+}
+
+/// The keys in the list, if there is one.
+fn listed_keys(target: &raw::TargetSection) -> impl Iterator<Item = SecretReference> {
+    target.api_keys.iter().flat_map(|keys| &keys.value).map(|key| key.value.clone())
+}
+
+/// Checks that there is either one key or a list of different keys.
+fn check_keys(target: &raw::TargetSection, checker: &mut Checker<'_>) {
+    let Some(keys) = &target.api_keys else { return };
+    let path = &target.path;
+    if let Some(single) = &target.api_key {
+        let message = format!("{path}.api_keys: api_key is set, too");
+        let problem = Problem::error(ProblemCode::InvalidValue, message, keys.origin);
+        let help = "write all keys in api_keys, or api_keys = \"none\" if it comes from a profile";
+        checker.add(problem.also_at(single.origin, "the single key").help(help));
+    }
+    if keys.value.is_empty() {
+        let message = format!("{path}.api_keys: the list is empty");
+        let help = "write api_keys = [\"env:NAME_1\", \"env:NAME_2\"], or api_key for a single one";
+        checker.add(Problem::error(ProblemCode::InvalidValue, message, keys.origin).help(help));
+    }
+    for (index, key) in keys.value.iter().enumerate() {
+        if let Some(first) = keys.value[..index].iter().find(|other| other.value == key.value) {
+            let message = format!("{path}.api_keys: the same key is listed twice");
+            let problem = Problem::error(ProblemCode::Duplicate, message, key.origin);
+            checker.add(problem.also_at(first.origin, "first listed here"));
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::preset::{PRESETS, ProviderPreset, find_preset};
 use crate::problem::{ProblemCode, names};
 use crate::suggest;
 use crate::tree::TomlValue;
+use seawall_core::balance::{BalanceScope, BalanceStrategy};
 use seawall_core::retry::Jitter;
 use seawall_core::setting::Factor;
 use seawall_core::untracked::UntrackedRule;
@@ -160,6 +161,8 @@ choices! {
     OpenAiApi as "an API",
     Mode as "a mode",
     Priority as "a priority",
+    BalanceStrategy as "a balancing strategy",
+    BalanceScope as "a scope of balancing",
 }
 
 /// A provider by the name of its preset.

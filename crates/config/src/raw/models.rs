@@ -6,6 +6,7 @@ use crate::kind::{
     RateKind, SecretKind, SmallCountKind, TextKind, TokenPriceKind, UrlKind,
 };
 use crate::section::section;
+use seawall_core::balance::{BalanceScope, BalanceStrategy};
 use seawall_core::vocabulary::{Grade, OpenAiApi, OutputLimitField};
 
 section! {
@@ -91,6 +92,10 @@ section! {
         /// servers on the operator's own machines and for other base URLs. For a project on Vertex AI it is an access token, which
         /// is sent as a bearer token and must be renewed from outside, as a file that is replaced before a reload.
         api_key: Option<SecretKind>,
+        /// References to several API keys, instead of `api_key`. The first one that the vendor accepts is used. If the vendor
+        /// rejects or throttles it, or its quota is used up, the call is repeated with the next one, and the key is set aside
+        /// for a while.
+        api_keys: Option<ListField<SecretKind>>,
         /// ARN of the IAM role to assume, for Bedrock. Credentials come from the default AWS credential provider chain.
         role_arn: Option<TextKind>,
         /// External id that the role's trust policy requires, for Bedrock.
@@ -105,6 +110,9 @@ section! {
         api: Option<OpenAiApi>,
         /// Maximum number of concurrent calls.
         concurrency: SmallCountKind = "100",
+        /// Share of the requests among the targets that a route balances, relative to the others. 0 for a target that is only
+        /// called if no other is available.
+        weight: SmallCountKind = "1",
         /// Name of the circuit breaker under `breakers`.
         breaker: TextKind = "\"default\"",
     }
@@ -117,6 +125,15 @@ section! {
     pub(crate) struct RouteSection {
         /// Targets in order of preference.
         targets: ListField<TextKind>,
+        /// How requests are distributed over targets of the same model. `ordered`: the first in `targets` that is available.
+        /// `weighted`: at random, by `targets.NAME.weight`. `least_latency`: the better of two random ones, by the time to
+        /// their first content and their calls in flight. `affinity`: requests of one session or with the same beginning
+        /// of the prompt go to the same target, so that its prompt cache is used, unless it has more than its share of the
+        /// calls. The others of the group are tried next.
+        balance: BalanceStrategy = "\"ordered\"",
+        /// Which targets of the route are balanced with each other: those of the same `model`, or of the same `grade`. Groups
+        /// keep their order in `targets`.
+        balance_across: BalanceScope = "\"model\"",
         /// Faces (caller-facing protocols) that serve the route.
         faces: ListField<FaceName> = "[\"anthropic\", \"openai\", \"bedrock\", \"gemini\"]",
         /// Faces on which guests may use the route if `callers.guests` is on. On all other faces callers need a credential.

@@ -3,6 +3,7 @@
 use crate::catalogue::{Catalogue, CatalogueEntry};
 use crate::kind::{FaceName, Provider, RateValue, SecretReference};
 use crate::preset::{KeyHeader, ProviderPreset};
+use seawall_core::balance::{BalanceScope, BalanceStrategy};
 use seawall_core::money::{ModelPriceOptions, Money, PriceList};
 use seawall_core::quota::QuotaGroup;
 use seawall_core::time::UtcTime;
@@ -153,8 +154,10 @@ pub struct TargetSettings {
     pub region: Option<String>,
     /// The base URL, if it is not the provider's usual one.
     pub base_url: Option<String>,
-    /// Our API key at the provider.
+    /// Our API key at the provider; the first of several.
     pub api_key: Option<SecretReference>,
+    /// Our further API keys there, in the order in which they are used.
+    pub more_api_keys: Vec<SecretReference>,
     /// How the server expects the key.
     pub key_header: KeyHeader,
     /// The ARN of the role to assume.
@@ -167,6 +170,10 @@ pub struct TargetSettings {
     pub api: OpenAiApi,
     /// Maximum number of concurrent calls.
     pub concurrency: NonZeroU32,
+    /// Its share among the targets that a route balances.
+    pub weight: u32,
+    /// The model behind a deployment name.
+    pub base_model: Option<String>,
     /// The name of its breaker, which exists.
     pub breaker: String,
 }
@@ -177,6 +184,15 @@ impl TargetSettings {
     pub fn is_for_any_model(&self) -> bool {
         self.model == ANY_MODEL
     }
+
+    /// The name of the targets that a route balances this one with.
+    #[must_use]
+    pub fn balance_group(&self, scope: BalanceScope) -> &str {
+        match scope {
+            BalanceScope::Model => self.base_model.as_ref().unwrap_or(&self.model),
+            BalanceScope::Grade => self.grade.name(),
+        }
+    }
 }
 
 /// An alias that callers name, with its candidate targets.
@@ -184,6 +200,10 @@ impl TargetSettings {
 pub struct RouteSettings {
     /// Targets in order; all exist, none is repeated, and there is at least one.
     pub targets: Vec<String>,
+    /// How requests are distributed over targets of the same model.
+    pub balance: BalanceStrategy,
+    /// Which targets are balanced with each other.
+    pub balance_across: BalanceScope,
     /// The faces that serve it.
     pub faces: Vec<FaceName>,
     /// The faces on which guests may use it.

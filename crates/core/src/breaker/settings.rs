@@ -174,6 +174,12 @@ fn check_stages(half_open_stages: &[u32]) -> Result<ArrayVec<u32, MAX_STAGES>, S
 }
 
 impl BreakerSettings {
+    /// A first content that takes longer is slow.
+    #[must_use]
+    pub const fn slow_threshold(&self) -> Duration {
+        self.slow_threshold
+    }
+
     /// How long the `opening`-th consecutive opening lasts; the first is 1.
     pub(super) fn open_for(&self, opening: u32) -> Duration {
         let mut open_for = self.open_for;

@@ -280,6 +280,33 @@ impl Retries {
         }
     }
 
+    /// Decides whether to call the same target at once with another of its keys. A key has limits of its own, so that
+    /// there is no backoff, and neither pressure nor the retries of the failed key count. `None` if it must not be
+    /// called; [`decide`](Self::decide) then says what follows.
+    pub fn rotate(
+        &mut self,
+        failure: &Failure,
+        situation: &RetrySituation,
+        budget: Option<&RetryBudget>,
+    ) -> Option<(Option<Credit>, RetryEvent)> {
+        let has_time = situation.deadline.has_room(situation.now, self.policy.min_attempt_time);
+        if !may_fail_over(failure, situation) || !situation.breaker_passes || !has_time {
+            return None;
+        }
+        let withdraw = |budget: &RetryBudget| budget.withdraw(CreditUse::Retry(failure.kind), situation.now);
+        let credit = budget.map(withdraw).transpose().ok()?;
+        self.attempts = self.attempts.saturating_add(1);
+        let event = RetryEvent {
+            attempt: self.attempts,
+            kind: failure.kind,
+            delay: Some(Duration::ZERO),
+            stopped: None,
+            fails_over: false,
+            budget: None,
+        };
+        Some((credit, event))
+    }
+
     /// The error for a request that has given up.
     #[must_use]
     pub fn exhausted(&self, last: Failure) -> RetriesExhausted {

@@ -28,6 +28,7 @@ mod query;
 mod requests;
 mod response;
 mod routes;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod views;

@@ -5,7 +5,7 @@
 
 use super::query::AdminQuery;
 use super::response::{AdminError, AdminResponse, respond};
-use super::{AdminState, corrections, keys, requests, views};
+use super::{AdminState, corrections, keys, requests, targets, views};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -56,7 +56,7 @@ macro_rules! routes {
 
 routes! {
     GET "/admin/status" [] => views::status;
-    GET "/admin/targets" [] => views::targets;
+    GET "/admin/targets" [] => targets::targets;
     GET "/admin/limits" ["caller", "tier"] => views::limits;
     GET "/admin/spend" ["caller"] => views::spend;
     POST "/admin/spend/corrections" [] => corrections::correct;

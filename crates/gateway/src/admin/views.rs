@@ -4,15 +4,14 @@ use super::AdminState;
 use super::response::{AdminError, AdminResponse};
 use super::routes::AdminRequest;
 use crate::log::{ACCESS_LOG, Rfc3339};
-use crate::metrics::{CONTENT_TYPE, queue_outcomes};
+use crate::metrics::CONTENT_TYPE;
 use crate::store_maintenance::StorageReport;
 use seawall_config::{Activation, effective_settings, unimplemented_settings};
-use seawall_core::breaker::{BreakerMode, BreakerPeek, BreakerPhase, RejectReason};
 use seawall_core::budget::BudgetAccount;
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::{Priority, Tier};
-use seawall_pipeline::{Runtime as _, TargetStatus};
+use seawall_core::vocabulary::Tier;
+use seawall_pipeline::Runtime as _;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -59,79 +58,6 @@ fn store(storage: &StorageReport) -> Value {
         "charged_calls": report.charged.len(),
         "charged_nanos": report.charged_cost().as_nanos(),
         "truncated": truncated,
-    })
-}
-
-/// The status of every target.
-pub(super) async fn targets(admin: &AdminState, _: AdminRequest) -> Result<AdminResponse, AdminError> {
-    let targets: Vec<Value> = admin.status.pipeline.targets().iter().map(target).collect();
-    Ok(AdminResponse::Json(json!({ "targets": targets })))
-}
-
-fn target(target: &TargetStatus) -> Value {
-    let TargetStatus { queue, time_to_first_content: (started, p50, p95), .. } = target;
-    let by_class: Map<String, Value> = Priority::ALL
-        .iter()
-        .zip(queue.by_class)
-        .map(|(class, size)| (class.name().to_owned(), size.into()))
-        .collect();
-    let outcomes: Map<String, Value> = queue_outcomes(queue)
-        .into_iter()
-        .map(|(outcome, count)| (outcome.to_owned(), count.into()))
-        .collect();
-    let (now, limit, peak) = target.in_flight;
-    json!({
-        "name": &*target.name,
-        "model": &*target.model,
-        "grade": target.grade.name(),
-        "routes": target.routes.iter().map(|route| &**route).collect::<Vec<&str>>(),
-        "breaker": breaker(&target.breaker),
-        "panic_calls": target.panic_calls,
-        "credential": target.credential.label(),
-        "pressure": target.pressure.label(),
-        "pacing": {
-            "retry_after_ms": millis(target.pacing.retry_after),
-            "calls_per_second": target.pacing.rate,
-            "waiting": target.pacing.waiting,
-        },
-        "in_flight": { "now": now, "limit": limit, "peak": peak },
-        "queue": {
-            "size": queue.size,
-            "capacity": queue.capacity,
-            "by_class": by_class,
-            "oldest_ms": millis(queue.oldest_wait),
-            "entered": queue.entered,
-            "outcomes": outcomes,
-        },
-        "overruns": { "count": target.overruns.0, "suspended_ms": target.overruns.1.map(millis) },
-        "time_to_first_content": { "count": started, "p50_ms": p50.map(millis), "p95_ms": p95.map(millis) },
-    })
-}
-
-fn breaker(peek: &BreakerPeek) -> Value {
-    let (phase, stage) = match peek.phase {
-        BreakerPhase::Closed => ("closed", None),
-        BreakerPhase::Open => ("open", None),
-        BreakerPhase::HalfOpen { stage } => ("half_open", Some(stage)),
-    };
-    let mode = match peek.mode {
-        BreakerMode::Automatic => "automatic",
-        BreakerMode::Observing => "observing",
-        BreakerMode::ForcedOpen => "forced_open",
-        BreakerMode::ForcedClosed => "forced_closed",
-    };
-    let reject_reason = peek.rejects.map(|reason| match reason {
-        RejectReason::Open(trip) => trip.label(),
-        RejectReason::ProbesInFlight => "probes_in_flight",
-        RejectReason::ForcedOpen => "forced_open",
-    });
-    json!({
-        "phase": phase,
-        "stage": stage,
-        "mode": mode,
-        "reject_reason": reject_reason,
-        "retry_after_ms": peek.retry_after.map(millis),
-        "open_for_one_caller": peek.is_open_for_one_caller,
     })
 }
 
@@ -224,6 +150,6 @@ fn hex(caller: u64) -> String {
     format!("{caller:016x}")
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

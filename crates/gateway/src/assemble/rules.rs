@@ -6,10 +6,13 @@ use crate::chat::{fallback_texts, guardrails};
 use crate::memory_limit::memory_limit;
 use crate::target::model_lookup;
 use seawall_config::{FaceName, RouteSettings, Settings};
+use seawall_core::balance::BalanceStrategy;
 use seawall_core::body_memory::BodyMemoryOptions;
 use seawall_core::evaluator::PlanPolicy;
 use seawall_pipeline::dialect::Face;
-use seawall_pipeline::{CallerResolver, Faces, LimitRules, ReceiveLimits, Route, RouteOptions, RuleOptions};
+use seawall_pipeline::{
+    BalanceOptions, CallerResolver, Faces, LimitRules, ReceiveLimits, Route, RouteOptions, RuleOptions,
+};
 use seawall_wire::RequestLimits;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -31,6 +34,7 @@ pub(super) fn rule_options(
             fallback_texts: fallback_texts(settings, route.fallback),
             guardrails: guardrails(settings, name)?,
             targets: route.targets.iter().filter_map(|name| derived.targets.get(name)).collect(),
+            balance: balance(route, settings),
         })
     };
     let server = &settings.server;
@@ -64,6 +68,18 @@ pub(super) fn rule_options(
             off_peak: Some(settings.hours.off_peak.clone()),
         },
         shared_caller_budget: settings.store.shared().map(|_| settings.budget.limits.caller_cap()),
+    })
+}
+
+/// How the targets of a route are balanced; `None` to keep their order.
+fn balance(route: &RouteSettings, settings: &Settings) -> Option<BalanceOptions> {
+    let member = |name: &String| {
+        let target = settings.targets.get(name)?;
+        Some((target.balance_group(route.balance_across).to_owned(), target.weight))
+    };
+    (route.balance != BalanceStrategy::Ordered).then(|| BalanceOptions {
+        strategy: route.balance,
+        members: route.targets.iter().filter_map(member).collect(),
     })
 }
 

@@ -87,6 +87,7 @@ impl RunningState {
             is_draining: AtomicBool::new(false),
             metrics_listeners: MetricsListeners::default(),
             settings: Default::default(),
+            settings_applied: Default::default(),
             authenticator: Arc::clone(&telemetry.authenticator),
             store: stores.durable.clone(),
             shared: stores.shared.clone(),

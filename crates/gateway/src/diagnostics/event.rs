@@ -71,10 +71,24 @@ events! {
         "A target's breaker is half-open: some calls pass as probes.";
     BREAKER_CLOSED: INFO "breaker_closed" ["target", "reason"]
         "A target's breaker closed: all calls pass.";
-    CREDENTIAL_REJECTED: ERROR "credential_rejected" ["target"]
-        "A target's provider rejects our API key.";
+    CREDENTIAL_REJECTED: ERROR "credential_rejected" ["target", "reason"]
+        "A target's provider rejects our API key, or each of several.";
     CREDENTIAL_ACCEPTED: INFO "credential_accepted" ["target"]
         "A target's provider accepts our API key again.";
+    VENDOR_QUOTA_EXHAUSTED: ERROR "vendor_quota_exhausted" ["target", "reason"]
+        "Our quota, credit or spend limit at a target's provider is used up.";
+    MODEL_UNKNOWN: ERROR "model_unknown" ["target", "model", "reason"]
+        "A target's provider does not know the model that the settings name.";
+    TARGET_UNHEALTHY: WARN "target_unhealthy" ["target", "state", "reason"]
+        "No call of a target was answered well for at least five seconds; `state` is throttled, unreachable, failing or slow.";
+    TARGET_HEALTHY: INFO "target_healthy" ["target", "state", "lasted_ms"]
+        "A target answers again; `state` is what was wrong.";
+    VENDOR_KEY_REJECTED: ERROR "vendor_key_rejected" ["target", "key"]
+        "A provider rejects one of several API keys of a target, and another is used; `key` is its position in api_keys.";
+    VENDOR_KEY_EXHAUSTED: ERROR "vendor_key_exhausted" ["target", "key"]
+        "The quota of one of several API keys of a target is used up, and another is used; `key` is its position in api_keys.";
+    VENDOR_KEY_ACCEPTED: INFO "vendor_key_accepted" ["target", "key"]
+        "A provider accepts an API key of a target again; `key` is its position in api_keys.";
     SHARED_STORE_UNAVAILABLE: WARN "shared_store_unavailable" ["store", "reason"]
         "The shared store does not answer; this node enforces its own share of every limit.";
     SHARED_STORE_RECOVERING: INFO "shared_store_recovering" ["store", "reason"]

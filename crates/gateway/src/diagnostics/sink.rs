@@ -4,9 +4,11 @@
 //! that queue drops, whether it comes from here or from elsewhere.
 
 use crate::diagnostic;
+use crate::target_problem::{key_problem, problem_text};
 use seawall_config::format_duration;
 use seawall_core::breaker::{BreakerPhase, Transition};
-use seawall_pipeline::CredentialStatus;
+use seawall_core::health::{HealthTransition, TargetCondition};
+use seawall_core::key_pool::{KeyCondition, KeyTransition};
 use seawall_pipeline::event::{Event, EventSink, EventTopic, EventTopics};
 use seawall_store::SharedStoreState;
 use std::mem::discriminant;
@@ -25,7 +27,8 @@ impl EventSink for DiagnosticSink {
     fn topics(&self) -> EventTopics {
         EventTopics::of(&[
             EventTopic::BreakerChanged,
-            EventTopic::CredentialChanged,
+            EventTopic::TargetHealthChanged,
+            EventTopic::TargetKeyChanged,
             EventTopic::SettingsReloaded,
             EventTopic::SettingsRejected,
             EventTopic::SharedStoreChanged,
@@ -39,7 +42,10 @@ impl EventSink for DiagnosticSink {
     fn accept(&self, event: &Event<'_>) {
         match event {
             Event::BreakerChanged { target, transition } => report_breaker(target, transition),
-            Event::CredentialChanged { target, status } => report_credential(target, *status),
+            Event::TargetHealthChanged { target, model, transition, error } => {
+                report_health(target, model, transition, error);
+            }
+            Event::TargetKeyChanged { target, keys, transition } => report_key(target, *keys, transition),
             Event::SettingsReloaded { keys, is_changed } => report_reload(keys, *is_changed),
             Event::SettingsRejected { reason, details } => report_rejection(reason, *details),
             Event::SharedStoreChanged { store, state, reason } => report_shared_store(store, *state, reason),
@@ -88,18 +94,84 @@ fn report_breaker(target: &str, transition: &Transition) {
     }
 }
 
-fn report_credential(target: &str, status: CredentialStatus) {
-    match status {
-        CredentialStatus::Rejected => diagnostic!(
+fn report_health(target: &str, model: &str, transition: &HealthTransition, error: &str) {
+    let HealthTransition { from, lasted, to } = *transition;
+    let problem = problem_text(model, to).unwrap_or_default();
+    match to {
+        TargetCondition::CredentialRejected => diagnostic!(
             CREDENTIAL_REJECTED,
             target,
-            "target {target}: the provider rejects our API key; check targets.{target}.api_key"
+            reason = error,
+            "target {target}: {problem}; check targets.{target}.api_key ({error})"
         ),
-        CredentialStatus::Accepted | CredentialStatus::Unknown => diagnostic!(
-            CREDENTIAL_ACCEPTED,
+        TargetCondition::QuotaExhausted => diagnostic!(
+            VENDOR_QUOTA_EXHAUSTED,
             target,
-            "target {target}: the provider accepts our API key again"
+            reason = error,
+            "target {target}: {problem} ({error})"
         ),
+        TargetCondition::UnknownModel => diagnostic!(
+            MODEL_UNKNOWN,
+            target,
+            model,
+            reason = error,
+            "target {target}: {problem}; check targets.{target}.model ({error})"
+        ),
+        TargetCondition::Throttled
+        | TargetCondition::Unreachable
+        | TargetCondition::Failing
+        | TargetCondition::Slow => diagnostic!(
+            TARGET_UNHEALTHY,
+            target,
+            state = to.name(),
+            reason = error,
+            "target {target}: {problem} ({error})"
+        ),
+        TargetCondition::Unknown | TargetCondition::Healthy
+            if from == TargetCondition::CredentialRejected =>
+        {
+            diagnostic!(
+                CREDENTIAL_ACCEPTED,
+                target,
+                "target {target}: the provider accepts our API key again"
+            );
+        }
+        TargetCondition::Unknown | TargetCondition::Healthy => {
+            let (state, lasted_ms) = (from.name(), milliseconds(lasted));
+            let took = format_duration(Duration::from_millis(lasted_ms));
+            diagnostic!(
+                TARGET_HEALTHY,
+                target,
+                state,
+                lasted_ms,
+                "target {target}: answers again after {took} ({state})"
+            );
+        }
+    }
+}
+
+/// Reports a key that an operator should look after. A throttled one is normal, and comes back by itself.
+fn report_key(target: &str, keys: usize, transition: &KeyTransition) {
+    let KeyTransition { key, from, to } = *transition;
+    let key = key + 1;
+    let problem = key_problem(key, keys, to).unwrap_or_default();
+    match (from, to) {
+        (_, KeyCondition::Rejected) => diagnostic!(
+            VENDOR_KEY_REJECTED,
+            target,
+            key,
+            "target {target}: {problem}; check targets.{target}.api_keys"
+        ),
+        (_, KeyCondition::QuotaExhausted) => {
+            diagnostic!(VENDOR_KEY_EXHAUSTED, target, key, "target {target}: {problem}");
+        }
+        (KeyCondition::Rejected | KeyCondition::QuotaExhausted, KeyCondition::Usable) => diagnostic!(
+            VENDOR_KEY_ACCEPTED,
+            target,
+            key,
+            "target {target}: the provider accepts API key {key} of {keys} again"
+        ),
+        (_, KeyCondition::Usable | KeyCondition::Throttled) => {}
     }
 }
 

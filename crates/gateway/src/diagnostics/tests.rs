@@ -7,9 +7,11 @@ use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, Supervisor};
 use seawall_config::{DiagnosticFormat, DiagnosticLevel};
 use seawall_core::breaker::{BreakerPhase, Transition, TripReason};
+use seawall_core::health::{HealthTransition, TargetCondition};
+use seawall_core::key_pool::{KeyCondition, KeyTransition};
 use seawall_core::time::Timestamp;
+use seawall_pipeline::RequestRecord;
 use seawall_pipeline::event::{Event, EventSinks};
-use seawall_pipeline::{CredentialStatus, RequestRecord};
 use seawall_store::SharedStoreState;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -112,8 +114,28 @@ fn events_of_targets_stores_settings_and_the_node_are_diagnostics_and_those_of_r
         change(trial(1), closed, None),
     ];
     let breaker = transitions.each_ref().map(|transition| Event::BreakerChanged { target, transition });
-    let credential = [CredentialStatus::Rejected, CredentialStatus::Accepted]
-        .map(|status| Event::CredentialChanged { target, status });
+    use TargetCondition::{CredentialRejected, Failing, Healthy, QuotaExhausted, UnknownModel};
+    let health = [
+        (Healthy, CredentialRejected),
+        (CredentialRejected, Healthy),
+        (Healthy, QuotaExhausted),
+        (Healthy, UnknownModel),
+        (Healthy, Failing),
+        (Failing, Healthy),
+    ];
+    let health = health.map(|(from, to)| HealthTransition { from, to, lasted: Duration::from_secs(70) });
+    let model = &Arc::from("claude");
+    let error = "401 unauthorized: invalid x-api-key";
+    let health =
+        health.each_ref().map(|transition| Event::TargetHealthChanged { target, model, transition, error });
+    let keys = [
+        (KeyCondition::Usable, KeyCondition::Rejected),
+        (KeyCondition::Rejected, KeyCondition::Usable),
+        (KeyCondition::Usable, KeyCondition::Throttled),
+        (KeyCondition::Throttled, KeyCondition::QuotaExhausted),
+    ];
+    let keys = keys.map(|(from, to)| KeyTransition { key: 1, from, to });
+    let keys = keys.each_ref().map(|transition| Event::TargetKeyChanged { target, keys: 3, transition });
     let store = [SharedStoreState::Unreachable, SharedStoreState::Recovering, SharedStoreState::Reachable]
         .map(|state| Event::SharedStoreChanged { store: "redis", state, reason: "timeout" });
     let record = RequestRecord::new(1, "chat");
@@ -128,7 +150,7 @@ fn events_of_targets_stores_settings_and_the_node_are_diagnostics_and_those_of_r
         Event::DrainCompleted { duration: Duration::from_millis(7) },
         Event::RequestCompleted(&record),
     ];
-    let all = || breaker.iter().chain(&credential).chain(&store).chain(&others);
+    let all = || breaker.iter().chain(&health).chain(&keys).chain(&store).chain(&others);
     let names = events_of(|| all().for_each(|event| sinks.emit(event)));
     let expected = [
         "breaker_opened",
@@ -137,6 +159,13 @@ fn events_of_targets_stores_settings_and_the_node_are_diagnostics_and_those_of_r
         "breaker_closed",
         "credential_rejected",
         "credential_accepted",
+        "vendor_quota_exhausted",
+        "model_unknown",
+        "target_unhealthy",
+        "target_healthy",
+        "vendor_key_rejected",
+        "vendor_key_accepted",
+        "vendor_key_exhausted",
         "shared_store_unavailable",
         "shared_store_recovering",
         "shared_store_available",
@@ -154,7 +183,10 @@ fn events_of_targets_stores_settings_and_the_node_are_diagnostics_and_those_of_r
     let text = written(DiagnosticFormat::Text, DiagnosticLevel::Info, false, emit);
     for line in [
         "target sonnet: breaker opened: consecutive_failures\n",
-        "target sonnet: the provider rejects our API key; check targets.sonnet.api_key\n",
+        "target sonnet: the provider rejects our API key; check targets.sonnet.api_key (401 unauthorized: invalid x-api-key)\n",
+        "target sonnet: the provider does not know the model claude; check targets.sonnet.model (401 ",
+        "target sonnet: answers again after 1m10s (failing)\n",
+        "target sonnet: the provider rejects API key 2 of 3; check targets.sonnet.api_keys\n",
         "redis is unavailable (timeout): this node enforces its own share of every limit\n",
         "no model is called: no space (data directory state)\n",
         "settings reloaded: no key changed; secrets and certificates were read again\n",

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
+use seawall_core::balance::StableHash;
 use seawall_core::body_memory::ChargedBytes;
 use seawall_pipeline::callers::{Caller, CallerIdentity};
 use seawall_pipeline::dialect::{DialectHeaders, DialectId, Face, content_type, stream_headers};
@@ -137,7 +138,10 @@ impl GatewayState {
                 return Err(Rejection::Malformed(message.to_owned()));
             }
         };
-        let parameters = dialect_headers(face, headers)?;
+        let mut parameters = dialect_headers(face, headers)?;
+        if self.pipeline.reads_sessions() {
+            parameters.session = session(headers);
+        }
         let received = self.read_body(&authenticator, request_head, &identified, body).await?;
         let ReceivedBody { bytes: body, charged, was_awaited } = received;
         let set_cookie = identified.set_cookie.take();
@@ -304,6 +308,16 @@ fn dialect_headers(face: Face, headers: &HeaderMap) -> Result<DialectHeaders, Re
         parameters.invoke.push(header);
     }
     Ok(parameters)
+}
+
+/// Headers in which clients name their session: our own, and those of coding agents.
+const SESSION_HEADERS: [&str; 4] =
+    ["x-seawall-session", "x-claude-code-session-id", "x-session-id", "session_id"];
+
+/// A hash of the session that the caller names, if any.
+fn session(headers: &HeaderMap) -> Option<u64> {
+    let value = SESSION_HEADERS.iter().find_map(|name| headers.get(*name))?;
+    Some(StableHash::of(value.as_bytes()))
 }
 
 /// The caller's trace, if it has sent one. Most do not, so that one lookup is all.

@@ -1,25 +1,33 @@
 //! Collects all values and writes the metrics page.
 
 use super::labels::{self, ATTEMPT_OUTCOMES, PHASES, REQUEST_OUTCOMES, TIERS, face_labels};
-use super::page::{MetricsPage, Seconds};
+use super::page::{MetricsPage, NanoDecimal};
 use super::sink::RELOADS;
 use super::table::Metric;
 use super::{Metrics, process, request_index, table};
 use crate::connection_limiter::ConnectionEnd;
 use crate::shared_limits::SharedStoreStatus;
+use seawall_core::health::TargetCondition;
 use seawall_core::invariant::{Invariant, violation_count};
+use seawall_core::key_pool::KeyCondition;
+use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
 use seawall_core::runtime::Runtime;
+use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::{CredentialStatus, DaySpend, Pipeline, RequestStage, TargetStatus};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// State of the gateway that the pipeline does not hold.
 #[derive(Debug)]
 pub(crate) struct GatewayGauges {
     pub(crate) uptime: Duration,
+    pub(crate) started: UtcTime,
+    /// When the settings in force were applied.
+    pub(crate) settings_applied: UtcTime,
     pub(crate) is_draining: bool,
     pub(crate) shared: Option<SharedStoreStatus>,
     /// Open connections of callers, and the limit.
@@ -42,6 +50,7 @@ impl Metrics {
         page.value(&table::DRAINING, &[], u8::from(gauges.is_draining));
         page.value(&table::LEVEL, &[], pipeline.level().index());
         self.write_requests(&mut page);
+        self.write_answers(&mut page);
         self.write_faces(&mut page);
         self.write_stages(&mut page);
         self.write_attempts(&mut page);
@@ -73,6 +82,9 @@ impl Metrics {
         for (index, outcome) in RELOADS.into_iter().enumerate() {
             page.value(&table::RELOADS, &[outcome], self.reloads.get(index));
         }
+        let is_successful = !self.is_last_reload_rejected.load(Ordering::Relaxed);
+        page.value(&table::RELOAD_SUCCESSFUL, &[], u8::from(is_successful));
+        page.value(&table::RELOAD_TIME, &[], timestamp(gauges.settings_applied));
         for (sink, dropped) in pipeline.events().dropped() {
             page.value(&table::EVENTS_DROPPED, &[sink], dropped);
         }
@@ -84,6 +96,10 @@ impl Metrics {
         for invariant in Invariant::ALL {
             page.value(&table::INVARIANT_VIOLATIONS, &[invariant.name()], violation_count(invariant));
         }
+        if let Some(time) = process::cpu_time() {
+            page.value(&table::CPU, &[], seconds(time));
+        }
+        page.value(&table::START_TIME, &[], timestamp(gauges.started));
         if let Some(bytes) = process::memory() {
             page.value(&table::MEMORY, &[], bytes);
         }
@@ -110,6 +126,16 @@ impl Metrics {
                     }
                 }
             }
+        }
+    }
+
+    /// Writes only series that have a value.
+    pub(super) fn write_answers(&self, page: &mut MetricsPage) {
+        let named = self.named.load();
+        for (route, cells) in &named.routes {
+            cells.answers.each(|rung, target, model, count| {
+                page.value(&table::ANSWERS, &[route, rung, target, model], count);
+            });
         }
     }
 
@@ -142,6 +168,11 @@ impl Metrics {
             }
         }
         for (target, cells) in &named.targets {
+            for to in TargetCondition::ALL {
+                page.value(&table::HEALTH_CHANGES, &[target, to.name()], cells.health.get(to.index()));
+            }
+        }
+        for (target, cells) in &named.targets {
             for to in Pressure::ALL {
                 page.value(&table::PRESSURE_CHANGES, &[target, to.label()], cells.pressure.get(to.index()));
             }
@@ -160,6 +191,12 @@ impl Metrics {
             }
         }
         for (target, cells) in &named.targets {
+            cells.duration.write(page, &table::ATTEMPT_DURATION, &[target]);
+        }
+        for (target, cells) in &named.targets {
+            page.value(&table::ROTATIONS, &[target], cells.rotations.get(0));
+        }
+        for (target, cells) in &named.targets {
             for (index, kind) in ["uncached", "cache_read", "cache_write"].into_iter().enumerate() {
                 page.value(&table::INPUT_TOKENS, &[target, kind], cells.tokens.get(index));
             }
@@ -169,7 +206,11 @@ impl Metrics {
         }
         for (target, cells) in &named.targets {
             for tier in Tier::ALL {
-                page.value(&table::COST, &[tier.name(), target], cells.cost.get(tier.index()));
+                page.value(
+                    &table::COST,
+                    &[tier.name(), target],
+                    NanoDecimal { nanos: cells.cost.get(tier.index()) },
+                );
             }
         }
         for (target, cells) in &named.targets {
@@ -195,7 +236,9 @@ pub(super) fn write_targets(page: &mut MetricsPage, targets: &[TargetStatus]) {
         (&table::BREAKER, |target| labels::phase_index(target.breaker.phase) as u64),
         (&table::OPEN_FOR_ONE, |target| u64::from(target.breaker.is_open_for_one_caller)),
         (&table::PANIC_CALLS, |target| target.panic_calls),
-        (&table::CREDENTIAL_REJECTED, |target| u64::from(target.credential == CredentialStatus::Rejected)),
+        (&table::CREDENTIAL_REJECTED, |target| {
+            u64::from(target.health.credential == CredentialStatus::Rejected)
+        }),
         (&table::PRESSURE, |target| target.pressure.index() as u64),
         (&table::IN_FLIGHT, |target| target.in_flight.0.into()),
         (&table::IN_FLIGHT_LIMIT, |target| target.in_flight.1.into()),
@@ -205,7 +248,10 @@ pub(super) fn write_targets(page: &mut MetricsPage, targets: &[TargetStatus]) {
         (&table::QUEUE_ENTERED, |target| target.queue.entered),
     ];
     let (first, rest) = gauges.split_at(4);
+    let (pressure, rest) = rest.split_at(1);
     write_gauges(page, targets, first);
+    write_conditions(page, targets);
+    write_gauges(page, targets, pressure);
     write_pacing(page, targets);
     write_gauges(page, targets, rest);
     for target in targets {
@@ -221,6 +267,21 @@ pub(super) fn write_targets(page: &mut MetricsPage, targets: &[TargetStatus]) {
     }
     for target in targets {
         page.value(&table::SUSPENDED, &[&target.name], u64::from(target.overruns.1.is_some()));
+    }
+}
+
+fn write_conditions(page: &mut MetricsPage, targets: &[TargetStatus]) {
+    for target in targets {
+        for condition in TargetCondition::ALL {
+            let is_present = u8::from(target.health.condition == condition);
+            page.value(&table::TARGET_HEALTH, &[&target.name, condition.name()], is_present);
+        }
+    }
+    for target in targets.iter().filter(|target| !target.keys.is_empty()) {
+        for condition in KeyCondition::ALL {
+            let count = target.keys.iter().filter(|key| key.condition == condition).count();
+            page.value(&table::TARGET_KEYS, &[&target.name, condition.name()], count);
+        }
     }
 }
 
@@ -259,20 +320,28 @@ pub(crate) const fn queue_outcomes(queue: &QueueStats) -> [(&'static str, u64); 
 }
 
 pub(super) fn write_budget(page: &mut MetricsPage, spend: &DaySpend) {
-    page.value(&table::DAY_CAP, &[], spend.cap.as_nanos());
+    page.value(&table::DAY_CAP, &[], usd(spend.cap));
     let tiers = || Tier::ALL.into_iter().zip(spend.tiers);
     for (tier, (cap, _)) in tiers() {
-        page.value(&table::BUDGET_CAP, &[tier.name()], cap.as_nanos());
+        page.value(&table::BUDGET_CAP, &[tier.name()], usd(cap));
     }
     for (tier, (_, account)) in tiers() {
-        page.value(&table::BUDGET_POSTED, &[tier.name()], account.posted.as_nanos());
+        page.value(&table::BUDGET_POSTED, &[tier.name()], usd(account.posted));
     }
     for (tier, (_, account)) in tiers() {
-        page.value(&table::BUDGET_HELD, &[tier.name()], account.held.as_nanos());
+        page.value(&table::BUDGET_HELD, &[tier.name()], usd(account.held));
     }
-    page.value(&table::BUDGET_OVERRUN, &[], spend.overrun.as_nanos());
+    page.value(&table::BUDGET_OVERRUN, &[], usd(spend.overrun));
 }
 
-fn seconds(duration: Duration) -> Seconds {
-    Seconds { nanos: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) }
+fn timestamp(at: UtcTime) -> NanoDecimal {
+    NanoDecimal { nanos: at.as_nanos() }
+}
+
+fn usd(money: Money) -> NanoDecimal {
+    NanoDecimal { nanos: money.as_nanos() }
+}
+
+fn seconds(duration: Duration) -> NanoDecimal {
+    NanoDecimal { nanos: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) }
 }

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `table` | every metric: name, kind, labels, help |
 //! | `labels` | the closed lists of label values |
+//! | `answers` | counters of answers by what gave them, with a bounded number of series |
 //! | `counters` | lock-free counters |
 //! | `gather` | collects all values for the page |
 //! | `page` | the Prometheus text format |
@@ -17,6 +18,7 @@
 //! | `process` | memory and file descriptors of this process |
 //! | `reference` | the reference page of all metrics |
 
+mod answers;
 mod counters;
 mod gather;
 mod labels;
@@ -32,14 +34,19 @@ pub(crate) use gather::{GatewayGauges, queue_outcomes};
 pub(crate) use page::CONTENT_TYPE;
 pub use reference::metrics_reference;
 
+use answers::AnswerCounters;
 use arc_swap::ArcSwap;
 use counters::{CounterCells, DurationHistogram};
 use labels::{ATTEMPT_OUTCOMES, FACES, REQUEST_OUTCOMES, TIERS};
+use seawall_core::health::TargetCondition;
 use seawall_core::pressure::Pressure;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{AttemptRecord, RequestRecord, RequestStage, StageTimes, TierOrigin};
+use seawall_pipeline::{
+    AttemptCause, AttemptRecord, RequestOutcome, RequestRecord, RequestStage, StageTimes, TierOrigin,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Upper bounds of buckets, in microseconds.
 const FIRST_CONTENT: &[u64] = &[
@@ -74,6 +81,7 @@ pub struct Metrics {
     stages: StageCells,
     /// Reloads of the settings: applied and rejected.
     reloads: CounterCells<2>,
+    is_last_reload_rejected: AtomicBool,
     lookup_fallbacks: CounterCells<1>,
     /// By limit, scope and mode.
     limited: CounterCells<{ labels::LIMIT_SERIES }>,
@@ -90,6 +98,7 @@ struct NamedCounters {
 struct RouteCells {
     /// By face, outcome and tier.
     requests: CounterCells<{ FACES * REQUEST_OUTCOMES * TIERS }>,
+    answers: AnswerCounters,
 }
 
 #[derive(Debug)]
@@ -129,17 +138,37 @@ impl StageCells {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TargetCells {
     /// By the phase that the breaker changed to: closed, half-open, open.
     breaker: CounterCells<3>,
     /// By the pressure that it changed to.
     pressure: CounterCells<{ Pressure::ALL.len() }>,
+    /// By the condition that it changed to.
+    health: CounterCells<{ TargetCondition::ALL.len() }>,
     attempts: CounterCells<ATTEMPT_OUTCOMES>,
+    duration: DurationHistogram,
+    rotations: CounterCells<1>,
     /// Input, cache reads, cache writes, and output.
     tokens: CounterCells<4>,
     cost: CounterCells<{ Tier::ALL.len() }>,
     unpriced: CounterCells<1>,
+}
+
+impl Default for TargetCells {
+    fn default() -> Self {
+        Self {
+            breaker: CounterCells::default(),
+            pressure: CounterCells::default(),
+            health: CounterCells::default(),
+            attempts: CounterCells::default(),
+            duration: DurationHistogram::new(DURATION),
+            rotations: CounterCells::default(),
+            tokens: CounterCells::default(),
+            cost: CounterCells::default(),
+            unpriced: CounterCells::default(),
+        }
+    }
 }
 
 impl Default for Metrics {
@@ -155,6 +184,7 @@ impl Default for Metrics {
             faces: std::array::from_fn(face),
             stages: StageCells::default(),
             reloads: CounterCells::default(),
+            is_last_reload_rejected: AtomicBool::new(false),
             lookup_fallbacks: CounterCells::default(),
             limited: CounterCells::default(),
         }
@@ -183,8 +213,11 @@ impl Metrics {
         let face = labels::face_index(record.face);
         let (named, tier) = (self.named.load(), record.caller.map(|(_, tier, _)| tier));
         let route = record.route.as_ref().and_then(|route| named.routes.get(route));
+        let route = route.unwrap_or(&self.no_route);
+        if let (RequestOutcome::Answered, Some(rung)) = (&record.outcome, record.rung) {
+            route.answers.add(rung, record.target.as_deref(), record.model.as_deref());
+        }
         route
-            .unwrap_or(&self.no_route)
             .requests
             .add(request_index(face, labels::request_outcome(&record.outcome), labels::tier_index(tier)), 1);
         self.stages.record(&record.stages);
@@ -210,6 +243,8 @@ impl Metrics {
         let named = self.named.load();
         let Some(cells) = named.targets.get(attempt.target) else { return };
         cells.attempts.add(labels::attempt_outcome(attempt.outcome), 1);
+        cells.duration.record(attempt.duration);
+        cells.rotations.add(0, u64::from(attempt.cause == AttemptCause::Rotation));
         let usage = &attempt.usage;
         for (index, tokens) in
             [usage.input, usage.cache_read, usage.cache_write, usage.output].into_iter().enumerate()

@@ -41,13 +41,13 @@ impl MetricsPage {
         let mut below = 0_u64;
         for (bound, count) in values.bounds.iter().zip(values.counts) {
             below = below.saturating_add(*count);
-            self.write_sample(metric, "_bucket", labels, Some(&Seconds::of_micros(*bound)), below);
+            self.write_sample(metric, "_bucket", labels, Some(&NanoDecimal::of_micros(*bound)), below);
         }
         // The last count is that of values above the last bound.
         let above = values.counts.get(values.bounds.len()).copied().unwrap_or(0);
         let all = below.saturating_add(above);
         self.write_sample(metric, "_bucket", labels, Some(&"+Inf"), all);
-        self.write_sample(metric, "_sum", labels, None, Seconds { nanos: values.sum_nanos });
+        self.write_sample(metric, "_sum", labels, None, NanoDecimal { nanos: values.sum_nanos });
         self.write_sample(metric, "_count", labels, None, all);
     }
 
@@ -55,7 +55,7 @@ impl MetricsPage {
     pub(super) fn summary(&mut self, metric: &'static Metric, labels: &[&str], sum_nanos: u64, count: u64) {
         debug_assert_eq!(metric.kind(), MetricKind::Summary, "{}", metric.name());
         self.write_family_header(metric);
-        self.write_sample(metric, "_sum", labels, None, Seconds { nanos: sum_nanos });
+        self.write_sample(metric, "_sum", labels, None, NanoDecimal { nanos: sum_nanos });
         self.write_sample(metric, "_count", labels, None, count);
     }
 
@@ -119,19 +119,19 @@ pub(super) struct HistogramValues<'a> {
     pub(super) sum_nanos: u64,
 }
 
-/// Formats seconds exactly, without trailing zeros.
+/// Formats billionths of a unit (seconds, dollars) exactly as units, without trailing zeros.
 #[derive(Debug)]
-pub(super) struct Seconds {
+pub(super) struct NanoDecimal {
     pub(super) nanos: u64,
 }
 
-impl Seconds {
+impl NanoDecimal {
     const fn of_micros(micros: u64) -> Self {
         Self { nanos: micros.saturating_mul(1_000) }
     }
 }
 
-impl Display for Seconds {
+impl Display for NanoDecimal {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (whole, mut rest, mut digits) = (self.nanos / 1_000_000_000, self.nanos % 1_000_000_000, 9);
         write!(formatter, "{whole}")?;

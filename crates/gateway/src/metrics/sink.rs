@@ -4,6 +4,7 @@
 use super::{Metrics, TargetCells, labels};
 use seawall_pipeline::event::{Event, EventSink, EventTopic, EventTopics};
 use std::mem::discriminant;
+use std::sync::atomic::Ordering;
 
 /// The index of applied reloads, and of rejected ones.
 pub(super) const RELOADS: [&str; 2] = ["applied", "rejected"];
@@ -19,6 +20,7 @@ impl EventSink for Metrics {
             EventTopic::AttemptEnded,
             EventTopic::BreakerChanged,
             EventTopic::PressureChanged,
+            EventTopic::TargetHealthChanged,
             EventTopic::SettingsReloaded,
             EventTopic::SettingsRejected,
         ])
@@ -39,14 +41,22 @@ impl EventSink for Metrics {
             Event::PressureChanged { target, transition } => {
                 self.count_of_target(target, |cells| cells.pressure.add(transition.to.index(), 1));
             }
-            Event::SettingsReloaded { .. } => self.reloads.add(0, 1),
-            Event::SettingsRejected { .. } => self.reloads.add(1, 1),
+            Event::TargetHealthChanged { target, transition, .. } => {
+                self.count_of_target(target, |cells| cells.health.add(transition.to.index(), 1));
+            }
+            Event::SettingsReloaded { .. } => self.count_reload(false),
+            Event::SettingsRejected { .. } => self.count_reload(true),
             _ => {}
         }
     }
 }
 
 impl Metrics {
+    fn count_reload(&self, is_rejected: bool) {
+        self.reloads.add(usize::from(is_rejected), 1);
+        self.is_last_reload_rejected.store(is_rejected, Ordering::Relaxed);
+    }
+
     fn count_of_target(&self, target: &str, count: impl FnOnce(&TargetCells)) {
         if let Some(cells) = self.named.load().targets.get(target) {
             count(cells);

@@ -78,6 +78,8 @@ metrics! {
         "Degradation level: 0 normal, 1 elevated, 2 high_load, 3 overload, 4 emergency. Always 0 in this version: degradation is not implemented.";
     REQUESTS: Counter "seawall_requests_total" ["face", "route", "outcome", "reason", "tier"]
         "Completed requests by outcome. Route and tier are empty if they were never determined.";
+    ANSWERS: Counter "seawall_answers_total" ["route", "rung", "target", "model"]
+        "Answers that were given completely, by what gave them: the rung, and the target and its model if one answered. At most 64 series per route; all further ones have the labels `other`.";
     FIRST_CONTENT: Histogram "seawall_first_content_seconds" ["face"]
         "Time from the complete receipt of a request to the first content of its answer (time to first token).";
     DURATION: Histogram "seawall_request_duration_seconds" ["face"]
@@ -88,12 +90,16 @@ metrics! {
         "Time that requests spent in each stage. A request that ends within a stage counts in it and in no later one.";
     ATTEMPTS: Counter "seawall_attempts_total" ["target", "outcome"]
         "Completed attempts on targets, by outcome.";
+    ATTEMPT_DURATION: Histogram "seawall_attempt_duration_seconds" ["target"]
+        "Time from the start of an attempt to its end.";
+    ROTATIONS: Counter "seawall_key_rotations_total" ["target"]
+        "Attempts that were repeated with another API key of the same target.";
     INPUT_TOKENS: Counter "seawall_input_tokens_total" ["target", "kind"]
         "Input tokens as charged: as reported by the provider, or the maximum possible if it reported none.";
     OUTPUT_TOKENS: Counter "seawall_output_tokens_total" ["target"]
         "Output tokens as charged.";
-    COST: Counter "seawall_cost_nanodollars_total" ["tier", "target"]
-        "Cost posted to the ledger, in billionths of a dollar.";
+    COST: Counter "seawall_cost_usd_total" ["tier", "target"]
+        "Cost posted to the ledger, in dollars.";
     UNPRICED: Counter "seawall_unpriced_attempts_total" ["target"]
         "Attempts at models without a known price, whose cost is in no other figure. Only where no budget applies.";
     RETRIES: Counter "seawall_retries_total" []
@@ -110,6 +116,10 @@ metrics! {
         "Calls that were sent to a target despite its open breaker, because it was only slow and no other target was available.";
     CREDENTIAL_REJECTED: Gauge "seawall_target_credential_rejected" ["target"]
         "1 while a target's provider rejects our API key, else 0.";
+    TARGET_HEALTH: Gauge "seawall_target_health" ["target", "state"]
+        "1 for the present condition of a target, 0 for all others.";
+    TARGET_KEYS: Gauge "seawall_target_keys" ["target", "state"]
+        "Number of API keys of a target in each condition. Only for targets with several keys.";
     PRESSURE: Gauge "seawall_target_pressure" ["target"]
         "Pressure on a target, which limits retries: 0 normal, 1 slight, 2 high; 3 recovery and 4 open while its breaker is half-open or open.";
     RETRY_AFTER: Gauge "seawall_target_retry_after_seconds" ["target"]
@@ -140,18 +150,20 @@ metrics! {
         "1 while a target is not called because three of its calls within ten minutes cost more than was reserved, else 0.";
     BREAKER_CHANGES: Counter "seawall_breaker_transitions_total" ["target", "to"]
         "Changes of a target's breaker, by its new phase.";
+    HEALTH_CHANGES: Counter "seawall_target_health_transitions_total" ["target", "to"]
+        "Changes of the condition of a target, by its new condition.";
     PRESSURE_CHANGES: Counter "seawall_pressure_transitions_total" ["target", "to"]
         "Changes of the pressure on a target, by its new value.";
-    DAY_CAP: Gauge "seawall_budget_day_cap_nanodollars" []
-        "Daily budget of all callers (UTC day).";
-    BUDGET_CAP: Gauge "seawall_budget_cap_nanodollars" ["tier"]
-        "Daily budget of a tier (UTC day).";
-    BUDGET_POSTED: Gauge "seawall_budget_posted_nanodollars" ["tier"]
-        "Cost of today's calls.";
-    BUDGET_HELD: Gauge "seawall_budget_held_nanodollars" ["tier"]
-        "Amount reserved for calls in flight.";
-    BUDGET_OVERRUN: Gauge "seawall_budget_overrun_nanodollars" []
-        "Cost of today's calls beyond their reservations; included in the posted amount.";
+    DAY_CAP: Gauge "seawall_budget_day_cap_usd" []
+        "Daily budget of all callers (UTC day), in dollars.";
+    BUDGET_CAP: Gauge "seawall_budget_cap_usd" ["tier"]
+        "Daily budget of a tier (UTC day), in dollars.";
+    BUDGET_POSTED: Gauge "seawall_budget_posted_usd" ["tier"]
+        "Cost of today's calls, in dollars.";
+    BUDGET_HELD: Gauge "seawall_budget_held_usd" ["tier"]
+        "Amount reserved for calls in flight, in dollars.";
+    BUDGET_OVERRUN: Gauge "seawall_budget_overrun_usd" []
+        "Cost of today's calls beyond their reservations, in dollars; included in the posted amount.";
     JOURNAL_FAILURES: Counter "seawall_journal_failures_total" []
         "Ledger entries that could not be written to the journal.";
     JOURNAL_UP: Gauge "seawall_journal_up" []
@@ -178,6 +190,10 @@ metrics! {
         "Maximum bytes of request bodies in memory.";
     RELOADS: Counter "seawall_settings_reloads_total" ["outcome"]
         "Reloads of the settings: applied, or rejected because the changed settings are invalid.";
+    RELOAD_SUCCESSFUL: Gauge "seawall_config_last_reload_successful" []
+        "1 if the last reload of the settings, or the start, succeeded; 0 if the changed settings were rejected.";
+    RELOAD_TIME: Gauge "seawall_config_last_reload_success_timestamp_seconds" []
+        "When the settings in force were applied, as seconds since 1970.";
     EVENTS_DROPPED: Counter "seawall_events_dropped_total" ["sink"]
         "Events that a sink lost because its queue was full: of the sink access_log, these are lines of the access log.";
     DIAGNOSTICS_DROPPED: Counter "seawall_diagnostics_dropped_total" []
@@ -186,6 +202,10 @@ metrics! {
         "Panics of background threads, by the name that `ps -T` shows. The thread is started again. Anything above 0 is a bug in Seawall: please report it.";
     INVARIANT_VIOLATIONS: Counter "seawall_invariant_violations_total" ["invariant"]
         "Decisions that violated an invariant of the program. Anything above 0 is a bug in Seawall: please report it.";
+    CPU: Counter "process_cpu_seconds_total" []
+        "CPU time that the process has used, in user and system mode. Linux only.";
+    START_TIME: Gauge "process_start_time_seconds" []
+        "When the gateway started, as seconds since 1970.";
     MEMORY: Gauge "process_resident_memory_bytes" []
         "Resident memory of the process. Linux only.";
     OPEN_FILES: Gauge "process_open_fds" []

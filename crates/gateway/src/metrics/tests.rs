@@ -1,6 +1,6 @@
 //! The table, the page and the counters.
 
-use super::page::{HistogramValues, MetricsPage, Seconds};
+use super::page::{HistogramValues, MetricsPage, NanoDecimal};
 use super::table::{self, ALL, MetricKind};
 use super::{DURATION, FIRST_CONTENT, Metrics, OVERHEAD, metrics_reference};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
@@ -59,6 +59,9 @@ fn no_label_identifies_a_caller() {
         "thread",
         "stage",
         "to",
+        "rung",
+        "model",
+        "state",
         "sink",
     ];
     assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
@@ -86,7 +89,7 @@ fn seconds_have_all_their_digits_and_no_more() {
         (1_500_000_000, "1.5"),
         (120_000_000_100, "120.0000001"),
     ] {
-        assert_eq!(Seconds { nanos }.to_string(), text);
+        assert_eq!(NanoDecimal { nanos }.to_string(), text);
     }
 }
 
@@ -108,9 +111,9 @@ fn a_page_is_written_as_the_format_has_it() {
         [
             "# TYPE seawall_uptime_seconds gauge",
             "seawall_uptime_seconds 5",
-            "# TYPE seawall_cost_nanodollars_total counter",
-            "seawall_cost_nanodollars_total{tier=\"prime\",target=\"a\\\"b\\\\c\\nd\u{fffd}\"} 7",
-            "seawall_cost_nanodollars_total{tier=\"guest\",target=\"x\"} 8",
+            "# TYPE seawall_cost_usd_total counter",
+            "seawall_cost_usd_total{tier=\"prime\",target=\"a\\\"b\\\\c\\nd\u{fffd}\"} 7",
+            "seawall_cost_usd_total{tier=\"guest\",target=\"x\"} 8",
             "# TYPE seawall_overhead_seconds histogram",
             "seawall_overhead_seconds_bucket{face=\"openai\",le=\"0.00005\"} 1",
             "seawall_overhead_seconds_bucket{face=\"openai\",le=\"1.5\"} 3",
@@ -161,7 +164,7 @@ fn a_bound_belongs_to_the_bucket_below_it() {
                     ..record(RequestOutcome::Answered)
                 };
                 metrics.record_request(&record);
-                let le = Seconds { nanos: bound * 1_000 };
+                let le = NanoDecimal { nanos: bound * 1_000 };
                 let line = format!("{name}_bucket{{face=\"anthropic\",le=\"{le}\"}} {is_in}\n");
                 assert!(text(&metrics).contains(&line), "{line} in {}", text(&metrics));
             }
@@ -284,7 +287,11 @@ fn series(text: &str) -> BTreeMap<String, u64> {
     let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_seconds"));
     let pairs = samples.map(|line| line.rsplit_once(' ').unwrap());
     pairs
-        .map(|(series, value)| (series.to_owned(), value.parse().unwrap()))
+        .map(|(series, value)| {
+            let is_money = series.contains("_usd");
+            let value = if is_money { seawall_testkit::parse_billionths(value) } else { value.parse().ok() };
+            (series.to_owned(), value.unwrap())
+        })
         .filter(|(_, value)| *value > 0)
         .collect()
 }
@@ -342,7 +349,7 @@ proptest! {
                 add(format!("seawall_input_tokens_total{{target=\"{target}\",kind=\"{kind}\"}}"), tokens);
             }
             add(format!("seawall_output_tokens_total{{target=\"{target}\"}}"), output);
-            add(format!("seawall_cost_nanodollars_total{{tier=\"{}\",target=\"{target}\"}}", tier.name()), cost);
+            add(format!("seawall_cost_usd_total{{tier=\"{}\",target=\"{target}\"}}", tier.name()), cost);
             metrics.record_attempt(&AttemptRecord {
                 request: 1,
                 number: 0,

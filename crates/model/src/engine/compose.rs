@@ -33,6 +33,8 @@ pub(super) struct ParsedRequest<'a> {
     pub(super) body: &'a [u8],
     pub(super) request_id: &'a str,
     pub(super) referenced: ReferencedInput,
+    /// Tokens at the start of the prompt that are in the prompt cache.
+    pub(super) cached: u64,
 }
 
 /// One event of an answer, with its time and charge.
@@ -96,7 +98,9 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, content: ComposedContent) -> Co
     let max_tokens =
         usize::try_from(parsed.request.max_output.unwrap_or(DEFAULT_MAX_OUTPUT)).unwrap_or(usize::MAX);
     let begins_at = profile.first_token / 2;
-    let opening = Usage { input, extras, ..NO_USAGE };
+    let cache_read = parsed.cached.min(input);
+    let input = input - cache_read;
+    let opening = Usage { input, cache_read, extras, ..NO_USAGE };
     let kind = parsed.call.dialect.answer_id_prefix();
     let id = format!("{kind}{}", parsed.request_id.trim_start_matches("req_"));
     let started = ChatEvent::Started { id, model: parsed.request.model.clone(), usage: opening };
@@ -125,7 +129,7 @@ pub(super) fn answer(parsed: &ParsedRequest<'_>, content: ComposedContent) -> Co
         None => FinishReason::EndTurn,
     };
     let output = (kept.len() as u64).saturating_mul(choices);
-    let reported_usage = Usage { input, output, extras, ..NO_USAGE };
+    let reported_usage = Usage { input, cache_read, output, extras, ..NO_USAGE };
     let ends_at = profile.token_at(kept.len() as u64);
     events.push(TimedEvent { at: ends_at, charge: NO_USAGE, event: ChatEvent::Finished(finish) });
     ComposedAnswer { events, reported_usage, ends_at, tool }
@@ -253,7 +257,8 @@ fn total<'a>(charges: impl Iterator<Item = &'a Usage>) -> Usage {
         let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
         let (input, output) =
             (sum.input.saturating_add(charge.input), sum.output.saturating_add(charge.output));
-        Usage { input, output, extras, ..NO_USAGE }
+        let cache_read = sum.cache_read.saturating_add(charge.cache_read);
+        Usage { input, cache_read, output, extras, ..NO_USAGE }
     })
 }
 

@@ -31,6 +31,7 @@ pub use profile::Profile;
 pub use script::{Script, ScriptAction, ScriptEnding, ScriptHead, ScriptStep};
 pub use tokens::count_tokens;
 
+use crate::prompt_cache::{PromptBlocks, prompt_blocks};
 use chance::Dice;
 use compose::ComposedContent;
 use operation::OperationFormat;
@@ -141,6 +142,19 @@ impl Engine {
     /// Computes everything that happens to a request.
     #[must_use]
     pub fn script(&self, incoming: &ModelRequest<'_>) -> Script {
+        self.script_with_cache(incoming, 0)
+    }
+
+    /// The blocks of the prompt of a request that asks for an answer, for the prompt cache.
+    pub(crate) fn prompt_blocks(incoming: &ModelRequest<'_>, block_chars: usize) -> PromptBlocks {
+        match parse(incoming) {
+            Ok((_, request, _)) => prompt_blocks(compose::texts(&request), block_chars),
+            Err(_) => PromptBlocks::new(),
+        }
+    }
+
+    /// The same, where this many tokens at the start of the prompt are cached.
+    pub(crate) fn script_with_cache(&self, incoming: &ModelRequest<'_>, cached: u64) -> Script {
         // The text depends on the content of the request alone, so that a retry or another dialect gets the same text.
         // The id also depends on the number, so that no two answers share one.
         let names = Dice::new(self.seed).with_bytes(incoming.body).with_number(incoming.number);
@@ -158,6 +172,7 @@ impl Engine {
             body: incoming.body,
             request_id: &request_id,
             referenced,
+            cached,
         };
         if is_token_count(incoming.call) {
             return compose::count(&parsed);

@@ -26,6 +26,7 @@ pub use crate::shared::Meter;
 pub use clock::ServerTimer;
 
 use crate::engine::Engine;
+use crate::prompt_cache::PromptCacheOptions;
 use crate::shared::SharedModel;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -64,6 +65,12 @@ impl<T: Timer> ModelServer<T> {
     /// Binds the address for a model that is also used by others.
     pub async fn bind_shared(model: SharedModel<T>, address: SocketAddr) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(address).await?, model })
+    }
+
+    /// The same server of a model with a prompt cache.
+    #[must_use]
+    pub fn with_prompt_cache(self, options: PromptCacheOptions) -> Self {
+        Self { model: self.model.with_prompt_cache(options), ..self }
     }
 
     /// The bound address.

@@ -40,8 +40,10 @@ pub(crate) struct TargetCascade<'a, R: Runtime> {
 
 /// What spans all targets and all grades of a request.
 pub(crate) struct CascadeState {
-    retries: Retries,
-    credit: Option<Credit>,
+    pub(super) retries: Retries,
+    pub(super) credit: Option<Credit>,
+    /// Attempts with another key of the present target.
+    pub(super) rotations: usize,
     /// Why the next attempt is made.
     cause: AttemptCause,
     first_failed: Option<Timestamp>,
@@ -59,6 +61,7 @@ impl CascadeState {
         Self {
             retries: Retries::new(rules.retry),
             credit: None,
+            rotations: 0,
             cause: AttemptCause::First,
             first_failed: None,
             last_resort: None,
@@ -142,11 +145,12 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
                 }
                 Err(error) => error,
             };
-            attempt.fail_with(&error);
+            attempt.fail_call(&mut error);
             let target = Arc::clone(&attempt.target);
             drop(attempt);
             match self.decide(&error, &target, deadline, others).await {
                 NextTarget::Same => self.state.cause = AttemptCause::Retry,
+                NextTarget::SameWithOtherKey => self.state.cause = AttemptCause::Rotation,
                 NextTarget::Other => (self.state.cause, rest) = (AttemptCause::Failover(None), others),
                 // The chat goes on with the next rung.
                 NextTarget::Stop => (self.state.cause, rest) = (AttemptCause::Failover(None), &[]),
@@ -453,6 +457,10 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             has_other_target: others.iter().any(|other| !other.is_suspended_for_overruns(now)),
             ..RetrySituation::new(now, deadline)
         };
+        if self.rotates(&error.failure, target, &situation) {
+            return NextTarget::SameWithOtherKey;
+        }
+        self.state.rotations = 0;
         let (decision, event) = self.state.retries.decide(
             &error.failure,
             &situation,
@@ -475,6 +483,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
 
 enum NextTarget {
     Same,
+    SameWithOtherKey,
     Other,
     Stop,
 }

@@ -138,7 +138,7 @@ async fn race<R: Runtime>(
 }
 
 fn settle<R: Runtime>(mut loser: AttemptResult<R>) {
-    if let Err(error) = &loser.outcome {
-        loser.attempt.fail_with(error);
+    if let Err(error) = &mut loser.outcome {
+        loser.attempt.fail_call(error);
     }
 }

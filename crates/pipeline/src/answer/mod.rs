@@ -5,6 +5,7 @@
 //! | `cascade` | fallback cascade over targets, with retries |
 //! | `try_once` | one attempt, up to a complete answer or a stream's first content |
 //! | `readiness` | whether a target is ready, and how long to wait for one that throttles or does not start |
+//! | `rotation` | another attempt with another key of the same target |
 //! | `last_resort` | tries skipped targets when all others have failed |
 //! | `cascade_failure` | why the cascade got no answer, and the resulting rejection |
 //! | `target_causes` | why each target did not answer, in words |
@@ -15,14 +16,17 @@ mod cascade_failure;
 mod hedge;
 mod last_resort;
 mod readiness;
+mod rotation;
 mod target_causes;
 mod try_once;
 
 pub(crate) use cascade::{CascadeState, TargetCascade};
 pub(crate) use cascade_failure::CascadeFailure;
+pub(crate) use readiness::caller_key;
 pub(crate) use try_once::{AttemptContent, StartedStream, read_chunk};
 
 use crate::attempt::Attempt;
+use crate::balance::ordered_targets;
 use crate::pipeline::Pipeline;
 use crate::plan::{PlannedRequest, model_rung};
 use crate::reply::Rejection;
@@ -54,7 +58,8 @@ pub(crate) async fn answer<R: Runtime>(
     let mut state = CascadeState::new(pipeline, planned);
     let mut cascade = TargetCascade::new(pipeline, planned, progress, &mut state);
     let deadline = planned.request.deadline;
-    match cascade.try_targets(&planned.route.targets, deadline, planned.route.start_timeout).await {
+    let targets = ordered_targets(pipeline, planned);
+    match cascade.try_targets(&targets, deadline, planned.route.start_timeout).await {
         Ok((attempt, content)) => {
             let rung = model_rung(attempt.target.grade);
             Ok(StartedAnswer { attempt, content, rung })

@@ -5,7 +5,7 @@ use super::cascade_failure::SkipReason;
 use super::try_once::StartDeadlines;
 use crate::attempt::Attempt;
 use crate::baselines::{FirstByteTimeout, unstreamed_timeout};
-use crate::callers::TierOrigin;
+use crate::callers::{Caller, TierOrigin};
 use crate::target::GuardedTarget;
 use seawall_core::breaker::CallerKey;
 use seawall_core::deadline::Deadline;
@@ -21,8 +21,7 @@ impl<R: Runtime> TargetCascade<'_, R> {
     /// The caller that the breaker attributes failures to. All guests count as one, because a cookie is easily
     /// discarded.
     pub(super) fn caller(&self) -> Option<CallerKey> {
-        let caller = &self.planned.caller;
-        Some(if caller.origin == TierOrigin::Guest { CallerKey::GUESTS } else { CallerKey(caller.id) })
+        caller_key(&self.planned.caller)
     }
 
     /// Whether one of these targets would take a call at once.
@@ -76,6 +75,11 @@ impl<R: Runtime> TargetCascade<'_, R> {
     }
 }
 
+/// See [`TargetCascade::caller`].
+pub(crate) fn caller_key(caller: &Caller) -> Option<CallerKey> {
+    Some(if caller.origin == TierOrigin::Guest { CallerKey::GUESTS } else { CallerKey(caller.id) })
+}
+
 impl GuardedTarget {
     /// Whether the target is out of rotation because its calls cost more than was reserved.
     pub(super) fn is_suspended_for_overruns(&self, now: Timestamp) -> bool {
@@ -83,7 +87,7 @@ impl GuardedTarget {
     }
 
     /// Whether a call of this caller would be sent at once.
-    fn is_ready(&self, caller: Option<CallerKey>, now: Timestamp) -> bool {
+    pub(crate) fn is_ready(&self, caller: Option<CallerKey>, now: Timestamp) -> bool {
         !self.is_suspended_for_overruns(now)
             && self.retry_after(now).is_zero()
             && self.in_flight.in_flight() < self.in_flight.limit()

@@ -181,7 +181,7 @@ mod tests {
     use std::time::Duration;
 
     fn failure(kind: FailureKind, status: Option<u16>) -> CallError {
-        CallError { failure: Failure::of(kind), message: None, status }
+        CallError { status, ..Failure::of(kind).into() }
     }
 
     fn target(name: &str) -> Arc<str> {

@@ -76,7 +76,9 @@ async fn execute<R: Runtime>(
     deadlines: StartDeadlines,
 ) -> Result<AttemptContent, CallError> {
     let target = Arc::clone(&attempt.target);
-    let answer = timeout_at(&pipeline.runtime, deadlines.first_byte_by, target.upstream.call(call)).await;
+    let answer =
+        timeout_at(&pipeline.runtime, deadlines.first_byte_by, target.upstream_with(attempt.key).call(call))
+            .await;
     let answer = answer.unwrap_or_else(|| Err(deadlines.timeout_failure(attempt).into()))?;
     let (request, now) = (&planned.request, pipeline.runtime.monotonic());
     let id = format_request_id(request.id);

@@ -8,7 +8,8 @@ use seawall_wire::bedrock::InvokeHeader;
 use seawall_wire::chat::{ChatRequest, RequestPart, Usage};
 use seawall_wire::dialect::{ModelOperation, OperationAnswer, RequestHead, RequestOptions, UrlParameters};
 use seawall_wire::{
-    AnswerError, RequestError, RequestFeatures, RequestLimits, may_have_features, read_features,
+    AnswerError, RequestError, RequestFeatures, RequestLimits, may_have_features, prompt_hash,
+    prompt_prefix_hash, read_features,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -37,6 +38,8 @@ pub struct DialectHeaders {
     pub invoke: Vec<InvokeHeader>,
     /// The caller's trace, which every target receives.
     pub trace: Option<Arc<TraceHeaders>>,
+    /// A hash of the session that the caller names, for routes with an affinity.
+    pub session: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -236,6 +239,23 @@ impl DialectRequest {
             Head::Vendor(_, head) if head.operation() == ModelOperation::Embed => true,
             Head::Vendor(own, _) => own.body_format() == target.body_format(),
             Head::Neutral(_) => false,
+        }
+    }
+
+    /// Identifies the session that the caller names; otherwise the beginning of the prompt.
+    #[must_use]
+    pub fn affinity_key(&self) -> u64 {
+        match (self.headers.session, &self.head) {
+            (Some(session), _) => session,
+            (None, Head::Vendor(..)) => prompt_prefix_hash(&self.body),
+            (None, Head::Neutral(chat)) => {
+                let parts = chat.turns.first().map(|turn| &*turn.parts).unwrap_or_default();
+                let first = parts.iter().find_map(|part| match part {
+                    RequestPart::Text(text) => Some(text.as_str()),
+                    _ => None,
+                });
+                prompt_hash(&chat.system, first.unwrap_or_default())
+            }
         }
     }
 

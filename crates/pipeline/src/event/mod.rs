@@ -18,10 +18,11 @@ mod topic;
 pub use sink::{EventSink, EventSinks};
 pub use topic::{EventTopic, EventTopics};
 
-use crate::credential::CredentialStatus;
 use crate::limit_description::LimitDescription;
 use crate::record::{AttemptCause, AttemptRecord, RequestRecord, RequestStage, SkipKind};
 use seawall_core::breaker::Transition;
+use seawall_core::health::HealthTransition;
+use seawall_core::key_pool::KeyTransition;
 use seawall_core::money::Money;
 use seawall_core::pressure::PressureTransition;
 use seawall_core::time::Timestamp;
@@ -119,12 +120,25 @@ pub enum Event<'a> {
         /// The change.
         transition: PressureTransition,
     },
-    /// A target's vendor has started to reject the credential, or accepts it again.
-    CredentialChanged {
+    /// Something is wrong with a target, something else is, or nothing any more.
+    TargetHealthChanged {
         /// The target.
         target: &'a Arc<str>,
-        /// Whether the credential is accepted.
-        status: CredentialStatus,
+        /// The provider's name of its model.
+        model: &'a Arc<str>,
+        /// The change.
+        transition: &'a HealthTransition,
+        /// The last error; empty if nothing is wrong.
+        error: &'a str,
+    },
+    /// One of several keys of a target was set aside, or can be used again.
+    TargetKeyChanged {
+        /// The target.
+        target: &'a Arc<str>,
+        /// The number of its keys.
+        keys: usize,
+        /// The change.
+        transition: &'a KeyTransition,
     },
     /// New settings are in force.
     SettingsReloaded {
@@ -220,7 +234,8 @@ impl Event<'_> {
             Self::RequestCompleted(_) => EventTopic::RequestCompleted,
             Self::BreakerChanged { .. } => EventTopic::BreakerChanged,
             Self::PressureChanged { .. } => EventTopic::PressureChanged,
-            Self::CredentialChanged { .. } => EventTopic::CredentialChanged,
+            Self::TargetHealthChanged { .. } => EventTopic::TargetHealthChanged,
+            Self::TargetKeyChanged { .. } => EventTopic::TargetKeyChanged,
             Self::SettingsReloaded { .. } => EventTopic::SettingsReloaded,
             Self::SettingsRejected { .. } => EventTopic::SettingsRejected,
             Self::SharedStoreChanged { .. } => EventTopic::SharedStoreChanged,

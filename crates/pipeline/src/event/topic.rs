@@ -23,8 +23,10 @@ pub enum EventTopic {
     BreakerChanged,
     /// The pressure on a target changed.
     PressureChanged,
-    /// A target's credential was rejected, or accepted again.
-    CredentialChanged,
+    /// The health of a target changed.
+    TargetHealthChanged,
+    /// One of several keys of a target was set aside, or can be used again.
+    TargetKeyChanged,
     /// New settings are in force.
     SettingsReloaded,
     /// Changed settings are invalid.
@@ -43,7 +45,7 @@ pub enum EventTopic {
 
 impl EventTopic {
     /// All topics.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::RequestReceived,
         Self::StageEnded,
         Self::LimitDecided,
@@ -54,7 +56,8 @@ impl EventTopic {
         Self::RequestCompleted,
         Self::BreakerChanged,
         Self::PressureChanged,
-        Self::CredentialChanged,
+        Self::TargetHealthChanged,
+        Self::TargetKeyChanged,
         Self::SettingsReloaded,
         Self::SettingsRejected,
         Self::SharedStoreChanged,

@@ -149,6 +149,8 @@ pub enum AttemptCause {
     First,
     /// The last one failed, and the same target is tried again.
     Retry,
+    /// The vendor rejected or throttled the key of the last one, and the same target is tried with another key.
+    Rotation,
     /// The last one failed, or its target was not called for this reason; the next target is tried.
     Failover(Option<SkipKind>),
     /// No target was available, so one that was skipped is tried after all.
@@ -164,6 +166,7 @@ impl AttemptCause {
         match self {
             Self::First => "first",
             Self::Retry => "retry",
+            Self::Rotation => "rotation",
             Self::Failover(_) => "failover",
             Self::LastResort => "last_resort",
             Self::Hedge => "hedge",
@@ -175,7 +178,7 @@ impl AttemptCause {
     pub const fn skipped(self) -> Option<SkipKind> {
         match self {
             Self::Failover(skipped) => skipped,
-            Self::First | Self::Retry | Self::LastResort | Self::Hedge => None,
+            Self::First | Self::Retry | Self::Rotation | Self::LastResort | Self::Hedge => None,
         }
     }
 }

@@ -126,6 +126,8 @@ pub struct RequestRecord {
     pub rung: Option<Rung>,
     /// The target that answered, if any.
     pub target: Option<Arc<str>>,
+    /// The provider's name of its model, if any.
+    pub model: Option<Arc<str>>,
     /// Whether the request exceeded a limit in observe mode, which did not reject it.
     pub limit_observed: bool,
     /// The limit that the request exceeded, enforced or observed.
@@ -191,6 +193,7 @@ impl RequestRecord {
             route: None,
             rung: None,
             target: None,
+            model: None,
             limit_observed: false,
             limit: None,
             limits: None,

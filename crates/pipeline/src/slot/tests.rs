@@ -47,6 +47,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         breaker: BreakerProfile::Sonnet.options().check().unwrap(),
         pressure: PressureOptions::default().check().unwrap(),
         upstream: Arc::new(Nowhere),
+        more_keys: Vec::new(),
     }
 }
 

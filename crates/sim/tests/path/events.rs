@@ -95,7 +95,7 @@ fn retries_and_failovers_are_attempts_with_their_causes_and_delays() {
         "attempt 0 ended: overloaded",
         "budget Node Reserved",
         "attempt 1 at strong: retry",
-        "credential strong rejected",
+        "health strong credential_rejected",
         "attempt 1 ended: unauthorized",
         "budget Node Reserved",
         "attempt 2 at fast: failover",
@@ -296,7 +296,8 @@ const fn is_of_node(topic: EventTopic) -> bool {
         | EventTopic::RequestCompleted
         | EventTopic::BreakerChanged
         | EventTopic::PressureChanged
-        | EventTopic::CredentialChanged => false,
+        | EventTopic::TargetHealthChanged
+        | EventTopic::TargetKeyChanged => false,
         // Emitted by the gateway and tested there.
         EventTopic::SettingsReloaded
         | EventTopic::SettingsRejected
@@ -310,7 +311,14 @@ const fn is_of_node(topic: EventTopic) -> bool {
 
 #[test]
 fn the_pipeline_emits_every_topic_of_its_own() {
-    let shop = shop(&[ScriptedReply::Status(401)], ScriptedReply::Status(500));
+    let world = World::new(3);
+    // Both keys are rejected, so that the target is.
+    let key = || ScriptedTarget::new(&world, &[ScriptedReply::Status(401)], ScriptedReply::Status(500));
+    let fast: Arc<ScriptedTarget> = ScriptedTarget::new(&world, &[], ScriptedReply::Answer);
+    let models =
+        [("strong-model", 3_000_000_000, key() as Arc<_>), ("fast-model", 1_000_000_000, fast as Arc<_>)];
+    let numbers = Numbers { more_keys: vec![key()], records_events: true, ..Numbers::default() };
+    let shop = Shop::with_options(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
     for _ in 0..20 {
         shop.ask_and_wait(PRIME, &body(false));
     }

@@ -7,6 +7,8 @@ mod attempts;
 #[cfg(test)]
 mod availability;
 #[cfg(test)]
+mod balancing;
+#[cfg(test)]
 mod caller_directory;
 #[cfg(test)]
 mod callers;
@@ -46,6 +48,8 @@ mod recorded;
 mod references;
 #[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod rotation;
 #[cfg(test)]
 mod served;
 #[cfg(test)]

@@ -86,7 +86,12 @@ fn describe(event: &Event<'_>) -> String {
         Event::PressureChanged { target, transition } => {
             format!("pressure {target} {}", transition.to.label())
         }
-        Event::CredentialChanged { target, status } => format!("credential {target} {}", status.label()),
+        Event::TargetHealthChanged { target, transition, .. } => {
+            format!("health {target} {}", transition.to.name())
+        }
+        Event::TargetKeyChanged { target, transition, .. } => {
+            format!("key {} of {target} {}", transition.key + 1, transition.to.name())
+        }
         other => format!("{other:?}"),
     }
 }

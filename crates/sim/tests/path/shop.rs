@@ -6,6 +6,7 @@ use seawall_assistant::router::Router;
 use seawall_assistant::{
     AnswerSingleFlight, Assistant, AssistantContent, ChatInbound, ChatPromptOptions, ChatRules,
 };
+use seawall_core::balance::BalanceStrategy;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::{BudgetAccount, BudgetOptions};
 use seawall_core::cache_policy::{CacheAgeOptions, CacheStoreOptions, SingleFlightOptions};
@@ -32,9 +33,10 @@ use seawall_pipeline::dialect::{DialectHeaders, Face};
 use seawall_pipeline::event::EventSinks;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::{
-    ApiOperation, CallerIdentity, CallerResolver, CredentialKind, Faces, GuardedTarget, InboundRequest,
-    LimitRules, ModelTerms, Pipeline, PipelineOptions, PriceStatus, QuotaStore, ReceiveLimits, ReplyContent,
-    ReplyStream, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
+    ApiOperation, BalanceOptions, CallerIdentity, CallerResolver, CredentialKind, Faces, GuardedTarget,
+    InboundRequest, LimitRules, ModelTerms, Pipeline, PipelineOptions, PriceStatus, QuotaStore,
+    ReceiveLimits, ReplyContent, ReplyStream, RequestRecord, Route, RouteOptions, RuleOptions, TargetOptions,
+    Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
@@ -86,6 +88,14 @@ pub(crate) struct Numbers {
     pub(crate) records_events: bool,
     /// How many of the two targets the route has.
     pub(crate) targets: usize,
+    /// Further keys of the strong target, behind targets of their own.
+    pub(crate) more_keys: Vec<Arc<dyn Target>>,
+    /// Further targets with the model of the strong one.
+    pub(crate) replicas: Vec<Arc<dyn Target>>,
+    /// The model of these.
+    pub(crate) replica_model: &'static str,
+    /// How targets of the same model are balanced, by these weights; 1 where there is none.
+    pub(crate) balance: (BalanceStrategy, Vec<u32>),
     /// Modifies the price table of both targets.
     pub(crate) surcharges: fn(PriceTable) -> PriceTable,
 }
@@ -105,6 +115,10 @@ impl Default for Numbers {
             api: Duration::from_secs(600),
             records_events: false,
             targets: 2,
+            more_keys: Vec::new(),
+            replicas: Vec::new(),
+            replica_model: "strong-model",
+            balance: (BalanceStrategy::Ordered, Vec::new()),
             surcharges: |price| price,
         }
     }
@@ -175,6 +189,7 @@ impl Shop {
                     breaker: breaker.options().check().unwrap(),
                     pressure: PressureOptions::default().check().unwrap(),
                     upstream,
+                    more_keys: if name == "strong" { numbers.more_keys.clone() } else { Vec::new() },
                 };
                 Arc::new(GuardedTarget::new(options))
             };
@@ -183,6 +198,19 @@ impl Shop {
             target("fast", fast, BreakerProfile::Haiku),
         ];
         targets.truncate(numbers.targets);
+        for (replica, number) in numbers.replicas.iter().zip(1..) {
+            let name = format!("replica-{number}");
+            targets.push(target(
+                &name,
+                (numbers.replica_model, 3_000_000_000, Arc::clone(replica)),
+                BreakerProfile::Sonnet,
+            ));
+        }
+        let (strategy, weights) = &numbers.balance;
+        let weight = |index: usize| weights.get(index).copied().unwrap_or(1);
+        let group = |index: usize| if index == 1 { "fast-model" } else { "strong-model" }.to_owned();
+        let members = (0..targets.len()).map(|index| (group(index), weight(index))).collect();
+        let balance = BalanceOptions { strategy: *strategy, members };
         let records = Arc::new(Records::new(numbers.records_events));
         let budget = BudgetOptions {
             day: cap,
@@ -217,6 +245,7 @@ impl Shop {
                     fallback_texts: Arc::default(),
                     guardrails: chat.guardrails.clone(),
                     targets,
+                    balance: (balance.strategy != BalanceStrategy::Ordered).then_some(balance),
                 })
                 .unwrap(),
             ],

@@ -32,8 +32,8 @@ fn every_client_receives_the_text_and_usage_of_every_target() -> anyhow::Result<
     let bill = pair.bill()?;
     assert_eq!(pair.gateway.counter("seawall_input_tokens_total")?, bill.input);
     assert_eq!(pair.gateway.counter("seawall_output_tokens_total")?, bill.output);
-    assert_eq!(pair.gateway.counter("seawall_budget_posted_nanodollars")?, bill.nano_dollars);
-    assert_eq!(pair.gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(pair.gateway.counter("seawall_budget_posted_usd")?, bill.nano_dollars);
+    assert_eq!(pair.gateway.counter("seawall_budget_held_usd")?, 0);
     assert_eq!((bill.requests, pair.requests()?), (bill.answers, bill.answers));
     Ok(())
 }

@@ -78,9 +78,9 @@ fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow
     let broken = faults().len() * every_client().count() * ROUTES.len() + put_together;
     assert_eq!(pair.gateway.counter("seawall_requests_total{outcome=\"interrupted\"}")?, broken as u64);
     // The output of a broken call is not known to the token, but the posted amount covers the bill.
-    let posted = pair.gateway.counter("seawall_budget_posted_nanodollars")?;
+    let posted = pair.gateway.counter("seawall_budget_posted_usd")?;
     assert!(posted >= pair.bill()?.nano_dollars, "{posted}: {:?}", pair.bill()?);
-    assert_eq!(pair.gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(pair.gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 

@@ -53,7 +53,7 @@ fn a_rejection_or_a_failure_raises_with_its_status_and_name() -> anyhow::Result<
         }
         pair.model.set_faults(&json!([]))?;
     }
-    assert_eq!(pair.gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(pair.gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 

@@ -24,7 +24,7 @@ fn a_rejection_raises_and_is_not_retried() -> anyhow::Result<()> {
         others.extend(names(client, &mut session, &pair)?);
     }
     assert!(others.is_empty(), "{}", others.join("\n"));
-    assert_eq!(pair.gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    assert_eq!(pair.gateway.counter("seawall_budget_held_usd")?, 0);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod backoff;
 mod counters;
 mod decide;
 mod hedge;
+mod rotate;
 mod values;
 
 use super::{
