@@ -17,6 +17,7 @@ mod prices;
 mod reload;
 mod serve;
 mod settings;
+mod spend;
 mod tokens;
 
 use anyhow::Context as _;
@@ -72,7 +73,7 @@ enum Command {
     /// AZURE_OPENAI_API_KEY and others) and by servers on their usual ports (Ollama, vLLM, SGLang, llama.cpp, LM Studio). No
     /// secret is written into the file. Afterwards it prints commands to paste.
     Init(init::InitArguments),
-    /// Create, list, revoke and hash API keys.
+    /// Create, change, replace, list and revoke API keys, with budgets, rate limits and allowed models.
     ///
     /// Only hashes of keys are stored, in the data directory; a key is printed once, when it is created. While a gateway
     /// uses the data directory, the command calls its admin API instead.
@@ -94,6 +95,11 @@ enum Command {
     /// are reloaded when the file changes or on SIGHUP; invalid settings are reported and leave the running settings
     /// unchanged.
     Serve(serve::ServeArguments),
+    /// Show what was spent: by key, team, tier, model, target, route, tag or day.
+    ///
+    /// Reads the ledger of a running gateway through its admin API. The rows and what is unattributed add up to the total,
+    /// exactly; a call of a key with several tags is in the row of each.
+    Spend(spend::SpendCommand),
     /// Estimate the number of tokens of a text: best estimate, upper bound and breakdown.
     ///
     /// Counts only the text, without the overhead of a request.
@@ -132,6 +138,7 @@ fn main() -> ExitCode {
         Some(Command::Key(command)) => key::run(&command),
         Some(Command::Model(arguments)) => model::run(&arguments),
         Some(Command::Prices(arguments)) => prices::run(&arguments),
+        Some(Command::Spend(arguments)) => spend::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
         Some(Command::Tokens(arguments)) => tokens::run(&arguments),
         None => serve::run(&arguments.serve),

@@ -14,7 +14,7 @@ use seawall_config::{LoadedInput, TelemetrySettings};
 use seawall_core::body_memory::BodyMemory;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{CredentialStatus, Pipeline, Timer as _};
-use seawall_store::DurableStore;
+use seawall_store::{DurableStore, Ledger};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +39,8 @@ pub(crate) struct StatusView {
     pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
     /// The durable state of this node, if there is any.
     pub(crate) store: Option<Arc<dyn DurableStore>>,
+    /// All calls of this node.
+    pub(crate) ledger: Arc<dyn Ledger>,
     /// The state of the store that a fleet shares, if there is one.
     pub(crate) shared: Option<SharedStoreProbe>,
     pub(crate) supervisor: Supervisor,

@@ -15,16 +15,20 @@ mod secret;
 mod text;
 mod time;
 
+pub use calendar::parse_day;
 pub(crate) use calendar::{DateKind, TimeOfDayKind, UtcOffsetKind, parse_date};
 pub use choice::{
     DiagnosticFormat, DiagnosticLevel, FaceName, JwtAlgorithm, Provider, RetryCosts, RuntimeLayout, StoreKind,
 };
 pub(crate) use choice::{JitterKind, ProviderKind, UntrackedRuleKind};
-pub(crate) use money::{AmountKind, DailyAmountKind, TokenPriceKind, parse_amount};
+pub(crate) use money::{
+    AmountKind, DailyAmountKind, PeriodAmountKind, TokenPriceKind, parse_amount, parse_period_amount,
+};
 pub(crate) use network::{JwksKind, ListenAddressKind, UrlKind};
 pub use network::{JwksSource, is_metadata_host};
 pub(crate) use number::{
     BooleanKind, BytesKind, CoresKind, CountKind, NumberKind, PercentKind, RateKind, SmallCountKind,
+    parse_rate,
 };
 pub use number::{CoreCount, RatePeriod, RateValue};
 pub use range::AddressRange;
@@ -34,7 +38,7 @@ pub(crate) use secret::{KeyHashKind, SecretKind};
 pub use text::LogDestination;
 pub(crate) use text::{LocaleKind, LogDestinationKind, PathKind, TextKind, quoted};
 pub(crate) use time::DurationKind;
-pub use time::format_duration;
+pub use time::{format_duration, parse_duration};
 
 use crate::problem::ProblemCode;
 use crate::tree::TomlValue;

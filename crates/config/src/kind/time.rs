@@ -42,8 +42,9 @@ impl ValueKind for DurationKind {
     }
 }
 
-/// Numbers with units, each unit shorter than the one before.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+/// Reads numbers with units, each unit shorter than the one before, such as `1h30m`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let (mut sum, mut shorter_than) = (0_u64, u64::MAX);
     loop {

@@ -39,6 +39,11 @@ impl AdminQuery {
         text.unwrap_or_default().split('&').any(|pair| pair == PRETTY || pair.starts_with("pretty="))
     }
 
+    /// A parameter as it is.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.get(name)
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

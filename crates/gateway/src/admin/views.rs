@@ -3,6 +3,7 @@
 use super::AdminState;
 use super::response::{AdminError, AdminResponse};
 use super::routes::AdminRequest;
+use super::spending;
 use crate::log::{LineDetail, MAX_SHOWN, Rfc3339, write_line};
 use crate::metrics::{CONTENT_TYPE, queue_outcomes};
 use crate::store_maintenance::StorageReport;
@@ -154,8 +155,11 @@ pub(super) async fn limits(admin: &AdminState, request: AdminRequest) -> Result<
     Ok(AdminResponse::Json(json!({ "caller": hex(caller), "tier": tier.name(), "limits": limits })))
 }
 
-/// Today's spend and budget, in total or of one caller.
+/// Today's spend and budget, in total or of one caller; with `by`, a breakdown of any days.
 pub(super) async fn spend(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    if let Some(by) = request.query.text("by") {
+        return spending::breakdown(admin, by, &request).await;
+    }
     let spend = admin.status.pipeline.spend();
     let mut answer = match request.query.caller()? {
         Some(caller) => {

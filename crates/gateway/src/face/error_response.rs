@@ -140,6 +140,11 @@ pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdv
         Rejection::UnknownCaller => {
             (ApiErrorKind::Unauthenticated, "the credential is invalid".to_owned(), never(None))
         }
+        Rejection::Expired => (
+            ApiErrorKind::Unauthenticated,
+            "the credential has expired; ask the operator for a new one".to_owned(),
+            never(None),
+        ),
         Rejection::Revoked => {
             (ApiErrorKind::Unauthenticated, "the credential has been revoked".to_owned(), never(None))
         }
@@ -183,28 +188,27 @@ pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdv
                     .to_owned();
             (ApiErrorKind::Conflict, message, never(None))
         }
-        Rejection::BudgetExhausted { remaining, resets } => {
+        Rejection::BudgetExhausted { budget, remaining, resets } => {
             let message = if *remaining == Money::ZERO {
-                format!("daily budget exhausted; it resets at {}", format_minute(*resets))
+                format!("{budget} exhausted; it resets at {}", format_minute(*resets))
             } else {
                 format!(
-                    "the remaining daily budget ({remaining}) does not cover this request with any max_tokens; it resets at {}",
+                    "the remaining {budget}, {remaining}, does not cover this request with any max_tokens; it resets at {}",
                     format_minute(*resets)
                 )
             };
             (ApiErrorKind::BudgetExhausted, message, never(None))
         }
-        Rejection::BudgetHeld { retry_after } => {
+        Rejection::BudgetHeld { budget, retry_after } => {
             let seconds = whole_seconds(retry_after.delay);
-            let message = format!(
-                "the rest of the daily budget is reserved by requests in progress; retry in {seconds} s"
-            );
+            let message =
+                format!("the rest of the {budget} is reserved by requests in progress; retry in {seconds} s");
             let advice = if retry_after.should_retry { after } else { never };
             (ApiErrorKind::BudgetHeld, message, advice(Some(retry_after.delay)))
         }
-        Rejection::ExceedsRemainingBudget { remaining, max_tokens } => {
+        Rejection::ExceedsRemainingBudget { budget, remaining, max_tokens } => {
             let message = format!(
-                "the request may cost more than the remaining daily budget ({remaining}); set max_tokens to at most {max_tokens}"
+                "the request may cost more than what remains of the {budget}, {remaining}; set max_tokens to at most {max_tokens}"
             );
             (ApiErrorKind::ExceedsRemainingBudget, message, never(None))
         }
