@@ -253,8 +253,13 @@ mod tests {
             output: 1,
             max_cost: Money::from_nanos(1),
             expires: Timestamp::NEVER,
+            windows: Default::default(),
         };
-        let call = |attempt| LedgerCall { id: CallId { request: 1, attempt }, model: "sonnet".into() };
+        let call = |attempt| LedgerCall {
+            id: CallId { request: 1, attempt },
+            model: "sonnet".into(),
+            labels: Default::default(),
+        };
         let (mut attempt, now) = (0, Now::new(Timestamp::ZERO, UtcTime::from_nanos(0)));
         let mut check = |broken: bool| {
             is_broken.store(broken, Ordering::Relaxed);

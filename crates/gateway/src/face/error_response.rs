@@ -302,8 +302,8 @@ mod tests {
     use seawall_core::vocabulary::Tier;
     use seawall_pipeline::dialect::Face;
     use seawall_pipeline::{
-        BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
-        JOURNAL_UNAVAILABLE, LimitDescription, LimitScope, Rejection,
+        BodyScope, BudgetScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER,
+        IdempotencyConflict, JOURNAL_UNAVAILABLE, LimitDescription, LimitScope, Rejection,
     };
     use seawall_wire::ApiErrorKind;
     use std::time::Duration;
@@ -419,7 +419,11 @@ mod tests {
     }
 
     fn spent(remaining: Money) -> Rejection {
-        Rejection::BudgetExhausted { remaining, resets: UtcTime::from_civil(2026, 11, 17) }
+        Rejection::BudgetExhausted {
+            budget: BudgetScope::Day,
+            remaining,
+            resets: UtcTime::from_civil(2026, 11, 17),
+        }
     }
 
     #[test]
@@ -435,6 +439,7 @@ mod tests {
         let after = Duration::from_secs(3);
         for (is_short, advised) in [(true, None), (false, Some(false))] {
             let (error_kind, message, advice) = describe(&Rejection::BudgetHeld {
+                budget: BudgetScope::Day,
                 retry_after: RetryAfter { delay: after, should_retry: is_short },
             });
             assert_eq!(
@@ -444,8 +449,11 @@ mod tests {
             assert!(message.contains("reserved") && !message.contains("exhausted"), "{message}");
         }
         let remaining = Money::from_nanos(810_000_000);
-        let (error_kind, message, advice) =
-            describe(&Rejection::ExceedsRemainingBudget { remaining, max_tokens: 42 });
+        let (error_kind, message, advice) = describe(&Rejection::ExceedsRemainingBudget {
+            budget: BudgetScope::Day,
+            remaining,
+            max_tokens: 42,
+        });
         assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::ExceedsRemainingBudget, Some(false)));
         assert!(message.contains("$0.81") && message.contains("max_tokens to at most 42"), "{message}");
     }
@@ -460,7 +468,11 @@ mod tests {
             Rejection::Conflict(IdempotencyConflict::Completed),
             Rejection::Conflict(IdempotencyConflict::OutcomeUnknown),
             spent(Money::ZERO),
-            Rejection::ExceedsRemainingBudget { remaining: Money::ZERO, max_tokens: 1 },
+            Rejection::ExceedsRemainingBudget {
+                budget: BudgetScope::Day,
+                remaining: Money::ZERO,
+                max_tokens: 1,
+            },
             Rejection::ExceedsDailyBudget { max_cost: Money::ZERO },
             Rejection::SwitchedOff,
             Rejection::CallerSuspended,

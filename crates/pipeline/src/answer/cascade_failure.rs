@@ -184,16 +184,24 @@ impl CascadeFailure {
 #[cfg(test)]
 mod tests {
     use super::{CascadeFailure, SkipReason, soonest};
+    use crate::callers::{Caller, TierOrigin};
+    use crate::reply::BudgetScope;
     use crate::reply::Rejection;
     use crate::shortage::BudgetShortage;
     use seawall_core::money::Money;
     use seawall_core::quota::{RetryAfter, RetryAfterPolicy};
     use seawall_core::random::Draw;
     use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Tier;
     use std::time::Duration;
 
     const SHORT: Duration = Duration::from_secs(3);
     const LONG: Duration = Duration::from_secs(15);
+    fn caller() -> Caller {
+        let (tier, origin) = (Tier::Guest, TierOrigin::Guest);
+        Caller { id: 1, tier, origin, routes: None, contract: None, is_suspended: false, network: None }
+    }
+
     const SPENT: BudgetShortage = spent(Money::from_nanos(1));
 
     const fn spent(remaining: Money) -> BudgetShortage {
@@ -203,7 +211,7 @@ mod tests {
     fn rejection_for(reasons: impl IntoIterator<Item = SkipReason>) -> Rejection {
         let mut failure = CascadeFailure::default();
         reasons.into_iter().for_each(|reason| failure.skip(reason));
-        failure.into_rejection(0, &RetryAfterPolicy::default(), Draw::LOWEST)
+        failure.into_rejection(0, &caller(), &RetryAfterPolicy::default(), Draw::LOWEST)
     }
 
     #[test]
@@ -275,7 +283,8 @@ mod tests {
             assert_eq!(failure.conceals_shortage(), is_concealed, "{names}");
             if is_concealed {
                 failure.report_shortage();
-                let rejection = failure.into_rejection(0, &RetryAfterPolicy::default(), Draw::LOWEST);
+                let rejection =
+                    failure.into_rejection(0, &caller(), &RetryAfterPolicy::default(), Draw::LOWEST);
                 let (remaining, resets) = (Money::from_nanos(1), UtcTime::from_nanos(0));
                 assert_eq!(
                     rejection,
