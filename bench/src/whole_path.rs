@@ -100,7 +100,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
         upstream: Arc::new(ImmediateTarget),
         more_keys: Vec::new(),
     };
-    let listed = StaticKey { tier: Tier::Prime, routes: None };
+    let listed = StaticKey { tier: Tier::Prime, routes: None, contract: Default::default() };
     let callers = CallerResolver::new(CallerOptions {
         keys: [(hash_api_key(KEY), listed)].into_iter().collect(),
         directory: None,
@@ -122,6 +122,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
             by_address: None,
             routes: Vec::new(),
             retry_after: RetryAfterPolicy::default(),
+            keys: Default::default(),
         },
         routes: vec![Route::new(RouteOptions {
             alias: "manga".to_owned(),
@@ -148,6 +149,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, CallerIdentity) -> bool, Sett
         request: RequestLimits::default(),
         retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default())?),
         receive: ReceiveLimits::uniform(minute),
+        budgets: Default::default(),
     };
     let day =
         BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;

@@ -59,6 +59,7 @@ fn reserving<'a>(name: &'static str, callers: u64) -> Option<Case<'a>> {
                 output: 1_024,
                 max_cost: Money::from_nanos(27_000_000),
                 expires: Timestamp::NEVER,
+                windows: Default::default(),
             };
             match ledger.reserve(&ask, now) {
                 Ok(id) => {

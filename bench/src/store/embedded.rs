@@ -50,6 +50,7 @@ fn event(number: u64) -> UsageEvent {
         usage: Usage { input: 1_200, output: 250, ..Usage::default() },
         cost: Money::from_nanos(7_350_000),
         certainty: Certainty::Reported,
+        labels: Default::default(),
     }
 }
 
@@ -124,9 +125,14 @@ fn reserving<'a>(
                 output: 1_024,
                 max_cost: Money::from_nanos(27_000_000),
                 expires: Timestamp::NEVER,
+                windows: Default::default(),
             };
             let id = CallId { request: next.into(), attempt: 0 };
-            match ledger.reserve(&ask, LedgerCall { id, model: Arc::clone(&model) }, now()) {
+            match ledger.reserve(
+                &ask,
+                LedgerCall { id, model: Arc::clone(&model), labels: Default::default() },
+                now(),
+            ) {
                 Ok(hold) => hold.post(Usage::default(), Money::from_nanos(1), Certainty::Reported, now()),
                 Err(_) => refused += 1,
             }

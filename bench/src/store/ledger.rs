@@ -141,7 +141,8 @@ fn run_loop(which: LedgerLoop, directory: &Path, arguments: &LedgerBenchArgument
             number += 1;
             if which != LedgerLoop::Empty {
                 let ask = ask(number, arguments.callers, &clock);
-                let attempt = LedgerCall { id: call(number), model: Arc::clone(&model) };
+                let attempt =
+                    LedgerCall { id: call(number), model: Arc::clone(&model), labels: Default::default() };
                 open.push_back(ledger.reserve(&ask, attempt, clock.now())?);
             }
             if open.len() > IN_FLIGHT
@@ -199,6 +200,7 @@ fn ask(number: u64, callers: u64, clock: &Clock) -> ReservationRequest {
         output: 1_024,
         max_cost: Money::from_nanos(27_000_000),
         expires: clock.now().monotonic + Duration::from_secs(60),
+        windows: Default::default(),
     }
 }
 

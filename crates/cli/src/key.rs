@@ -1,5 +1,8 @@
 //! `seawall key`.
 
+mod table;
+mod terms;
+
 use crate::CommandError;
 use crate::admin::{self, AdminClientResponse};
 use crate::serve::describe_recovery;
@@ -8,14 +11,15 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use seawall_config::Settings;
 use seawall_gateway::identity::key_management::{
-    IssueError, IssuedKey, KeyEntry, KeyErrorBody, KeyList, KeyRequest,
+    IssueError, IssuedKey, KeyChange, KeyEntry, KeyErrorBody, KeyList, KeyRequest, KeyRotation,
 };
 use seawall_gateway::identity::{OfflineKeyError, OfflineKeyStore, hash_api_key};
 use serde::de::DeserializeOwned;
-use std::fmt::Write as _;
 use std::future::Future;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
+use table::{format_issued_key, format_key, format_table};
+use terms::KeyTermsArguments;
 
 /// Minimum length of a key, against guessing.
 const MIN_KEY_BYTES: usize = 16;
@@ -35,6 +39,43 @@ pub(crate) enum KeyCommand {
         #[arg(long, value_name = "TIER", default_value = DEFAULT_TIER, value_parser = ["prime", "standard", "guest"])]
         tier: String,
         /// Create an access key id and a secret access key for AWS clients, instead of an API key.
+        #[arg(long)]
+        aws: bool,
+        #[command(flatten)]
+        terms: KeyTermsArguments,
+        #[command(flatten)]
+        store: KeyStoreArguments,
+    },
+    /// Show a key: its terms, what it has used, and what is left of its budgets.
+    Show {
+        /// Name or id of the key.
+        #[arg(value_name = "NAME-OR-ID")]
+        name: String,
+        #[command(flatten)]
+        store: KeyStoreArguments,
+    },
+    /// Change the terms of a key. What is not given stays as it is.
+    Update {
+        /// Name or id of the key.
+        #[arg(value_name = "NAME-OR-ID")]
+        name: String,
+        /// Tier of callers that use the key.
+        #[arg(long, value_name = "TIER", value_parser = ["prime", "standard", "guest"])]
+        tier: Option<String>,
+        #[command(flatten)]
+        terms: KeyTermsArguments,
+        #[command(flatten)]
+        store: KeyStoreArguments,
+    },
+    /// Replace a key by a new one with the same terms, budgets and counts, and print it. It cannot be displayed again.
+    Rotate {
+        /// Name or id of the key.
+        #[arg(value_name = "NAME-OR-ID")]
+        name: String,
+        /// How long the old key is accepted; 0s to reject it at once.
+        #[arg(long, value_name = "DURATION", default_value = "24h")]
+        overlap: String,
+        /// Create an access key id and a secret access key for AWS clients.
         #[arg(long)]
         aws: bool,
         #[command(flatten)]
@@ -93,9 +134,24 @@ fn settings_name(text: &str) -> Result<String, String> {
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), CommandError> {
     let (text, json) = match command {
-        KeyCommand::Create { name, tier, aws, store } => {
-            let request = KeyRequest { name: name.clone(), tier: tier.clone(), aws: *aws };
+        KeyCommand::Create { name, tier, aws, terms, store } => {
+            let request =
+                KeyRequest { name: name.clone(), tier: tier.clone(), aws: *aws, terms: terms.request() };
             let issued = create(&store.settings()?, &request)?;
+            (format_issued_key(&issued), store.json.then(|| serde_json::to_value(&issued)))
+        }
+        KeyCommand::Show { name, store } => {
+            let entry = show(&store.settings()?, name)?;
+            (format_key(&entry), store.json.then(|| serde_json::to_value(&entry)))
+        }
+        KeyCommand::Update { name, tier, terms, store } => {
+            let change = KeyChange { tier: tier.clone(), terms: terms.request() };
+            let entry = update(&store.settings()?, name, &change)?;
+            (format_key(&entry), store.json.then(|| serde_json::to_value(&entry)))
+        }
+        KeyCommand::Rotate { name, overlap, aws, store } => {
+            let rotation = KeyRotation { overlap: Some(overlap.clone()), aws: *aws };
+            let issued = rotate(&store.settings()?, name, &rotation)?;
             (format_issued_key(&issued), store.json.then(|| serde_json::to_value(&issued)))
         }
         KeyCommand::List { store } => {
@@ -166,7 +222,8 @@ pub(crate) fn create_key(settings: &Settings, name: &str) -> Result<(String, Str
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = [name.to_owned()].into_iter().chain(numbered).find(|name| !taken.contains(name));
     let name = free.unwrap_or_else(|| name.to_owned());
-    let issued = create(settings, &KeyRequest { name, tier: DEFAULT_TIER.to_owned(), aws: false })?;
+    let issued =
+        create(settings, &KeyRequest { name, tier: DEFAULT_TIER.to_owned(), ..KeyRequest::default() })?;
     let key = issued.key.ok_or_else(|| CommandError::Failed(anyhow!("the key was not returned")))?;
     Ok((issued.name, key))
 }
@@ -175,6 +232,40 @@ fn list(settings: &Settings) -> Result<KeyList, CommandError> {
     match open_offline(settings, false) {
         Ok(keys) => run_to_end(async { Ok(KeyList { keys: keys.list().await? }) }),
         Err(error) => call_admin_api(settings, &error, "GET", PATH, b""),
+    }
+}
+
+/// The newest key with this name that is active, or the one with this id.
+fn show(settings: &Settings, name: &str) -> Result<KeyEntry, CommandError> {
+    let keys = list(settings)?.keys;
+    let named = |key: &&KeyEntry| key.name == name && key.state == "active";
+    let with_id = |key: &&KeyEntry| !name.is_empty() && key.id.starts_with(name);
+    let found = keys.iter().rev().find(named).or_else(|| keys.iter().rev().find(with_id));
+    let found = found.or_else(|| keys.iter().rev().find(|key| key.name == name));
+    found
+        .cloned()
+        .ok_or_else(|| CommandError::InvalidInput(anyhow!("{}", IssueError::UnknownKey(name.to_owned()))))
+}
+
+fn update(settings: &Settings, name: &str, change: &KeyChange) -> Result<KeyEntry, CommandError> {
+    match open_offline(settings, false) {
+        Ok(keys) => run_to_end(keys.update(name, change)),
+        Err(error) => {
+            let body = serde_json::to_vec(change).map_err(|error| CommandError::Failed(error.into()))?;
+            let path = format!("{PATH}/{}", admin::encode_segment(name));
+            call_admin_api(settings, &error, "PATCH", &path, &body)
+        }
+    }
+}
+
+fn rotate(settings: &Settings, name: &str, rotation: &KeyRotation) -> Result<IssuedKey, CommandError> {
+    match open_offline(settings, false) {
+        Ok(keys) => run_to_end(keys.rotate(name, rotation)),
+        Err(error) => {
+            let body = serde_json::to_vec(rotation).map_err(|error| CommandError::Failed(error.into()))?;
+            let path = format!("{PATH}/rotate/{}", admin::encode_segment(name));
+            call_admin_api(settings, &error, "POST", &path, &body)
+        }
     }
 }
 
@@ -240,32 +331,6 @@ fn parse_answer<T: DeserializeOwned>(answer: &AdminClientResponse) -> Result<T, 
         404 => "it has no keys endpoint".to_owned(),
         status => format!("status {status}"),
     }))
-}
-
-fn format_issued_key(issued: &IssuedKey) -> String {
-    let IssuedKey { id, name, tier, key, aws } = issued;
-    let mut text = format!("created key {name:?} ({tier}), id {id}; it is shown only once:\n\n");
-    if let Some(key) = key {
-        let _ = writeln!(text, "  {key}\n\nSend it as x-api-key, or as authorization: Bearer KEY.");
-    }
-    if let Some(pair) = aws {
-        let _ = writeln!(text, "  AWS_ACCESS_KEY_ID={}", pair.access_key_id);
-        let _ = writeln!(text, "  AWS_SECRET_ACCESS_KEY={}", pair.secret_access_key);
-    }
-    text
-}
-
-fn format_table(keys: &[KeyEntry]) -> String {
-    if keys.is_empty() {
-        return "no keys\n".to_owned();
-    }
-    let mut text = format!("{:16}  {:8}  {:20}  {:20}  name\n", "id", "tier", "created", "revoked");
-    for KeyEntry { id, name, tier, created, revoked, .. } in keys {
-        let revoked = revoked.as_deref().unwrap_or("-");
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{id:16}  {tier:8}  {created:20}  {revoked:20}  {name}");
-    }
-    text
 }
 
 fn read_key() -> Result<String, CommandError> {

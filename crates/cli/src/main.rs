@@ -21,6 +21,7 @@ mod record_text;
 mod reload;
 mod serve;
 mod settings;
+mod spend;
 mod tail;
 mod tokens;
 mod top;
@@ -84,7 +85,7 @@ enum Command {
     /// AZURE_OPENAI_API_KEY and others) and by servers on their usual ports (Ollama, vLLM, SGLang, llama.cpp, LM Studio). No
     /// secret is written into the file. Afterwards it prints commands to paste.
     Init(init::InitArguments),
-    /// Create, list, revoke and hash API keys.
+    /// Create, change, replace, list and revoke API keys, with budgets, rate limits and allowed models.
     ///
     /// Only hashes of keys are stored, in the data directory of the settings; a key is printed once, when it is created.
     /// While a gateway uses the data directory, the command calls its admin API instead.
@@ -111,6 +112,11 @@ enum Command {
     /// Polls the admin API of a running gateway. Ordinary answers of a busy gateway are sampled; everything else is shown.
     /// Exit codes as of `explain`.
     Tail(tail::TailArguments),
+    /// Show what was spent: by key, team, tier, model, target, route, tag or day.
+    ///
+    /// Reads the ledger of a running gateway through its admin API. The rows and what is unattributed add up to the total,
+    /// exactly; a call of a key with several tags is in the row of each.
+    Spend(spend::SpendCommand),
     /// Estimate the number of tokens of a text: best estimate, upper bound and breakdown.
     ///
     /// Counts only the text, without the overhead of a request.
@@ -154,6 +160,7 @@ fn main() -> ExitCode {
         Some(Command::Key(command)) => key::run(&command),
         Some(Command::Model(arguments)) => model::run(&arguments),
         Some(Command::Prices(arguments)) => prices::run(&arguments),
+        Some(Command::Spend(arguments)) => spend::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
         Some(Command::Tail(arguments)) => tail::run(&arguments),
         Some(Command::Tokens(arguments)) => tokens::run(&arguments),

@@ -40,6 +40,7 @@ mod show;
 mod source;
 mod starter;
 mod suggest;
+mod terms;
 mod tree;
 mod unimplemented;
 mod variable;
@@ -49,7 +50,7 @@ pub use import::{ImportError, ImportedSettings, import_litellm};
 pub use kind::{
     AddressRange, CoreCount, DiagnosticFormat, DiagnosticLevel, FaceName, JsonType, JwksSource, JwtAlgorithm,
     LogDestination, Provider, RatePeriod, RateValue, RetryCosts, RuntimeLayout, SecretReference, StoreKind,
-    ValueFormat, format_duration, is_metadata_host, parse_duration,
+    ValueFormat, format_duration, is_metadata_host, parse_day, parse_duration,
 };
 pub use load::{
     LoadedInput, LoadedSettings, ParsedSettings, PriceFileText, SettingsInput, load, parse_settings,
@@ -64,12 +65,15 @@ pub use schema::schema;
 pub use settings::{
     AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
     DeadlineSettings, DegradationSettings, HoursSettings, IssuerKeys, IssuerSettings, KeySettings,
-    LimitSettings, ModelFacts, ModelSettings, PriceSource, RecordSettings, RedisSettings, RetrySettings, RolloutSettings,
-    RouteSettings, ServerSettings, ServerTlsSettings, Settings, StoreSettings, TargetSettings,
-    TelemetrySettings, TokenSettings,
+    LimitSettings, ModelFacts, ModelSettings, PriceSource, RecordSettings, RedisSettings, RetrySettings,
+    RolloutSettings, RouteSettings, ServerSettings, ServerTlsSettings, Settings, StoreSettings,
+    TargetSettings, TelemetrySettings, TokenSettings,
 };
 pub use shape::{Activation, KeyShape, ScalarShape, SectionShape, ValueShape};
 pub use show::{EffectiveSetting, SettingChange, diff, effective_settings, show, unimplemented_settings};
 pub use source::{Located, Position, SettingOrigin, SettingSource, SettingSources, SourceKind};
 pub use starter::{Discovery, FoundAwsCredentials, FoundProvider, StarterOptions, discover, starter_file};
+pub use terms::{
+    KeyTerms, TermError, check_team, limit_group, parse_budgets, parse_limits, parse_models, parse_tags,
+};
 pub use unimplemented::is_implemented;

@@ -13,8 +13,9 @@ pub use telemetry::{RecordSettings, TelemetrySettings};
 use crate::kind::{
     AddressRange, CoreCount, JwksSource, JwtAlgorithm, RuntimeLayout, SecretReference, StoreKind,
 };
+use crate::terms::KeyTerms;
 use seawall_core::breaker::BreakerSettings;
-use seawall_core::budget::{BudgetLimits, CostSettings, LeaseSize};
+use seawall_core::budget::{BudgetLimits, CalendarOffset, CostSettings, LeaseSize, PeriodCaps};
 use seawall_core::cache_policy::{CacheAges, CacheStoreRule, SingleFlightOptions};
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::deadline::{Phases, RungReserves, TimeLimits};
@@ -175,6 +176,8 @@ pub struct CallerSettings {
     pub lookup_timeout: Duration,
     /// API keys by name.
     pub keys: BTreeMap<String, KeySettings>,
+    /// The budgets of teams by name.
+    pub teams: BTreeMap<String, PeriodCaps>,
     /// JWT issuers by name.
     pub issuers: BTreeMap<String, IssuerSettings>,
 }
@@ -188,6 +191,8 @@ pub struct KeySettings {
     pub tier: Tier,
     /// The routes it may use; `None` means all.
     pub routes: Option<Vec<String>>,
+    /// Its other terms.
+    pub terms: KeyTerms,
 }
 
 /// An issuer whose JSON Web Tokens are accepted.
@@ -280,6 +285,10 @@ pub struct BudgetSettings {
     pub limits: BudgetLimits,
     /// Whether every node of a fleet enforces them on its own; always so with Redis as the store.
     pub per_node: bool,
+    /// Budgets by calendar window of each tier, in the order of [`Tier::ALL`].
+    pub tiers: [PeriodCaps; 3],
+    /// The calendar of all budgets by window.
+    pub offset: CalendarOffset,
     /// The thresholds of cost warnings.
     pub cost: CostSettings,
     /// The size of a node's lease on the budget.

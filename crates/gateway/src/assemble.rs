@@ -78,7 +78,7 @@ pub fn serve(options: ServeOptions) -> Result<RunningGateway, ServeError> {
         admin_address: sockets.admin_address,
     };
     let state = RunningState::start(parts, next);
-    Ok(RunningGateway::listen(sockets, state, threads)?)
+    Ok(RunningGateway::listen(sockets, Arc::new(state), threads)?)
 }
 
 /// Checks whether a gateway with these settings would start. Reads every secret and file that the settings name, and

@@ -124,7 +124,7 @@ pub struct RunningGateway {
     admin: Arc<AdminState>,
     /// Dropped before what the threads use.
     threads: GatewayThreads,
-    running: RunningState,
+    running: Arc<RunningState>,
 }
 
 impl ListenSockets {
@@ -149,7 +149,7 @@ impl RunningGateway {
     /// Starts the threads that serve these sockets. Requests are served from here on.
     pub(crate) fn listen(
         sockets: ListenSockets,
-        running: RunningState,
+        running: Arc<RunningState>,
         threads: GatewayThreads,
     ) -> Result<Self, ListenError> {
         let ListenSockets { callers, threads_each, admin, address, admin_address } = sockets;
@@ -182,7 +182,10 @@ impl RunningGateway {
             thread.map_err(ListenError::Thread)?;
         }
         let guard = Arc::clone(&running.guard);
-        let admin_state = Arc::new(AdminState { status, guard, address: admin_address });
+        let spending = admin::SpendingQueries::default();
+        let state_of_admin =
+            AdminState { status, guard, running: Arc::clone(&running), spending, address: admin_address };
+        let admin_state = Arc::new(state_of_admin);
         admin::start(admin, &admin_state, &threads.0).map_err(ListenError::Thread)?;
         Ok(Self { address, state, admin: admin_state, threads, running })
     }

@@ -16,7 +16,7 @@ use seawall_config::{LoadedInput, TelemetrySettings};
 use seawall_core::body_memory::BodyMemory;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_pipeline::{Pipeline, Runtime as _, Timer as _};
-use seawall_store::DurableStore;
+use seawall_store::{DurableStore, Ledger};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub(crate) struct StatusView {
     pub(crate) authenticator: Arc<ArcSwap<Authenticator>>,
     /// The durable state of this node, if there is any.
     pub(crate) store: Option<Arc<dyn DurableStore>>,
+    /// All calls of this node.
+    pub(crate) ledger: Arc<dyn Ledger>,
     /// The state of the store that a fleet shares, if there is one.
     pub(crate) shared: Option<SharedStoreProbe>,
     pub(crate) supervisor: Supervisor,

@@ -8,7 +8,8 @@ use seawall_pipeline::event::{Event, EventSinks};
 use seawall_pipeline::{LimitRules, Runtime as _, Timer as _};
 use seawall_store::embedded::{OpenError, OpenReport};
 use seawall_store::{
-    DurableStore, FleetStores, NodeLedger, OpenedStores, Quotas, SharedStoreOptions, StoreOptions,
+    DurableStore, FleetStores, Ledger, MemoryLedger, NodeLedger, OpenedStores, Quotas, SharedStoreOptions,
+    StoreOptions,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub enum StorageError {
 /// The open stores with their maintenance thread.
 pub(crate) struct MaintainedStore {
     pub(crate) ledger: NodeLedger,
+    /// All calls of this node.
+    pub(crate) calls: Arc<dyn Ledger>,
     pub(crate) report: StorageReport,
     pub(crate) quotas: Arc<dyn Quotas>,
     /// The stores that the fleet shares, if there are any.
@@ -86,6 +89,11 @@ pub(crate) fn open(
         }
         None => (None, StorageReport::Memory),
     };
+    let calls: Arc<dyn Ledger> = match &store {
+        Some(store) => Arc::clone(store) as Arc<dyn Ledger>,
+        None => Arc::new(MemoryLedger::new(settings.budget.limits.clone())),
+    };
+    let posted_calls = Arc::clone(&calls);
     let (maintained_ledger, open_store, swept_quotas) = (ledger.clone(), store.clone(), Arc::clone(&quotas));
     let data_dir = match &report {
         StorageReport::DataDir { path, .. } => Some(path.clone()),
@@ -97,17 +105,18 @@ pub(crate) fn open(
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (store, data_dir) = (open_store.as_deref(), data_dir.as_deref());
         let checks = StoreChecks { events: &events, data_dir };
-        tokio.block_on(run(&maintained_ledger, store, &checks, shutdown, runtime, &*swept_quotas));
+        let ledgers = (&maintained_ledger, &*posted_calls);
+        tokio.block_on(run(ledgers, store, &checks, shutdown, runtime, &*swept_quotas));
         Ok(())
     });
     thread.map_err(StorageError::Thread)?;
-    Ok(MaintainedStore { ledger, report, quotas, fleet, store })
+    Ok(MaintainedStore { ledger, calls, report, quotas, fleet, store })
 }
 
-/// Runs maintenance until stopped. The embedded store learns from its journal which calls have ended. The ledger in
-/// memory also queues events for a consumer; there is none, so they are discarded.
+/// Runs maintenance until stopped. The embedded store learns from its journal which calls have ended; a ledger in memory is
+/// told here.
 async fn run(
-    ledger: &NodeLedger,
+    (ledger, calls): (&NodeLedger, &dyn Ledger),
     store: Option<&dyn DurableStore>,
     checks: &StoreChecks<'_>,
     shutdown: &mut StopSignal,
@@ -126,12 +135,24 @@ async fn run(
             quotas.sweep(run_number.wrapping_mul(SHARDS_PER_RUN).wrapping_add(offset), runtime.now());
         }
         ledger.expire(runtime.now());
-        while !ledger.take_events(EVENT_BATCH).is_empty() {}
+        post_calls(ledger, calls).await;
         tokio::select! {
             biased;
             _ = shutdown.requested() => return,
             () = runtime.sleep_until(runtime.monotonic() + INTERVAL) => {}
         }
+    }
+}
+
+/// Posts ended calls that the journal does not carry to the ledger.
+async fn post_calls(ledger: &NodeLedger, calls: &dyn Ledger) {
+    loop {
+        let ended = ledger.take_events(EVENT_BATCH);
+        if ended.is_empty() {
+            return;
+        }
+        // The ledger is in memory and cannot fail.
+        let _ = calls.post(&ended).await;
     }
 }
 
@@ -232,8 +253,13 @@ mod tests {
             output: 1,
             max_cost: Money::from_nanos(1),
             expires: Timestamp::NEVER,
+            windows: Default::default(),
         };
-        let call = |attempt| LedgerCall { id: CallId { request: 1, attempt }, model: "sonnet".into() };
+        let call = |attempt| LedgerCall {
+            id: CallId { request: 1, attempt },
+            model: "sonnet".into(),
+            labels: Default::default(),
+        };
         let (mut attempt, now) = (0, Now::new(Timestamp::ZERO, UtcTime::from_nanos(0)));
         let mut check = |broken: bool| {
             is_broken.store(broken, Ordering::Relaxed);

@@ -53,10 +53,10 @@ pub(crate) async fn admit<R: Runtime>(
     completion.record.route = Some(Arc::clone(&route.alias));
     let scopes = scopes(&request.rules.groups, &caller, Some(&route.alias));
     let mut shared_remaining = request.rules.shared_caller_budget.unwrap_or(Money::MAX);
-    let output_budget = |remaining: Money| OutputBudget {
-        money: pipeline.ledger.available(caller.id, caller.tier, request.received).min(remaining),
-        tokens: route.token_limit,
-    };
+    let windows = request.rules.budgets.caps(&caller);
+    let available = || pipeline.ledger.available(caller.id, caller.tier, &windows, request.received);
+    let output_budget =
+        |remaining: Money| OutputBudget { money: available().min(remaining), tokens: route.token_limit };
     let mut max = max_usage(&request, &route, || output_budget(shared_remaining));
     let admission = |units, max_cost| AdmissionRequest {
         partition: caller.network.unwrap_or(caller.id),
@@ -155,7 +155,8 @@ pub(crate) async fn admit<R: Runtime>(
         AdmitDecision::InsufficientBudget(day) => {
             let shortage = shortage(pipeline, &all_bounds(), &day);
             emit_budget_decision(completion, max.money, BudgetDecision::Refused(shortage.kind()));
-            Err(Rejection::of_shortage(shortage, &request.rules.retry_after, pipeline.runtime.draw()))
+            let (policy, draw) = (&request.rules.retry_after, pipeline.runtime.draw());
+            Err(Rejection::of_shortage(shortage, &caller, policy, draw))
         }
         AdmitDecision::InProgress => Err(Rejection::Conflict(IdempotencyConflict::InProgress)),
         AdmitDecision::Completed => Err(Rejection::Conflict(IdempotencyConflict::Completed)),
@@ -195,6 +196,9 @@ pub(crate) fn scopes(groups: &LimitGroups, caller: &Caller, route: Option<&str>)
     scopes.push(QuotaScope { group: groups.global, key: QuotaKey(0) });
     if let (Some(network), Some(group)) = (caller.network, groups.by_address) {
         scopes.push(QuotaScope { group, key: QuotaKey(network) });
+    }
+    if let Some(group) = caller.contract.as_ref().and_then(|contract| contract.limit_group.as_deref()) {
+        scopes.push(QuotaScope { group: groups.of_key_limits(group), key: QuotaKey(caller.id) });
     }
     if let Some(group) = route.and_then(|route| groups.of_route(route)) {
         scopes.push(QuotaScope { group, key: QuotaKey(0) });

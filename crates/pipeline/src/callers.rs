@@ -9,13 +9,16 @@
 //! guest until it is available again, or rejected where guests are off. Nothing here raises a tier, reads a tier from a request, or undoes a revocation.
 
 mod cache;
+mod contract;
 mod single_flight;
+
+pub use contract::{CallerContract, limit_group_name, team_number};
 
 use cache::{CachedRecord, CallerCache};
 use foldhash::fast::FixedState;
 use seawall_core::deadline::Deadline;
 use seawall_core::runtime::{Timer, timeout_at};
-use seawall_core::time::Timestamp;
+use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::{Ceiling, Tier};
 use seawall_store::{CallerRecord, CredentialHash, Directory, StoreError};
 use single_flight::{LookupRole, LookupSingleFlight};
@@ -94,6 +97,8 @@ pub struct Caller {
     pub origin: TierOrigin,
     /// The routes the caller may use; all of them if `None`.
     pub routes: Option<Arc<[Box<str>]>>,
+    /// The terms of the caller's API key, if it presented one.
+    pub contract: Option<Arc<CallerContract>>,
     /// Whether an operator has suspended the caller's access to models.
     pub is_suspended: bool,
     /// The network of a guest.
@@ -112,6 +117,15 @@ impl Caller {
     #[must_use]
     pub fn may_use(&self, route: &str) -> bool {
         self.routes.as_ref().is_none_or(|routes| routes.iter().any(|allowed| **allowed == *route))
+            && self.contract.as_ref().is_none_or(|contract| contract.allows(route))
+    }
+
+    /// Rejects a caller whose key has expired.
+    pub(crate) fn check_expiry(self, now: UtcTime) -> Result<Self, IdentifyError> {
+        match self.contract.as_ref().and_then(|contract| contract.expires) {
+            Some(expires) if expires <= now => Err(IdentifyError::Expired),
+            _ => Ok(self),
+        }
     }
 }
 
@@ -153,6 +167,9 @@ pub enum IdentifyError {
     /// The credential was revoked.
     #[error("the credential was revoked")]
     Revoked,
+    /// The credential has expired.
+    #[error("the credential has expired")]
+    Expired,
     /// The directory is unavailable, and guests are not allowed, so the caller cannot be treated as one.
     #[error("the credential cannot be looked up: the caller directory is unavailable; retry later")]
     DirectoryUnavailable,
@@ -182,6 +199,8 @@ pub struct StaticKey {
     pub tier: Tier,
     /// The routes the key grants; all of them if `None`.
     pub routes: Option<Arc<[Box<str>]>>,
+    /// The terms of the key.
+    pub contract: Option<Arc<CallerContract>>,
 }
 
 /// Listed keys by their hash. The entries come from the settings only, so callers cannot force hash collisions.
@@ -219,7 +238,7 @@ struct Shared {
 }
 
 /// The result of a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum LookupOutcome {
     Answered(CachedRecord),
     Unavailable,
@@ -264,9 +283,17 @@ impl CallerResolver {
         if kind == CredentialKind::Key
             && let Some(listed) = self.options.keys.get(&hash)
         {
-            let (tier, routes) = (listed.tier, listed.routes.clone());
+            let StaticKey { tier, routes, contract } = listed.clone();
             let (id, origin) = (caller_id_of(&hash), TierOrigin::Settings);
-            return Some(Ok(Caller { id, tier, origin, routes, is_suspended: false, network: None }));
+            return Some(Ok(Caller {
+                id,
+                tier,
+                origin,
+                routes,
+                contract,
+                is_suspended: false,
+                network: None,
+            }));
         }
         if self.options.directory.is_none() {
             return Some(resolve(&hash, tier, CachedRecord::Absent));
@@ -302,7 +329,7 @@ impl CallerResolver {
                         Some(Ok(record)) => LookupOutcome::Answered(CachedRecord::of(record.as_ref())),
                         Some(Err(_)) | None => LookupOutcome::Unavailable,
                     };
-                    leader.complete(outcome, |record| {
+                    leader.complete(outcome.clone(), |record| {
                         // The cache entry's age counts from the start of the lookup: the result may miss a revocation
                         // that happened during it.
                         let is_unknown = record == CachedRecord::Absent && tier.is_none();
@@ -361,26 +388,30 @@ impl CallerResolver {
 
 /// Combines the caller directory's result with the tier of the credential's issuer.
 fn resolve(hash: &[u8; 32], tier: Option<Tier>, record: CachedRecord) -> Result<Caller, IdentifyError> {
-    let caller = |id, tier, origin, is_suspended| Caller {
+    let caller = |id, tier, origin, is_suspended, contract| Caller {
         id,
         tier,
         origin,
         routes: None,
+        contract,
         is_suspended,
         network: None,
     };
     match (record, tier) {
         (CachedRecord::Revoked, _) => Err(IdentifyError::Revoked),
-        (CachedRecord::Found { id, tier, is_suspended }, _) => {
-            Ok(caller(id, tier, TierOrigin::Directory, is_suspended))
+        (CachedRecord::Found { id, tier, is_suspended, contract }, _) => {
+            Ok(caller(id, tier, TierOrigin::Directory, is_suspended, Some(contract)))
         }
-        (CachedRecord::Absent, Some(tier)) => Ok(caller(caller_id_of(hash), tier, TierOrigin::Issuer, false)),
+        (CachedRecord::Absent, Some(tier)) => {
+            Ok(caller(caller_id_of(hash), tier, TierOrigin::Issuer, false, None))
+        }
         (CachedRecord::Absent, None) => Err(IdentifyError::Unknown),
     }
 }
 
 fn guest(hash: &[u8; 32], origin: TierOrigin, network: Option<u64>) -> Caller {
-    Caller { id: caller_id_of(hash), tier: Tier::Guest, origin, routes: None, is_suspended: false, network }
+    let (id, tier) = (caller_id_of(hash), Tier::Guest);
+    Caller { id, tier, origin, routes: None, contract: None, is_suspended: false, network }
 }
 
 /// The identifier of a caller that has no record: the first eight bytes of its hash.
@@ -398,6 +429,7 @@ impl CachedRecord {
                 id: record.caller,
                 tier: record.tier,
                 is_suspended: record.ceiling == Some(Ceiling::None),
+                contract: Arc::new(CallerContract::new(&record.name, &record.contract)),
             },
         }
     }

@@ -11,7 +11,7 @@ use crate::reply::{CALLER_DIRECTORY_UNAVAILABLE, Rejection};
 use crate::rules::PipelineRules;
 use crate::settle::RequestCompletion;
 use seawall_core::runtime::Runtime;
-use seawall_core::time::Timestamp;
+use seawall_core::time::{Now, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(crate) async fn identify<R: Runtime>(
         None => {
             let now = request.received.monotonic;
             let caller = find(pipeline, &request.rules, &request.identity, now).await?;
+            let caller = caller.check_expiry(request.received.utc);
+            let caller = caller.map_err(|error| rejection(error, &request.rules))?;
             (caller, pipeline.runtime.monotonic())
         }
     };
@@ -45,16 +47,18 @@ pub(crate) async fn identify<R: Runtime>(
 impl<R: Runtime> Pipeline<R> {
     /// Identifies the caller for a face that needs it before reading the body. Rejects unknown callers.
     pub async fn find_caller(&self, identity: &CallerIdentity) -> Result<Caller, Rejection> {
-        let now = self.runtime.monotonic();
+        let Now { monotonic: now, utc } = self.runtime.now();
         // Listed keys, guests and cached callers are resolved without cloning the rules.
         let rules = {
             let rules = self.rules.load();
             if let Some(found) = rules.callers.find_cached(identity, now) {
+                let found = found.and_then(|caller| caller.check_expiry(utc));
                 return found.map_err(|error| rejection(error, &rules));
             }
             Arc::clone(&rules)
         };
-        find(self, &rules, identity, now).await
+        let found = find(self, &rules, identity, now).await?;
+        found.check_expiry(utc).map_err(|error| rejection(error, &rules))
     }
 }
 
@@ -75,6 +79,7 @@ fn rejection(error: IdentifyError, rules: &PipelineRules) -> Rejection {
     match error {
         IdentifyError::Unknown => Rejection::UnknownCaller,
         IdentifyError::Revoked => Rejection::Revoked,
+        IdentifyError::Expired => Rejection::Expired,
         IdentifyError::DirectoryUnavailable => Rejection::unavailable(
             Some(DIRECTORY_RETRY_AFTER),
             &rules.retry_after,

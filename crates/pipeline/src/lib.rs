@@ -64,12 +64,12 @@ pub use record::{
 };
 pub use relay::ReplyStream;
 pub use reply::{
-    BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
-    JOURNAL_UNAVAILABLE, Rejection, Reply, ReplyContent, ReplyMetadata,
+    BodyScope, BudgetScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER,
+    IdempotencyConflict, JOURNAL_UNAVAILABLE, Rejection, Reply, ReplyContent, ReplyMetadata,
 };
 pub use route::{Faces, Route, RouteOptions};
 pub use route_table::{ANY_MODEL, ModelLookup, ModelTerms};
-pub use rules::{CheckedRules, LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot};
+pub use rules::{CheckedRules, LimitRules, ReceiveLimits, RuleOptions, RulesSnapshot, WindowBudgetRules};
 pub use seawall_core::runtime::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use status::{DaySpend, LimitStatus, TargetStatus};

@@ -16,11 +16,13 @@ pub enum LimitScope {
     Network,
     /// All requests to a route.
     Route(Arc<str>),
+    /// The requests of one API key.
+    Key,
 }
 
 impl LimitScope {
     /// All labels of scopes in logs and metrics.
-    pub const LABELS: [&'static str; 4] = ["caller", "global", "network", "route"];
+    pub const LABELS: [&'static str; 5] = ["caller", "global", "network", "route", "key"];
 
     /// The label in logs and metrics.
     #[must_use]
@@ -30,6 +32,7 @@ impl LimitScope {
             Self::Global => "global",
             Self::Network => "network",
             Self::Route(_) => "route",
+            Self::Key => "key",
         }
     }
 }
@@ -41,6 +44,7 @@ impl fmt::Display for LimitScope {
             Self::Global => formatter.write_str("all callers together"),
             Self::Network => formatter.write_str("all guests of one network"),
             Self::Route(route) => write!(formatter, "route {route}"),
+            Self::Key => formatter.write_str("this API key"),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Replies and rejections.
 
+use crate::callers::Caller;
 use crate::dialect::UnstreamedAnswer;
 use crate::limit_description::LimitDescription;
 use crate::relay::ReplyStream;
 use crate::shortage::BudgetShortage;
+use seawall_core::budget::{BudgetName, BudgetOwner};
 use seawall_core::failure::Failure;
 use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
@@ -12,6 +14,7 @@ use seawall_core::random::Draw;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use seawall_wire::reply::{ReplyEncoder, ReplyEvent};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +50,8 @@ pub enum Rejection {
     UnknownCaller,
     /// The credential was revoked.
     Revoked,
+    /// The credential has expired.
+    Expired,
     /// The caller may not use this route.
     Forbidden,
     /// No route has this name.
@@ -62,20 +67,26 @@ pub enum Rejection {
     },
     /// The idempotency key is already in use.
     Conflict(IdempotencyConflict),
-    /// The daily budget is spent: what remains does not pay for one output token.
+    /// A budget is spent: what remains does not pay for one output token.
     BudgetExhausted {
+        /// The budget.
+        budget: BudgetScope,
         /// The remaining amount.
         remaining: Money,
         /// When the budget resets.
         resets: UtcTime,
     },
-    /// The daily budget is held by calls in progress and may be released when they settle.
+    /// A budget is held by calls in progress and may be released when they settle.
     BudgetHeld {
+        /// The budget.
+        budget: BudgetScope,
         /// When to retry.
         retry_after: RetryAfter,
     },
     /// The remaining budget is smaller than what the request may cost.
     ExceedsRemainingBudget {
+        /// The budget.
+        budget: BudgetScope,
         /// The remaining amount.
         remaining: Money,
         /// The request would fit with at most this many output tokens.
@@ -130,6 +141,47 @@ pub enum Rejection {
     ShuttingDown,
 }
 
+/// The budget that a request does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BudgetScope {
+    /// A daily budget: of the caller, of its tier or of all callers.
+    Day,
+    /// A budget by calendar window.
+    Window {
+        /// The budget.
+        name: BudgetName,
+        /// Its cap.
+        cap: Money,
+        /// The name of the key, the team or the tier.
+        owner: Box<str>,
+    },
+}
+
+impl BudgetScope {
+    fn of(window: Option<(BudgetName, Money)>, caller: &Caller) -> Self {
+        let Some((name, cap)) = window else { return Self::Day };
+        let contract = caller.contract.as_deref();
+        let owner = match name.owner {
+            BudgetOwner::Key => contract.map(|contract| &*contract.name),
+            BudgetOwner::Team => contract.and_then(|contract| contract.labels.team.as_deref()),
+            BudgetOwner::Tier => Some(caller.tier.name()),
+        };
+        Self::Window { name, cap, owner: owner.unwrap_or_default().into() }
+    }
+}
+
+impl fmt::Display for BudgetScope {
+    /// As it is named in a sentence: `budget of key "web" ($50.00 per month)`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Day => formatter.write_str("daily budget"),
+            Self::Window { name: BudgetName { owner: kind, period }, cap, owner } => {
+                write!(formatter, "budget of {} {owner:?} ({cap} per {period})", kind.name())
+            }
+        }
+    }
+}
+
 /// Whose request bodies use up the memory allowed for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyScope {
@@ -167,7 +219,7 @@ pub enum IdempotencyConflict {
 
 impl Rejection {
     /// All labels of rejections in logs and metrics.
-    pub const LABELS: [&'static str; 27] = [
+    pub const LABELS: [&'static str; 28] = [
         "malformed",
         "body_timeout",
         "too_large",
@@ -177,6 +229,7 @@ impl Rejection {
         "unauthenticated",
         "unknown_caller",
         "revoked",
+        "expired",
         "forbidden",
         "unknown_model",
         "too_large_for_limit",
@@ -227,16 +280,25 @@ impl Rejection {
         Self::Unauthenticated { message: message.to_owned(), cause: "guest_not_admitted" }
     }
 
-    /// The daily budget does not cover the request. The policy and the draw determine the Retry-After for money that is
+    /// A budget does not cover the caller's request. The policy and the draw determine the Retry-After for money that is
     /// held.
-    pub(crate) fn of_shortage(shortage: BudgetShortage, policy: &RetryAfterPolicy, draw: Draw) -> Self {
+    pub(crate) fn of_shortage(
+        shortage: BudgetShortage,
+        caller: &Caller,
+        policy: &RetryAfterPolicy,
+        draw: Draw,
+    ) -> Self {
         match shortage {
-            BudgetShortage::Exhausted { remaining, resets } => Self::BudgetExhausted { remaining, resets },
-            BudgetShortage::Held { settles_in } => {
-                Self::BudgetHeld { retry_after: policy.advise(settles_in, draw) }
+            BudgetShortage::Exhausted { budget, remaining, resets } => {
+                Self::BudgetExhausted { budget: BudgetScope::of(budget, caller), remaining, resets }
             }
-            BudgetShortage::ExceedsRemainingBudget { remaining, max_tokens } => {
-                Self::ExceedsRemainingBudget { remaining, max_tokens }
+            BudgetShortage::Held { budget, settles_in } => {
+                let retry_after = policy.advise(settles_in, draw);
+                Self::BudgetHeld { budget: BudgetScope::of(budget, caller), retry_after }
+            }
+            BudgetShortage::ExceedsRemainingBudget { budget, remaining, max_tokens } => {
+                let budget = BudgetScope::of(budget, caller);
+                Self::ExceedsRemainingBudget { budget, remaining, max_tokens }
             }
         }
     }
@@ -263,6 +325,7 @@ impl Rejection {
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::UnknownCaller => "unknown_caller",
             Self::Revoked => "revoked",
+            Self::Expired => "expired",
             Self::Forbidden => "forbidden",
             Self::UnknownModel(_) => "unknown_model",
             Self::TooLargeForLimit(_) => "too_large_for_limit",
@@ -340,7 +403,7 @@ pub enum ReplyContent<R: crate::Runtime> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BodyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection};
+    use super::{BodyScope, BudgetScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection};
     use crate::limit_description::LimitDescription;
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::in_flight::SlotRefusal;
@@ -383,14 +446,23 @@ mod tests {
             Rejection::Unauthenticated { message: String::new(), cause: "key_malformed" },
             Rejection::UnknownCaller,
             Rejection::Revoked,
+            Rejection::Expired,
             Rejection::Forbidden,
             Rejection::UnknownModel(String::new()),
             Rejection::TooLargeForLimit(LimitDescription::unknown("minute").into()),
             Rejection::RateLimited { limit: LimitDescription::unknown("minute").into(), retry_after },
             Rejection::Conflict(IdempotencyConflict::Completed),
-            Rejection::BudgetExhausted { remaining: Money::ZERO, resets: UtcTime::start_of_day(1) },
-            Rejection::BudgetHeld { retry_after },
-            Rejection::ExceedsRemainingBudget { remaining: Money::ZERO, max_tokens: 1 },
+            Rejection::BudgetExhausted {
+                budget: BudgetScope::Day,
+                remaining: Money::ZERO,
+                resets: UtcTime::start_of_day(1),
+            },
+            Rejection::BudgetHeld { budget: BudgetScope::Day, retry_after },
+            Rejection::ExceedsRemainingBudget {
+                budget: BudgetScope::Day,
+                remaining: Money::ZERO,
+                max_tokens: 1,
+            },
             Rejection::ExceedsDailyBudget { max_cost: Money::ZERO },
             Rejection::UntrackedInput(String::new()),
             Rejection::Blocked { rule: "deny_list.1".into() },

@@ -3,11 +3,12 @@
 //! A request loads the rules on arrival and keeps them to its end; later requests may run under newer rules. Counts,
 //! spend, measurements and the posture are not part of the rules and survive a reload.
 
-use crate::callers::CallerResolver;
+use crate::callers::{Caller, CallerResolver};
 use crate::limit_description::{LimitDescription, LimitScope, policy_item};
 use crate::quota_store::QuotaStore;
 use crate::route::Route;
 use crate::route_table::{ModelLookup, RouteTable};
+use seawall_core::budget::{CalendarOffset, PeriodCaps, WindowCaps};
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::PlanPolicy;
@@ -69,6 +70,8 @@ pub struct LimitRules {
     pub by_address: Option<QuotaGroup>,
     /// Limits per route, by route name.
     pub routes: Vec<(String, QuotaGroup)>,
+    /// Limits of API keys. Each group has the limits of all keys that agreed the same ones.
+    pub keys: Vec<QuotaGroup>,
     /// How the Retry-After of a rejection is computed.
     pub retry_after: RetryAfterPolicy,
 }
@@ -77,7 +80,8 @@ impl LimitRules {
     /// All limits, in the order in which the quota store keeps them.
     #[must_use]
     pub fn groups(&self) -> Vec<QuotaGroup> {
-        let fixed = self.tiers.iter().flatten().chain([&self.global]).chain(&self.by_address);
+        let fixed =
+            self.tiers.iter().flatten().chain([&self.global]).chain(&self.by_address).chain(&self.keys);
         fixed.chain(self.routes.iter().map(|(_, group)| group)).cloned().collect()
     }
 
@@ -85,7 +89,7 @@ impl LimitRules {
     #[must_use]
     pub fn placed_groups(&self) -> Vec<(QuotaGroup, Placement)> {
         let placed = |group: QuotaGroup| {
-            let mut per_caller = self.tiers.iter().flatten().chain(&self.by_address);
+            let mut per_caller = self.tiers.iter().flatten().chain(&self.by_address).chain(&self.keys);
             let is_per_caller = per_caller.any(|own| own.name() == group.name());
             let placement = if is_per_caller { Placement::Partition } else { Placement::Fleet };
             (group, placement)
@@ -97,7 +101,9 @@ impl LimitRules {
     fn check(&self) -> Result<(), SettingError> {
         let route = self.routes.first().map(|(_, group)| group);
         let check = |tier: &Option<QuotaGroup>| {
-            check_request_groups(tier.iter().chain([&self.global]).chain(&self.by_address).chain(route))
+            let others = || tier.iter().chain([&self.global]).chain(&self.by_address).chain(route);
+            check_request_groups(others())?;
+            self.keys.iter().try_for_each(|key| check_request_groups(others().chain([key])))
         };
         self.tiers.iter().try_for_each(check)
     }
@@ -129,6 +135,33 @@ pub struct RuleOptions {
     pub plan: PlanPolicy,
     /// The daily budget per caller, if a shared store keeps it. Otherwise the local ledger does.
     pub shared_caller_budget: Option<Money>,
+    /// Budgets by calendar window of teams and tiers. Those of keys are in their contracts.
+    pub budgets: WindowBudgetRules,
+}
+
+/// Budgets by calendar window.
+#[derive(Clone, Debug, Default)]
+pub struct WindowBudgetRules {
+    /// The calendar of all windows.
+    pub offset: CalendarOffset,
+    /// The caps of each tier, in the order of [`Tier::ALL`].
+    pub tiers: [PeriodCaps; 3],
+    /// The caps of each team, by its [number](crate::callers::team_number).
+    pub teams: BTreeMap<u64, PeriodCaps>,
+}
+
+impl WindowBudgetRules {
+    /// The budgets that apply to a caller's requests.
+    #[must_use]
+    pub fn caps(&self, caller: &Caller) -> WindowCaps {
+        let (mut key, mut team, mut of_team) = (PeriodCaps::NONE, 0, PeriodCaps::NONE);
+        if let Some(contract) = &caller.contract {
+            (key, team) = (contract.budgets, contract.team);
+            // Most deployments have no budgets of teams.
+            of_team = if team == 0 { None } else { self.teams.get(&team).copied() }.unwrap_or_default();
+        }
+        WindowCaps { offset: self.offset, team, caps: [key, of_team, self.tiers[caller.tier.index()]] }
+    }
 }
 
 impl RuleOptions {
@@ -194,6 +227,7 @@ pub(crate) struct PipelineRules {
     pub(crate) receive: ReceiveLimits,
     pub(crate) plan: PlanPolicy,
     pub(crate) shared_caller_budget: Option<Money>,
+    pub(crate) budgets: WindowBudgetRules,
     policies: [Option<Arc<str>>; 3],
 }
 
@@ -218,6 +252,7 @@ impl PipelineRules {
             receive,
             plan,
             shared_caller_budget,
+            budgets,
         } = options;
         let groups = LimitGroups::new(quotas, &limit_rules);
         let policies = limit_rules.tiers.each_ref().map(|group| group.as_ref().map(policy));
@@ -236,6 +271,7 @@ impl PipelineRules {
             receive,
             plan,
             shared_caller_budget,
+            budgets,
             policies,
         }
     }
@@ -252,6 +288,8 @@ pub(crate) struct LimitGroups {
     pub(crate) global: GroupId,
     pub(crate) by_address: Option<GroupId>,
     routes: BTreeMap<Box<str>, GroupId>,
+    /// By the name of the group.
+    keys: BTreeMap<Box<str>, GroupId>,
     /// Names by limit. Cached, because every response reports one.
     names: BTreeMap<LimitId, Arc<LimitDescription>>,
     /// The number of limits in each group.
@@ -275,7 +313,8 @@ fn names(quotas: &QuotaStore, limit_rules: &LimitRules) -> BTreeMap<LimitId, Arc
     let routes =
         limit_rules.routes.iter().map(|(name, group)| (LimitScope::Route(name.as_str().into()), group));
     let mut names = BTreeMap::new();
-    for (scope, group) in tiers.chain([global]).chain(by_address).chain(routes) {
+    let keys = limit_rules.keys.iter().map(|group| (LimitScope::Key, group));
+    for (scope, group) in tiers.chain([global]).chain(by_address).chain(routes).chain(keys) {
         let Some(id) = quotas.group(group.name()) else { continue };
         for limit in (0..MAX_LIMITS_PER_GROUP).map(|quota| LimitId { group: id, quota }) {
             let Some(name) = quotas.name(limit) else { continue };
@@ -305,6 +344,7 @@ impl LimitGroups {
                 .iter()
                 .map(|(name, group)| (name.as_str().into(), find(group)))
                 .collect(),
+            keys: limit_rules.keys.iter().map(|group| (group.name().into(), find(group))).collect(),
             names: names(quotas, limit_rules),
             sizes: limit_rules.groups().iter().map(|group| (find(group), group_size(group))).collect(),
         }
@@ -326,6 +366,11 @@ impl LimitGroups {
 
     pub(crate) fn of_tier(&self, tier: Tier) -> Option<GroupId> {
         self.tiers[tier.index()]
+    }
+
+    /// The group of an API key's limits. Requests are rejected if there is none, which is a bug: a limit must not be skipped.
+    pub(crate) fn of_key_limits(&self, name: &str) -> GroupId {
+        self.keys.get(name).copied().unwrap_or(GroupId::from_index(u16::MAX))
     }
 
     pub(crate) fn of_route(&self, alias: &str) -> Option<GroupId> {

@@ -4,7 +4,7 @@
 //! progress (retry when they have settled), or money remains but less than the request may cost (ask for less output).
 
 use crate::record::SkipKind;
-use seawall_core::budget::DayShortage;
+use seawall_core::budget::{BudgetName, DayShortage};
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use std::time::Duration;
@@ -13,12 +13,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BudgetShortage {
     /// What remains does not pay for one output token.
-    Exhausted { remaining: Money, resets: UtcTime },
+    Exhausted { budget: ShortBudget, remaining: Money, resets: UtcTime },
     /// The request would fit if nothing were held; the calls in progress settle in about this time.
-    Held { settles_in: Duration },
+    Held { budget: ShortBudget, settles_in: Duration },
     /// The request does not fit, but would with this many output tokens.
-    ExceedsRemainingBudget { remaining: Money, max_tokens: u64 },
+    ExceedsRemainingBudget { budget: ShortBudget, remaining: Money, max_tokens: u64 },
 }
+
+/// The budget by calendar window that is short, with its cap; `None` if it is a daily one.
+pub(crate) type ShortBudget = Option<(BudgetName, Money)>;
 
 impl BudgetShortage {
     /// Classifies a shortage. `max_cost` maps output tokens to the maximum cost and must be monotonic.
@@ -28,25 +31,29 @@ impl BudgetShortage {
         settles_in: Duration,
         max_cost: impl Fn(u64) -> Money,
     ) -> Self {
-        let DayShortage { available, unspent, resets } = *day;
+        let DayShortage { available, unspent, resets, window: budget } = *day;
         let Some(fits_later) = largest_where(output, |tokens| max_cost(tokens) <= unspent) else {
-            return Self::Exhausted { remaining: unspent, resets };
+            return Self::Exhausted { budget, remaining: unspent, resets };
         };
         if fits_later >= output {
-            return Self::Held { settles_in };
+            return Self::Held { budget, settles_in };
         }
         // Prefer a number that fits at once. If none does, the next rejection says how long to wait.
         match largest_where(output, |tokens| max_cost(tokens) <= available) {
-            Some(max_tokens) => Self::ExceedsRemainingBudget { remaining: available, max_tokens },
-            None => Self::ExceedsRemainingBudget { remaining: unspent, max_tokens: fits_later },
+            Some(max_tokens) => Self::ExceedsRemainingBudget { budget, remaining: available, max_tokens },
+            None => Self::ExceedsRemainingBudget { budget, remaining: unspent, max_tokens: fits_later },
         }
     }
 
     /// Of two targets' shortages, the one that helps the caller more: waiting first, then asking for less.
     pub(crate) fn more_actionable(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Held { settles_in: one }, Self::Held { settles_in: two }) => {
-                Self::Held { settles_in: one.min(two) }
+            (Self::Held { settles_in: one, .. }, Self::Held { settles_in: two, .. }) => {
+                if one <= two {
+                    self
+                } else {
+                    other
+                }
             }
             (held @ Self::Held { .. }, _) | (_, held @ Self::Held { .. }) => held,
             (
@@ -114,7 +121,7 @@ mod tests {
 
     fn of(available: u64, unspent: u64, output: u64) -> BudgetShortage {
         let resets = UtcTime::start_of_day(1);
-        let day = DayShortage { available: nanos(available), unspent: nanos(unspent), resets };
+        let day = DayShortage { available: nanos(available), unspent: nanos(unspent), resets, window: None };
         // 100 for the input, 10 per output token.
         BudgetShortage::of(&day, output, SOON, |tokens| nanos(100 + 10 * tokens))
     }
@@ -122,20 +129,21 @@ mod tests {
     #[test]
     fn spent_held_and_too_large_are_three_answers() {
         let spent = |remaining| BudgetShortage::Exhausted {
+            budget: None,
             remaining: nanos(remaining),
             resets: UtcTime::start_of_day(1),
         };
         assert_eq!(of(0, 0, 5), spent(0));
         assert_eq!(of(0, 109, 5), spent(109));
-        assert_eq!(of(0, 150, 5), BudgetShortage::Held { settles_in: SOON });
-        assert_eq!(of(149, 150, 5), BudgetShortage::Held { settles_in: SOON });
+        assert_eq!(of(0, 150, 5), BudgetShortage::Held { budget: None, settles_in: SOON });
+        assert_eq!(of(149, 150, 5), BudgetShortage::Held { budget: None, settles_in: SOON });
         assert_eq!(
             of(130, 149, 5),
-            BudgetShortage::ExceedsRemainingBudget { remaining: nanos(130), max_tokens: 3 }
+            BudgetShortage::ExceedsRemainingBudget { budget: None, remaining: nanos(130), max_tokens: 3 }
         );
         assert_eq!(
             of(109, 149, 5),
-            BudgetShortage::ExceedsRemainingBudget { remaining: nanos(149), max_tokens: 4 }
+            BudgetShortage::ExceedsRemainingBudget { budget: None, remaining: nanos(149), max_tokens: 4 }
         );
     }
 
@@ -163,7 +171,7 @@ mod tests {
             match of(available, unspent, output) {
                 BudgetShortage::Exhausted { .. } => prop_assert!(max_cost(1) > unspent),
                 BudgetShortage::Held { .. } => prop_assert!(max_cost(output) <= unspent),
-                BudgetShortage::ExceedsRemainingBudget { remaining, max_tokens } => {
+                BudgetShortage::ExceedsRemainingBudget { remaining, max_tokens, .. } => {
                     let remaining = remaining.as_nanos();
                     prop_assert!(remaining == available || (remaining == unspent && max_cost(1) > available));
                     prop_assert!(max_cost(max_tokens) <= remaining && max_cost(max_tokens + 1) > remaining && max_tokens <= output);

@@ -8,14 +8,14 @@ use crate::pacing::PacingStatus;
 use crate::pipeline::Pipeline;
 use crate::target::GuardedTarget;
 use seawall_core::breaker::BreakerPeek;
-use seawall_core::budget::{BudgetAccount, Correction};
+use seawall_core::budget::{BudgetAccount, BudgetName, BudgetOwner, BudgetPeriod, Correction};
 use seawall_core::key_pool::KeyView;
 use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::quota::{LimitView, QuotaKey, QuotaScope};
 use seawall_core::runtime::Runtime;
-use seawall_core::time::Timestamp;
+use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::{Grade, Level, Tier};
 use seawall_store::{CorrectionError, NodeLedgerStats, StoreError};
 use seawall_wire::RequestLimits;
@@ -233,6 +233,26 @@ impl<R: Runtime> Pipeline<R> {
     #[must_use]
     pub fn caller_spend(&self, caller: u64) -> BudgetAccount {
         self.ledger.caller(self.runtime.now().utc.day(), caller)
+    }
+
+    /// What is posted and held in the present window of a budget, and when the next window begins. `id` is the number of its
+    /// owner; see [`BudgetLedger::window`](seawall_core::budget::BudgetLedger::window).
+    #[must_use]
+    pub fn window_spend(
+        &self,
+        owner: BudgetOwner,
+        id: u64,
+        period: BudgetPeriod,
+    ) -> (BudgetAccount, UtcTime) {
+        let (offset, now) = (self.rules.load().budgets.offset, self.runtime.now().utc);
+        let hour = offset.hour(now);
+        let account = self.ledger.window(BudgetName { owner, period }, id, hour);
+        (account, offset.start(period.window(hour).end))
+    }
+
+    /// Lets the durable ledger learn of all calls that have ended, in the background.
+    pub fn checkpoint_ledger(&self) -> Result<(), StoreError> {
+        self.ledger.checkpoint()
     }
 
     /// Today's posted and held amounts of each tier, in the order of [`Tier::ALL`].

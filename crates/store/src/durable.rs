@@ -1,10 +1,10 @@
 //! The durable state of one node.
 
-use crate::{Directory, StoreError, Switches};
+use crate::{Directory, Ledger, StoreError, Switches};
 use seawall_core::quota::QuotaGroup;
 
-/// The callers, switches and audit trail of one node on disk, and what their maintenance needs.
-pub trait DurableStore: Directory + Switches {
+/// The callers, ledger, switches and audit trail of one node on disk, and what their maintenance needs.
+pub trait DurableStore: Directory + Ledger + Switches {
     /// Changes the limits by which counts are stored, if any are stored.
     fn set_groups(&self, groups: Vec<QuotaGroup>);
 

@@ -67,6 +67,76 @@ pub struct DayTotals {
     pub callers: u64,
 }
 
+/// What spending is broken down by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpendDimension {
+    /// The caller: an API key, the subject of a token, or a guest.
+    Caller,
+    /// The team of the key.
+    Team,
+    /// The caller's tier.
+    Tier,
+    /// The vendor's name of the model.
+    Model,
+    /// The target.
+    Target,
+    /// The route.
+    Route,
+    /// A tag of the key, as `name=value`. A key with several tags is in the row of each.
+    Tag,
+    /// The day whose budget paid.
+    Day,
+}
+
+impl SpendDimension {
+    /// All dimensions.
+    pub const ALL: [Self; 8] =
+        [Self::Caller, Self::Team, Self::Tier, Self::Model, Self::Target, Self::Route, Self::Tag, Self::Day];
+}
+
+/// What one row of a breakdown stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SpendItem {
+    /// A caller, by number.
+    Caller(u64),
+    /// A day, counted from 1970.
+    Day(u64),
+    /// Anything that has a name.
+    Name(Arc<str>),
+}
+
+/// One row of a breakdown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpendRow {
+    /// What it stands for.
+    pub item: SpendItem,
+    /// Its calls and their cost.
+    pub totals: Totals,
+}
+
+/// What an API key has used since its first call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyUsage {
+    /// All its calls.
+    pub totals: Totals,
+    /// When the last of them ended.
+    pub last_used: Option<UtcTime>,
+}
+
+impl KeyUsage {
+    /// Adds one call.
+    pub fn add(&mut self, event: &UsageEvent) {
+        self.totals.add(event);
+        self.last_used = self.last_used.max(Some(event.at));
+    }
+
+    /// Adds what another part of the calls has used.
+    pub fn join(&mut self, other: &Self) {
+        self.totals.join(&other.totals);
+        self.last_used = self.last_used.max(other.last_used);
+    }
+}
+
 /// A node's request for a lease of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRequest {
@@ -116,6 +186,16 @@ pub trait Ledger: Send + Sync {
 
     /// Returns the callers that spent most on a day, highest first; of equal ones, the lower caller number first.
     fn top_spenders(&self, day: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Totals)>>;
+
+    /// Returns what was spent on these days, by one dimension. Rows are in the order of their items. What has no value in a
+    /// dimension, such as a guest's call by team, has no row.
+    fn spend(&self, days: Range<u64>, by: SpendDimension) -> StoreFuture<'_, Vec<SpendRow>>;
+
+    /// Returns what an API key has used. Other callers are not tracked beyond their days.
+    fn key_usage(&self, caller: u64) -> StoreFuture<'_, KeyUsage>;
+
+    /// Waits until everything that was handed to the ledger before can be read.
+    fn flush(&self) -> StoreFuture<'_, ()>;
 
     /// Returns the calls that ended in this time range, in pages of at most `max`. The page begins at the cursor
     /// `from`, or at the beginning.

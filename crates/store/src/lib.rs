@@ -53,11 +53,14 @@ pub use answers::{Answers, StoredAnswer};
 pub use audit_trail::{BrokenAuditTrail, verify as verify_trail};
 pub use board::{Board, Fleet, NodeView, ProbeRequest, Probes};
 pub use claims::{ClaimDecision, ClaimRequest, Claims};
-pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};
+pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory, KeyContract};
 pub use durable::DurableStore;
 pub use error::StoreError;
 pub use future::StoreFuture;
-pub use ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
+pub use ledger::{
+    DayTotals, EventPage, KeyUsage, LeaseRequest, Ledger, PostSummary, SpendDimension, SpendItem, SpendRow,
+    Totals,
+};
 pub use local_fallback::{
     AdmittedUsage, FallbackReport, FleetQuotas, FleetSize, FleetStores, SharedQuotaStore, SharedQuotas,
     SharedQuotasOptions, SharedQuotasStats, SharedStoreState, StoreStateObserver,
@@ -80,7 +83,7 @@ pub use quotas::{
 pub use receipt::QuotaReceipt;
 pub use sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};
-pub use usage::{CallId, Certainty, UsageEvent};
+pub use usage::{CallId, CallLabels, Certainty, KeyLabels, UsageEvent};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -41,6 +41,33 @@ impl Certainty {
     }
 }
 
+/// The names by which spending is reported, beside caller, tier and model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallLabels {
+    /// The target that was called.
+    pub target: Arc<str>,
+    /// The route that was requested.
+    pub route: Arc<str>,
+    /// The labels of the caller's API key, if it presented one.
+    pub key: Option<Arc<KeyLabels>>,
+}
+
+impl CallLabels {
+    /// Whether nothing is labelled.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.target.is_empty() && self.route.is_empty() && self.key.is_none()
+    }
+}
+
+/// The labels of an API key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyLabels {
+    /// The team that it belongs to.
+    pub team: Option<Box<str>>,
+    /// Names with values, sorted by name.
+    pub tags: Box<[(Box<str>, Box<str>)]>,
+}
+
 /// One call that cost something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageEvent {
@@ -56,6 +83,8 @@ pub struct UsageEvent {
     pub tier: Tier,
     /// The vendor's name of the model.
     pub model: Arc<str>,
+    /// What the call was made for.
+    pub labels: CallLabels,
     /// The usage of the call.
     pub usage: Usage,
     /// The cost of that usage.

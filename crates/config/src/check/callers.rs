@@ -1,11 +1,14 @@
 //! Checks of callers and their credentials.
 
 use super::Checker;
+use super::spending::period_caps;
 use crate::kind::{JwksSource, JwtAlgorithm, StoreKind, quoted};
 use crate::problem::{Problem, ProblemCode};
 use crate::raw::{self, RootSection};
 use crate::settings::{CallerSettings, IssuerKeys, IssuerSettings, KeySettings};
+use crate::source::Located;
 use crate::suggest;
+use crate::terms::{KeyTerms, TermError, check_team, parse_limits, parse_models, parse_tags};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -62,9 +65,21 @@ pub(super) fn callers(raw: &RootSection, checker: &mut Checker<'_>) -> Option<Ca
     let keys = callers.keys.iter().map(|(name, key)| {
         let routes =
             key.routes.as_ref().map(|routes| routes.value.iter().map(|route| route.value.clone()).collect());
-        (name.clone(), KeySettings { hash: key.hash.value, tier: key.tier.value, routes })
+        let terms = terms(key, checker);
+        (name.clone(), KeySettings { hash: key.hash.value, tier: key.tier.value, routes, terms })
     });
     let keys = keys.collect();
+    let teams = callers.teams.iter().map(|(name, team)| {
+        if let Err(error) = check_team(name) {
+            checker.add(Problem::error(
+                ProblemCode::InvalidValue,
+                format!("{}: {error}", team.path),
+                team.origin,
+            ));
+        }
+        (name.clone(), period_caps(team, "budgets", &team.budgets, checker))
+    });
+    let teams = teams.collect();
     let issuers: BTreeMap<_, _> =
         callers.issuers.iter().map(|(name, one)| (name.clone(), issuer(one, checker))).collect();
     let issuers = issuers.into_iter().map(|(name, issuer)| Some((name, issuer?))).collect::<Option<_>>()?;
@@ -75,8 +90,40 @@ pub(super) fn callers(raw: &RootSection, checker: &mut Checker<'_>) -> Option<Ca
         tier_cache_ttl: callers.tier_cache_ttl.value,
         lookup_timeout: callers.lookup_timeout.value,
         keys,
+        teams,
         issuers,
     })
+}
+
+/// The terms of a key. Problems are reported, and the terms they concern left out.
+fn terms(key: &raw::ApiKeySection, checker: &mut Checker<'_>) -> KeyTerms {
+    let mut problem = |name: &str, origin, error: TermError| {
+        let message = format!("{}.{name}: {error}", key.path);
+        checker.add(Problem::error(ProblemCode::InvalidValue, message, origin));
+    };
+    let texts = |list: &Located<Vec<Located<String>>>| -> Vec<String> {
+        list.value.iter().map(|text| text.value.clone()).collect()
+    };
+    let tags = parse_tags(texts(&key.tags).iter().map(String::as_str));
+    let tags = tags.map_err(|error| problem("tags", key.tags.origin, error)).unwrap_or_default();
+    let models = parse_models(texts(&key.models).iter().map(String::as_str));
+    let models = models.map_err(|error| problem("models", key.models.origin, error)).unwrap_or_default();
+    let limits: Vec<String> = key.limits.value.iter().map(|limit| limit.value.to_string()).collect();
+    let limits = parse_limits(limits.iter().map(String::as_str));
+    let limits = limits.map_err(|error| problem("limits", key.limits.origin, error)).unwrap_or_default();
+    if let Some(team) = &key.team
+        && let Err(error) = check_team(&team.value)
+    {
+        problem("team", team.origin, error);
+    }
+    KeyTerms {
+        team: key.team.as_ref().map(|team| team.value.clone()),
+        tags,
+        expires: key.expires.as_ref().map(|expires| expires.value),
+        budgets: period_caps(key, "budgets", &key.budgets, checker),
+        limits,
+        models,
+    }
 }
 
 /// Help for an unknown name: the nearest existing one, or a list of all.

@@ -1,11 +1,17 @@
 //! Checks of budgets and token limits.
 
 use super::Checker;
+use crate::field::KeyOrigins;
 use crate::kind::{DateKind, StoreKind, ValueKind as _};
 use crate::problem::{Problem, ProblemCode};
 use crate::raw;
 use crate::settings::{BudgetSettings, TokenSettings};
-use seawall_core::budget::{BudgetLimits, BudgetOptions, CostOptions, EventBudget, LeaseSizeOptions};
+use crate::source::Located;
+use crate::terms::collect_budgets;
+use seawall_core::budget::{
+    BudgetLimits, BudgetOptions, BudgetPeriod, CalendarOffset, CostOptions, EventBudget, LeaseSizeOptions,
+    PeriodCaps,
+};
 use seawall_core::history::TokenLimitsOptions;
 use seawall_core::money::Money;
 use seawall_core::tokens::OverheadOptions;
@@ -32,7 +38,25 @@ pub(super) fn budget(budget: &raw::BudgetSection, checker: &mut Checker<'_>) -> 
     };
     let lease = checker.checked(&[&budget.lease], lease.check());
     let per_node = budget.per_node.value;
-    Some(BudgetSettings { limits: limits?, per_node, cost: cost?, lease: lease? })
+    let raw::BudgetTiersSection { prime, standard, guest, .. } = &budget.tiers;
+    let tiers = [("prime", prime), ("standard", standard), ("guest", guest)];
+    let tiers = tiers.map(|(name, caps)| period_caps(&budget.tiers, name, caps, checker));
+    let offset = CalendarOffset { minutes: budget.utc_offset.value };
+    Some(BudgetSettings { limits: limits?, per_node, tiers, offset, cost: cost?, lease: lease? })
+}
+
+/// The budgets in this list. Two for one period are reported.
+pub(super) fn period_caps(
+    section: &dyn KeyOrigins,
+    name: &'static str,
+    budgets: &Located<Vec<Located<(BudgetPeriod, Money)>>>,
+    checker: &mut Checker<'_>,
+) -> PeriodCaps {
+    let caps = collect_budgets(budgets.value.iter().map(|budget| budget.value));
+    caps.unwrap_or_else(|error| {
+        checker.report_invalid(section, name, budgets, &error.to_string());
+        PeriodCaps::NONE
+    })
 }
 
 /// Whether no budget applies to any request.

@@ -41,6 +41,12 @@ impl ValueKind for DateKind {
     }
 }
 
+/// Reads a date such as `2026-11-27`, as the beginning of that day in UTC.
+#[must_use]
+pub fn parse_day(text: &str) -> Option<UtcTime> {
+    parse_date(text)
+}
+
 pub(crate) fn parse_date(text: &str) -> Option<UtcTime> {
     let mut parts = text.split('-');
     let mut part = |length: usize| {

@@ -15,16 +15,20 @@ mod secret;
 mod text;
 mod time;
 
+pub use calendar::parse_day;
 pub(crate) use calendar::{DateKind, TimeOfDayKind, UtcOffsetKind, parse_date};
 pub use choice::{
     DiagnosticFormat, DiagnosticLevel, FaceName, JwtAlgorithm, Provider, RetryCosts, RuntimeLayout, StoreKind,
 };
 pub(crate) use choice::{JitterKind, ProviderKind, UntrackedRuleKind};
-pub(crate) use money::{AmountKind, DailyAmountKind, TokenPriceKind, parse_amount};
+pub(crate) use money::{
+    AmountKind, DailyAmountKind, PeriodAmountKind, TokenPriceKind, parse_amount, parse_period_amount,
+};
 pub(crate) use network::{JwksKind, ListenAddressKind, UrlKind};
 pub use network::{JwksSource, is_metadata_host};
 pub(crate) use number::{
     BooleanKind, BytesKind, CoresKind, CountKind, NumberKind, PercentKind, RateKind, SmallCountKind,
+    parse_rate,
 };
 pub use number::{CoreCount, RatePeriod, RateValue};
 pub use range::AddressRange;

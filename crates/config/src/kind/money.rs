@@ -3,6 +3,7 @@
 use super::number::{whole, with_commas};
 use super::{ValueError, ValueFormat, ValueKind, expect_text, number_error, quoted};
 use crate::tree::TomlValue;
+use seawall_core::budget::BudgetPeriod;
 use seawall_core::money::Money;
 
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
@@ -77,6 +78,47 @@ impl ValueKind for DailyAmountKind {
             return quoted(UNLIMITED);
         }
         quoted(&format!("{}/day", shown(*value)))
+    }
+}
+
+/// An amount per period, such as `$50/month`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeriodAmountKind;
+
+/// The names of periods. Of several names the first is used for output.
+const PERIODS: [(&str, BudgetPeriod); 7] = [
+    ("hour", BudgetPeriod::Hour),
+    ("day", BudgetPeriod::Day),
+    ("week", BudgetPeriod::Week),
+    ("month", BudgetPeriod::Month),
+    ("quarter", BudgetPeriod::Quarter),
+    ("h", BudgetPeriod::Hour),
+    ("d", BudgetPeriod::Day),
+];
+
+pub(crate) fn parse_period_amount(text: &str) -> Option<(BudgetPeriod, Money)> {
+    let (amount, name) = text.split_once('/')?;
+    let (_, period) = PERIODS.into_iter().find(|(known, _)| *known == name)?;
+    Some((period, parse_amount(amount)?))
+}
+
+impl ValueKind for PeriodAmountKind {
+    type Value = (BudgetPeriod, Money);
+
+    fn format() -> ValueFormat {
+        ValueFormat::text("an amount per period", &["$50/month", "$5/day", "$0.50/hour", "$1,000/quarter"])
+            .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?/(hour|h|day|d|week|month|quarter)$")
+            .bare_number("\"${}/month\"")
+    }
+
+    fn parse(value: &TomlValue) -> Result<(BudgetPeriod, Money), ValueError> {
+        let text = expect_text(value, Self::format)?;
+        parse_period_amount(text)
+            .ok_or_else(|| number_error(text, &Self::format(), &largest("/month"), parse_period_amount))
+    }
+
+    fn to_toml((period, amount): &(BudgetPeriod, Money)) -> String {
+        quoted(&format!("{}/{period}", shown(*amount)))
     }
 }
 

@@ -334,7 +334,7 @@ impl ValueKind for RateKind {
     }
 }
 
-pub(super) fn parse_rate(text: &str) -> Option<RateValue> {
+pub(crate) fn parse_rate(text: &str) -> Option<RateValue> {
     let (limit, period) = text.split_once('/')?;
     let (_, per) = RatePeriod::NAMES.into_iter().find(|(name, _)| *name == period)?;
     Some(RateValue { limit: u32::try_from(whole(limit)?).ok()?, per })

@@ -24,7 +24,9 @@ pub(crate) use service::{
     CacheSection, ClassifierSection, DegradationSection, EveningPeakSection, FramingSection, OffPeakSection,
     RouterSection,
 };
-pub(crate) use spending::{BudgetEventSection, BudgetSection, CostSection, PricesSection, TokensSection};
+pub(crate) use spending::{
+    BudgetEventSection, BudgetSection, BudgetTiersSection, CostSection, PricesSection, TokensSection,
+};
 
 use crate::field::{NamedSections, SettingSection as _};
 use crate::section::section;

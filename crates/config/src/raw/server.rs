@@ -2,8 +2,9 @@
 
 use crate::field::{ListField, NamedSections};
 use crate::kind::{
-    AddressRangeKind, BooleanKind, BytesKind, CoresKind, CountKind, DurationKind, JwksKind, JwtAlgorithm,
-    KeyHashKind, ListenAddressKind, PathKind, PercentKind, RuntimeLayout, SecretKind, TextKind, UrlKind,
+    AddressRangeKind, BooleanKind, BytesKind, CoresKind, CountKind, DateKind, DurationKind, JwksKind,
+    JwtAlgorithm, KeyHashKind, ListenAddressKind, PathKind, PercentKind, PeriodAmountKind, RateKind,
+    RuntimeLayout, SecretKind, TextKind, UrlKind,
 };
 use crate::section::section;
 use seawall_core::vocabulary::Tier;
@@ -103,6 +104,8 @@ section! {
         lookup_timeout: DurationKind,
         /// API keys.
         keys: NamedSections<ApiKeySection>,
+        /// Teams that keys belong to, with a budget of their own. A team without a budget needs no section.
+        teams: NamedSections<TeamSection>,
         /// Issuers of JSON Web Tokens.
         issuers: NamedSections<IssuerSection>,
     }
@@ -117,6 +120,26 @@ section! {
         tier: Tier,
         /// Routes that the key may use. Default: all routes.
         routes: Option<ListField<TextKind>>,
+        /// Patterns of the models and routes that the key may use; `*` stands for any text. Default: all.
+        models: ListField<TextKind> = "[]",
+        /// Team that the key belongs to. Its spending is reported, and limited if the team has budgets.
+        team: Option<TextKind>,
+        /// Tags by which the spending of the key is reported, as `name=value`.
+        tags: ListField<TextKind> = "[]",
+        /// Day from whose beginning (UTC) the key is rejected. Default: never.
+        expires: Option<DateKind>,
+        /// Budgets of the key, one per period at most. A budget counts what was spent since it was set.
+        budgets: ListField<PeriodAmountKind> = "[]",
+        /// Rate limits of the key, in addition to those of its tier; one per period at most.
+        limits: ListField<RateKind> = "[]",
+    }
+}
+
+section! {
+    /// A team: all keys that name it.
+    pub(crate) struct TeamSection {
+        /// Budgets of all keys of the team together, one per period at most.
+        budgets: ListField<PeriodAmountKind>,
     }
 }
 

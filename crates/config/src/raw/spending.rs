@@ -1,8 +1,9 @@
 //! Budgets and token limits.
 
-use crate::field::NamedSections;
+use crate::field::{ListField, NamedSections};
 use crate::kind::{
-    BooleanKind, CountKind, DailyAmountKind, DateKind, DurationKind, NumberKind, PercentKind, TextKind,
+    BooleanKind, CountKind, DailyAmountKind, DateKind, DurationKind, NumberKind, PercentKind,
+    PeriodAmountKind, TextKind, UtcOffsetKind,
 };
 use crate::section::section;
 
@@ -15,6 +16,11 @@ section! {
         shares: BudgetSharesSection,
         /// Daily budget of one caller; `unlimited` for none.
         caller_day: DailyAmountKind,
+        /// Further budgets of all callers of a tier together, by calendar window.
+        tiers: BudgetTiersSection,
+        /// UTC offset of the calendar of budgets by window: those of `tiers`, of teams and of keys. `day` and `caller_day`
+        /// are always days in UTC.
+        utc_offset: UtcOffsetKind = "\"+00:00\"",
         /// Whether each node of a fleet enforces `day` and `shares` on its own, so that N nodes may spend N times as much.
         /// `store.kind = "redis"` requires `true`, because Redis never holds the only copy of the ledger.
         per_node: BooleanKind,
@@ -30,6 +36,19 @@ section! {
         lease: BudgetLeaseSection,
         /// Events with their own daily budget.
         events: NamedSections<BudgetEventSection>,
+    }
+}
+
+section! {
+    /// Further budgets of all callers of a tier together, one per period at most. They are in force beside the tier's share
+    /// of the daily budget.
+    pub(crate) struct BudgetTiersSection as "tier" or UnknownTier {
+        /// Budgets of tier `prime`.
+        prime: ListField<PeriodAmountKind> = "[]",
+        /// Budgets of tier `standard`.
+        standard: ListField<PeriodAmountKind> = "[]",
+        /// Budgets of tier `guest`.
+        guest: ListField<PeriodAmountKind> = "[]",
     }
 }
 

@@ -4,6 +4,7 @@
 //! recoverable after a crash. Applying an entry twice has no effect.
 
 use super::lease_id::LeaseId;
+use super::window::{BudgetName, BudgetWindows, WindowCaps};
 use crate::history::TokenLimits;
 use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
@@ -33,6 +34,8 @@ pub struct ReservationRequest {
     pub max_cost: Money,
     /// When the call has certainly ended; the reservation expires then.
     pub expires: Timestamp,
+    /// The budgets by calendar window that apply.
+    pub windows: WindowCaps,
 }
 
 /// A hold on every budget of a request, taken before the call.
@@ -58,6 +61,8 @@ pub struct BudgetReservation {
     pub max_cost: Money,
     /// When it expires and is charged at its maximum cost.
     pub expires: Timestamp,
+    /// The windows of budgets that it is charged to.
+    pub windows: BudgetWindows,
 }
 
 /// One change of the ledger.
@@ -215,6 +220,22 @@ pub enum BudgetRefusal {
         /// When the daily budget resets.
         resets: UtcTime,
     },
+    /// The budget of a calendar window is exhausted.
+    #[error("{} budget of the {} exhausted: {available} left, the request may cost {wanted}", .name.period, .name.owner.name())]
+    Window {
+        /// The budget that refused the request.
+        name: BudgetName,
+        /// Its cap.
+        cap: Money,
+        /// Maximum cost of the request.
+        wanted: Money,
+        /// What can still be reserved in this window.
+        available: Money,
+        /// What could be reserved once all holds are released.
+        unspent: Money,
+        /// When the next window begins.
+        resets: UtcTime,
+    },
     /// The request exceeds a whole day's budget, even with nothing spent.
     #[error("the request may cost {wanted}, more than a whole daily budget ({max})")]
     ExceedsDailyBudget {
@@ -225,7 +246,7 @@ pub enum BudgetRefusal {
     },
 }
 
-/// The remainder of the daily budget that refused a request.
+/// The remainder of the budget that refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayShortage {
     /// What can be reserved now.
@@ -233,19 +254,24 @@ pub struct DayShortage {
     /// What could be reserved once all holds are released. A request that fits this may be retried after they settle;
     /// any other must be made smaller.
     pub unspent: Money,
-    /// When the daily budget resets.
+    /// When the budget resets.
     pub resets: UtcTime,
+    /// The budget, and its cap, if it is one by calendar window and not a daily budget.
+    pub window: Option<(BudgetName, Money)>,
 }
 
 impl BudgetRefusal {
-    /// The remainder of the daily budget, if a daily budget refused the request.
+    /// The remainder of the budget, if a budget of money refused the request.
     #[must_use]
     pub const fn shortage(&self) -> Option<DayShortage> {
         match *self {
             Self::CallerDay { available, unspent, resets, .. }
             | Self::TierDay { available, unspent, resets, .. }
             | Self::GlobalDay { available, unspent, resets, .. } => {
-                Some(DayShortage { available, unspent, resets })
+                Some(DayShortage { available, unspent, resets, window: None })
+            }
+            Self::Window { name, cap, available, unspent, resets, .. } => {
+                Some(DayShortage { available, unspent, resets, window: Some((name, cap)) })
             }
             _ => None,
         }

@@ -22,6 +22,9 @@
 //! reaches the limit on each of ten nodes has spent ten times that limit. A shared store enforces these limits for the
 //! fleet; the local ones bound the damage per node while that store is unavailable.
 //!
+//! **Budgets by calendar window.** A key, a team and a tier may have a budget per hour, day, week, month and quarter
+//! ([`WindowCaps`]). They are part of the same all-or-nothing decision.
+//!
 //! **Retention.** Days and sessions that have been idle for 48 hours are evicted, a few entries per call. Idle time is
 //! measured on the monotonic clock, so that setting the wall clock cannot make a spent day new.
 //!
@@ -32,7 +35,9 @@
 //! next day.
 //!
 //! ```
-//! use seawall_core::budget::{ReservationRequest, BudgetLedger, BudgetOptions, BudgetRefusal, BudgetEntry};
+//! use seawall_core::budget::{
+//!     BudgetEntry, BudgetLedger, BudgetOptions, BudgetRefusal, ReservationRequest, WindowCaps,
+//! };
 //! use seawall_core::history::TokenLimits;
 //! use seawall_core::money::{Money, Usage};
 //! use seawall_core::time::{Now, Timestamp};
@@ -48,6 +53,7 @@
 //!     output: 1_024,
 //!     max_cost: Money::from_dollars(3),
 //!     expires: Timestamp::NEVER,
+//!     windows: WindowCaps::default(),
 //! };
 //! let id = ledger.reserve(&request, Now::default()).unwrap();
 //! assert!(matches!(ledger.reserve(&request, Now::default()), Err(BudgetRefusal::CallerDay { .. })));
@@ -75,6 +81,8 @@ mod snapshot;
 #[cfg(not(loom))]
 mod tests;
 mod uptime;
+mod window;
+mod windows;
 
 pub use account::{BudgetAccount, SessionTokens};
 pub use cost::{CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings};
@@ -93,5 +101,9 @@ pub use limits::{BudgetLimits, BudgetOptions, EventBudget};
 pub use pace::SpendPace;
 pub use snapshot::{
     BudgetSnapshot, LeaseSnapshot, SavedCaller, SavedDay, SavedHeldLease, SavedLeaseDay, SavedSession,
-    SnapshotError,
+    SavedWindow, SavedWindows, SnapshotError,
+};
+pub use window::{
+    BudgetName, BudgetOwner, BudgetPeriod, BudgetWindows, CalendarHour, CalendarOffset, PeriodCaps,
+    WindowCaps, WindowKey,
 };

@@ -11,6 +11,7 @@
 use super::account::{BudgetAccount, SessionTokens};
 use super::entry::{BudgetReservation, ReservationId};
 use super::lease_id::{BudgetLease, LeaseId};
+use super::window::{CalendarHour, WindowKey};
 use crate::money::Money;
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -34,6 +35,30 @@ pub struct BudgetSnapshot {
     pub open: Vec<BudgetReservation>,
     /// Expired reservations, charged at their maximum cost, whose actual cost may still arrive.
     pub expired: Vec<BudgetReservation>,
+    /// The accounts of budgets by calendar window.
+    pub windows: SavedWindows,
+}
+
+/// The accounts of budgets by calendar window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedWindows {
+    /// The hour of the last reservation.
+    pub hour: CalendarHour,
+    /// Account at which the current eviction scan continues, if one is in progress.
+    pub sweep: Option<WindowKey>,
+    /// All accounts.
+    pub all: Vec<SavedWindow>,
+}
+
+/// The account of one window of one budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedWindow {
+    /// Identifies the account.
+    pub key: WindowKey,
+    /// Uptime at the last use.
+    pub used: Duration,
+    /// What is posted and held.
+    pub account: BudgetAccount,
 }
 
 /// The ledger of one day.
@@ -141,6 +166,9 @@ pub enum SnapshotError {
     /// A session's held tokens disagree with its open reservations.
     #[error("the held tokens of session {0} do not match its reservations")]
     SessionMismatch(u64),
+    /// The held amounts of budget windows disagree with the open reservations.
+    #[error("the held amounts of budget windows do not match the reservations")]
+    WindowMismatch,
     /// The sums of a day overflow.
     #[error("the sums of day {0} overflow")]
     Overflow(u64),

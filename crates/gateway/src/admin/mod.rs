@@ -17,6 +17,7 @@
 //! | `response` | responses and errors |
 //! | `corrections` | corrections of posted amounts |
 //! | `keys` | key management |
+//! | `spending` | breakdowns of spend |
 //! | `views` | the state of the gateway as JSON |
 //! | `listen` | the thread, and its shutdown |
 
@@ -28,6 +29,7 @@ mod query;
 mod requests;
 mod response;
 mod routes;
+mod spending;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -35,7 +37,9 @@ mod views;
 
 pub(crate) use guard::{AdminCredential, AdminGuard};
 pub(crate) use listen::{bind, start};
+pub(crate) use spending::SpendingQueries;
 
+use crate::assemble::RunningState;
 use crate::status_view::StatusView;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,6 +48,9 @@ use std::sync::Arc;
 pub(crate) struct AdminState {
     pub(crate) status: Arc<StatusView>,
     pub(crate) guard: Arc<AdminGuard>,
+    /// The parts that settings change.
+    pub(crate) running: Arc<RunningState>,
+    pub(crate) spending: SpendingQueries,
     /// The bound address of the admin listener.
     pub(crate) address: SocketAddr,
 }

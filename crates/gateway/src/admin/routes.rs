@@ -58,14 +58,16 @@ routes! {
     GET "/admin/status" [] => views::status;
     GET "/admin/targets" [] => targets::targets;
     GET "/admin/limits" ["caller", "tier"] => views::limits;
-    GET "/admin/spend" ["caller"] => views::spend;
+    GET "/admin/spend" ["caller", "by", "since"] => views::spend;
     POST "/admin/spend/corrections" [] => corrections::correct;
     GET "/admin/requests" ["after", "caller", "key", "limit", "outcome", "rung", "since", "target", "until"] => requests::list;
     GET "/admin/requests/{id}" [] => requests::find;
     GET "/admin/settings" [] => views::settings;
     GET "/admin/keys" [] => keys::list;
     POST "/admin/keys" [] => keys::create;
+    PATCH "/admin/keys/{id}" [] => keys::update;
     DELETE "/admin/keys/{id}" [] => keys::revoke;
+    POST "/admin/keys/rotate/{id}" [] => keys::rotate;
     GET "/metrics" [] => views::metrics;
 }
 

@@ -3,6 +3,7 @@
 use super::AdminState;
 use super::response::{AdminError, AdminResponse};
 use super::routes::AdminRequest;
+use super::spending;
 use crate::log::{ACCESS_LOG, Rfc3339};
 use crate::metrics::CONTENT_TYPE;
 use crate::store_maintenance::StorageReport;
@@ -77,8 +78,11 @@ pub(super) async fn limits(admin: &AdminState, request: AdminRequest) -> Result<
     Ok(AdminResponse::Json(json!({ "caller": hex(caller), "tier": tier.name(), "limits": limits })))
 }
 
-/// Today's spend and budget, in total or of one caller.
+/// Today's spend and budget, in total or of one caller; with `by`, a breakdown of any days.
 pub(super) async fn spend(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    if let Some(by) = request.query.get("by") {
+        return spending::breakdown(admin, by, &request).await;
+    }
     let spend = admin.status.pipeline.spend();
     let mut answer = match request.query.caller()? {
         Some(caller) => {

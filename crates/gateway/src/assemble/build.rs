@@ -2,7 +2,7 @@
 
 use super::derive::DerivedState;
 use super::error::ServeError;
-use super::rules::{limit_rules, rule_options};
+use super::rules::{KeyLimitSets, limit_rules, rule_options};
 use super::running::{CurrentState, RunningState};
 use super::stores::GatewayStores;
 use super::telemetry::GatewayTelemetry;
@@ -29,6 +29,8 @@ pub(super) enum BuildBase<'a> {
     /// A gateway that runs, with what is derived from the settings in force. Its stores are used, and what it has learned
     /// or connected is reused.
     Running(&'a RunningState, &'a CurrentState),
+    /// The same, with the rate limits of a key that is about to be added to the directory.
+    RunningWithLimits(&'a RunningState, &'a CurrentState, &'a KeyLimitSets),
     /// Nothing, and nothing may be opened or started: the result is thrown away.
     Check,
 }
@@ -51,14 +53,16 @@ pub(super) fn build<'a>(
     inputs: &BuildInputs,
     base: &BuildBase<'_>,
 ) -> Result<NextState<'a>, ServeError> {
-    let (runtime, limits) = (inputs.environment.runtime, limit_rules(settings));
+    let runtime = inputs.environment.runtime;
     let previous = base.current();
     let mut steps = BuildSteps { goes_on: matches!(base, BuildBase::Check), problems: Vec::new() };
     let derived = DerivedState::build(settings, inputs, previous.map(|previous| &previous.derived));
     let derived = steps.take(derived.and_then(|derived| base.accept(derived)))?;
     let authenticator = steps.take(match base {
         BuildBase::Nothing(supervisor) => Authenticator::new(settings, runtime, supervisor),
-        BuildBase::Running(state, _) => state.authenticator().rebuild(settings),
+        BuildBase::Running(state, _) | BuildBase::RunningWithLimits(state, ..) => {
+            state.authenticator().rebuild(settings)
+        }
         BuildBase::Check => Authenticator::preflight(settings, runtime),
     })?;
     let authenticator = authenticator.map(Arc::new);
@@ -66,20 +70,29 @@ pub(super) fn build<'a>(
         (BuildBase::Nothing(supervisor), Some(authenticator)) => {
             steps.take(GatewayTelemetry::start(settings, authenticator, runtime, supervisor))?
         }
-        (BuildBase::Running(state, _), _) => Some(state.telemetry.clone()),
         (BuildBase::Check, Some(authenticator)) => Some(GatewayTelemetry::silent(authenticator, runtime)),
+        (BuildBase::Running(state, _) | BuildBase::RunningWithLimits(state, ..), _) => {
+            Some(state.telemetry.clone())
+        }
         (_, None) => None,
     };
     // The stores are opened only for settings that can be served.
     let stores = match (base, &telemetry) {
         (BuildBase::Nothing(supervisor), Some(telemetry)) => {
+            // Limits of keys in the directory are not known before it is open, and are added below.
+            let limits = limit_rules(settings, &KeyLimitSets::default());
             let opened = GatewayStores::open(settings, &limits, runtime, &telemetry.events, supervisor);
             let opened = steps.take(opened)?;
             steps.take(telemetry.start_records(settings, supervisor))?;
             opened
         }
-        (BuildBase::Running(state, _), _) => Some(state.stores.clone()),
-        (BuildBase::Check, _) => steps.take(GatewayStores::in_memory(settings, &limits))?,
+        (BuildBase::Running(state, _) | BuildBase::RunningWithLimits(state, ..), _) => {
+            Some(state.stores.clone())
+        }
+        (BuildBase::Check, _) => {
+            let limits = limit_rules(settings, &KeyLimitSets::default());
+            steps.take(GatewayStores::in_memory(settings, &limits))?
+        }
         (BuildBase::Nothing(_), None) => None,
     };
     let resolved = match (&derived, &stores) {
@@ -90,11 +103,18 @@ pub(super) fn build<'a>(
                 Some(previous) => previous.callers.rebuild(options),
                 None => CallerResolver::new(options),
             });
+            let key_limits = match (base, &stores.durable) {
+                (BuildBase::RunningWithLimits(_, _, key_limits), _) => Ok((*key_limits).clone()),
+                (_, Some(directory)) => KeyLimitSets::read(directory.as_ref()),
+                (_, None) => Ok(KeyLimitSets::default()),
+            };
+            let key_limits = key_limits.map_err(ServeError::KeyLimits)?;
+            let limits = limit_rules(settings, &key_limits);
             let rules = rule_options(settings, limits, derived, &callers);
             let rules = rules.and_then(|rules| Ok(rules.check(&stores.quotas)?));
             let chat_rules = steps.take(derived.chat.rules(settings))?;
             let rules = steps.take(rules)?;
-            rules.zip(chat_rules).map(|(rules, chat_rules)| (callers, rules, chat_rules))
+            rules.zip(chat_rules).map(|(rules, chat_rules)| (callers, key_limits, rules, chat_rules))
         }
         _ => None,
     };
@@ -107,7 +127,7 @@ pub(super) fn build<'a>(
             Some(derived),
             Some(stores),
             Some(telemetry),
-            Some((callers, rules, chat_rules)),
+            Some((callers, key_limits, rules, chat_rules)),
             Some(authenticator),
         ) => Ok(NextState {
             settings,
@@ -116,7 +136,7 @@ pub(super) fn build<'a>(
             authenticator,
             rules,
             chat_rules,
-            current: CurrentState { derived, callers },
+            current: CurrentState { derived, callers, key_limits, settings: Arc::new(settings.clone()) },
         }),
         // A part that is missing has left a problem.
         _ => Err(ServeError::Multiple(Vec::new())),
@@ -126,7 +146,7 @@ pub(super) fn build<'a>(
 impl<'a> BuildBase<'a> {
     fn current(&self) -> Option<&'a CurrentState> {
         match self {
-            Self::Running(_, current) => Some(current),
+            Self::Running(_, current) | Self::RunningWithLimits(_, current, _) => Some(current),
             Self::Nothing(_) | Self::Check => None,
         }
     }
@@ -135,7 +155,9 @@ impl<'a> BuildBase<'a> {
     fn accept(&self, derived: DerivedState) -> Result<DerivedState, ServeError> {
         match self {
             // The admin address does not change until the next start, whatever the new settings say.
-            Self::Running(state, _) if derived.credential.is_none() && !state.guard.may_omit_credential() => {
+            Self::Running(state, _) | Self::RunningWithLimits(state, ..)
+                if derived.credential.is_none() && !state.guard.may_omit_credential() =>
+            {
                 Err(ServeError::InsecureAdmin("listen is not a loopback address: set admin.credential"))
             }
             _ => Ok(derived),

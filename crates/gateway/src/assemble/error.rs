@@ -8,7 +8,7 @@ use crate::store_maintenance::StorageError;
 use crate::target::TargetError;
 use crate::tls::TlsError;
 use seawall_core::setting::SettingError;
-use seawall_store::OpenStoresError;
+use seawall_store::{OpenStoresError, StoreError};
 
 /// Why a gateway cannot start, or cannot apply new settings.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,9 @@ pub enum ServeError {
     /// The store cannot be opened.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The rate limits of keys cannot be read.
+    #[error("cannot read the rate limits of keys: {0}")]
+    KeyLimits(StoreError),
     /// Several of these at once.
     #[error("{}", list_problems(.0))]
     Multiple(Vec<ServeError>),
@@ -82,7 +85,11 @@ impl ServeError {
             Self::AdminCredential(_) | Self::InsecureAdmin(_) => true,
             Self::Authenticator(error) => !matches!(error, AuthenticatorError::Thread(_)),
             Self::Shared(error) => !matches!(error, SharedError::Thread(_)),
-            Self::Storage(_) | Self::Listen(_) | Self::LogThread(_) | Self::LogFile(..) => false,
+            Self::Storage(_)
+            | Self::KeyLimits(_)
+            | Self::Listen(_)
+            | Self::LogThread(_)
+            | Self::LogFile(..) => false,
         }
     }
 

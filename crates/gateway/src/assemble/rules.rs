@@ -5,15 +5,20 @@ use super::error::ServeError;
 use crate::chat::{fallback_texts, guardrails};
 use crate::memory_limit::memory_limit;
 use crate::target::model_lookup;
-use seawall_config::{FaceName, RouteSettings, Settings};
+use seawall_config::{FaceName, RouteSettings, Settings, limit_group};
 use seawall_core::balance::BalanceStrategy;
 use seawall_core::body_memory::BodyMemoryOptions;
 use seawall_core::evaluator::PlanPolicy;
+use seawall_core::quota::QuotaGroup;
+use seawall_pipeline::callers::{limit_group_name, team_number};
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{
     BalanceOptions, CallerResolver, Faces, LimitRules, ReceiveLimits, Route, RouteOptions, RuleOptions,
+    WindowBudgetRules,
 };
+use seawall_store::{Directory, StoreError};
 use seawall_wire::RequestLimits;
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -68,6 +73,11 @@ pub(super) fn rule_options(
             off_peak: Some(settings.hours.off_peak.clone()),
         },
         shared_caller_budget: settings.store.shared().map(|_| settings.budget.limits.caller_cap()),
+        budgets: WindowBudgetRules {
+            offset: settings.budget.offset,
+            tiers: settings.budget.tiers,
+            teams: settings.callers.teams.iter().map(|(name, caps)| (team_number(name), *caps)).collect(),
+        },
     })
 }
 
@@ -84,7 +94,7 @@ fn balance(route: &RouteSettings, settings: &Settings) -> Option<BalanceOptions>
 }
 
 /// The rate limits of these settings.
-pub(super) fn limit_rules(settings: &Settings) -> LimitRules {
+pub(super) fn limit_rules(settings: &Settings, key_limits: &KeyLimitSets) -> LimitRules {
     let limits = &settings.limits;
     let route_quotas = |(name, route): (&String, &RouteSettings)| Some((name.clone(), route.quotas.clone()?));
     LimitRules {
@@ -92,7 +102,58 @@ pub(super) fn limit_rules(settings: &Settings) -> LimitRules {
         global: limits.global.clone(),
         by_address: limits.guests_by_address.clone(),
         routes: settings.routes.iter().filter_map(route_quotas).collect(),
+        keys: key_limits.groups(settings),
         retry_after: limits.retry_after,
+    }
+}
+
+/// The different lists of rate limits that keys in the caller directory have agreed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyLimitSets(BTreeSet<Vec<Box<str>>>);
+
+/// Maximum number of different lists of rate limits. Each is a group of limits, whose rules every core reads.
+pub(crate) const MAX_KEY_LIMIT_SETS: usize = 256;
+
+impl KeyLimitSets {
+    /// Reads them from the directory of a process, which answers at once.
+    pub(super) fn read(directory: &dyn Directory) -> Result<Self, StoreError> {
+        const PAGE: usize = 1_000;
+        let (mut sets, mut after) = (Self::default(), None);
+        loop {
+            let page = directory.list(after, PAGE).now_or_never().unwrap_or(Ok(Vec::new()))?;
+            after = page.last().map(|(credential, _)| *credential);
+            for (_, record) in &page {
+                if record.revoked.is_none() {
+                    sets.add(&record.contract.limits);
+                }
+            }
+            if page.len() < PAGE {
+                return Ok(sets);
+            }
+        }
+    }
+
+    /// Adds the limits of a key. Returns whether they are new.
+    pub(crate) fn add(&mut self, limits: &[Box<str>]) -> bool {
+        !limits.is_empty() && !self.0.contains(limits) && self.0.insert(limits.to_vec())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The groups of these limits and of those of keys in the settings.
+    fn groups(&self, settings: &Settings) -> Vec<QuotaGroup> {
+        let mut sets = self.clone();
+        for key in settings.callers.keys.values() {
+            let limits: Vec<Box<str>> = key.terms.limits.iter().map(|limit| limit.as_str().into()).collect();
+            sets.add(&limits);
+        }
+        // Limits are checked before they are stored.
+        let group = |limits: &Vec<Box<str>>| {
+            limit_group(&limit_group_name(limits)?, limits.iter().map(AsRef::as_ref)).ok()
+        };
+        sets.0.iter().filter_map(group).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::build::{BuildBase, BuildInputs, NextState, build};
 use super::derive::DerivedState;
 use super::error::ServeError;
-use super::rules::body_memory;
+use super::rules::{KeyLimitSets, MAX_KEY_LIMIT_SETS, body_memory, limit_rules};
 use super::stores::GatewayStores;
 use super::telemetry::GatewayTelemetry;
 use crate::admin::AdminGuard;
@@ -53,10 +53,23 @@ pub(crate) struct RunningState {
     current: Mutex<CurrentState>,
 }
 
+/// Why an API key cannot have these rate limits.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeyLimitError {
+    /// There are too many different lists of limits.
+    #[error("more than {MAX_KEY_LIMIT_SETS} different lists of rate limits: use the limits of another key")]
+    TooMany,
+    /// The rules could not be built.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// What is derived from the settings in force.
 pub(super) struct CurrentState {
     pub(super) derived: DerivedState,
     pub(super) callers: Arc<CallerResolver>,
+    pub(super) key_limits: KeyLimitSets,
+    pub(super) settings: Arc<Settings>,
 }
 
 impl RunningState {
@@ -90,6 +103,7 @@ impl RunningState {
             settings_applied: Default::default(),
             authenticator: Arc::clone(&telemetry.authenticator),
             store: stores.durable.clone(),
+            ledger: Arc::clone(&stores.calls),
             shared: stores.shared.clone(),
             supervisor: parts.supervisor,
             diagnostics: parts.diagnostics,
@@ -107,7 +121,10 @@ impl RunningState {
             guard,
             current: Mutex::new(current),
         };
-        state.apply(settings, authenticator, &state.current().derived);
+        {
+            let current = state.current();
+            state.apply(settings, authenticator, &current.derived, &current.key_limits);
+        }
         state
     }
 
@@ -118,6 +135,30 @@ impl RunningState {
         Ok(self.commit(next, &mut current))
     }
 
+    /// The settings in force.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.current().settings)
+    }
+
+    /// Prepares the rules for an API key with these rate limits, before the key exists. Limits that no other key has are
+    /// a group of their own, which is put in force as by a reload.
+    pub(crate) fn prepare_key_limits(&self, limits: &[Box<str>]) -> Result<(), KeyLimitError> {
+        let mut current = self.current();
+        let mut key_limits = current.key_limits.clone();
+        if !key_limits.add(limits) {
+            return Ok(());
+        }
+        if key_limits.len() > MAX_KEY_LIMIT_SETS {
+            return Err(KeyLimitError::TooMany);
+        }
+        let settings = Arc::clone(&current.settings);
+        let base = BuildBase::RunningWithLimits(self, &current, &key_limits);
+        let next = build(&settings, &self.inputs, &base)
+            .map_err(|error| KeyLimitError::Failed(error.to_string()))?;
+        self.commit(next, &mut current);
+        Ok(())
+    }
+
     /// Puts the next state in force.
     fn commit(&self, next: NextState<'_>, current: &mut CurrentState) -> Vec<LimitChange> {
         let NextState { settings, stores: _, telemetry: _, authenticator, rules, chat_rules, current: next } =
@@ -126,17 +167,23 @@ impl RunningState {
         self.status.metrics.register_names(settings.routes.keys(), settings.targets.keys());
         let changes = self.pipeline.commit(rules);
         self.assistant.set_rules(chat_rules);
-        self.apply(settings, authenticator, &next.derived);
+        self.apply(settings, authenticator, &next.derived, &next.key_limits);
         *current = next;
         changes
     }
 
     /// Applies everything but the rules of the pipeline. Used by a start, too, so that there is no setting that only one of
     /// the two applies.
-    fn apply(&self, settings: &Settings, authenticator: Arc<Authenticator>, derived: &DerivedState) {
+    fn apply(
+        &self,
+        settings: &Settings,
+        authenticator: Arc<Authenticator>,
+        derived: &DerivedState,
+        key_limits: &KeyLimitSets,
+    ) {
         self.status.metrics.register_names(settings.routes.keys(), settings.targets.keys());
         if let Some(store) = &self.stores.durable {
-            store.set_groups(super::rules::limit_rules(settings).groups());
+            store.set_groups(limit_rules(settings, key_limits).groups());
         }
         authenticator.activate();
         self.telemetry.authenticator.store(authenticator);

@@ -9,7 +9,7 @@ use seawall_config::Settings;
 use seawall_pipeline::callers::{CallerDirectory, DirectoryLookup};
 use seawall_pipeline::event::EventSinks;
 use seawall_pipeline::{LimitRules, QuotaStore};
-use seawall_store::{DurableStore, NoJournal, NodeLedger};
+use seawall_store::{DurableStore, Ledger, MemoryLedger, NoJournal, NodeLedger};
 use std::sync::Arc;
 
 /// The open stores. Clones share them.
@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) struct GatewayStores {
     pub(crate) quotas: Arc<QuotaStore>,
     pub(crate) ledger: NodeLedger,
+    /// All calls of this node: the durable ledger, or one in memory.
+    pub(crate) calls: Arc<dyn Ledger>,
     /// The durable state of this node, if there is any.
     pub(crate) durable: Option<Arc<dyn DurableStore>>,
     /// The callers in the durable state.
@@ -41,7 +43,7 @@ impl GatewayStores {
             Some(setup) => setup.enter(open),
             None => open(),
         };
-        let MaintainedStore { ledger, report, quotas, fleet, store: durable } = opened?;
+        let MaintainedStore { ledger, calls, report, quotas, fleet, store: durable } = opened?;
         let (quotas, shared) = match setup.zip(fleet) {
             Some((setup, fleet)) => {
                 let (settlements, probe) = setup.start(fleet, runtime, supervisor)?;
@@ -51,7 +53,7 @@ impl GatewayStores {
         };
         let caller_directory =
             durable.clone().map(|store| Arc::new(StoredCallers(store)) as Arc<dyn CallerDirectory>);
-        Ok(Self { quotas: Arc::new(quotas), ledger, durable, caller_directory, report, shared })
+        Ok(Self { quotas: Arc::new(quotas), ledger, calls, durable, caller_directory, report, shared })
     }
 
     /// Stores for a check of settings: in memory, and without threads.
@@ -59,6 +61,7 @@ impl GatewayStores {
         Ok(Self {
             quotas: Arc::new(QuotaStore::local(limits.groups(), 0)?),
             ledger: NodeLedger::new(settings.budget.limits.clone(), NoJournal),
+            calls: Arc::new(MemoryLedger::new(settings.budget.limits.clone())),
             durable: None,
             caller_directory: None,
             report: StorageReport::Memory,

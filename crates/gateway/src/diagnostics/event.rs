@@ -107,6 +107,10 @@ events! {
         "The data directory can be written again.";
     KEY_CREATED: INFO "key_created" ["key", "tier"]
         "A caller's key was created; `key` is its id.";
+    KEY_CHANGED: INFO "key_changed" ["key", "tier"]
+        "The terms of a caller's key were changed; `key` is its id.";
+    KEY_ROTATED: INFO "key_rotated" ["key", "tier"]
+        "A caller's key was replaced; `key` is the id of the new one, and the old one is accepted for the overlap.";
     KEY_REVOKED: INFO "key_revoked" ["key", "tier"]
         "A caller's key was revoked; `key` is its id.";
     ACCESS_LOG_REOPENED: INFO "access_log_reopened" ["path"]

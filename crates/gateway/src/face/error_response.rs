@@ -140,6 +140,11 @@ pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdv
         Rejection::UnknownCaller => {
             (ApiErrorKind::Unauthenticated, "the credential is invalid".to_owned(), never(None))
         }
+        Rejection::Expired => (
+            ApiErrorKind::Unauthenticated,
+            "the credential has expired; ask the operator for a new one".to_owned(),
+            never(None),
+        ),
         Rejection::Revoked => {
             (ApiErrorKind::Unauthenticated, "the credential has been revoked".to_owned(), never(None))
         }
@@ -183,28 +188,27 @@ pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdv
                     .to_owned();
             (ApiErrorKind::Conflict, message, never(None))
         }
-        Rejection::BudgetExhausted { remaining, resets } => {
+        Rejection::BudgetExhausted { budget, remaining, resets } => {
             let message = if *remaining == Money::ZERO {
-                format!("daily budget exhausted; it resets at {}", format_minute(*resets))
+                format!("{budget} exhausted; it resets at {}", format_minute(*resets))
             } else {
                 format!(
-                    "the remaining daily budget ({remaining}) does not cover this request with any max_tokens; it resets at {}",
+                    "the remaining {budget}, {remaining}, does not cover this request with any max_tokens; it resets at {}",
                     format_minute(*resets)
                 )
             };
             (ApiErrorKind::BudgetExhausted, message, never(None))
         }
-        Rejection::BudgetHeld { retry_after } => {
+        Rejection::BudgetHeld { budget, retry_after } => {
             let seconds = whole_seconds(retry_after.delay);
-            let message = format!(
-                "the rest of the daily budget is reserved by requests in progress; retry in {seconds} s"
-            );
+            let message =
+                format!("the rest of the {budget} is reserved by requests in progress; retry in {seconds} s");
             let advice = if retry_after.should_retry { after } else { never };
             (ApiErrorKind::BudgetHeld, message, advice(Some(retry_after.delay)))
         }
-        Rejection::ExceedsRemainingBudget { remaining, max_tokens } => {
+        Rejection::ExceedsRemainingBudget { budget, remaining, max_tokens } => {
             let message = format!(
-                "the request may cost more than the remaining daily budget ({remaining}); set max_tokens to at most {max_tokens}"
+                "the request may cost more than what remains of the {budget}, {remaining}; set max_tokens to at most {max_tokens}"
             );
             (ApiErrorKind::ExceedsRemainingBudget, message, never(None))
         }
@@ -298,8 +302,8 @@ mod tests {
     use seawall_core::vocabulary::Tier;
     use seawall_pipeline::dialect::Face;
     use seawall_pipeline::{
-        BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
-        JOURNAL_UNAVAILABLE, LimitDescription, LimitScope, Rejection,
+        BodyScope, BudgetScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER,
+        IdempotencyConflict, JOURNAL_UNAVAILABLE, LimitDescription, LimitScope, Rejection,
     };
     use seawall_wire::ApiErrorKind;
     use std::time::Duration;
@@ -415,7 +419,11 @@ mod tests {
     }
 
     fn spent(remaining: Money) -> Rejection {
-        Rejection::BudgetExhausted { remaining, resets: UtcTime::from_civil(2026, 11, 17) }
+        Rejection::BudgetExhausted {
+            budget: BudgetScope::Day,
+            remaining,
+            resets: UtcTime::from_civil(2026, 11, 17),
+        }
     }
 
     #[test]
@@ -431,6 +439,7 @@ mod tests {
         let after = Duration::from_secs(3);
         for (is_short, advised) in [(true, None), (false, Some(false))] {
             let (error_kind, message, advice) = describe(&Rejection::BudgetHeld {
+                budget: BudgetScope::Day,
                 retry_after: RetryAfter { delay: after, should_retry: is_short },
             });
             assert_eq!(
@@ -440,8 +449,11 @@ mod tests {
             assert!(message.contains("reserved") && !message.contains("exhausted"), "{message}");
         }
         let remaining = Money::from_nanos(810_000_000);
-        let (error_kind, message, advice) =
-            describe(&Rejection::ExceedsRemainingBudget { remaining, max_tokens: 42 });
+        let (error_kind, message, advice) = describe(&Rejection::ExceedsRemainingBudget {
+            budget: BudgetScope::Day,
+            remaining,
+            max_tokens: 42,
+        });
         assert_eq!((error_kind, advice.should_retry), (ApiErrorKind::ExceedsRemainingBudget, Some(false)));
         assert!(message.contains("$0.81") && message.contains("max_tokens to at most 42"), "{message}");
     }
@@ -456,7 +468,11 @@ mod tests {
             Rejection::Conflict(IdempotencyConflict::Completed),
             Rejection::Conflict(IdempotencyConflict::OutcomeUnknown),
             spent(Money::ZERO),
-            Rejection::ExceedsRemainingBudget { remaining: Money::ZERO, max_tokens: 1 },
+            Rejection::ExceedsRemainingBudget {
+                budget: BudgetScope::Day,
+                remaining: Money::ZERO,
+                max_tokens: 1,
+            },
             Rejection::ExceedsDailyBudget { max_cost: Money::ZERO },
             Rejection::SwitchedOff,
             Rejection::CallerSuspended,

@@ -30,12 +30,16 @@ use crate::supervisor::Supervisor;
 use hyper::header::HeaderMap;
 use issuer::ConfiguredIssuer;
 use network::Networks;
+use seawall_config::KeyTerms;
 use seawall_config::{AddressRange, IssuerSettings, Settings};
 use seawall_core::runtime::Runtime as _;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::callers::{CallerDirectory, CallerIdentity, CallerOptions, CredentialKind, StaticKey};
+use seawall_pipeline::callers::{
+    CallerContract, CallerDirectory, CallerIdentity, CallerOptions, CredentialKind, StaticKey,
+};
+use seawall_store::{KeyContract, KeyLabels};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -386,6 +390,21 @@ fn guests(settings: &Settings, master: &MasterSecret) -> Result<Guests, Authenti
     GuestOptions { only_over_tls, ..GuestOptions::new(secret) }.check().map_err(AuthenticatorError::Guest)
 }
 
+/// The terms of a key as the caller directory stores them.
+#[must_use]
+pub fn key_contract(terms: &KeyTerms) -> KeyContract {
+    let KeyTerms { team, tags, expires, budgets, limits, models } = terms;
+    let boxed = |texts: &[String]| texts.iter().map(|text| text.as_str().into()).collect();
+    let tags = tags.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
+    KeyContract {
+        labels: KeyLabels { team: team.as_deref().map(Into::into), tags },
+        expires: *expires,
+        budgets: *budgets,
+        limits: boxed(limits),
+        models: boxed(models),
+    }
+}
+
 /// The options of the caller directory from these settings. `keys` are additional ones for this run only.
 #[must_use]
 pub fn caller_options(
@@ -394,13 +413,16 @@ pub fn caller_options(
     directory: Option<Arc<dyn CallerDirectory>>,
 ) -> CallerOptions {
     let callers = &settings.callers;
-    let listed = callers.keys.values().map(|key| {
+    let listed = callers.keys.iter().map(|(name, key)| {
         let routes =
             key.routes.as_ref().map(|routes| routes.iter().map(|name| name.as_str().into()).collect());
-        (key.hash, StaticKey { tier: key.tier, routes })
+        let contract = Some(Arc::new(CallerContract::new(name, &key_contract(&key.terms))));
+        (key.hash, StaticKey { tier: key.tier, routes, contract })
     });
-    let run_keys =
-        keys.iter().map(|(tier, key)| (hash_api_key(key), StaticKey { tier: *tier, routes: None }));
+    let run_keys = keys.iter().map(|(tier, key)| {
+        let contract = Some(Arc::new(CallerContract::new("this run", &KeyContract::default())));
+        (hash_api_key(key), StaticKey { tier: *tier, routes: None, contract })
+    });
     CallerOptions {
         keys: listed.chain(run_keys).collect(),
         directory,

@@ -52,6 +52,7 @@ pub use address::{MonthSalt, address_key, client_address};
 pub use api_key::{KeyRefusal, NewKey, create_key, hash_api_key, identify_key, parse_key_hash};
 pub use authenticator::{
     AuthenticationDecision, Authenticator, AuthenticatorError, MissingKeys, PendingSignature, caller_options,
+    key_contract,
 };
 pub use credential::{CredentialError, HttpRequestHead, RequestCredential, extract_credential};
 pub use guest::{GUEST_COOKIE, GuestCookie, GuestOptions, GuestRefusal, Guests};

@@ -5,12 +5,15 @@
 //!
 //! It does not create a directory just to list keys.
 
-use super::key_management::{self, IssueError, IssuedKey, KeyEntry, KeyRequest};
+use super::key_management::{
+    self, IssueError, IssuedKey, KeyChange, KeyEntry, KeyRequest, KeyRotation, StoredKey,
+};
 use super::master::MasterSecret;
 use super::pseudonym::Pseudonyms;
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
 use seawall_core::runtime::Runtime as _;
+use seawall_core::time::UtcTime;
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore};
 use std::path::PathBuf;
 
@@ -83,14 +86,43 @@ impl OfflineKeyStore {
 
     /// Lists all keys.
     pub async fn list(&self) -> Result<Vec<KeyEntry>, IssueError> {
-        key_management::list(&self.store, &self.pseudonyms()?).await
+        let (pseudonyms, now) = (self.pseudonyms()?, self.runtime.now().utc);
+        let mut entries = Vec::new();
+        for key in key_management::list(&self.store).await? {
+            entries
+                .push(key_management::used_key_entry(&key, &pseudonyms, &self.store, |_| None, now).await?);
+        }
+        Ok(entries)
+    }
+
+    /// Changes the tier and the terms of a key.
+    pub async fn update(&self, name_or_id: &str, change: &KeyChange) -> Result<KeyEntry, IssueError> {
+        let now = self.runtime.now().utc;
+        let KeyChange { tier, terms } = change;
+        let changed = key_management::update(&self.store, name_or_id, tier.as_deref(), terms, now).await?;
+        self.newest(changed, now)
+    }
+
+    /// Replaces a key by a new one.
+    pub async fn rotate(&self, name_or_id: &str, rotation: &KeyRotation) -> Result<IssuedKey, IssueError> {
+        let overlap = rotation.overlap()?;
+        let (master, now) = (self.master()?, self.runtime.now().utc);
+        let rotated =
+            key_management::rotate(&self.store, &master, name_or_id, rotation.aws, overlap, now).await?;
+        Ok(rotated.0)
+    }
+
+    /// The last of these keys, as listed.
+    fn newest(&self, keys: Vec<StoredKey>, now: UtcTime) -> Result<KeyEntry, IssueError> {
+        let missing = || IssueError::Failed("the key is missing".to_owned());
+        let key = keys.last().ok_or_else(missing)?;
+        Ok(key_management::key_entry(key, &self.pseudonyms()?, now))
     }
 
     /// Revokes the key with this name or id.
     pub async fn revoke(&self, name_or_id: &str) -> Result<KeyEntry, IssueError> {
-        let pseudonyms = self.pseudonyms()?;
-        key_management::revoke(&self.store, &pseudonyms, name_or_id, self.runtime.now().utc)
-            .await
-            .map(|(entry, _)| entry)
+        let now = self.runtime.now().utc;
+        let revoked = key_management::revoke(&self.store, name_or_id, now).await?;
+        self.newest(revoked, now)
     }
 }

@@ -14,7 +14,8 @@ use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use seawall_pipeline::dialect::{Face, UnstreamedAnswer, request_id_header};
 use seawall_pipeline::{
-    ApiOperation, IdempotencyConflict, LimitDescription, Rejection, Reply, ReplyContent, ReplyMetadata,
+    ApiOperation, BudgetScope, IdempotencyConflict, LimitDescription, Rejection, Reply, ReplyContent,
+    ReplyMetadata,
 };
 use seawall_wire::chat::FinishReason;
 use seawall_wire::chat_face::{ChatFinish, ChatReply};
@@ -180,6 +181,7 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Unauthenticated { message: "no key".to_owned(), cause: "key_malformed" },
         Rejection::UnknownCaller,
         Rejection::Revoked,
+        Rejection::Expired,
         Rejection::Forbidden,
         Rejection::UnknownModel("novel".to_owned()),
         Rejection::TooLargeForLimit(LimitDescription::unknown("minute").into()),
@@ -188,8 +190,16 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Conflict(IdempotencyConflict::Completed),
         Rejection::Conflict(IdempotencyConflict::OutcomeUnknown),
         Rejection::Conflict(IdempotencyConflict::KeyReused),
-        Rejection::BudgetExhausted { remaining: Money::ZERO, resets: UtcTime::from_nanos(0) },
-        Rejection::ExceedsRemainingBudget { remaining: Money::from_dollars(1), max_tokens: 7 },
+        Rejection::BudgetExhausted {
+            budget: BudgetScope::Day,
+            remaining: Money::ZERO,
+            resets: UtcTime::from_nanos(0),
+        },
+        Rejection::ExceedsRemainingBudget {
+            budget: BudgetScope::Day,
+            remaining: Money::from_dollars(1),
+            max_tokens: 7,
+        },
         Rejection::ExceedsDailyBudget { max_cost: Money::from_dollars(7) },
         Rejection::UntrackedInput("no window".to_owned()),
         Rejection::SwitchedOff,
@@ -200,7 +210,7 @@ fn rejections() -> Vec<Rejection> {
     for should_retry in [true, false] {
         let retry_after = RetryAfter { delay: wait, should_retry };
         all.push(Rejection::RateLimited { limit: LimitDescription::unknown("minute").into(), retry_after });
-        all.push(Rejection::BudgetHeld { retry_after });
+        all.push(Rejection::BudgetHeld { budget: BudgetScope::Day, retry_after });
     }
     for kind in FailureKind::ALL {
         let failure = Failure { retry_after: Some(wait), ..Failure::of(kind) };

@@ -193,6 +193,7 @@ fn a_shutdown_with_a_stuck_store_thread_ends_at_its_deadline() {
         ceiling: None,
         created: UtcTime::from_nanos(0),
         revoked: None,
+        contract: Default::default(),
     };
     let credential = CredentialHash([1; 32]);
     let mut adding = Box::pin(store.add(&credential, &record));

@@ -15,9 +15,9 @@ use crate::reply::DEFAULT_RETRY_AFTER;
 use crate::settle::RequestProgress;
 use crate::shortage::BudgetShortage;
 use crate::slot::{SlotUnavailable, TargetSlot};
-use crate::target::{CallBound, GuardedTarget};
+use crate::target::{CallBound, GuardedTarget, PriceStatus};
 use seawall_core::breaker::{BreakerPhase, LastResort, RejectReason};
-use seawall_core::budget::{BudgetRefusal, ReservationRequest};
+use seawall_core::budget::{BudgetRefusal, ReservationRequest, WindowCaps};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::in_flight::{SlotOwner, SlotRefusal};
@@ -26,7 +26,7 @@ use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::runtime::{Runtime, yield_now};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
-use seawall_store::{CallId, ReserveError, UnwrittenHold};
+use seawall_store::{CallId, CallLabels, ReserveError, UnwrittenHold};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -249,6 +249,13 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         bytes: u64,
     ) -> Result<(Call, OutputAllowance), SkipReason> {
         let parsed = &self.planned.request.parsed;
+        if target.price_status == PriceStatus::Unknown && !self.window_caps().is_empty() {
+            let model = &target.model;
+            return Err(SkipReason::Unbounded(format!(
+                "{model} has no price, and a budget of the key, its team or its tier applies; an operator can add its \
+                 prices as [models.{model:?}]"
+            )));
+        }
         let allowance = target.allowance(bytes, parsed, || self.output_budget());
         let (field, dialect) = (target.output_limit_field, parsed.dialect_at(&*target.upstream));
         let limit = allowance.as_ref().ok().and_then(|allowance| allowance.sent_limit);
@@ -262,8 +269,9 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
     /// The remaining budget and token limit, for a request that sets no output limit.
     fn output_budget(&self) -> OutputBudget {
         let (caller, now) = (&self.planned.caller, self.pipeline.runtime.now());
-        let money =
-            self.pipeline.ledger.available(caller.id, caller.tier, now).min(self.planned.shared_remaining);
+        let windows = self.window_caps();
+        let available = self.pipeline.ledger.available(caller.id, caller.tier, &windows, now);
+        let money = available.min(self.planned.shared_remaining);
         OutputBudget { money, tokens: self.planned.route.token_limit }
     }
 
@@ -402,6 +410,11 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         SlotOwner { caller: caller.id, guest_network: caller.network }
     }
 
+    /// The budgets by calendar window that apply to the request.
+    fn window_caps(&self) -> WindowCaps {
+        self.planned.request.rules.budgets.caps(&self.planned.caller)
+    }
+
     /// The reservation for the upper bound of a call.
     fn budget_request(&self, bound: &CallBound) -> ReservationRequest {
         let request = &self.planned.request;
@@ -414,6 +427,7 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
             output: bound.output,
             max_cost: bound.max_cost,
             expires: request.deadline.moment() + HOLD_GRACE,
+            windows: self.window_caps(),
         }
     }
 
@@ -421,6 +435,11 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         seawall_store::LedgerCall {
             id: CallId { request: self.planned.request.id.into(), attempt: self.progress.attempts() },
             model: Arc::clone(&target.model),
+            labels: CallLabels {
+                target: Arc::clone(&target.name),
+                route: Arc::clone(&self.planned.route.alias),
+                key: self.planned.caller.contract.as_ref().map(|contract| Arc::clone(&contract.labels)),
+            },
         }
     }
 

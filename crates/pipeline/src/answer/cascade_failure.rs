@@ -1,6 +1,7 @@
 //! Why the fallback cascade got no answer, and the rejection that results from it.
 
 use super::target_causes::TargetCauses;
+use crate::callers::Caller;
 use crate::record::SkipKind;
 use crate::reply::Rejection;
 use crate::shortage::BudgetShortage;
@@ -61,7 +62,7 @@ impl SkipReason {
         match self {
             Self::Busy(wait) | Self::BreakerOpen(wait) | Self::ShareExhausted(_, wait) => *wait,
             Self::Throttled(wait) | Self::SuspendedForOverruns(wait) => Some(*wait),
-            Self::Unaffordable(BudgetShortage::Held { settles_in }) => Some(*settles_in),
+            Self::Unaffordable(BudgetShortage::Held { settles_in, .. }) => Some(*settles_in),
             Self::Unaffordable(_) | Self::ExceedsDailyBudget(_) | Self::JournalUnavailable => None,
             Self::Untranslatable(_) | Self::Unbounded(_) => None,
         }
@@ -148,14 +149,20 @@ impl CascadeFailure {
     }
 
     /// The rejection for the caller; the policy sets the longest wait for which clients are asked to retry.
-    pub(super) fn into_rejection(self, attempts: u32, policy: &RetryAfterPolicy, draw: Draw) -> Rejection {
+    pub(super) fn into_rejection(
+        self,
+        attempts: u32,
+        caller: &Caller,
+        policy: &RetryAfterPolicy,
+        draw: Draw,
+    ) -> Rejection {
         let cause = self.label();
         match (self.failure, self.skipped) {
             (Some(CallError { failure, message, .. }), _) => {
                 Rejection::UpstreamFailed { failure, message, attempts }
             }
             (None, Some(SkipReason::Unaffordable(shortage))) => {
-                Rejection::of_shortage(shortage, policy, draw)
+                Rejection::of_shortage(shortage, caller, policy, draw)
             }
             (None, Some(SkipReason::ExceedsDailyBudget(max_cost))) => {
                 Rejection::ExceedsDailyBudget { max_cost }
@@ -177,26 +184,34 @@ impl CascadeFailure {
 #[cfg(test)]
 mod tests {
     use super::{CascadeFailure, SkipReason, soonest};
+    use crate::callers::{Caller, TierOrigin};
+    use crate::reply::BudgetScope;
     use crate::reply::Rejection;
     use crate::shortage::BudgetShortage;
     use seawall_core::money::Money;
     use seawall_core::quota::{RetryAfter, RetryAfterPolicy};
     use seawall_core::random::Draw;
     use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Tier;
     use std::time::Duration;
 
     const SHORT: Duration = Duration::from_secs(3);
     const LONG: Duration = Duration::from_secs(15);
+    fn caller() -> Caller {
+        let (tier, origin) = (Tier::Guest, TierOrigin::Guest);
+        Caller { id: 1, tier, origin, routes: None, contract: None, is_suspended: false, network: None }
+    }
+
     const SPENT: BudgetShortage = spent(Money::from_nanos(1));
 
     const fn spent(remaining: Money) -> BudgetShortage {
-        BudgetShortage::Exhausted { remaining, resets: UtcTime::from_nanos(0) }
+        BudgetShortage::Exhausted { budget: None, remaining, resets: UtcTime::from_nanos(0) }
     }
 
     fn rejection_for(reasons: impl IntoIterator<Item = SkipReason>) -> Rejection {
         let mut failure = CascadeFailure::default();
         reasons.into_iter().for_each(|reason| failure.skip(reason));
-        failure.into_rejection(0, &RetryAfterPolicy::default(), Draw::LOWEST)
+        failure.into_rejection(0, &caller(), &RetryAfterPolicy::default(), Draw::LOWEST)
     }
 
     #[test]
@@ -234,7 +249,11 @@ mod tests {
             let names = format!("{reasons:?}");
             assert_eq!(rejection_for(reasons), soon(cause), "{names}");
         }
-        let spent = |remaining| Rejection::BudgetExhausted { remaining, resets: UtcTime::from_nanos(0) };
+        let spent = |remaining| Rejection::BudgetExhausted {
+            budget: BudgetScope::Day,
+            remaining,
+            resets: UtcTime::from_nanos(0),
+        };
         assert_eq!(
             rejection_for([SkipReason::Busy(None), SkipReason::Unaffordable(SPENT)]),
             spent(Money::from_nanos(1))
@@ -249,7 +268,7 @@ mod tests {
 
     #[test]
     fn with_the_budget_spent_no_target_is_worth_waiting_for() {
-        let held = || SkipReason::Unaffordable(BudgetShortage::Held { settles_in: SHORT });
+        let held = || SkipReason::Unaffordable(BudgetShortage::Held { budget: None, settles_in: SHORT });
         for (reasons, is_concealed) in [
             (vec![SkipReason::SuspendedForOverruns(LONG), SkipReason::Unaffordable(SPENT)], true),
             (vec![SkipReason::Unaffordable(SPENT), SkipReason::Throttled(SHORT)], true),
@@ -264,18 +283,24 @@ mod tests {
             assert_eq!(failure.conceals_shortage(), is_concealed, "{names}");
             if is_concealed {
                 failure.report_shortage();
-                let rejection = failure.into_rejection(0, &RetryAfterPolicy::default(), Draw::LOWEST);
+                let rejection =
+                    failure.into_rejection(0, &caller(), &RetryAfterPolicy::default(), Draw::LOWEST);
                 let (remaining, resets) = (Money::from_nanos(1), UtcTime::from_nanos(0));
-                assert_eq!(rejection, Rejection::BudgetExhausted { remaining, resets }, "{names}");
+                assert_eq!(
+                    rejection,
+                    Rejection::BudgetExhausted { budget: BudgetScope::Day, remaining, resets },
+                    "{names}"
+                );
             }
         }
     }
 
     #[test]
     fn held_money_is_worth_waiting_for_and_the_best_offer_of_all_targets_is_reported() {
-        let held = |settles_in| SkipReason::Unaffordable(BudgetShortage::Held { settles_in });
+        let held = |settles_in| SkipReason::Unaffordable(BudgetShortage::Held { budget: None, settles_in });
         let offer = |max_tokens| {
             SkipReason::Unaffordable(BudgetShortage::ExceedsRemainingBudget {
+                budget: None,
                 remaining: Money::from_dollars(1),
                 max_tokens,
             })
@@ -286,9 +311,16 @@ mod tests {
             vec![held(SHORT), SkipReason::Unaffordable(SPENT), offer(7)],
             vec![offer(7), held(LONG), held(SHORT)],
         ] {
-            assert_eq!(rejection_for(reasons), Rejection::BudgetHeld { retry_after });
+            assert_eq!(
+                rejection_for(reasons),
+                Rejection::BudgetHeld { budget: BudgetScope::Day, retry_after }
+            );
         }
-        let best = Rejection::ExceedsRemainingBudget { remaining: Money::from_dollars(1), max_tokens: 9 };
+        let best = Rejection::ExceedsRemainingBudget {
+            budget: BudgetScope::Day,
+            remaining: Money::from_dollars(1),
+            max_tokens: 9,
+        };
         assert_eq!(rejection_for([offer(7), SkipReason::Unaffordable(SPENT), offer(9), offer(8)]), best);
     }
 

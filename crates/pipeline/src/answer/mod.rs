@@ -67,15 +67,16 @@ pub(crate) async fn answer<R: Runtime>(
         Err(cascade_failure) => {
             let (policy, draw) = (&planned.request.rules.retry_after, pipeline.runtime.draw());
             let failed_targets = cascade_failure.describe_targets(&planned.route.targets);
-            let rejection = match cascade_failure.into_rejection(progress.attempts(), policy, draw) {
-                // The caller chose the name, so its absence is the caller's mistake and not the operator's.
-                Rejection::UpstreamFailed { failure, .. }
-                    if failure.kind == FailureKind::NotFound && planned.route.passes_names_on() =>
-                {
-                    Rejection::UnknownModel(planned.request.parsed.model().to_owned())
-                }
-                rejection => rejection,
-            };
+            let rejection =
+                match cascade_failure.into_rejection(progress.attempts(), &planned.caller, policy, draw) {
+                    // The caller chose the name, so its absence is the caller's mistake and not the operator's.
+                    Rejection::UpstreamFailed { failure, .. }
+                        if failure.kind == FailureKind::NotFound && planned.route.passes_names_on() =>
+                    {
+                        Rejection::UnknownModel(planned.request.parsed.model().to_owned())
+                    }
+                    rejection => rejection,
+                };
             Err(AnswerFailure { rejection, failed_targets })
         }
     }

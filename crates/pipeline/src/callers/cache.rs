@@ -7,10 +7,10 @@
 //! The cache does not expire entries; its user compares their age. An expired entry stays until it is evicted, so that
 //! a revocation is still known while the caller directory is unavailable.
 
-use super::Tier;
+use super::{CallerContract, Tier};
 use seawall_core::time::Timestamp;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 64;
 /// Per shard; in total 89,984 known and 9,984 unknown credentials.
@@ -20,10 +20,10 @@ const MAX_UNKNOWN_PER_SHARD: usize = 156;
 type Hash = [u8; 32];
 
 /// The directory's record of a credential, reduced to what requests need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CachedRecord {
     /// The credential belongs to this caller.
-    Found { id: u64, tier: Tier, is_suspended: bool },
+    Found { id: u64, tier: Tier, is_suspended: bool, contract: Arc<CallerContract> },
     /// The credential was revoked.
     Revoked,
     /// No such credential exists.
@@ -74,7 +74,7 @@ impl CallerCache {
     pub(super) fn get(&self, hash: &Hash) -> Option<(CachedRecord, Timestamp)> {
         let shard = self.shard(hash);
         let entry = shard.known.entries.get(hash).or_else(|| shard.unknown.entries.get(hash))?;
-        Some((entry.record, entry.since))
+        Some((entry.record.clone(), entry.since))
     }
 
     pub(super) fn insert(&self, hash: Hash, record: CachedRecord, since: Timestamp, is_unknown: bool) {

@@ -83,8 +83,8 @@ impl LookupLeader<'_> {
     pub(super) fn complete(self, outcome: LookupOutcome, cache: impl FnOnce(CachedRecord)) {
         let mut all = lock(&self.lookups.0);
         if LookupSingleFlight::is_current(&all, &self) {
-            if let LookupOutcome::Answered(record) = outcome {
-                cache(record);
+            if let LookupOutcome::Answered(record) = &outcome {
+                cache(record.clone());
             }
             all.remove(&self.hash);
         }
@@ -121,7 +121,7 @@ impl Future for LookupFollower {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let lookup = Arc::clone(&self.lookup);
         let mut progress = lock(&lookup.0);
-        if let Some(outcome) = progress.outcome {
+        if let Some(outcome) = progress.outcome.clone() {
             return Poll::Ready(outcome);
         }
         let waker = context.waker();

@@ -15,7 +15,7 @@ const HASH: [u8; 32] =
 
 fn options(directory: Option<Arc<dyn CallerDirectory>>) -> CallerOptions {
     let routes: Arc<[Box<str>]> = ["manga".into()].into();
-    let listed = StaticKey { tier: Tier::Prime, routes: Some(routes) };
+    let listed = StaticKey { tier: Tier::Prime, routes: Some(routes), contract: Default::default() };
     CallerOptions {
         keys: [(HASH, listed)].into_iter().collect(),
         directory,

@@ -63,6 +63,7 @@ impl ObedientDirectory {
             ceiling,
             created: UtcTime::from_nanos(0),
             revoked: None,
+            contract: Default::default(),
         };
         self.state.lock().unwrap().records.entry(hash(of)).or_insert(record);
     }

@@ -12,7 +12,15 @@ const MOMENT: Duration = Duration::from_nanos(1);
 
 fn found(of: u8, tier: Tier) -> Caller {
     let id = 1_000 + u64::from(of);
-    Caller { id, tier, origin: TierOrigin::Directory, routes: None, is_suspended: false, network: None }
+    Caller {
+        id,
+        tier,
+        origin: TierOrigin::Directory,
+        routes: None,
+        is_suspended: false,
+        network: None,
+        contract: Default::default(),
+    }
 }
 
 fn fallback(of: u8) -> Caller {
@@ -24,6 +32,7 @@ fn fallback(of: u8) -> Caller {
         routes: None,
         is_suspended: false,
         network: None,
+        contract: Default::default(),
     }
 }
 

@@ -150,7 +150,7 @@ fn a_request_that_finds_the_budget_held_may_retry_and_succeeds_after_release() {
     shop.world.run();
     let rejection = rejected(rejection.lock().unwrap().take().unwrap());
     assert!(
-        matches!(rejection, Rejection::BudgetHeld { retry_after } if retry_after.should_retry),
+        matches!(rejection, Rejection::BudgetHeld { retry_after, .. } if retry_after.should_retry),
         "with money that is only held: {rejection:?}"
     );
     assert!(matches!(first.lock().unwrap().take(), Some(Seen::Unstreamed(_))));
@@ -171,7 +171,7 @@ fn a_request_above_the_remaining_budget_is_told_the_output_that_fits() {
     let (mut max_tokens, mut offers) = (100, 0);
     for _ in 0..60 {
         match shop.ask_and_wait(PRIME, &body(false).replace("100", &max_tokens.to_string())) {
-            Seen::Rejected(Rejection::ExceedsRemainingBudget { max_tokens: fits, remaining }) => {
+            Seen::Rejected(Rejection::ExceedsRemainingBudget { max_tokens: fits, remaining, .. }) => {
                 assert!(fits < max_tokens && remaining > Money::ZERO, "{fits} {remaining}");
                 (max_tokens, offers) = (fits, offers + 1);
             }

@@ -234,6 +234,7 @@ impl Shop {
                 by_address: None,
                 routes: Vec::new(),
                 retry_after: RetryAfterPolicy::default(),
+                keys: Default::default(),
             },
             routes: vec![
                 Route::new(RouteOptions {
@@ -263,6 +264,7 @@ impl Shop {
             request: RequestLimits::default(),
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
             receive: ReceiveLimits::uniform(minute),
+            budgets: Default::default(),
         };
         let quotas = Arc::new(QuotaStore::local(rules.limits.groups(), 1).unwrap());
         let options = PipelineOptions {
@@ -561,7 +563,9 @@ fn hash(key: &str) -> [u8; 32] {
 }
 
 pub(crate) fn callers(keys: &[(&str, Tier)]) -> CallerResolver {
-    let listed = |(key, tier): &(&str, Tier)| (hash(key), StaticKey { tier: *tier, routes: None });
+    let listed = |(key, tier): &(&str, Tier)| {
+        (hash(key), StaticKey { tier: *tier, routes: None, contract: Default::default() })
+    };
     CallerResolver::new(CallerOptions {
         keys: keys.iter().map(listed).collect(),
         directory: None,

@@ -12,10 +12,10 @@ use super::rows::{KeyValue, Rows, TableKind};
 use crate::StoreError;
 use crate::encoding::{ByteReader, put_text, put_varint};
 use crate::node_ledger::{
-    certainty_byte, put_call, put_usage, read_call, read_certainty, read_hash, read_money, read_tier,
-    read_usage, tier_byte,
+    certainty_byte, put_call, put_labels, put_usage, read_call, read_certainty, read_hash, read_labels,
+    read_money, read_tier, read_usage, tier_byte,
 };
-use crate::usage::{CallId, UsageEvent};
+use crate::usage::{CallId, CallLabels, UsageEvent};
 use seawall_core::time::UtcTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
@@ -26,6 +26,13 @@ const SECOND: u64 = 1_000_000_000;
 const MAX_ROW_BYTES: usize = 15_000;
 /// The number of rows that are read at a time.
 const ROWS_PER_READ: usize = 64;
+
+/// Begins the list of names of a row in which calls have labels. Rows from before labels existed begin with the number
+/// of their models, which is never zero.
+const LABELLED: u8 = 0;
+
+/// The model of a call, and its labels.
+type CallNames = (Arc<str>, CallLabels);
 
 /// The sort key of calls: when a call ended, and its id.
 pub(super) type CallSortKey = (UtcTime, CallId);
@@ -50,14 +57,14 @@ pub(super) struct Blocks {
     number: u64,
     rows: Vec<KeyValue>,
     calls: Vec<u8>,
-    models: Vec<Arc<str>>,
+    names: Vec<CallNames>,
     /// When the first and the last call of the open row ended.
     open_range: Option<(UtcTime, UtcTime)>,
 }
 
 impl Blocks {
     pub(super) const fn new(number: u64) -> Self {
-        Self { number, rows: Vec::new(), calls: Vec::new(), models: Vec::new(), open_range: None }
+        Self { number, rows: Vec::new(), calls: Vec::new(), names: Vec::new(), open_range: None }
     }
 
     /// Adds calls to rows.
@@ -76,17 +83,17 @@ impl Blocks {
         }
         let (first, last) = self.open_range.unwrap_or((event.at, event.at));
         self.open_range = Some((first, event.at));
-        let existing = self.models.iter().position(|model| *model == event.model);
-        let model = existing.unwrap_or_else(|| {
-            self.models.push(Arc::clone(&event.model));
-            self.models.len() - 1
+        let is_same = |(model, labels): &CallNames| *model == event.model && *labels == event.labels;
+        let names = self.names.iter().position(is_same).unwrap_or_else(|| {
+            self.names.push((Arc::clone(&event.model), event.labels.clone()));
+            self.names.len() - 1
         });
         put_varint(&mut self.calls, event.at.as_nanos() - last.as_nanos());
         put_call(&mut self.calls, event.id);
         put_varint(&mut self.calls, event.day);
         self.calls.extend_from_slice(&event.caller.to_le_bytes());
         self.calls.push(tier_byte(event.tier));
-        put_varint(&mut self.calls, model as u64);
+        put_varint(&mut self.calls, names as u64);
         put_usage(&mut self.calls, &event.usage);
         put_varint(&mut self.calls, event.cost.as_nanos());
         self.calls.push(certainty_byte(event.certainty));
@@ -94,15 +101,16 @@ impl Blocks {
 
     fn close(&mut self) {
         let Some((first, last)) = self.open_range.take() else { return };
-        let mut model_names = Vec::new();
-        put_varint(&mut model_names, self.models.len() as u64);
-        for model in self.models.drain(..) {
-            put_text(&mut model_names, &model);
+        let mut names = vec![LABELLED];
+        put_varint(&mut names, self.names.len() as u64);
+        for (model, labels) in self.names.drain(..) {
+            put_text(&mut names, &model);
+            put_labels(&mut names, &labels);
         }
         let index = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         let key = RowEncoder::default().time(first).u64(self.number).u32(index).key();
-        let length = size_of::<u64>() + model_names.len() + self.calls.len();
-        let row = RowEncoder::with_room(length).time(last).bytes(&model_names).bytes(&self.calls).row();
+        let length = size_of::<u64>() + names.len() + self.calls.len();
+        let row = RowEncoder::with_room(length).time(last).bytes(&names).bytes(&self.calls).row();
         self.calls.clear();
         self.rows.push((key, row));
     }
@@ -124,20 +132,28 @@ fn read(key: &[u8], row: &[u8], from: UtcTime) -> Result<Vec<UsageEvent>, StoreE
 }
 
 fn read_calls(first: UtcTime, mut reader: ByteReader<'_>) -> Option<Vec<UsageEvent>> {
-    let mut models: Vec<Arc<str>> = Vec::new();
-    for _ in 0..reader.varint()? {
-        models.push(reader.text()?.into());
+    let first_number = reader.varint()?;
+    let has_labels = first_number == u64::from(LABELLED);
+    let count = if has_labels { reader.varint()? } else { first_number };
+    let mut names: Vec<CallNames> = Vec::new();
+    for _ in 0..count {
+        let model = reader.text()?.into();
+        names.push((model, if has_labels { read_labels(&mut reader)? } else { CallLabels::default() }));
     }
     let (mut events, mut at) = (Vec::new(), first);
     while reader.end().is_none() {
         at = UtcTime::from_nanos(at.as_nanos().checked_add(reader.varint()?)?);
+        let (id, day, caller) = (read_call(&mut reader)?, reader.varint()?, read_hash(&mut reader)?);
+        let tier = read_tier(&mut reader)?;
+        let (model, labels) = names.get(usize::try_from(reader.varint()?).ok()?)?.clone();
         events.push(UsageEvent {
             at,
-            id: read_call(&mut reader)?,
-            day: reader.varint()?,
-            caller: read_hash(&mut reader)?,
-            tier: read_tier(&mut reader)?,
-            model: Arc::clone(models.get(usize::try_from(reader.varint()?).ok()?)?),
+            id,
+            day,
+            caller,
+            tier,
+            model,
+            labels,
             usage: read_usage(&mut reader)?,
             cost: read_money(&mut reader)?,
             certainty: read_certainty(&mut reader)?,

@@ -161,6 +161,14 @@ impl<'a> RowDecoder<'a> {
         std::str::from_utf8(text).map_err(|_| self.invalid())
     }
 
+    /// The next bytes, as many as this.
+    pub(super) fn take(&mut self, length: u64) -> Result<&'a [u8], StoreError> {
+        let length = usize::try_from(length).map_err(|_| self.invalid())?;
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(|| self.invalid())?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
     pub(super) fn optional(&mut self) -> Result<Option<u64>, StoreError> {
         match self.byte()? {
             0 => Ok(None),

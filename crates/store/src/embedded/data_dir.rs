@@ -30,8 +30,8 @@ pub(super) const PRIVATE_FILE: u32 = 0o600;
 /// The permission bits of group and others.
 const GROUP_AND_OTHERS: u32 = 0o077;
 /// The format that this program writes, and the newest that it reads. Version 2 added blocks of calls and ranks of
-/// callers.
-pub(super) const FORMAT_VERSION: u32 = 2;
+/// callers, version 3 labels of calls, windows of budgets and contracts of keys.
+pub(super) const FORMAT_VERSION: u32 = 3;
 /// The first bytes of every redb file.
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 const HEADER_KEY: &[u8] = b"format";

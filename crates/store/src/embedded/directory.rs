@@ -3,10 +3,12 @@
 use super::EmbeddedStore;
 use super::codec::{RowDecoder, RowEncoder};
 use super::rows::{Batch, Rows, TableKind};
-use crate::directory::{AddDecision, CallerRecord, CredentialHash, Directory};
+use crate::directory::{AddDecision, CallerRecord, CredentialHash, Directory, KeyContract};
+use crate::usage::KeyLabels;
 use crate::{StoreError, StoreFuture};
+use seawall_core::budget::{BudgetPeriod, PeriodCaps};
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::{Ceiling, Tier};
+use seawall_core::vocabulary::Tier;
 use std::ops::Bound;
 
 fn row(record: &CallerRecord) -> Vec<u8> {
@@ -17,7 +19,47 @@ fn row(record: &CallerRecord) -> Vec<u8> {
         .ceiling(record.ceiling)
         .time(record.created)
         .optional(record.revoked.map(UtcTime::as_nanos))
+        .bytes(&contract_bytes(&record.contract))
         .row()
+}
+
+/// A contract without any term has no bytes, as records had from before there were contracts.
+fn contract_bytes(contract: &KeyContract) -> Vec<u8> {
+    if *contract == KeyContract::default() {
+        return Vec::new();
+    }
+    let KeyContract { labels: KeyLabels { team, tags }, expires, budgets, limits, models } = contract;
+    let texts = |output: RowEncoder, texts: &[Box<str>]| {
+        texts.iter().fold(output.u64(texts.len() as u64), |output, text| output.text(text))
+    };
+    let output = match team {
+        None => RowEncoder::default().byte(0),
+        Some(team) => RowEncoder::default().byte(1).text(team),
+    };
+    let output = tags
+        .iter()
+        .fold(output.u64(tags.len() as u64), |output, (name, value)| output.text(name).text(value));
+    let output = output.optional(expires.map(UtcTime::as_nanos)).u64(budgets.iter().count() as u64);
+    let output = budgets.iter().fold(output, |output, (period, cap)| output.index(period.index()).money(cap));
+    texts(texts(output, limits), models).key()
+}
+
+fn read_contract(input: &mut RowDecoder<'_>) -> Result<KeyContract, StoreError> {
+    if input.is_at_end() {
+        return Ok(KeyContract::default());
+    }
+    // Without preallocated capacities: a damaged length would allocate all memory.
+    fn texts(input: &mut RowDecoder<'_>) -> Result<Vec<Box<str>>, StoreError> {
+        (0..input.u64()?).map(|_| Ok(input.text()?.into())).collect()
+    }
+    let team = if input.choice(&[false, true])? { Some(input.text()?.into()) } else { None };
+    let tags: Result<Vec<_>, StoreError> =
+        (0..input.u64()?).map(|_| Ok((input.text()?.into(), input.text()?.into()))).collect();
+    let expires = input.optional()?.map(UtcTime::from_nanos);
+    let budgets: Result<PeriodCaps, StoreError> =
+        (0..input.u64()?).map(|_| Ok((input.choice(&BudgetPeriod::ALL)?, input.money()?))).collect();
+    let labels = KeyLabels { team, tags: tags?.into() };
+    Ok(KeyContract { labels, expires, budgets: budgets?, limits: texts(input)?, models: texts(input)? })
 }
 
 fn read_row(row: &[u8]) -> Result<CallerRecord, StoreError> {
@@ -25,7 +67,8 @@ fn read_row(row: &[u8]) -> Result<CallerRecord, StoreError> {
     let (caller, name, tier) = (input.u64()?, input.text()?.into(), input.choice(&Tier::ALL)?);
     let (ceiling, created) = (input.ceiling()?, input.time()?);
     let revoked = input.optional()?.map(UtcTime::from_nanos);
-    input.end(CallerRecord { caller, name, tier, ceiling, created, revoked })
+    let contract = read_contract(&mut input)?;
+    input.end(CallerRecord { caller, name, tier, ceiling, created, revoked, contract })
 }
 
 fn find(rows: &mut impl Rows, credential: &CredentialHash) -> Result<Option<CallerRecord>, StoreError> {
@@ -77,15 +120,14 @@ impl Directory for EmbeddedStore {
         })
     }
 
-    fn entitle<'a>(
+    fn update<'a>(
         &'a self,
         credential: &'a CredentialHash,
-        tier: Tier,
-        ceiling: Option<Ceiling>,
+        record: &'a CallerRecord,
     ) -> StoreFuture<'a, bool> {
         StoreFuture::boxed(async move {
-            let credential = *credential;
-            let how = move |record: &mut CallerRecord| (record.tier, record.ceiling) = (tier, ceiling);
+            let (credential, update) = (*credential, record.clone());
+            let how = move |record: &mut CallerRecord| record.apply(&update);
             self.write(move |batch, _| change(batch, &credential, how)).await
         })
     }

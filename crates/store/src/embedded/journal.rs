@@ -366,6 +366,19 @@ impl Journal for EmbeddedJournal {
         Ok(())
     }
 
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        let mut tail = lock(&self.tail);
+        tail.check()?;
+        if tail.has_buffered() {
+            let keep_bytes = tail.frame.len();
+            tail.flush(keep_bytes)?;
+        }
+        if tail.length > HEADER_BYTES as u64 {
+            Self::rotate(&self.shared, &mut self.number, &mut tail)?;
+        }
+        Ok(())
+    }
+
     fn journals_admissions(&self) -> bool {
         self.shared.options.groups.is_some()
     }

@@ -11,9 +11,14 @@ use super::EmbeddedStore;
 use super::blocks;
 use super::codec::{RowDecoder, RowEncoder};
 use super::rows::{Batch, Rows, TableKind};
+use super::spending::{key_usage, spend};
 use super::totals::{PendingTotals, day_totals, spenders, totals_of_caller};
-use crate::ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
-use crate::usage::{CallId, Certainty, UsageEvent};
+use crate::encoding::ByteReader;
+use crate::ledger::{
+    DayTotals, EventPage, KeyUsage, LeaseRequest, Ledger, PostSummary, SpendDimension, SpendRow, Totals,
+};
+use crate::node_ledger::{put_labels, read_labels};
+use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
 use crate::{StoreError, StoreFuture, lock};
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, ReconcileDecision,
@@ -34,6 +39,10 @@ fn event_key(at: UtcTime, id: CallId) -> Vec<u8> {
 
 fn event_row(event: &UsageEvent) -> Vec<u8> {
     let certainty = Certainty::ALL.iter().position(|known| *known == event.certainty);
+    let mut labels = Vec::new();
+    if event.labels != CallLabels::default() {
+        put_labels(&mut labels, &event.labels);
+    }
     RowEncoder::default()
         .u64(event.day)
         .u64(event.caller)
@@ -42,6 +51,7 @@ fn event_row(event: &UsageEvent) -> Vec<u8> {
         .usage(&event.usage)
         .money(event.cost)
         .index(certainty.unwrap_or(Certainty::ALL.len()))
+        .bytes(&labels)
         .row()
 }
 
@@ -57,7 +67,16 @@ fn read_event(key: &[u8], row: &[u8]) -> Result<UsageEvent, StoreError> {
     let (day, caller, tier) = (input.u64()?, input.u64()?, input.choice(&Tier::ALL)?);
     let (model, usage, cost) = (input.text()?.into(), input.usage()?, input.money()?);
     let certainty = input.choice(&Certainty::ALL)?;
-    input.end(UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty })
+    // Rows of calls without labels, and from before labels existed, end here.
+    let labels = if input.is_at_end() {
+        CallLabels::default()
+    } else {
+        let invalid = input.invalid();
+        let mut reader = ByteReader::new(input.rest());
+        let labels = read_labels(&mut reader).filter(|_| reader.end().is_some());
+        labels.ok_or(invalid)?
+    };
+    Ok(UsageEvent { id, at, day, caller, tier, model, labels, usage, cost, certainty })
 }
 
 /// Posts calls to the ledger.
@@ -166,6 +185,19 @@ impl Ledger for EmbeddedStore {
 
     fn top_spenders(&self, day: u64, limit: usize) -> StoreFuture<'_, Vec<(u64, Totals)>> {
         StoreFuture::run(|| self.read(|view| spenders(view, day, limit)))
+    }
+
+    fn spend(&self, days: Range<u64>, by: SpendDimension) -> StoreFuture<'_, Vec<SpendRow>> {
+        StoreFuture::run(|| self.read(|view| spend(view, days, by)))
+    }
+
+    fn key_usage(&self, caller: u64) -> StoreFuture<'_, KeyUsage> {
+        StoreFuture::run(|| self.read(|view| key_usage(view, caller)))
+    }
+
+    fn flush(&self) -> StoreFuture<'_, ()> {
+        // The writer carries out what was scheduled before in order.
+        StoreFuture::boxed(async move { self.write(|_, _| Ok(())).await })
     }
 
     fn events(

@@ -38,6 +38,7 @@ mod rows;
 mod segment;
 mod sessions;
 mod snapshot;
+mod spending;
 mod staged_file;
 mod switches;
 #[cfg(test)]

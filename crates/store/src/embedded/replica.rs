@@ -16,9 +16,11 @@ use super::rows::{Batch, Rows, TableKind};
 use super::snapshot::{LedgerSnapshot, SavedCall};
 use crate::StoreError;
 use crate::ledger::Totals;
-use crate::node_ledger::JournalRecord;
-use crate::usage::{CallId, Certainty, UsageEvent};
-use seawall_core::budget::{BudgetEntry, BudgetLedger, BudgetReservation, BudgetSource, ReservationId};
+use crate::node_ledger::{JournalRecord, RecentNames};
+use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
+use seawall_core::budget::{
+    BudgetEntry, BudgetLedger, BudgetReservation, BudgetSource, BudgetWindows, ReservationId,
+};
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
@@ -26,8 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The id of a call, and the name of its model.
-type CallIdentity = (CallId, Arc<str>);
+/// The id of a call, the name of its model, and its labels.
+type CallIdentity = (CallId, Arc<str>, CallLabels);
 
 const SNAPSHOT_KEY: &[u8] = b"snapshot";
 /// How many days are kept: today, yesterday, and some that a wrongly set calendar may have used for a while.
@@ -53,7 +55,7 @@ pub(super) struct LedgerReplica {
     days: Vec<u64>,
     /// The last day of each conversation.
     sessions: BTreeMap<u64, u64>,
-    last_model: Arc<str>,
+    recent_names: RecentNames,
     /// Reservations from this number on have not been entered into the budget ledger.
     first_unapplied: u64,
     /// The number after the last reservation.
@@ -71,12 +73,13 @@ struct SpendingAccount {
     tier: Tier,
     generation: u64,
     session: Option<u64>,
+    windows: BudgetWindows,
 }
 
 impl SpendingAccount {
     /// One reservation that stands for several ended ones, which held this amount.
     const fn reservation(self, id: ReservationId, max_cost: Money) -> BudgetReservation {
-        let Self { day, caller, tier, generation, session } = self;
+        let Self { day, caller, tier, generation, session, windows } = self;
         let expires = Timestamp::NEVER;
         BudgetReservation {
             id,
@@ -89,6 +92,7 @@ impl SpendingAccount {
             output: 0,
             max_cost,
             expires,
+            windows,
         }
     }
 }
@@ -121,7 +125,7 @@ impl LedgerReplica {
         let unposted = snapshot.open.iter().chain(&snapshot.expired).filter_map(with_call).collect();
         let is_used = !days.is_empty();
         let sessions = sessions.into_iter().collect();
-        let (last_model, next_id, ended) = (UNKNOWN_MODEL.into(), snapshot.next, FastMap::default());
+        let (recent_names, next_id, ended) = (RecentNames::default(), snapshot.next, FastMap::default());
         let first_unapplied = next_id;
         let counts = JournaledCounts::load(rows, options.groups.as_deref())?;
         Ok(Self {
@@ -132,7 +136,7 @@ impl LedgerReplica {
             unposted,
             days,
             sessions,
-            last_model,
+            recent_names,
             first_unapplied,
             next_id,
             ended,
@@ -181,7 +185,7 @@ impl LedgerReplica {
     ) -> Result<usize, OpenError> {
         let (mut replayed, mut rest) = (0, frame);
         while !rest.is_empty() {
-            let (record, remaining) = first_record(rest, &mut self.last_model)
+            let (record, remaining) = first_record(rest, &mut self.recent_names)
                 .ok_or_else(|| OpenError::damaged(path, "a journal record cannot be decoded"))?;
             self.apply(record, events);
             replayed += 1;
@@ -194,15 +198,11 @@ impl LedgerReplica {
         self.counts.apply(&record);
         let ended = record.entry().and_then(|entry| self.apply_entry(&entry));
         match record {
-            JournalRecord::CallAssigned { reservation, id, model }
-            | JournalRecord::CallStarted {
-                reservation: BudgetReservation { id: reservation, .. },
-                id,
-                model,
-            } => {
-                if let Some((_, call)) = self.unposted.get_mut(&reservation) {
-                    *call = Some((id, model));
-                }
+            JournalRecord::CallAssigned { reservation, id, model } => {
+                self.assign(reservation, (id, model, CallLabels::default()));
+            }
+            JournalRecord::CallStarted { reservation, id, model, labels } => {
+                self.assign(reservation.id, (id, model, labels));
             }
             JournalRecord::CallEnded { at, usage, cost, certainty, .. } => {
                 let posted = |(reservation, call)| UsageEvent {
@@ -219,6 +219,13 @@ impl LedgerReplica {
             | JournalRecord::ChargeCorrected { .. }
             | JournalRecord::KeyCompleted(_)
             | JournalRecord::KeyReleased(_) => {}
+        }
+    }
+
+    /// Records which call a reservation pays for.
+    fn assign(&mut self, reservation: ReservationId, identity: CallIdentity) {
+        if let Some((_, call)) = self.unposted.get_mut(&reservation) {
+            *call = Some(identity);
         }
     }
 
@@ -266,11 +273,11 @@ impl LedgerReplica {
             return ended;
         }
         let (reservation, _) = ended.as_ref()?;
-        let BudgetReservation { day, caller, tier, generation, session, .. } = *reservation;
+        let BudgetReservation { day, caller, tier, generation, session, windows, .. } = *reservation;
         let nothing = AccountSpending { last: id, totals: Totals::default(), overrun: Money::ZERO };
         let overrun = cost.saturating_sub(reservation.max_cost);
-        let account =
-            self.ended.entry(SpendingAccount { day, caller, tier, generation, session }).or_insert(nothing);
+        let account = SpendingAccount { day, caller, tier, generation, session, windows };
+        let account = self.ended.entry(account).or_insert(nothing);
         account.last = account.last.max(id);
         account.totals.join(&Totals { calls: 1, usage, cost });
         account.overrun = account.overrun.saturating_add(overrun);
@@ -350,6 +357,13 @@ impl LedgerReplica {
         snapshot.expired.retain(|expired| is_kept(expired.day));
         snapshot.sessions.retain(|session| self.sessions.contains_key(&session.session));
         snapshot.session_sweep = None;
+        snapshot.windows.sweep = None;
+        // A window that ended before all days that are kept is over, whatever a wrongly set calendar says today.
+        let first_hour = self.days.iter().min().map_or(0, |day| day.saturating_sub(1).saturating_mul(24));
+        snapshot
+            .windows
+            .all
+            .retain(|window| u64::from(window.key.end.0) > first_hour || window.account.held > Money::ZERO);
         let call = |(id, (_, identity)): (&ReservationId, &(BudgetReservation, Option<CallIdentity>))| {
             SavedCall { reservation: *id, identity: identity.clone() }
         };
@@ -381,10 +395,10 @@ impl LedgerReplica {
 
 /// Decodes the first record of a frame, which is prefixed with its length, and returns the rest. The allocation of the
 /// model's name is reused from the previous record if it is the same, which is the usual case.
-fn first_record<'a>(bytes: &'a [u8], last_model: &mut Arc<str>) -> Option<(JournalRecord, &'a [u8])> {
+fn first_record<'a>(bytes: &'a [u8], recent: &mut RecentNames) -> Option<(JournalRecord, &'a [u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (record, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
-    Some((JournalRecord::decode_after(record, last_model).ok()?, rest))
+    Some((JournalRecord::decode_after(record, recent).ok()?, rest))
 }
 
 fn max_cost_event(
@@ -394,9 +408,14 @@ fn max_cost_event(
 ) -> UsageEvent {
     let BudgetReservation { id, day, caller, tier, input, output, max_cost, .. } = *reservation;
     // No real request has this id: request ids are random, and no reservation number comes near this range.
-    let unknown_call =
-        || (CallId { request: u128::MAX - u128::from(id.0), attempt: u32::MAX }, UNKNOWN_MODEL.into());
-    let (call, model) = identity.unwrap_or_else(unknown_call);
+    let unknown_call = || {
+        (
+            CallId { request: u128::MAX - u128::from(id.0), attempt: u32::MAX },
+            UNKNOWN_MODEL.into(),
+            CallLabels::default(),
+        )
+    };
+    let (call, model, labels) = identity.unwrap_or_else(unknown_call);
     UsageEvent {
         id: call,
         at: now,
@@ -404,6 +423,7 @@ fn max_cost_event(
         caller,
         tier,
         model,
+        labels,
         usage: Usage { input, output, ..Usage::default() },
         cost: max_cost,
         certainty: Certainty::Maximum,

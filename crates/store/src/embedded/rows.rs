@@ -55,10 +55,12 @@ pub(super) enum TableKind {
     Ranks,
     /// Rate-limit counts and idempotency keys.
     Counts,
+    /// Caller with an API key -> what it has used.
+    KeyUsage,
 }
 
 impl TableKind {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Header,
         Self::Leases,
         Self::Events,
@@ -79,6 +81,7 @@ impl TableKind {
         Self::Blocks,
         Self::Ranks,
         Self::Counts,
+        Self::KeyUsage,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -103,6 +106,7 @@ impl TableKind {
             Self::Blocks => "blocks",
             Self::Ranks => "ranks",
             Self::Counts => "counts",
+            Self::KeyUsage => "key_usage",
         }
     }
 

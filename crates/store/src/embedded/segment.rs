@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"SEAWALLJ";
 /// The format that this program writes, and the newest that it reads. Version 2 added records of whole calls, version 3
-/// added rate-limit counts and idempotency keys.
-const FORMAT_VERSION: u32 = 3;
+/// added rate-limit counts and idempotency keys, version 4 labels of calls and windows of budgets.
+const FORMAT_VERSION: u32 = 4;
 /// Magic, format, number, checksum.
 pub(super) const HEADER_BYTES: usize = 24;
 /// The length and checksum of a frame.

@@ -2,21 +2,25 @@
 
 use super::codec::{RowDecoder, RowEncoder};
 use crate::StoreError;
-use crate::usage::CallId;
+use crate::encoding::ByteReader;
+use crate::node_ledger::{put_labels, read_labels};
+use crate::usage::{CallId, CallLabels};
 use seawall_core::budget::{
-    BudgetAccount, BudgetReservation, BudgetSnapshot, BudgetSource, LeaseId, ReservationId, SavedCaller,
-    SavedDay, SavedHeldLease, SavedSession, SessionTokens,
+    BudgetAccount, BudgetReservation, BudgetSnapshot, BudgetSource, BudgetWindows, CalendarHour, LeaseId,
+    ReservationId, SavedCaller, SavedDay, SavedHeldLease, SavedSession, SavedWindow, SavedWindows,
+    SessionTokens, WindowKey,
 };
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A reservation whose call has not been posted, with the id of the call and its model.
+/// A reservation whose call has not been posted, with the id of the call, its model and its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SavedCall {
     pub(super) reservation: ReservationId,
-    pub(super) identity: Option<(CallId, Arc<str>)>,
+    pub(super) identity: Option<(CallId, Arc<str>, CallLabels)>,
 }
 
 /// Everything that a checkpoint stores about the ledger.
@@ -79,6 +83,7 @@ fn put_reservation(output: RowEncoder, reservation: &BudgetReservation) -> RowEn
         output: max_output,
         max_cost,
         expires,
+        windows: _,
     } = *reservation;
     let output = output.u64(id.0).u64(day).u64(caller).tier(tier).u64(generation);
     output.optional(session).u64(input).u64(max_output).money(max_cost).u64(expires.as_nanos())
@@ -96,6 +101,7 @@ fn read_reservation(input: &mut RowDecoder<'_>) -> Result<BudgetReservation, Sto
         output: input.u64()?,
         max_cost: input.money()?,
         expires: Timestamp::from_nanos(input.u64()?),
+        windows: BudgetWindows::NONE,
     })
 }
 
@@ -147,9 +153,83 @@ fn put_overruns(output: RowEncoder, days: &[SavedDay]) -> RowEncoder {
 fn read_overruns(input: &mut RowDecoder<'_>, days: &mut [SavedDay]) -> Result<(), StoreError> {
     while !input.is_at_end() {
         let number = input.u64()?;
+        if number == WINDOWS_FOLLOW {
+            return Ok(());
+        }
         let overrun = [input.money()?, input.money()?, input.money()?];
         let day = days.iter_mut().find(|day| day.day == number).ok_or_else(|| input.invalid())?;
         day.overrun = overrun;
+    }
+    Ok(())
+}
+
+/// Marks, in place of the number of a day, that what was added with budgets by calendar window follows.
+const WINDOWS_FOLLOW: u64 = u64::MAX;
+
+/// Writes the accounts of budget windows, the windows of reservations and the labels of calls, if there are any.
+fn put_windows(output: RowEncoder, snapshot: &BudgetSnapshot, calls: &[SavedCall]) -> RowEncoder {
+    let reservations = snapshot.open.iter().chain(&snapshot.expired);
+    let in_windows: Vec<&BudgetReservation> =
+        reservations.filter(|reservation| !reservation.windows.is_empty()).collect();
+    let labelled: Vec<(ReservationId, &CallLabels)> = calls
+        .iter()
+        .filter_map(|call| Some((call.reservation, &call.identity.as_ref()?.2)))
+        .filter(|(_, labels)| **labels != CallLabels::default())
+        .collect();
+    let SavedWindows { hour, sweep: _, all } = &snapshot.windows;
+    if all.is_empty() && in_windows.is_empty() && labelled.is_empty() {
+        return output;
+    }
+    let output = put_list(output.u64(WINDOWS_FOLLOW).u32(hour.0), all, |output, window| {
+        let WindowKey { id, end, .. } = window.key;
+        let output = output.byte(window.key.name_byte()).u64(id).u32(end.0).duration(window.used);
+        put_account(output, &window.account)
+    });
+    let output = put_list(output, &in_windows, |output, reservation| {
+        let (set, hour, team) = reservation.windows.to_parts();
+        output.u64(reservation.id.0).u32(set.into()).u32(hour).u64(team)
+    });
+    put_list(output, &labelled, |output, (reservation, labels)| {
+        let mut bytes = Vec::new();
+        put_labels(&mut bytes, labels);
+        output.u64(reservation.0).u64(bytes.len() as u64).bytes(&bytes)
+    })
+}
+
+fn read_windows(input: &mut RowDecoder<'_>, saved: &mut LedgerSnapshot) -> Result<(), StoreError> {
+    if input.is_at_end() {
+        return Ok(());
+    }
+    let hour = CalendarHour(input.u32()?);
+    let all = read_list(input, |input| {
+        let (name, id, end) = (input.byte()?, input.u64()?, input.u32()?);
+        let key = WindowKey::from_parts(name, id, end).ok_or_else(|| input.invalid())?;
+        Ok(SavedWindow { key, used: input.duration()?, account: read_account(input)? })
+    })?;
+    saved.snapshot.windows = SavedWindows { hour, sweep: None, all };
+    let in_windows = read_list(input, |input| {
+        let (id, set, hour, team) = (input.u64()?, input.u32()?, input.u32()?, input.u64()?);
+        let set = u16::try_from(set).map_err(|_| input.invalid())?;
+        let windows = BudgetWindows::from_parts(set, hour, team).ok_or_else(|| input.invalid())?;
+        Ok((ReservationId(id), windows))
+    })?;
+    let in_windows: BTreeMap<ReservationId, BudgetWindows> = in_windows.into_iter().collect();
+    let snapshot = &mut saved.snapshot;
+    for reservation in snapshot.open.iter_mut().chain(&mut snapshot.expired) {
+        reservation.windows = in_windows.get(&reservation.id).copied().unwrap_or_default();
+    }
+    let labelled = read_list(input, |input| {
+        let (id, length) = (input.u64()?, input.u64()?);
+        let labels = read_labels(&mut ByteReader::new(input.take(length)?)).ok_or_else(|| input.invalid())?;
+        Ok((ReservationId(id), labels))
+    })?;
+    let mut labelled: BTreeMap<ReservationId, CallLabels> = labelled.into_iter().collect();
+    for call in &mut saved.calls {
+        if let (Some((_, _, labels)), Some(saved_labels)) =
+            (&mut call.identity, labelled.remove(&call.reservation))
+        {
+            *labels = saved_labels;
+        }
     }
     Ok(())
 }
@@ -175,7 +255,7 @@ fn put_call(output: RowEncoder, call: &SavedCall) -> RowEncoder {
     let output = output.u64(call.reservation.0);
     match &call.identity {
         None => output.byte(0),
-        Some((id, model)) => output.byte(1).u128(id.request).u32(id.attempt).text(model),
+        Some((id, model, _)) => output.byte(1).u128(id.request).u32(id.attempt).text(model),
     }
 }
 
@@ -183,7 +263,7 @@ fn read_call(input: &mut RowDecoder<'_>) -> Result<SavedCall, StoreError> {
     let reservation = ReservationId(input.u64()?);
     let identity = if input.choice(&[false, true])? {
         let id = CallId { request: input.u128()?, attempt: input.u32()? };
-        Some((id, input.text()?.into()))
+        Some((id, input.text()?.into(), CallLabels::default()))
     } else {
         None
     };
@@ -192,8 +272,17 @@ fn read_call(input: &mut RowDecoder<'_>) -> Result<SavedCall, StoreError> {
 
 impl LedgerSnapshot {
     pub(super) fn row(&self) -> Vec<u8> {
-        let BudgetSnapshot { next, uptime, next_sweep, session_sweep, days, sessions, open, expired } =
-            &self.snapshot;
+        let BudgetSnapshot {
+            next,
+            uptime,
+            next_sweep,
+            session_sweep,
+            days,
+            sessions,
+            open,
+            expired,
+            windows: _,
+        } = &self.snapshot;
         let node = match self.source {
             BudgetSource::Caps => None,
             BudgetSource::Leases { node } => Some(node),
@@ -206,7 +295,7 @@ impl LedgerSnapshot {
         let output = output.u64(*next).duration(*uptime).duration(*next_sweep).optional(*session_sweep);
         let output = put_list(put_list(output, days, put_day), sessions, put_session);
         let output = put_list(put_list(output, open, put_reservation), expired, put_reservation);
-        put_overruns(output, days).row()
+        put_windows(put_overruns(output, days), &self.snapshot, &self.calls).row()
     }
 
     pub(super) fn read(row: &[u8]) -> Result<Self, StoreError> {
@@ -225,9 +314,11 @@ impl LedgerSnapshot {
             sessions: read_list(&mut input, read_session)?,
             open: read_list(&mut input, read_reservation)?,
             expired: read_list(&mut input, read_reservation)?,
+            windows: SavedWindows::default(),
         };
         let mut saved = Self { source, first_segment, calls, days, sessions, snapshot };
         read_overruns(&mut input, &mut saved.snapshot.days)?;
+        read_windows(&mut input, &mut saved)?;
         input.end(saved)
     }
 }

@@ -7,9 +7,10 @@
 use super::codec::{RowDecoder, RowEncoder};
 use super::fast_map::FastMap;
 use super::rows::{Batch, Rows, TableKind};
+use super::spending::{key_usage, put_key_usage};
 use crate::StoreError;
-use crate::ledger::{DayTotals, Totals};
-use crate::usage::UsageEvent;
+use crate::ledger::{DayTotals, KeyUsage, SpendDimension, Totals};
+use crate::usage::{KeyLabels, UsageEvent};
 use seawall_core::budget::LeaseTotals;
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Tier;
@@ -22,8 +23,25 @@ const CALLERS: u8 = 0;
 const TIER: u8 = 1;
 const MODEL: u8 = 2;
 const CALLER: u8 = 3;
+const TARGET: u8 = 4;
+const ROUTE: u8 = 5;
+const TEAM: u8 = 6;
+const TAG: u8 = 7;
 
-fn key(day: u64, kind: u8) -> RowEncoder {
+/// What the totals of a day are stored by, and the first byte behind the day.
+pub(super) const fn dimension_byte(by: SpendDimension) -> u8 {
+    match by {
+        SpendDimension::Caller => CALLER,
+        SpendDimension::Team => TEAM,
+        SpendDimension::Tier | SpendDimension::Day => TIER,
+        SpendDimension::Model => MODEL,
+        SpendDimension::Target => TARGET,
+        SpendDimension::Route => ROUTE,
+        SpendDimension::Tag => TAG,
+    }
+}
+
+pub(super) fn key(day: u64, kind: u8) -> RowEncoder {
     RowEncoder::default().u64(day).byte(kind)
 }
 
@@ -70,7 +88,7 @@ fn row(totals: &Totals) -> Vec<u8> {
     RowEncoder::default().u64(totals.calls).usage(&totals.usage).money(totals.cost).row()
 }
 
-fn read_row(row: &[u8]) -> Result<Totals, StoreError> {
+pub(super) fn read_row(row: &[u8]) -> Result<Totals, StoreError> {
     let mut input = RowDecoder::row("totals", row)?;
     let (calls, usage, cost) = (input.u64()?, input.usage()?, input.money()?);
     input.end(Totals { calls, usage, cost })
@@ -90,40 +108,97 @@ fn caller_count(rows: &mut impl Rows, day: u64) -> Result<u64, StoreError> {
 /// The totals of calls that are to be added to the stored totals.
 #[derive(Debug, Default)]
 pub(super) struct PendingTotals {
-    /// By day, tier and model. There are few combinations, and the last one is the most likely match.
-    by_model: Vec<(u64, Tier, Arc<str>, Totals)>,
+    /// By day, tier, model, target and route. There are few combinations, and the last one is the most likely match.
+    by_model: Vec<(CallGroup, Totals)>,
     callers: FastMap<(u64, u64), Totals>,
+    /// By day and labels of the key.
+    by_labels: BTreeMap<(u64, Arc<KeyLabels>), Totals>,
+    /// Of callers with an API key.
+    keys: FastMap<u64, KeyUsage>,
+}
+
+/// What calls have in common that are summed together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CallGroup {
+    day: u64,
+    tier: Tier,
+    model: Arc<str>,
+    target: Arc<str>,
+    route: Arc<str>,
+}
+
+impl CallGroup {
+    fn of(event: &UsageEvent) -> Self {
+        Self {
+            day: event.day,
+            tier: event.tier,
+            model: Arc::clone(&event.model),
+            target: Arc::clone(&event.labels.target),
+            route: Arc::clone(&event.labels.route),
+        }
+    }
+
+    fn contains(&self, event: &UsageEvent) -> bool {
+        let is_same = |one: &Arc<str>, other: &Arc<str>| Arc::ptr_eq(one, other) || one == other;
+        self.day == event.day
+            && self.tier == event.tier
+            && is_same(&self.model, &event.model)
+            && is_same(&self.target, &event.labels.target)
+            && is_same(&self.route, &event.labels.route)
+    }
 }
 
 impl PendingTotals {
     /// Adds a call. Nothing is written yet.
     pub(super) fn add(&mut self, event: &UsageEvent) {
-        let UsageEvent { day, caller, tier, model, .. } = event;
-        let is_match = |(of_day, of_tier, of_model, _): &&mut (u64, Tier, Arc<str>, Totals)| {
-            of_day == day && of_tier == tier && (Arc::ptr_eq(of_model, model) || of_model == model)
-        };
-        match self.by_model.iter_mut().rev().find(is_match) {
-            Some((_, _, _, totals)) => totals.add(event),
+        let UsageEvent { day, caller, labels, .. } = event;
+        match self.by_model.iter_mut().rev().find(|(group, _)| group.contains(event)) {
+            Some((_, totals)) => totals.add(event),
             None => {
                 let mut totals = Totals::default();
                 totals.add(event);
-                self.by_model.push((*day, *tier, Arc::clone(model), totals));
+                self.by_model.push((CallGroup::of(event), totals));
             }
         }
         self.callers.entry((*day, *caller)).or_default().add(event);
+        if let Some(key) = &labels.key {
+            self.keys.entry(*caller).or_default().add(event);
+            if key.team.is_some() || !key.tags.is_empty() {
+                self.by_labels.entry((*day, Arc::clone(key))).or_default().add(event);
+            }
+        }
     }
 
     /// Adds these totals to the stored ones, to be written later.
     pub(super) fn merge_stored(self, rows: &mut impl Rows) -> Result<UpdatedTotals, StoreError> {
         let mut updated = UpdatedTotals::default();
         let mut by_model: BTreeMap<Vec<u8>, Totals> = BTreeMap::new();
-        for (day, tier, model, totals) in self.by_model {
+        let named = |day, kind, name: &str| key(day, kind).bytes(name.as_bytes()).key();
+        for (CallGroup { day, tier, model, target, route }, totals) in self.by_model {
             by_model.entry(key(day, TIER).tier(tier).key()).or_default().join(&totals);
-            by_model.entry(key(day, MODEL).bytes(model.as_bytes()).key()).or_default().join(&totals);
+            for (kind, name) in [(MODEL, model), (TARGET, target), (ROUTE, route)] {
+                if kind == MODEL || !name.is_empty() {
+                    by_model.entry(named(day, kind, &name)).or_default().join(&totals);
+                }
+            }
+        }
+        for ((day, labels), totals) in self.by_labels {
+            if let Some(team) = &labels.team {
+                by_model.entry(named(day, TEAM, team)).or_default().join(&totals);
+            }
+            for (name, value) in &labels.tags {
+                by_model.entry(named(day, TAG, &format!("{name}={value}"))).or_default().join(&totals);
+            }
         }
         for (key, mut sum) in by_model {
             sum.join(&totals_at(rows, &key)?.unwrap_or_default());
             updated.rows.push((key, sum));
+        }
+        let mut keys: Vec<_> = self.keys.into_iter().collect();
+        keys.sort_unstable_by_key(|(caller, _)| *caller);
+        for (caller, mut usage) in keys {
+            usage.join(&key_usage(rows, caller)?);
+            updated.keys.push((caller, usage));
         }
         // In key order, which is the fastest way to update a B-tree.
         let mut callers: Vec<_> = self.callers.into_iter().collect();
@@ -154,6 +229,7 @@ pub(super) struct UpdatedTotals {
     spenders: Vec<(u64, u64, Option<Money>, Money)>,
     /// The new number of callers, for the days that have new ones.
     days: BTreeMap<u64, u64>,
+    keys: Vec<(u64, KeyUsage)>,
 }
 
 impl UpdatedTotals {
@@ -177,6 +253,9 @@ impl UpdatedTotals {
         }
         for (key, totals) in &self.rows {
             batch.put(TableKind::Totals, key, &row(totals))?;
+        }
+        for (caller, usage) in &self.keys {
+            put_key_usage(batch, *caller, usage)?;
         }
         Ok(())
     }
@@ -239,7 +318,7 @@ pub(super) fn spenders(
 #[cfg(test)]
 mod tests {
     use super::{PendingTotals, Totals, rank};
-    use crate::usage::{CallId, Certainty, UsageEvent};
+    use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
     use proptest::collection::vec;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
     use seawall_core::money::{Money, Usage};
@@ -261,7 +340,8 @@ mod tests {
         let (id, at) = (CallId { request: 1, attempt: 0 }, UtcTime::default());
         let (usage, cost) = (Usage { output: cost, ..Usage::default() }, Money::from_nanos(cost));
         let model = model.into();
-        UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty: Certainty::Reported }
+        let labels = CallLabels::default();
+        UsageEvent { id, at, day, caller, tier, model, labels, usage, cost, certainty: Certainty::Reported }
     }
 
     proptest! {
@@ -278,7 +358,7 @@ mod tests {
                 by_model.entry((day, tier, model)).or_insert(Totals::default()).add(&event);
                 callers.entry((day, caller)).or_insert(Totals::default()).add(&event);
             }
-            let pending_by_model = pending.by_model.iter().map(|(day, tier, model, sum)| ((*day, *tier, &**model), *sum));
+            let pending_by_model = pending.by_model.iter().map(|(group, sum)| ((group.day, group.tier, &*group.model), *sum));
             prop_assert_eq!(pending_by_model.len(), by_model.len(), "each is there once");
             prop_assert_eq!(pending_by_model.collect::<BTreeMap<_, _>>(), by_model);
             prop_assert_eq!(pending.callers.into_iter().collect::<BTreeMap<_, _>>(), callers);

@@ -3,7 +3,6 @@
 use crate::directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 use crate::{StoreFuture, lock};
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::{Ceiling, Tier};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
@@ -52,15 +51,12 @@ impl Directory for MemoryDirectory {
         )
     }
 
-    fn entitle<'a>(
+    fn update<'a>(
         &'a self,
         credential: &'a CredentialHash,
-        tier: Tier,
-        ceiling: Option<Ceiling>,
+        record: &'a CallerRecord,
     ) -> StoreFuture<'a, bool> {
-        StoreFuture::run(|| {
-            Ok(self.change(credential, |record| (record.tier, record.ceiling) = (tier, ceiling)))
-        })
+        StoreFuture::run(|| Ok(self.change(credential, |stored| stored.apply(record))))
     }
 
     fn list(

@@ -1,7 +1,10 @@
 //! The ledger in memory.
 
-use crate::ledger::{DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals};
-use crate::usage::{CallId, UsageEvent};
+use crate::ledger::{
+    DayTotals, EventPage, KeyUsage, LeaseRequest, Ledger, PostSummary, SpendDimension, SpendItem, SpendRow,
+    Totals,
+};
+use crate::usage::{CallId, CallLabels, UsageEvent};
 use crate::{StoreFuture, lock};
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseLedger, LeaseRecall, LeaseReport,
@@ -34,6 +37,7 @@ struct MemoryLedgerState {
     calls: BTreeMap<CallId, UtcTime>,
     /// Calls of forgotten days that have not been removed yet.
     removing: Vec<BTreeSet<CallId>>,
+    keys: BTreeMap<u64, KeyUsage>,
     /// The first time stamp that was passed in, and the time since then. Posting passes none.
     started_at: Option<Timestamp>,
     elapsed: Duration,
@@ -44,6 +48,10 @@ struct LedgerDay {
     tiers: [Totals; 3],
     models: BTreeMap<Arc<str>, Totals>,
     callers: BTreeMap<u64, Totals>,
+    targets: BTreeMap<Arc<str>, Totals>,
+    routes: BTreeMap<Arc<str>, Totals>,
+    teams: BTreeMap<Arc<str>, Totals>,
+    tags: BTreeMap<Arc<str>, Totals>,
     calls: BTreeSet<CallId>,
     last_used: Duration,
 }
@@ -58,6 +66,7 @@ impl MemoryLedger {
             events: BTreeMap::new(),
             calls: BTreeMap::new(),
             removing: Vec::new(),
+            keys: BTreeMap::new(),
             started_at: None,
             elapsed: Duration::ZERO,
         }))
@@ -77,6 +86,21 @@ impl MemoryLedgerState {
         day.tiers[event.tier.index()].add(event);
         day.models.entry(Arc::clone(&event.model)).or_default().add(event);
         day.callers.entry(event.caller).or_default().add(event);
+        let CallLabels { target, route, key } = &event.labels;
+        for (names, name) in [(&mut day.targets, target), (&mut day.routes, route)] {
+            if !name.is_empty() {
+                names.entry(Arc::clone(name)).or_default().add(event);
+            }
+        }
+        if let Some(key) = key {
+            if let Some(team) = &key.team {
+                day.teams.entry(team.as_ref().into()).or_default().add(event);
+            }
+            for (name, value) in &key.tags {
+                day.tags.entry(format!("{name}={value}").into()).or_default().add(event);
+            }
+            self.keys.entry(event.caller).or_default().add(event);
+        }
         true
     }
 
@@ -185,6 +209,48 @@ impl Ledger for MemoryLedger {
         })
     }
 
+    fn spend(&self, days: Range<u64>, by: SpendDimension) -> StoreFuture<'_, Vec<SpendRow>> {
+        StoreFuture::run(|| {
+            let state = lock(&self.0);
+            let mut all: BTreeMap<SpendItem, Totals> = BTreeMap::new();
+            let mut add = |item, totals: &Totals| all.entry(item).or_default().join(totals);
+            for (number, day) in state.days.range(days) {
+                let tiers = || Tier::ALL.into_iter().zip(&day.tiers).filter(|(_, totals)| totals.calls > 0);
+                let names = match by {
+                    SpendDimension::Caller => {
+                        day.callers
+                            .iter()
+                            .for_each(|(caller, totals)| add(SpendItem::Caller(*caller), totals));
+                        continue;
+                    }
+                    SpendDimension::Tier => {
+                        tiers().for_each(|(tier, totals)| add(SpendItem::Name(tier.name().into()), totals));
+                        continue;
+                    }
+                    SpendDimension::Day => {
+                        tiers().for_each(|(_, totals)| add(SpendItem::Day(*number), totals));
+                        continue;
+                    }
+                    SpendDimension::Team => &day.teams,
+                    SpendDimension::Model => &day.models,
+                    SpendDimension::Target => &day.targets,
+                    SpendDimension::Route => &day.routes,
+                    SpendDimension::Tag => &day.tags,
+                };
+                names.iter().for_each(|(name, totals)| add(SpendItem::Name(Arc::clone(name)), totals));
+            }
+            Ok(all.into_iter().map(|(item, totals)| SpendRow { item, totals }).collect())
+        })
+    }
+
+    fn key_usage(&self, caller: u64) -> StoreFuture<'_, KeyUsage> {
+        StoreFuture::run(|| Ok(lock(&self.0).keys.get(&caller).copied().unwrap_or_default()))
+    }
+
+    fn flush(&self) -> StoreFuture<'_, ()> {
+        StoreFuture::run(|| Ok(()))
+    }
+
     fn events(
         &self,
         time: Range<UtcTime>,
@@ -224,6 +290,7 @@ mod tests {
             usage: Usage::default(),
             cost: Money::from_nanos(1),
             certainty: Certainty::Reported,
+            labels: Default::default(),
         }
     }
 

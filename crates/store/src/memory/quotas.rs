@@ -76,7 +76,7 @@ impl CallerDays {
         let account = self.account(day, request.caller, now.monotonic);
         let (available, unspent) = (account.available(request.cap), account.unspent(request.cap));
         let resets = UtcTime::start_of_day(day.saturating_add(1));
-        (request.max_cost > available).then_some(DayShortage { available, unspent, resets })
+        (request.max_cost > available).then_some(DayShortage { available, unspent, resets, window: None })
     }
 
     fn take(&mut self, request: &CallerBudgetRequest, now: Now) -> BudgetHold {

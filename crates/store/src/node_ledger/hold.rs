@@ -49,7 +49,7 @@ impl Hold {
     }
 
     fn settle(&mut self, usage: Usage, cost: Money, certainty: Certainty, now: Option<Now>) {
-        let Some(LedgerCall { id, model }) = self.call.take() else { return };
+        let Some(LedgerCall { id, model, labels }) = self.call.take() else { return };
         let BudgetReservation { id: reservation, day, caller, tier, .. } = self.reservation;
         let mut state = lock(&self.ledger.0);
         if let Some(now) = now {
@@ -58,7 +58,7 @@ impl Hold {
         }
         let at = now.map_or(state.latest_utc, |now: Now| -> UtcTime { now.utc });
         state.settle(&JournalRecord::CallEnded { reservation, at, usage, cost, certainty });
-        state.spool_event(|| UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty });
+        state.spool_event(|| UsageEvent { id, at, day, caller, tier, model, labels, usage, cost, certainty });
     }
 }
 

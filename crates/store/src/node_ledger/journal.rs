@@ -31,6 +31,11 @@ pub trait Journal: Send {
         Ok(())
     }
 
+    /// Hands everything that was written by now to the ledger that it [feeds](Self::feeds_ledger), in the background.
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Whether this journal stores what requests are charged by limits, and their idempotency keys.
     fn journals_admissions(&self) -> bool {
         false

@@ -29,17 +29,17 @@ pub use journal::{Journal, JournalPosition, NoJournal};
 pub use record::{InvalidRecord, JournalRecord};
 #[cfg(feature = "embedded")]
 pub(crate) use record::{
-    certainty_byte, put_call, put_usage, read_call, read_certainty, read_hash, read_money, read_tier,
-    read_usage, tier_byte,
+    RecentNames, certainty_byte, put_call, put_labels, put_usage, read_call, read_certainty, read_hash,
+    read_labels, read_money, read_tier, read_usage, tier_byte,
 };
 
 use crate::ledger::Totals;
-use crate::usage::{CallId, UsageEvent};
+use crate::usage::{CallId, CallLabels, UsageEvent};
 use crate::{StoreError, lock};
 use seawall_core::budget::{
-    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLease, BudgetLedger, BudgetLimits, BudgetRefusal,
-    Correction, CorrectionRefusal, HeldLease, LeaseReport, ReservationRequest, SessionTokens,
-    SingleSourceAlarm,
+    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLease, BudgetLedger, BudgetLimits, BudgetName,
+    BudgetRefusal, CalendarHour, Correction, CorrectionRefusal, HeldLease, LeaseReport, ReservationRequest,
+    SessionTokens, SingleSourceAlarm, WindowCaps,
 };
 use seawall_core::money::Money;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -66,6 +66,8 @@ pub struct LedgerCall {
     pub id: CallId,
     /// The vendor's name of the model.
     pub model: Arc<str>,
+    /// What the call is made for.
+    pub labels: CallLabels,
 }
 
 /// Why nothing was reserved.
@@ -102,12 +104,12 @@ pub struct NodeLedgerStats {
 /// The ledger of one node. Cloning gives another handle to the same ledger.
 ///
 /// ```
-/// use seawall_core::budget::{ReservationRequest, BudgetOptions};
+/// use seawall_core::budget::{BudgetOptions, ReservationRequest, WindowCaps};
 /// use seawall_core::history::TokenLimits;
 /// use seawall_core::money::{Money, Usage};
 /// use seawall_core::time::{Now, Timestamp};
 /// use seawall_core::vocabulary::Tier;
-/// use seawall_store::{LedgerCall, NodeLedger, CallId, Certainty, NoJournal};
+/// use seawall_store::{CallId, CallLabels, Certainty, LedgerCall, NoJournal, NodeLedger};
 ///
 /// let ledger = NodeLedger::new(BudgetOptions::default().check().unwrap(), NoJournal);
 /// let (limits, max_cost) = (TokenLimits::default(), Money::from_dollars(1));
@@ -120,8 +122,9 @@ pub struct NodeLedgerStats {
 ///     output: 100,
 ///     max_cost,
 ///     expires: Timestamp::NEVER,
+///     windows: WindowCaps::default(),
 /// };
-/// let attempt = LedgerCall { id: CallId { request: 1, attempt: 0 }, model: "strong".into() };
+/// let attempt = LedgerCall { id: CallId { request: 1, attempt: 0 }, model: "strong".into(), labels: CallLabels::default() };
 /// let hold = ledger.reserve(&request, attempt, Now::default()).unwrap();
 /// assert_eq!(ledger.day(0).held, max_cost);
 /// hold.post(Usage::default(), Money::from_nanos(400_000_000), Certainty::Reported, Now::default());
@@ -217,7 +220,8 @@ impl NodeLedger {
             )));
         };
         // Includes the id of the call, so that a call that never ends can still be posted.
-        let started = JournalRecord::CallStarted { reservation, id: call.id, model: Arc::clone(&call.model) };
+        let (model, labels) = (Arc::clone(&call.model), call.labels.clone());
+        let started = JournalRecord::CallStarted { reservation, id: call.id, model, labels };
         let position = match admission.and_then(AdmissionRecord::unjournaled) {
             Some(admission) => state.journal.buffer(&[admission, started]),
             None => state.journal.buffer(std::slice::from_ref(&started)),
@@ -294,8 +298,22 @@ impl NodeLedger {
 
     /// The most that a request of this caller could hold now.
     #[must_use]
-    pub fn available(&self, caller: u64, tier: Tier, now: Now) -> Money {
-        lock(&self.0).ledger.available(caller, tier, now)
+    pub fn available(&self, caller: u64, tier: Tier, windows: &WindowCaps, now: Now) -> Money {
+        lock(&self.0).ledger.available(caller, tier, windows, now)
+    }
+
+    /// What is posted and held in the window of a budget that contains this hour; see [`BudgetLedger::window`].
+    #[must_use]
+    pub fn window(&self, name: BudgetName, id: u64, hour: CalendarHour) -> BudgetAccount {
+        lock(&self.0).ledger.window(name, id, hour)
+    }
+
+    /// Lets the ledger learn of all calls that have ended by now, where the journal [feeds](Journal::feeds_ledger) it.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        let mut state = lock(&self.0);
+        let written = state.journal.checkpoint();
+        state.record_write(&written);
+        written
     }
 
     /// The tokens that a conversation has used.

@@ -10,13 +10,13 @@ mod parts;
 mod tests;
 
 pub(crate) use parts::{
-    certainty_byte, put_call, put_usage, read_call, read_certainty, read_hash, read_money, read_tier,
-    read_usage, tier_byte,
+    RecentNames, certainty_byte, put_call, put_labels, put_usage, read_call, read_certainty, read_hash,
+    read_labels, read_money, read_tier, read_usage, tier_byte,
 };
 
 use super::admission::{IdempotencyRecord, LimitCharge};
 use crate::encoding::{ByteReader, put_text, put_varint};
-use crate::usage::{CallId, Certainty, UsageEvent};
+use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
 use parts::{
     put_charge, put_cost, put_event, put_key, put_lease, put_reservation, read_charge, read_cost, read_event,
     read_key, read_lease, read_reservation,
@@ -38,6 +38,9 @@ const EVENT: u8 = 6;
 const CALL_ASSIGNED: u8 = 7;
 const CALL_STARTED: u8 = 8;
 const CALL_ENDED: u8 = 9;
+/// The kinds with labels. A call without labels is written as before labels existed.
+const LABELLED_EVENT: u8 = 10;
+const LABELLED_CALL_STARTED: u8 = 11;
 const CORRECTED: u8 = 16;
 const ADMITTED: u8 = 20;
 const CHARGE_CORRECTED: u8 = 21;
@@ -69,6 +72,8 @@ pub enum JournalRecord {
         id: CallId,
         /// The vendor's name of the model.
         model: Arc<str>,
+        /// What the call is made for.
+        labels: CallLabels,
     },
     /// The end of a call: the record that is written after it. The owner is in the record of the beginning.
     CallEnded {
@@ -179,11 +184,14 @@ impl JournalRecord {
                 put_call(bytes, *id);
                 put_text(bytes, model);
             }
-            Self::CallStarted { reservation, id, model } => {
-                bytes.push(CALL_STARTED);
+            Self::CallStarted { reservation, id, model, labels } => {
+                bytes.push(if labels.is_empty() { CALL_STARTED } else { LABELLED_CALL_STARTED });
                 put_reservation(bytes, reservation);
                 put_call(bytes, *id);
                 put_text(bytes, model);
+                if !labels.is_empty() {
+                    put_labels(bytes, labels);
+                }
             }
             Self::CallEnded { reservation, at, usage, cost, certainty } => {
                 bytes.push(CALL_ENDED);
@@ -220,34 +228,35 @@ impl JournalRecord {
 
     /// Decodes exactly these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
-        let (mut reader, mut model) = (ByteReader::new(bytes), Arc::default());
-        read(&mut reader, &mut model).ok_or(InvalidRecord)
+        let (mut reader, mut recent) = (ByteReader::new(bytes), RecentNames::default());
+        read(&mut reader, &mut recent).ok_or(InvalidRecord)
     }
 
-    /// Decodes a record that follows one with this model. Consecutive records of the same model share one allocation of
-    /// its name.
+    /// Decodes a record that follows one with these names. Consecutive records with the same names share one allocation
+    /// of each.
     #[cfg(feature = "embedded")]
-    pub(crate) fn decode_after(bytes: &[u8], last_model: &mut Arc<str>) -> Result<Self, InvalidRecord> {
-        read(&mut ByteReader::new(bytes), last_model).ok_or(InvalidRecord)
+    pub(crate) fn decode_after(bytes: &[u8], recent: &mut RecentNames) -> Result<Self, InvalidRecord> {
+        read(&mut ByteReader::new(bytes), recent).ok_or(InvalidRecord)
     }
 }
 
-fn read(reader: &mut ByteReader<'_>, last_model: &mut Arc<str>) -> Option<JournalRecord> {
+fn read(reader: &mut ByteReader<'_>, recent: &mut RecentNames) -> Option<JournalRecord> {
     if reader.byte()? != VERSION {
         return None;
     }
     let kind = reader.byte()?;
     let record = match kind {
-        EVENT => JournalRecord::Event(read_event(reader, last_model)?),
+        EVENT | LABELLED_EVENT => JournalRecord::Event(read_event(reader, kind == LABELLED_EVENT, recent)?),
         CALL_ASSIGNED => JournalRecord::CallAssigned {
             reservation: ReservationId(reader.varint()?),
             id: read_call(reader)?,
-            model: read_model(reader, last_model)?,
+            model: recent.read_model(reader)?,
         },
-        CALL_STARTED => JournalRecord::CallStarted {
+        CALL_STARTED | LABELLED_CALL_STARTED => JournalRecord::CallStarted {
             reservation: read_reservation(reader)?,
             id: read_call(reader)?,
-            model: read_model(reader, last_model)?,
+            model: recent.read_model(reader)?,
+            labels: recent.read_optional_labels(reader, kind == LABELLED_CALL_STARTED)?,
         },
         CALL_ENDED => JournalRecord::CallEnded {
             reservation: ReservationId(reader.varint()?),
@@ -271,15 +280,6 @@ fn read(reader: &mut ByteReader<'_>, last_model: &mut Arc<str>) -> Option<Journa
     };
     reader.end()?;
     Some(record)
-}
-
-/// Reads the name of a model, which most records share with the previous one.
-fn read_model(reader: &mut ByteReader<'_>, last_model: &mut Arc<str>) -> Option<Arc<str>> {
-    let model = reader.text()?;
-    if **last_model != *model {
-        *last_model = Arc::from(model);
-    }
-    Some(Arc::clone(last_model))
 }
 
 fn read_entry(kind: u8, reader: &mut ByteReader<'_>) -> Option<BudgetEntry> {

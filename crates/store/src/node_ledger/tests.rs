@@ -45,11 +45,12 @@ fn ask(max_cost: u64) -> ReservationRequest {
         output: 10,
         max_cost: nanos(max_cost),
         expires: now().monotonic + SECOND * 60,
+        windows: Default::default(),
     }
 }
 
 fn attempt(request: u128) -> LedgerCall {
-    LedgerCall { id: CallId { request, attempt: 1 }, model: "strong".into() }
+    LedgerCall { id: CallId { request, attempt: 1 }, model: "strong".into(), labels: Default::default() }
 }
 
 fn usage() -> Usage {
@@ -177,7 +178,7 @@ fn an_event_says_whose_money_it_was_and_one_record_writes_it_down_with_the_entry
     assert_eq!(event.at, UtcTime::start_of_day(DAY + 1));
     let writes = journal.writes();
     let [begun, ended] = writes.as_slice() else { panic!("{writes:?}") };
-    let [JournalRecord::CallStarted { reservation, id, model }] = begun.as_slice() else {
+    let [JournalRecord::CallStarted { reservation, id, model, .. }] = begun.as_slice() else {
         panic!("{begun:?}")
     };
     assert_eq!((reservation.max_cost, *id, &**model), (nanos(4), event.id, "strong"));

@@ -1,7 +1,7 @@
 //! What a child process does until it is killed.
 
 use crate::support::{DATA_DIR, Numbers, REPORT_PREFIX, ROLE, ROUND, options, time_of_round, wait};
-use seawall_core::budget::ReservationRequest;
+use seawall_core::budget::{BudgetPeriod, PeriodCaps, ReservationRequest, WindowCaps};
 use seawall_core::evaluator::Switch;
 use seawall_core::history::{Role, TokenLimits};
 use seawall_core::money::{Money, Usage};
@@ -9,8 +9,8 @@ use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
 use seawall_store::embedded::EmbeddedStore;
 use seawall_store::{
-    CallId, CallerRecord, Certainty, ChangeOrder, CredentialHash, Directory, LedgerCall, NodeLedger,
-    RequestTokens, SessionKey, Sessions, StoredTurn, SwitchChange, Switches,
+    CallId, CallLabels, CallerRecord, Certainty, ChangeOrder, CredentialHash, Directory, LedgerCall,
+    NodeLedger, RequestTokens, SessionKey, Sessions, StoredTurn, SwitchChange, Switches,
 };
 use std::fmt;
 use std::io::Write;
@@ -70,7 +70,11 @@ fn call_models(ledger: &NodeLedger, thread: u64, round: u64) {
         let number = number_of(round, thread, count);
         let max_cost = numbers.below(1_000) + 1;
         report_line(format_args!("reserve? {number} {max_cost}"));
-        let attempt = LedgerCall { id: call_id(number), model: "strong".into() };
+        let attempt = LedgerCall {
+            id: call_id(number),
+            model: "strong".into(),
+            labels: CallLabels { target: "t".into(), ..CallLabels::default() },
+        };
         let Ok(hold) = ledger.reserve(&ask(number, max_cost), attempt, now) else {
             report_line(format_args!("refused {number} {max_cost}"));
             continue;
@@ -119,7 +123,15 @@ pub(crate) fn ask(number: u64, max_cost: u64) -> ReservationRequest {
         output: 1,
         max_cost: Money::from_nanos(max_cost),
         expires: Timestamp::NEVER,
+        windows: windows(number),
     }
+}
+
+/// Half of the calls also count in budgets by calendar window that nothing exhausts.
+fn windows(number: u64) -> WindowCaps {
+    let month = PeriodCaps::from_iter([(BudgetPeriod::Month, Money::from_dollars(1_000_000))]);
+    let caps = if number.is_multiple_of(2) { [month; 3] } else { [PeriodCaps::NONE; 3] };
+    WindowCaps { team: number % 3, caps, ..WindowCaps::default() }
 }
 
 /// The credential that belongs to this number.
@@ -148,6 +160,7 @@ fn store_things(store: &EmbeddedStore, round: u64) {
             ceiling: None,
             created: now.utc,
             revoked: None,
+            contract: Default::default(),
         };
         let _ = wait(store.add(&credential(number), &record)).unwrap();
         let order = ChangeOrder {

@@ -27,6 +27,7 @@ fn event(number: u64) -> UsageEvent {
         usage: Usage { input: 1_000, output: 200, ..Usage::default() },
         cost: Money::from_nanos(number % 1_000),
         certainty: Certainty::Reported,
+        labels: Default::default(),
     }
 }
 

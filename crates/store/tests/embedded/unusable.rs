@@ -80,6 +80,7 @@ pub(crate) fn fill_the_disk(data_dir: &Path) {
             ceiling: None,
             created: time_of_round(0).utc,
             revoked: None,
+            contract: Default::default(),
         };
         match wait(opened.store.add(&CredentialHash(hash), &record)) {
             Ok(_) => report_line(number),
@@ -139,7 +140,8 @@ pub(crate) fn fill_the_journal(data_dir: &Path) {
     let opened = EmbeddedStore::open(data_dir, long, time_of_round(0)).unwrap();
     let (_store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));
     let reserve = |number| {
-        let attempt = LedgerCall { id: call_id(number), model: "m".repeat(4_000).into() };
+        let attempt =
+            LedgerCall { id: call_id(number), model: "m".repeat(4_000).into(), labels: Default::default() };
         ledger.reserve(&ask(number, 1), attempt, time_of_round(0))
     };
     let mut holds = Vec::new();

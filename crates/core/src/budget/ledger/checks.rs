@@ -3,6 +3,7 @@
 use super::{BudgetLedger, BudgetSource};
 use crate::budget::account::BudgetAccount;
 use crate::budget::entry::{BudgetRefusal, ReservationRequest};
+use crate::budget::window::{BudgetName, WindowCaps};
 use crate::invariant::{Violation, spend_within_cap};
 use crate::money::Money;
 use crate::time::{Now, UtcTime};
@@ -54,8 +55,9 @@ impl BudgetLedger {
     pub(in crate::budget) fn check_spend(
         &self,
         request: &ReservationRequest,
-        day: u64,
+        now: Now,
     ) -> Result<(), Violation> {
+        let day = now.utc.day();
         // A request that costs nothing fits even if the cap was lowered below what is spent.
         if request.max_cost == Money::ZERO {
             return Ok(());
@@ -65,6 +67,9 @@ impl BudgetLedger {
             spend_within_cap(account.posted, account.held, Money::ZERO, cap)
         };
         within(self.caller(day, request.caller), self.limits.caller_day)?;
+        for (_, cap, account) in self.windows_of(request, now) {
+            within(account, cap)?;
+        }
         // The cap of a tier on leases is what it was leased, which `held_lease` bounds.
         if self.source == BudgetSource::Caps {
             within(self.tier(day, request.tier), self.limits.tier_cap(day, request.tier))?;
@@ -75,11 +80,14 @@ impl BudgetLedger {
 
     /// The largest amount that a request of this caller could reserve now, over all its budgets.
     #[must_use]
-    pub fn available(&self, caller: u64, tier: Tier, now: Now) -> Money {
+    pub fn available(&self, caller: u64, tier: Tier, windows: &WindowCaps, now: Now) -> Money {
         let day = now.utc.day();
         let available = free_and_unspent(&self.caller(day, caller), self.limits.caller_day)
             .0
             .min(self.tier_free_and_unspent(tier, now).0);
+        let in_windows = self.window_accounts(caller, tier, windows, now);
+        let available =
+            in_windows.fold(available, |least, (_, cap, account)| least.min(account.available(cap)));
         match self.source {
             BudgetSource::Caps => available.min(free_and_unspent(&self.all(day), self.limits.day_cap(day)).0),
             // Leases are granted within the global cap.
@@ -106,7 +114,38 @@ impl BudgetLedger {
                 refusal = Some((unspent, BudgetRefusal::GlobalDay { wanted, available, unspent, resets }));
             }
         }
+        for (name, cap, account) in self.windows_of(request, now) {
+            let (available, unspent) = free_and_unspent(&account, cap);
+            if wanted > available && refusal.is_none_or(|(lowest, _)| unspent < lowest) {
+                let offset = request.windows.offset;
+                let resets = offset.start(name.period.window(offset.hour(now.utc)).end);
+                let window = BudgetRefusal::Window { name, cap, wanted, available, unspent, resets };
+                refusal = Some((unspent, window));
+            }
+        }
         refusal.map_or(Ok(()), |(_, refusal)| Err(refusal))
+    }
+
+    /// The budgets by calendar window that apply to a request, each with its cap and its account.
+    fn windows_of(
+        &self,
+        request: &ReservationRequest,
+        now: Now,
+    ) -> impl Iterator<Item = (BudgetName, Money, BudgetAccount)> {
+        let ReservationRequest { caller, tier, windows, .. } = request;
+        self.window_accounts(*caller, *tier, windows, now)
+    }
+
+    /// The same for a caller.
+    fn window_accounts(
+        &self,
+        caller: u64,
+        tier: Tier,
+        caps: &WindowCaps,
+        now: Now,
+    ) -> impl Iterator<Item = (BudgetName, Money, BudgetAccount)> {
+        let keys = caps.windows(now.utc).keys(caller, tier);
+        keys.zip(caps.iter()).map(|(key, (name, cap))| (name, cap, self.windows.get(&key)))
     }
 
     /// What a tier has left: now, and once all holds are released. The authority may raise a lease up to the tier's

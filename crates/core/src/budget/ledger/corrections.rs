@@ -5,6 +5,7 @@ use crate::budget::account::BudgetAccount;
 use crate::budget::entry::{
     ApplyDecision, BudgetEntry, BudgetReservation, Correction, CorrectionRefusal, ReservationId,
 };
+use crate::budget::window::BudgetWindows;
 use crate::money::Money;
 use crate::time::Timestamp;
 
@@ -55,7 +56,9 @@ impl BudgetLedger {
             output,
             max_cost,
             expires,
+            windows: BudgetWindows::NONE,
         };
+        self.windows.correct_day(correction, self.uptime);
         let ledger_day = self.day_ledger(day);
         let account = *ledger_day.change(&whose, node, |account| account.correct(charged, cost));
         // A reduction comes out of the overrun first; an increase adds to the overrun.

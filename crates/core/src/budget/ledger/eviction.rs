@@ -17,8 +17,10 @@ impl BudgetLedger {
             let evictable: Vec<u64> = evictable.collect();
             self.evicting.extend(evictable.iter().filter_map(|day| self.days.remove(day)));
             self.sessions.begin_sweep();
+            self.windows.begin_sweep();
         }
         self.sessions.sweep(uptime);
+        self.windows.sweep(uptime);
         for _ in 0..SWEEP_BATCH {
             let Some(day) = self.evicting.last_mut() else { break };
             match day.evict_one() {
@@ -39,6 +41,6 @@ impl BudgetLedger {
     pub(in crate::budget) fn entries_kept(&self) -> usize {
         let days = self.days.values().chain(&self.evicting);
         let callers: usize = days.map(|day| day.callers.len()).sum();
-        callers + self.sessions.len() + self.open.len() + self.expired.len()
+        callers + self.sessions.len() + self.windows.len() + self.open.len() + self.expired.len()
     }
 }

@@ -15,6 +15,8 @@ use super::entry::{
 use super::limits::BudgetLimits;
 use super::sessions::SessionLedger;
 use super::uptime::{SWEEP_INTERVAL, Uptime};
+use super::window::{BudgetName, CalendarHour, WindowKey};
+use super::windows::WindowLedger;
 use crate::invariant::enforce;
 use crate::money::{Money, Usage};
 use crate::time::{Now, Timestamp};
@@ -54,6 +56,7 @@ pub struct BudgetLedger {
     /// Evicted days that have not been freed completely yet.
     evicting: Vec<DayLedger>,
     sessions: SessionLedger,
+    windows: WindowLedger,
     open: BTreeMap<ReservationId, BudgetReservation>,
     by_expiry: BTreeSet<(Timestamp, ReservationId)>,
     expired: BTreeMap<ReservationId, BudgetReservation>,
@@ -86,6 +89,7 @@ impl BudgetLedger {
             days: BTreeMap::new(),
             evicting: Vec::new(),
             sessions: SessionLedger::default(),
+            windows: WindowLedger::default(),
             open: BTreeMap::new(),
             by_expiry: BTreeSet::new(),
             expired: BTreeMap::new(),
@@ -112,8 +116,10 @@ impl BudgetLedger {
         self.check_request(request)?;
         self.check_session(request)?;
         self.check_money(request, now)?;
-        enforce(self.check_spend(request, day));
-        let ReservationRequest { caller, tier, session, input, output, max_cost, expires, .. } = *request;
+        enforce(self.check_spend(request, now));
+        let ReservationRequest {
+            caller, tier, session, input, output, max_cost, expires, ref windows, ..
+        } = *request;
         Ok(BudgetEntry::Reserved(BudgetReservation {
             id: ReservationId(self.next),
             day,
@@ -125,6 +131,7 @@ impl BudgetLedger {
             output,
             max_cost,
             expires,
+            windows: windows.windows(now.utc),
         }))
     }
 
@@ -241,6 +248,13 @@ impl BudgetLedger {
         all
     }
 
+    /// The account of a budget's window that contains this hour. `id` is the number of its owner: the caller of a key, the
+    /// number of a team, the index of a tier.
+    #[must_use]
+    pub fn window(&self, name: BudgetName, id: u64, hour: CalendarHour) -> BudgetAccount {
+        self.windows.get(&WindowKey { name, id, end: name.period.window(hour).end })
+    }
+
     /// Token usage of a session.
     #[must_use]
     pub fn session(&self, session: u64) -> SessionTokens {
@@ -270,6 +284,7 @@ impl BudgetLedger {
         ledger_day.change(&reservation, node, |account| account.hold(max_cost));
         ledger_day.open = ledger_day.open.saturating_add(1);
         self.sessions.hold(&reservation, self.uptime);
+        self.windows.hold(&reservation, self.uptime);
         self.open.insert(id, reservation);
         self.by_expiry.insert((expires, id));
         ApplyDecision::Applied
@@ -329,8 +344,14 @@ impl BudgetLedger {
         cost: Money,
     ) -> ApplyDecision {
         match stood {
-            UnsettledState::Open => self.sessions.settle(of, usage, self.uptime),
-            UnsettledState::Expired => self.sessions.correct(of, usage, self.uptime),
+            UnsettledState::Open => {
+                self.sessions.settle(of, usage, self.uptime);
+                self.windows.settle(of, cost, self.uptime);
+            }
+            UnsettledState::Expired => {
+                self.sessions.correct(of, usage, self.uptime);
+                self.windows.correct(of, cost, self.uptime);
+            }
         }
         let (cap, share, node) = (self.limits.day_cap(of.day), self.limits.single_source_alarm, self.node());
         let day = self.day_ledger(of.day);

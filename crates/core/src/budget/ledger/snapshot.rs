@@ -9,6 +9,7 @@ use crate::budget::limits::BudgetLimits;
 use crate::budget::sessions::SessionLedger;
 use crate::budget::snapshot::{BudgetSnapshot, SavedCaller, SavedDay, SavedHeldLease, SnapshotError};
 use crate::budget::uptime::Uptime;
+use crate::budget::windows::WindowLedger;
 use crate::money::Money;
 use crate::time::Timestamp;
 use crate::vocabulary::Tier;
@@ -29,6 +30,7 @@ impl BudgetLedger {
             session_sweep: self.sessions.sweep_position(),
             days: self.days.iter().map(|(number, day)| saved_day(*number, day)).collect(),
             sessions: self.sessions.saved(),
+            windows: self.windows.saved(),
             open: self.open.values().copied().collect(),
             expired: self.expired.values().filter(is_retained).copied().collect(),
         }
@@ -50,6 +52,7 @@ impl BudgetLedger {
         ledger.uptime = Uptime::since(snapshot.uptime);
         ledger.sessions =
             SessionLedger::from_saved(&snapshot.sessions, snapshot.session_sweep, snapshot.uptime)?;
+        ledger.windows = WindowLedger::from_saved(&snapshot.windows, snapshot.uptime)?;
         for saved in &snapshot.days {
             let day = read_day(saved, snapshot, source)?;
             if ledger.days.insert(saved.day, day).is_some() {
@@ -93,7 +96,10 @@ impl BudgetLedger {
         let missing = caller_days.chain(sums.tiers.keys().map(|(day, _)| *day)).next();
         match missing {
             Some(day) => Err(SnapshotError::AccountMismatch { what: "the day", day }),
-            None => self.sessions.check(self.open.values()),
+            None => {
+                self.sessions.check(self.open.values())?;
+                self.windows.check(self.open.values())
+            }
         }
     }
 }

@@ -132,9 +132,15 @@ fn held_money_is_distinguished_from_spent_money() {
     };
     let resets = UtcTime::start_of_day(1);
     // All of the 150 become available once the call has settled.
-    assert_eq!(shortage(&ledger, 51), DayShortage { available: nanos(50), unspent: nanos(150), resets });
+    assert_eq!(
+        shortage(&ledger, 51),
+        DayShortage { available: nanos(50), unspent: nanos(150), resets, window: None }
+    );
     let _ = ledger.apply(&post(first, 100));
-    assert_eq!(shortage(&ledger, 51), DayShortage { available: nanos(50), unspent: nanos(50), resets });
+    assert_eq!(
+        shortage(&ledger, 51),
+        DayShortage { available: nanos(50), unspent: nanos(50), resets, window: None }
+    );
     // The caller's own budget is only held, while the tier's is spent: the tier's refusal takes precedence.
     let mut ledger = small_ledger();
     let other = ledger.reserve(&ask(2, Tier::Guest, 60), at(0)).unwrap();
@@ -142,7 +148,10 @@ fn held_money_is_distinguished_from_spent_money() {
     ledger.reserve(&ask(1, Tier::Guest, 80), at(0)).unwrap();
     let refusal = ledger.decide(&ask(1, Tier::Guest, 100), at(0)).unwrap_err();
     assert!(matches!(refusal, BudgetRefusal::TierDay { .. }), "{refusal:?}");
-    assert_eq!(refusal.shortage(), Some(DayShortage { available: nanos(10), unspent: nanos(90), resets }));
+    assert_eq!(
+        refusal.shortage(),
+        Some(DayShortage { available: nanos(10), unspent: nanos(90), resets, window: None })
+    );
 }
 
 #[test]
@@ -364,17 +373,17 @@ fn an_entry_with_an_impossible_number_is_ignored() {
 #[test]
 fn a_reservation_beyond_a_cap_is_a_violation() {
     let mut ledger = small_ledger();
-    assert_eq!(ledger.check_spend(&ask(1, Tier::Prime, 150), 0), Ok(()));
+    assert_eq!(ledger.check_spend(&ask(1, Tier::Prime, 150), at(0)), Ok(()));
     for (caller, max_cost) in [(1, 151), (2, u64::MAX)] {
-        let violation = ledger.check_spend(&ask(caller, Tier::Prime, max_cost), 0).unwrap_err();
+        let violation = ledger.check_spend(&ask(caller, Tier::Prime, max_cost), at(0)).unwrap_err();
         assert_eq!(violation.invariant, Invariant::SpendWithinCap);
     }
     // Four callers within their own caps use the tier's cap up.
     for caller in 1..=4 {
         ledger.reserve(&ask(caller, Tier::Prime, 120), at(0)).unwrap();
     }
-    assert_eq!(ledger.check_spend(&ask(5, Tier::Prime, 20), 0), Ok(()));
-    let violation = ledger.check_spend(&ask(5, Tier::Prime, 21), 0).unwrap_err();
+    assert_eq!(ledger.check_spend(&ask(5, Tier::Prime, 20), at(0)), Ok(()));
+    let violation = ledger.check_spend(&ask(5, Tier::Prime, 21), at(0)).unwrap_err();
     assert_eq!(violation.invariant, Invariant::SpendWithinCap);
-    assert_eq!(ledger.check_spend(&ask(5, Tier::Prime, 0), 0), Ok(()));
+    assert_eq!(ledger.check_spend(&ask(5, Tier::Prime, 0), at(0)), Ok(()));
 }

@@ -13,6 +13,7 @@ mod snapshot_model;
 
 use super::{
     BudgetAccount, BudgetEntry, BudgetLedger, BudgetLimits, BudgetOptions, ReservationId, ReservationRequest,
+    WindowCaps,
 };
 use crate::history::TokenLimits;
 use crate::money::{Money, Usage};
@@ -58,6 +59,7 @@ fn ask(caller: u64, tier: Tier, max_cost: u64) -> ReservationRequest {
         output: 10,
         max_cost: nanos(max_cost),
         expires: Timestamp::NEVER,
+        windows: WindowCaps::default(),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::{DAY, ask, at, nanos, small, small_ledger};
 use crate::budget::{
-    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLedger, BudgetReservation, Correction,
-    ReservationRequest, SessionTokens,
+    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLedger, BudgetName, BudgetOwner, BudgetPeriod,
+    BudgetReservation, CalendarHour, CalendarOffset, Correction, PeriodCaps, ReservationRequest,
+    SessionTokens, WindowCaps,
 };
 use crate::invariant::{money_is_conserved, spend_within_cap};
 use crate::money::{Money, Usage};
@@ -16,6 +17,26 @@ use proptest::test_runner::TestCaseError;
 use std::time::Duration;
 
 const DAYS: u64 = 3;
+const HOUR: u64 = 3_600;
+/// Caps by key, team and tier; the hour of a team and the month of a key are reached most often.
+const CAPS: [(BudgetOwner, BudgetPeriod, u64); 5] = [
+    (BudgetOwner::Key, BudgetPeriod::Hour, 100),
+    (BudgetOwner::Key, BudgetPeriod::Month, 180),
+    (BudgetOwner::Team, BudgetPeriod::Hour, 130),
+    (BudgetOwner::Team, BudgetPeriod::Week, 300),
+    (BudgetOwner::Tier, BudgetPeriod::Quarter, 450),
+];
+
+/// Callers with an even number have budgets by calendar window; team 0 has none.
+fn windows(caller: u64, team: u64) -> WindowCaps {
+    let mut caps = [PeriodCaps::NONE; 3];
+    for (owner, period, cap) in CAPS {
+        if caller % 2 == 0 && (owner != BudgetOwner::Team || team > 0) {
+            caps[owner.index()].set(period, nanos(cap));
+        }
+    }
+    WindowCaps { offset: CalendarOffset { minutes: 330 }, team, caps }
+}
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -26,6 +47,7 @@ enum Step {
         output: u64,
         max_cost: u64,
         lasts: u64,
+        team: u64,
     },
     Post {
         which: Index,
@@ -48,14 +70,16 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let reserve = (0..6_u64, proptest::option::of(0..3_u64), 0..60_u64, 0..30_u64, 0..120_u64, 1..100_u64)
-        .prop_map(|(caller, session, input, output, max_cost, lasts)| Step::Reserve {
+    let tokens = (0..60_u64, 0..30_u64);
+    let reserve = (0..6_u64, proptest::option::of(0..3_u64), tokens, 0..120_u64, 1..100_u64, 0..3_u64)
+        .prop_map(|(caller, session, (input, output), max_cost, lasts, team)| Step::Reserve {
             caller,
             session,
             input,
             output,
             max_cost,
             lasts,
+            team,
         });
     let post = (any::<Index>(), 0..60_u64, 0..30_u64, 0..120_u64)
         .prop_map(|(which, input, output, cost)| Step::Post { which, input, output, cost });
@@ -65,7 +89,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<Index>().prop_map(Step::Void),
         1 => (any::<Index>(), 0..200_u64).prop_map(|(which, cost)| Step::Correct { which, cost }),
         1 => Just(Step::Expire),
-        2 => prop_oneof![4 => 0..60_u64, 1 => Just(DAY)].prop_map(Step::Wait),
+        2 => prop_oneof![4 => 0..60_u64, 1 => Just(HOUR), 1 => Just(DAY)].prop_map(Step::Wait),
         1 => (0..DAYS).prop_map(Step::SetDay),
         1 => Just(Step::Crash),
     ];
@@ -121,7 +145,37 @@ impl Model {
         sums
     }
 
-    fn fits(&self, ask: &ReservationRequest, day: u64) -> bool {
+    /// The account of a budget in the window of this hour, by going through all reservations.
+    fn window(&self, owner: BudgetOwner, period: BudgetPeriod, id: u64, hour: CalendarHour) -> BudgetAccount {
+        let window = period.window(hour);
+        self.account(|one| {
+            let (_, made, team) = one.windows.to_parts();
+            let is_charged = windows(one.caller, team).caps[owner.index()].get(period).is_some()
+                && !one.windows.is_empty();
+            let is_owner = match owner {
+                BudgetOwner::Key => one.caller == id,
+                BudgetOwner::Team => team == id,
+                BudgetOwner::Tier => one.tier.index() as u64 == id,
+            };
+            is_charged && is_owner && window.contains(&CalendarHour(made))
+        })
+    }
+
+    fn fits_windows(&self, ask: &ReservationRequest, now: Now) -> bool {
+        let hour = ask.windows.offset.hour(now.utc);
+        ask.windows.iter().all(|(BudgetName { owner, period }, cap)| {
+            let id = match owner {
+                BudgetOwner::Key => ask.caller,
+                BudgetOwner::Team => ask.windows.team,
+                BudgetOwner::Tier => ask.tier.index() as u64,
+            };
+            let committed = self.window(owner, period, id, hour).committed();
+            ask.max_cost == Money::ZERO || committed.saturating_add(ask.max_cost) <= cap
+        })
+    }
+
+    fn fits(&self, ask: &ReservationRequest, now: Now) -> bool {
+        let day = now.utc.day();
         // A request of zero cost fits even into a debt.
         let room = |account: BudgetAccount, cap: u64| {
             ask.max_cost == Money::ZERO || account.committed().saturating_add(ask.max_cost) <= nanos(cap)
@@ -133,6 +187,7 @@ impl Model {
         };
         let tier_cap = [500, 350, 150][ask.tier.index()];
         ask.session.is_none_or(in_session)
+            && self.fits_windows(ask, now)
             && room(self.account(|one| one.day == day && one.caller == ask.caller), 150)
             && room(self.account(|one| one.day == day && one.tier == ask.tier), tier_cap)
             && room(self.account(|one| one.day == day), 1_000)
@@ -186,19 +241,22 @@ impl Trial {
     }
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
-        let day = self.now.utc.day();
         match *step {
-            Step::Reserve { caller, session, input, output, max_cost, lasts } => {
+            Step::Reserve { caller, session, input, output, max_cost, lasts, team } => {
                 let expires = self.now.monotonic + Duration::from_secs(lasts);
                 let ask = ReservationRequest {
                     session,
                     input,
                     output,
                     expires,
+                    windows: windows(caller, team),
                     ..ask(caller, tier_of(caller), max_cost)
                 };
                 let decided = self.ledger.decide(&ask, self.now);
-                prop_assert_eq!(decided.is_ok(), self.model.fits(&ask, day), "{:?}", decided);
+                // Corrections name a day, so that windows of hours and teams are not corrected.
+                if !self.is_corrected || ask.windows.is_empty() {
+                    prop_assert_eq!(decided.is_ok(), self.model.fits(&ask, self.now), "{:?}", decided);
+                }
                 if let Ok(entry @ BudgetEntry::Reserved(reservation)) = decided {
                     self.model.all.push((reservation, None));
                     prop_assert_eq!(self.apply(entry), ApplyDecision::Applied);
@@ -292,6 +350,14 @@ impl Trial {
                 spend_within_cap(totals.posted, totals.held, reported_overrun, small().day_cap(day)),
                 Ok(())
             );
+        }
+        let hour = CalendarOffset { minutes: 330 }.hour(self.now.utc);
+        for (owner, period, _) in CAPS.into_iter().filter(|_| !self.is_corrected) {
+            for id in 0..6 {
+                let name = BudgetName { owner, period };
+                let expected = self.model.window(owner, period, id, hour);
+                prop_assert_eq!(self.ledger.window(name, id, hour), expected, "{:?} {}", name, id);
+            }
         }
         for session in 0..3 {
             let SessionTokens { input, output, input_held, output_held } = self.ledger.session(session);

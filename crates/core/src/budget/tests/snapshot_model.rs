@@ -2,8 +2,8 @@
 
 use super::{ask, at, nanos, small, small_ledger};
 use crate::budget::{
-    ApplyDecision, BudgetEntry, BudgetLease, BudgetLedger, BudgetRefusal, BudgetSource, LeaseId, LeaseLedger,
-    LeaseReport, LeaseState, ReservationId, ReservationRequest,
+    ApplyDecision, BudgetEntry, BudgetLease, BudgetLedger, BudgetPeriod, BudgetRefusal, BudgetSource,
+    LeaseId, LeaseLedger, LeaseReport, LeaseState, PeriodCaps, ReservationId, ReservationRequest, WindowCaps,
 };
 use crate::money::{Money, Usage};
 use crate::setting::Factor;
@@ -47,6 +47,16 @@ enum Step {
     SetCaps(u32),
 }
 
+/// Odd callers have budgets by calendar window.
+fn windows(caller: u64) -> WindowCaps {
+    let cap = |period, cap| PeriodCaps::from_iter([(period, nanos(cap))]);
+    if caller.is_multiple_of(2) {
+        return WindowCaps::default();
+    }
+    let caps = [cap(BudgetPeriod::Hour, 100), cap(BudgetPeriod::Month, 170), PeriodCaps::NONE];
+    WindowCaps { team: caller % 3 + 1, caps, ..WindowCaps::default() }
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let reserve = (0..6_u64, proptest::option::of(0..3_u64), 0..40_u64, 0..120_u64, 1..200_u64).prop_map(
         |(caller, session, input, max_cost, lasts)| Step::Reserve { caller, session, input, max_cost, lasts },
@@ -86,6 +96,7 @@ fn take(ledger: &mut BudgetLedger, step: &Step, ids: u64, now: Now) -> Answer {
                 session: *session,
                 input: *input,
                 expires,
+                windows: windows(*caller),
                 ..ask(*caller, tier, *max_cost)
             };
             let decided = ledger.decide(&ask, now);
@@ -147,6 +158,7 @@ fn compare(one: &BudgetLedger, other: &BudgetLedger, now: Now) -> Result<(), Tes
     for (caller, max_cost) in (0..6_u64).zip([0, 1, 20, 50, 90, 149]) {
         let ask = ReservationRequest {
             session: Some(caller % 3),
+            windows: windows(caller),
             ..ask(caller, Tier::ALL[usize::try_from(caller % 3).unwrap()], max_cost)
         };
         prop_assert_eq!(one.decide(&ask, now), other.decide(&ask, now));

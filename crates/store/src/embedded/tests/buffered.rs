@@ -74,7 +74,7 @@ fn a_buffered_end_that_is_lost_in_a_crash_is_charged_once_at_maximum_cost() {
     opened.journal.stop_flusher();
     let ledger = NodeLedger::with_ledger(opened.budget_ledger, opened.journal);
     let reserve = |number: u128| {
-        let attempt = LedgerCall { id: call(number), model: "strong".into() };
+        let attempt = LedgerCall { id: call(number), model: "strong".into(), labels: Default::default() };
         ledger.reserve(&super::recovery::ask(number, 100), attempt, noon()).unwrap()
     };
     let first = reserve(1);
@@ -101,7 +101,7 @@ fn the_first_write_covers_all_buffered_holds() {
     opened.journal.stop_flusher();
     let ledger = NodeLedger::with_ledger(opened.budget_ledger, opened.journal);
     let begin = |number: u128| {
-        let attempt = LedgerCall { id: call(number), model: "strong".into() };
+        let attempt = LedgerCall { id: call(number), model: "strong".into(), labels: Default::default() };
         ledger.begin(&super::recovery::ask(number, 100), attempt, None, noon()).unwrap()
     };
     let [first, second, third] = [1, 2, 3].map(begin);
@@ -131,7 +131,7 @@ fn a_hold_that_cannot_be_written_is_released() {
     fs::create_dir(&next).unwrap();
     let ledger = NodeLedger::with_ledger(opened.budget_ledger, opened.journal);
     let begin = |number: u128| {
-        let attempt = LedgerCall { id: call(number), model: "strong".into() };
+        let attempt = LedgerCall { id: call(number), model: "strong".into(), labels: Default::default() };
         ledger.begin(&super::recovery::ask(number, 100), attempt, None, noon()).unwrap()
     };
     let (first, second) = (begin(1), begin(2));

@@ -100,10 +100,12 @@ impl Process {
                 output: 1,
                 max_cost: Money::from_nanos(1),
                 expires: Timestamp::NEVER,
+                windows: Default::default(),
             };
             let attempt = LedgerCall {
                 id: CallId { request: now.utc.as_nanos().into(), attempt: 0 },
                 model: "m".into(),
+                labels: Default::default(),
             };
             self.ledger.begin(&ask, attempt, Some(&mark), now).unwrap().write().unwrap()
         });

@@ -76,8 +76,13 @@ fn reserved() -> (TestDirectory, u64) {
         output: 1,
         max_cost: Money::from_nanos(5),
         expires: Timestamp::NEVER,
+        windows: Default::default(),
     };
-    let attempt = LedgerCall { id: CallId { request: 1, attempt: 0 }, model: "strong".into() };
+    let attempt = LedgerCall {
+        id: CallId { request: 1, attempt: 0 },
+        model: "strong".into(),
+        labels: Default::default(),
+    };
     // The hold is open while the copy is made, as if the process had crashed here.
     let hold = database.reserve(&ask, attempt, noon()).unwrap();
     let segments = crate::embedded::segment::list(scratch.path()).unwrap();

@@ -151,7 +151,11 @@ fn many_calls_that_expire_at_once_are_all_stored() {
     let expires = noon().monotonic + Duration::from_secs(5);
     let holds: Vec<_> = (0..MANY)
         .map(|number| {
-            let attempt = LedgerCall { id: CallId { request: number.into(), attempt: 0 }, model: "m".into() };
+            let attempt = LedgerCall {
+                id: CallId { request: number.into(), attempt: 0 },
+                model: "m".into(),
+                labels: Default::default(),
+            };
             let ask = ReservationRequest { caller: number, session: None, expires, ..ask(1, 1) };
             ledger.reserve(&ask, attempt, noon()).unwrap()
         })
@@ -168,7 +172,7 @@ fn a_model_name_that_is_too_long_is_refused_and_any_other_can_be_posted() {
     let (store, ledger) = (opened.store, NodeLedger::with_ledger(opened.budget_ledger, opened.journal));
     let reserve = |length: usize| {
         let id = CallId { request: u128::MAX, attempt: u32::MAX };
-        let attempt = LedgerCall { id, model: "\0".repeat(length).into() };
+        let attempt = LedgerCall { id, model: "\0".repeat(length).into(), labels: Default::default() };
         ledger.reserve(&ReservationRequest { caller: u64::MAX, session: None, ..ask(1, 1) }, attempt, noon())
     };
     assert!(reserve(4_097).is_err() && reserve(1 << 20).is_err());

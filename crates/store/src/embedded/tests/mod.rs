@@ -18,9 +18,9 @@ use crate::directory::{CallerRecord, CredentialHash, Directory};
 use crate::ledger::{LeaseRequest, Ledger};
 use crate::sessions::{RequestTokens, SessionKey, Sessions, StoredTurn};
 use crate::switches::{ChangeOrder, SwitchChange, Switches};
-use crate::usage::{CallId, Certainty, UsageEvent};
+use crate::usage::{CallId, CallLabels, Certainty, KeyLabels, UsageEvent};
 use crate::{StoreError, verify_trail};
-use seawall_core::budget::{BudgetOptions, LeaseId};
+use seawall_core::budget::{BudgetOptions, BudgetPeriod, LeaseId, PeriodCaps, WindowCaps};
 use seawall_core::evaluator::Switch;
 use seawall_core::history::Role;
 use seawall_core::money::{Money, Usage};
@@ -52,6 +52,23 @@ pub(super) fn contents(data_dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
 }
 
+/// Budgets by calendar window that nothing exhausts.
+pub(super) fn windows(has_team: bool) -> WindowCaps {
+    let large = |period| PeriodCaps::from_iter([(period, Money::from_dollars(1_000_000))]);
+    let team = if has_team { large(BudgetPeriod::Month) } else { PeriodCaps::NONE };
+    WindowCaps { team: 9, caps: [large(BudgetPeriod::Hour), team, PeriodCaps::NONE], ..WindowCaps::default() }
+}
+
+/// Labels of a key, of a call without a key, or none.
+pub(super) fn labels(number: u64) -> CallLabels {
+    let key = KeyLabels { team: Some("web".into()), tags: [("env".into(), "漫画".into())].into() };
+    match number % 3 {
+        0 => CallLabels::default(),
+        1 => CallLabels { target: "t".into(), route: "r".into(), key: None },
+        _ => CallLabels { target: "t".into(), route: "r2".into(), key: Some(key.into()) },
+    }
+}
+
 pub(super) fn event(number: u64) -> UsageEvent {
     UsageEvent {
         id: CallId { request: u128::from(number) << 64, attempt: 1 },
@@ -63,6 +80,7 @@ pub(super) fn event(number: u64) -> UsageEvent {
         usage: Usage { input: number, cache_read: 1, cache_write: 2, output: 3, ..Usage::default() },
         cost: Money::from_nanos(number + 1),
         certainty: Certainty::Reported,
+        labels: labels(number),
     }
 }
 
@@ -84,6 +102,7 @@ pub(super) fn fill(store: &EmbeddedStore) {
             ceiling: None,
             created: noon().utc,
             revoked: None,
+            contract: Default::default(),
         };
         let credential = CredentialHash([u8::try_from(request).unwrap(); 32]);
         let _ = wait(store.add(&credential, &record)).unwrap();

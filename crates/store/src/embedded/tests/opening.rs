@@ -169,7 +169,7 @@ fn a_newer_format_is_rejected_with_its_version_and_another_marker_as_foreign() {
     let path = scratch.path().join(DATABASE_FILE);
     assert_eq!(refusal, OpenError::Newer { path, version: FORMAT_VERSION + 1, supported: FORMAT_VERSION });
     assert!(refusal.to_string().ends_with(
-        "format 3 is newer than this version of Seawall supports (up to 2); use the newer version"
+        "format 4 is newer than this version of Seawall supports (up to 3); use the newer version"
     ));
     write_header(scratch.path(), &RowEncoder::default().text("seaweed").u32(FORMAT_VERSION).row());
     assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));

@@ -84,6 +84,7 @@ fn posted_event(number: u128, usage: Usage, cost: Money) -> UsageEvent {
         usage,
         cost,
         certainty: Certainty::Reported,
+        labels: Default::default(),
     }
 }
 
@@ -97,6 +98,7 @@ pub(super) fn ask(number: u128, amount: u64) -> ReservationRequest {
         output: 20,
         max_cost: Money::from_nanos(amount),
         expires: Timestamp::NEVER,
+        windows: super::windows(number.is_multiple_of(2)),
     }
 }
 

@@ -96,11 +96,11 @@ fn a_header_has_owner_number_and_version() {
     let refusal = read_back(&segment(8, &[b"x"]), true).unwrap_err();
     assert!(refusal.to_string().contains("the segment number in the header differs from the file name"));
     let mut newer = segment(7, &[]);
-    newer[11] = 4;
+    newer[11] = 5;
     assert!(matches!(read_back(&newer, true), Err(OpenError::Damaged { .. })));
     let sum = crc32fast::hash(&newer[..20]);
     newer[20..HEADER_BYTES].copy_from_slice(&sum.to_be_bytes());
-    assert!(matches!(read_back(&newer, true), Err(OpenError::Newer { version: 4, supported: 3, .. })));
+    assert!(matches!(read_back(&newer, true), Err(OpenError::Newer { version: 5, supported: 4, .. })));
 }
 
 proptest! {

@@ -1,17 +1,20 @@
 //! Round trips of the record encoding.
 
+#[cfg(feature = "embedded")]
+use super::RecentNames;
 use super::{InvalidRecord, JournalRecord};
 use crate::node_ledger::{IdempotencyRecord, LimitCharge};
-use crate::usage::{CallId, Certainty, UsageEvent};
+use crate::usage::{CallId, CallLabels, Certainty, KeyLabels, UsageEvent};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::select;
-use seawall_core::budget::{BudgetEntry, BudgetReservation, Correction, LeaseId, ReservationId};
+use seawall_core::budget::{
+    BudgetEntry, BudgetReservation, BudgetWindows, Correction, LeaseId, ReservationId,
+};
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{MAX_SCOPES, QuotaUnits};
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
-#[cfg(feature = "embedded")]
 use std::sync::Arc;
 
 /// Numbers of every magnitude.
@@ -52,8 +55,8 @@ fn leases() -> impl Strategy<Value = LeaseId> {
 
 fn reservations() -> impl Strategy<Value = BudgetEntry> {
     let numbers = (ids(), numbers(), numbers(), numbers(), numbers(), numbers(), numbers());
-    (numbers, tiers(), proptest::option::of(any::<u64>()), money()).prop_map(
-        |((id, day, caller, generation, input, output, expires), tier, session, max_cost)| {
+    (numbers, tiers(), proptest::option::of(any::<u64>()), money(), windows()).prop_map(
+        |((id, day, caller, generation, input, output, expires), tier, session, max_cost, windows)| {
             let expires = Timestamp::from_nanos(expires);
             BudgetEntry::Reserved(BudgetReservation {
                 id,
@@ -66,9 +69,33 @@ fn reservations() -> impl Strategy<Value = BudgetEntry> {
                 output,
                 max_cost,
                 expires,
+                windows,
             })
         },
     )
+}
+
+fn windows() -> impl Strategy<Value = BudgetWindows> {
+    let some = (1_u16..1 << 15, any::<u32>(), any::<u64>());
+    let some = some.prop_map(|(set, hour, team)| {
+        let of_team = BudgetWindows::from_parts(set, hour, team);
+        of_team.or_else(|| BudgetWindows::from_parts(set, hour, 0)).unwrap()
+    });
+    prop_oneof![Just(BudgetWindows::NONE), some]
+}
+
+fn labels() -> impl Strategy<Value = CallLabels> {
+    let tags = vec((".{0,4}", ".{0,4}"), 0..3);
+    let key = (proptest::option::of(".{0,8}"), tags).prop_map(|(team, tags)| {
+        let tags = tags.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Arc::new(KeyLabels { team: team.map(Into::into), tags })
+    });
+    let some = (".{0,9}", ".{0,9}", proptest::option::of(key)).prop_map(|(target, route, key)| CallLabels {
+        target: target.into(),
+        route: route.into(),
+        key,
+    });
+    prop_oneof![Just(CallLabels::default()), some]
 }
 
 fn calls() -> impl Strategy<Value = CallId> {
@@ -78,14 +105,16 @@ fn calls() -> impl Strategy<Value = CallId> {
 fn events() -> impl Strategy<Value = UsageEvent> {
     let id = calls();
     let certainty = select(Certainty::ALL.to_vec());
-    (id, numbers(), numbers(), numbers(), tiers(), ".{0,30}", usages(), money(), certainty).prop_map(
-        |(id, at, day, caller, tier, model, usage, cost, certainty)| UsageEvent {
+    let names = (".{0,30}", labels());
+    (id, numbers(), numbers(), numbers(), tiers(), names, usages(), money(), certainty).prop_map(
+        |(id, at, day, caller, tier, (model, labels), usage, cost, certainty)| UsageEvent {
             id,
             at: UtcTime::from_nanos(at),
             day,
             caller,
             tier,
             model: model.into(),
+            labels,
             usage,
             cost,
             certainty,
@@ -94,9 +123,9 @@ fn events() -> impl Strategy<Value = UsageEvent> {
 }
 
 fn begun() -> impl Strategy<Value = JournalRecord> {
-    (reservations(), calls(), ".{0,30}").prop_map(|(entry, id, model)| {
+    (reservations(), calls(), ".{0,30}", labels()).prop_map(|(entry, id, model, labels)| {
         let BudgetEntry::Reserved(reservation) = entry else { unreachable!("{entry:?}") };
-        JournalRecord::CallStarted { reservation, id, model: model.into() }
+        JournalRecord::CallStarted { reservation, id, model: model.into(), labels }
     })
 }
 
@@ -197,10 +226,12 @@ fn the_bytes_of_a_call_do_not_change_between_versions() {
         output: 5,
         max_cost: Money::from_nanos(6),
         expires: Timestamp::from_nanos(7),
+        windows: BudgetWindows::NONE,
     };
     let (id, model) = (CallId { request: 9, attempt: 128 }, "m".into());
     let mut bytes = Vec::new();
-    JournalRecord::CallStarted { reservation, id, model }.encode(&mut bytes);
+    let labels = CallLabels::default();
+    JournalRecord::CallStarted { reservation, id, model, labels }.encode(&mut bytes);
     let (hash, session) = ([2, 1, 0, 0, 0, 0, 0, 0], [3, 1, 0, 0, 0, 0, 0, 0]);
     let request = [[9].as_slice(), &[0; 15]].concat();
     let parts = [&[1, 8, 0xac, 2, 0xa5, 0xa2, 1][..], &hash, &[2, 1, 1], &session, &[4, 5, 6, 7], &request];
@@ -225,7 +256,7 @@ fn an_unknown_version_or_kind_is_refused() {
     let mut bytes = Vec::new();
     JournalRecord::Entry(BudgetEntry::Voided(ReservationId(7))).encode(&mut bytes);
     assert_eq!(bytes, [1, 2, 7]);
-    for wrong in [[2, 2, 7], [0, 2, 7], [1, 10, 7], [1, 255, 7]] {
+    for wrong in [[2, 2, 7], [0, 2, 7], [1, 12, 7], [1, 255, 7]] {
         assert_eq!(JournalRecord::decode(&wrong), Err(InvalidRecord));
     }
 }
@@ -237,7 +268,7 @@ fn records_in_a_row_have_one_name_for_one_model() {
         let (reservation, id) = (ReservationId(1), CallId { request: 2, attempt: 0 });
         JournalRecord::CallAssigned { reservation, id, model: model.into() }
     };
-    let mut last = Arc::default();
+    let mut last = RecentNames::default();
     let mut read = |model: &str| {
         let mut bytes = Vec::new();
         attempt(model).encode(&mut bytes);

@@ -226,6 +226,7 @@ impl<R: Runtime> RedisQuotas<R> {
                 available: Money::from_nanos(*available),
                 unspent: Money::from_nanos(*unspent),
                 resets: UtcTime::from_nanos(resets.saturating_mul(1_000)),
+                window: None,
             }),
             [4] => AdmitDecision::InProgress,
             [5] => AdmitDecision::Completed,

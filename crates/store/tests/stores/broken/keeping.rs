@@ -5,7 +5,7 @@ use crate::conformance::{self, Parked};
 use seawall_core::budget::SessionTokens;
 use seawall_core::cache_policy::{CacheKey, CacheStoreDecision, NewAnswer};
 use seawall_core::time::{Now, UtcTime};
-use seawall_core::vocabulary::{Ceiling, Grade, Tier};
+use seawall_core::vocabulary::Grade;
 use seawall_store::{
     AddDecision, Answers, AuditRecord, CallerRecord, ChangeDecision, ChangeOrder, CredentialHash, Directory,
     MemoryAnswers, MemoryDirectory, MemorySessions, MemorySwitches, RequestTokens, SessionKey, Sessions,
@@ -206,15 +206,14 @@ impl Directory for BrokenDirectory {
         })
     }
 
-    fn entitle<'a>(
+    fn update<'a>(
         &'a self,
         credential: &'a CredentialHash,
-        tier: Tier,
-        ceiling: Option<Ceiling>,
+        record: &'a CallerRecord,
     ) -> StoreFuture<'a, bool> {
         StoreFuture::boxed(async move {
-            let ceiling = ceiling.filter(|_| !matches!(self.1, DirectoryFlaw::ForgetsTheCeiling));
-            self.0.entitle(credential, tier, ceiling).await
+            let ceiling = record.ceiling.filter(|_| !matches!(self.1, DirectoryFlaw::ForgetsTheCeiling));
+            self.0.update(credential, &CallerRecord { ceiling, ..record.clone() }).await
         })
     }
 

@@ -10,9 +10,9 @@ use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, 
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
 use seawall_store::{
-    AdmissionRequest, AdmitDecision, CallId, CheckedLimits, DayTotals, EventPage, LeaseRequest, Ledger,
-    MemoryLedger, MemoryQuotas, PostSummary, QuotaReceipt, Quotas, Settlement, StoreError, StoreFuture,
-    Totals, UsageEvent,
+    AdmissionRequest, AdmitDecision, CallId, CheckedLimits, DayTotals, EventPage, KeyUsage, LeaseRequest,
+    Ledger, MemoryLedger, MemoryQuotas, PostSummary, QuotaReceipt, Quotas, Settlement, SpendDimension,
+    SpendRow, StoreError, StoreFuture, Totals, UsageEvent,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -175,6 +175,7 @@ enum LedgerFlaw {
     IgnoresNewLimits,
     SkipsAtTheEndOfAPage,
     SortsSpendersByNumber,
+    ForgetsTags,
 }
 
 struct BrokenLedger(MemoryLedger, LedgerFlaw, AtomicU32);
@@ -263,6 +264,23 @@ impl Ledger for BrokenLedger {
         })
     }
 
+    fn spend(&self, days: Range<u64>, by: SpendDimension) -> StoreFuture<'_, Vec<SpendRow>> {
+        StoreFuture::boxed(async move {
+            match (self.1, by) {
+                (LedgerFlaw::ForgetsTags, SpendDimension::Tag) => Ok(Vec::new()),
+                _ => self.0.spend(days, by).await,
+            }
+        })
+    }
+
+    fn key_usage(&self, caller: u64) -> StoreFuture<'_, KeyUsage> {
+        self.0.key_usage(caller)
+    }
+
+    fn flush(&self) -> StoreFuture<'_, ()> {
+        self.0.flush()
+    }
+
     fn events(
         &self,
         time: Range<UtcTime>,
@@ -292,6 +310,7 @@ fn a_broken_ledger_is_noticed() {
         IgnoresNewLimits,
         SkipsAtTheEndOfAPage,
         SortsSpendersByNumber,
+        ForgetsTags,
     ];
     notices(&flaws, |flaw| {
         let make = |limits| BrokenLedger(MemoryLedger::new(limits), flaw, AtomicU32::new(0));

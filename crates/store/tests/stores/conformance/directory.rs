@@ -5,9 +5,11 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof};
 use proptest::sample::select;
+use seawall_core::budget::BudgetPeriod;
+use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
-use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory};
+use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory, KeyContract, KeyLabels};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
@@ -15,7 +17,7 @@ enum Operation {
     Find(u8),
     Add(u8, CallerRecord),
     Revoke(u8, UtcTime),
-    Entitle(u8, Tier, Option<Ceiling>),
+    Update(u8, CallerRecord),
     List(Option<u8>, usize),
 }
 
@@ -37,23 +39,41 @@ fn tiers() -> impl Strategy<Value = Tier> {
     select(Tier::ALL.to_vec())
 }
 
-fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    let record = (any::<u64>(), ".{0,9}", tiers(), clamps(), moments(), option::of(moments())).prop_map(
-        |(caller, name, tier, ceiling, created, revoked)| CallerRecord {
-            caller,
-            name: name.into(),
-            tier,
-            ceiling,
-            created,
-            revoked,
+fn contracts() -> impl Strategy<Value = KeyContract> {
+    let texts = || vec(".{0,5}".prop_map(Box::<str>::from), 0..3);
+    let tags = vec((".{0,4}".prop_map(Box::<str>::from), ".{0,4}".prop_map(Box::<str>::from)), 0..3);
+    let budgets = vec((select(BudgetPeriod::ALL.to_vec()), 0_u64..u64::MAX), 0..3);
+    let labels = (option::of(".{0,6}".prop_map(Box::<str>::from)), tags);
+    (labels, option::of(moments()), budgets, texts(), texts()).prop_map(
+        |((team, tags), expires, budgets, limits, models)| KeyContract {
+            labels: KeyLabels { team, tags: tags.into() },
+            expires,
+            budgets: budgets.into_iter().map(|(period, cap)| (period, Money::from_nanos(cap))).collect(),
+            limits,
+            models,
         },
-    );
+    )
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let record = || {
+        (any::<u64>(), ".{0,9}", tiers(), clamps(), moments(), (option::of(moments()), contracts())).prop_map(
+            |(caller, name, tier, ceiling, created, (revoked, contract))| CallerRecord {
+                caller,
+                name: name.into(),
+                tier,
+                ceiling,
+                created,
+                revoked,
+                contract,
+            },
+        )
+    };
     let operation = prop_oneof![
         (0_u8..8).prop_map(Operation::Find),
-        (0_u8..8, record).prop_map(|(credential, record)| Operation::Add(credential, record)),
+        (0_u8..8, record()).prop_map(|(credential, record)| Operation::Add(credential, record)),
         (0_u8..8, moments()).prop_map(|(credential, at)| Operation::Revoke(credential, at)),
-        (0_u8..8, tiers(), clamps())
-            .prop_map(|(credential, tier, ceiling)| Operation::Entitle(credential, tier, ceiling)),
+        (0_u8..8, record()).prop_map(|(credential, record)| Operation::Update(credential, record)),
         (option::of(0_u8..9), 0_usize..9).prop_map(|(after, limit)| Operation::List(after, limit)),
     ];
     vec(operation, 1..50)
@@ -74,6 +94,7 @@ pub(crate) fn directory<S: Directory>(
         ceiling: None,
         created: start().utc,
         revoked: None,
+        contract: KeyContract::default(),
     };
     for number in 0..20 {
         let added = at_once(effort.threads, |thread| {
@@ -108,11 +129,12 @@ fn play(store: &impl Directory, drive: &impl Drive, operations: Vec<Operation>) 
                     record.revoked.get_or_insert(at);
                 }
             }
-            Operation::Entitle(number, tier, ceiling) => {
-                let seen = drive.drive(store.entitle(&credential(number), tier, ceiling)).unwrap();
+            Operation::Update(number, update) => {
+                let seen = drive.drive(store.update(&credential(number), &update)).unwrap();
                 prop_assert_eq!(seen, known.contains_key(&credential(number)));
                 if let Some(record) = known.get_mut(&credential(number)) {
-                    (record.tier, record.ceiling) = (tier, ceiling);
+                    let CallerRecord { caller, created, revoked, .. } = *record;
+                    *record = CallerRecord { caller, created, revoked, ..update };
                 }
             }
             Operation::List(after, limit) => {

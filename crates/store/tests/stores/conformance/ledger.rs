@@ -11,10 +11,12 @@ use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 use seawall_store::{
-    CallId, Certainty, DayTotals, EventPage, LeaseRequest, Ledger, PostSummary, Totals, UsageEvent,
+    CallId, CallLabels, Certainty, DayTotals, EventPage, KeyLabels, KeyUsage, LeaseRequest, Ledger,
+    PostSummary, SpendDimension, SpendItem, SpendRow, Totals, UsageEvent,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Caps of this many nano-dollars a day, half of it for the first tier.
 fn limits(day: u64) -> BudgetLimits {
@@ -38,6 +40,8 @@ enum Operation {
     Day(u64),
     Caller(u64, u64),
     TopSpenders(u64, usize),
+    Spend(u64, u64, SpendDimension),
+    KeyUsage(u64),
     Events {
         from: u64,
         to: u64,
@@ -66,6 +70,9 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
         3 => vec((0_u32..25, 0_u64..2_000), 0..6).prop_map(Operation::Post),
         1 => (0_u64..2).prop_map(Operation::Day),
         1 => (0_u64..2, 0_u64..4).prop_map(|(day, caller)| Operation::Caller(day, caller)),
+        2 => (0_u64..2, 0_u64..3, select(SpendDimension::ALL.to_vec()))
+            .prop_map(|(first, days, by)| Operation::Spend(first, days, by)),
+        1 => (0_u64..4).prop_map(Operation::KeyUsage),
         1 => (0_u64..2, 0_usize..6).prop_map(|(day, limit)| Operation::TopSpenders(day, limit)),
         1 => (0_u64..3_000, 0_u64..3_000, 1_usize..5).prop_map(|(from, to, limit)| Operation::Events { from, to, limit }),
     ];
@@ -82,6 +89,7 @@ fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
         caller: small % 4,
         tier: Tier::ALL[number as usize % 3],
         model: ["strong", "fast", "漫画"][number as usize / 3 % 3].into(),
+        labels: labels(number),
         usage: Usage {
             input: small,
             cache_read: small * 2,
@@ -92,6 +100,52 @@ fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
         cost: Money::from_nanos(small % 7 + 1),
         certainty: Certainty::ALL[number as usize % 3],
     }
+}
+
+/// Some calls have a target and a route, and of these some a key with a team or tags.
+fn labels(number: u32) -> CallLabels {
+    let text = |text: &str| Box::<str>::from(text);
+    let tags = || [(text("cost"), text("web")), (text("env"), text("漫画"))].into();
+    let key = match number % 5 {
+        0 => None,
+        1 => Some(KeyLabels::default()),
+        2 => Some(KeyLabels { team: Some(text("web")), ..KeyLabels::default() }),
+        3 => Some(KeyLabels { team: Some(text("ops")), tags: tags() }),
+        _ => Some(KeyLabels { team: None, tags: tags() }),
+    };
+    let name = |name: &'static str| if number.is_multiple_of(7) { "".into() } else { name.into() };
+    CallLabels { target: name("t1"), route: name("r1"), key: key.map(Into::into) }
+}
+
+/// What the calls of these days cost by one dimension, by going through all of them.
+fn spent(calls: &Calls, days: Range<u64>, by: SpendDimension) -> Vec<SpendRow> {
+    let mut rows: BTreeMap<SpendItem, Vec<&UsageEvent>> = BTreeMap::new();
+    for event in calls.values().filter(|event| days.contains(&event.day)) {
+        let key = event.labels.key.as_deref();
+        let name = |name: &str| SpendItem::Name(name.into());
+        let items: Vec<SpendItem> = match by {
+            SpendDimension::Caller => vec![SpendItem::Caller(event.caller)],
+            SpendDimension::Day => vec![SpendItem::Day(event.day)],
+            SpendDimension::Tier => vec![name(event.tier.name())],
+            SpendDimension::Model => vec![name(&event.model)],
+            SpendDimension::Target => vec![name(&event.labels.target)],
+            SpendDimension::Route => vec![name(&event.labels.route)],
+            SpendDimension::Team => key.and_then(|key| key.team.as_deref()).map(name).into_iter().collect(),
+            SpendDimension::Tag => key
+                .iter()
+                .flat_map(|key| key.tags.iter().map(|(tag, value)| name(&format!("{tag}={value}"))))
+                .collect(),
+        };
+        for item in items.into_iter().filter(|item| *item != SpendItem::Name("".into())) {
+            rows.entry(item).or_default().push(event);
+        }
+    }
+    rows.into_iter().map(|(item, calls)| SpendRow { item, totals: sum(calls.into_iter()) }).collect()
+}
+
+fn key_usage(calls: &Calls, caller: u64) -> KeyUsage {
+    let of_key = || calls.values().filter(|event| event.caller == caller && event.labels.key.is_some());
+    KeyUsage { totals: sum(of_key()), last_used: of_key().map(|event| event.at).max() }
 }
 
 /// Runs the suite against a ledger.
@@ -235,6 +289,15 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u6
                 let day = today() + day;
                 let seen = drive.drive(store.caller(day, caller)).unwrap();
                 prop_assert_eq!(seen, of_caller(&calls, day, caller), "turn {}", turn);
+            }
+            Operation::Spend(first, days, by) => {
+                let days = today() + first..today() + first + days;
+                let seen = drive.drive(store.spend(days.clone(), by)).unwrap();
+                prop_assert_eq!(seen, spent(&calls, days, by), "{:?}, turn {}", by, turn);
+            }
+            Operation::KeyUsage(caller) => {
+                let seen = drive.drive(store.key_usage(caller)).unwrap();
+                prop_assert_eq!(seen, key_usage(&calls, caller), "turn {}", turn);
             }
             Operation::TopSpenders(day, limit) => {
                 let day = today() + day;

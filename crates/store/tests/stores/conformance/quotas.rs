@@ -230,6 +230,7 @@ impl ReferenceQuotas {
                     available,
                     unspent: available,
                     resets,
+                    window: Default::default(),
                 });
             }
         }

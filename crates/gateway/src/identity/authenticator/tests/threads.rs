@@ -53,6 +53,7 @@ fn no_request_is_authenticated_after_a_revocation() {
             ceiling: None,
             created: UtcTime::from_nanos(0),
             revoked: None,
+            contract: Default::default(),
         };
         let block_on = |work: &mut dyn FnMut(&tokio::runtime::Runtime)| {
             work(&tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
