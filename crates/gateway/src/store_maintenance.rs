@@ -3,7 +3,9 @@
 use crate::assemble::ServeError;
 use crate::runtime::TokioRuntime;
 use crate::supervisor::{ShutdownStage, StopSignal, Supervisor, ThreadOptions};
-use seawall_config::{Settings, StoreKind};
+use seawall_config::{Settings, StoreKind, limit_group};
+use seawall_core::quota::QuotaGroup;
+use seawall_pipeline::callers::limit_group_name;
 use seawall_pipeline::event::{Event, EventSinks};
 use seawall_pipeline::{LimitRules, Runtime as _, Timer as _};
 use seawall_store::embedded::{OpenError, OpenReport};
@@ -78,6 +80,7 @@ pub(crate) fn open(
         shared,
         budget: settings.budget.limits.clone(),
         groups: limits.placed_groups(),
+        key_group: Some(key_group),
         seed: runtime.draw().below(u64::MAX),
         threads: Arc::new(supervisor.clone()),
     };
@@ -154,6 +157,11 @@ async fn post_calls(ledger: &NodeLedger, calls: &dyn Ledger) {
         // The ledger is in memory and cannot fail.
         let _ = calls.post(&ended).await;
     }
+}
+
+/// The group of a key's rate limits.
+pub(crate) fn key_group(limits: &[Box<str>]) -> Option<QuotaGroup> {
+    limit_group(&limit_group_name(limits)?, limits.iter().map(AsRef::as_ref)).ok()
 }
 
 /// Why the data directory cannot be written, and what the operator should do.

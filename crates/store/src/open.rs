@@ -5,7 +5,9 @@
 //! that implements the traits, and a line in `SharedBackend::of`.
 
 use crate::durable::DurableStore;
-use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, OpenedStore, ThreadSpawner};
+use crate::embedded::{
+    EmbeddedOptions, EmbeddedStore, KeyGroup, OpenError, OpenReport, OpenedStore, ThreadSpawner,
+};
 use crate::local_fallback::{FleetStores, StoreStateObserver};
 use crate::memory::MemoryQuotas;
 use crate::node_ledger::{NoJournal, NodeLedger};
@@ -30,6 +32,8 @@ pub struct StoreOptions {
     pub budget: BudgetLimits,
     /// The limits, and where a shared store keeps their counts.
     pub groups: Vec<(QuotaGroup, Placement)>,
+    /// Makes the groups of limits that keys in the data directory have agreed.
+    pub key_group: Option<KeyGroup>,
     /// Spreads callers over the shards of tables in memory.
     pub seed: u64,
     /// Starts the threads that write to the data directory.
@@ -99,7 +103,7 @@ impl SharedBackend {
 /// Opens the stores of a node. With a shared store, it must be called inside a Tokio runtime, which also runs the tasks of
 /// the connection; whether the server can be reached is not waited for.
 pub fn open<R: Runtime>(options: StoreOptions, runtime: R) -> Result<OpenedStores, OpenStoresError> {
-    let StoreOptions { data_dir, shared, budget, groups, seed, threads } = options;
+    let StoreOptions { data_dir, shared, budget, groups, key_group, seed, threads } = options;
     let all_groups = || groups.iter().map(|(group, _)| group.clone()).collect::<Vec<_>>();
     let (ledger, quotas, data_dir) = match data_dir {
         None => {
@@ -110,6 +114,7 @@ pub fn open<R: Runtime>(options: StoreOptions, runtime: R) -> Result<OpenedStore
             // The directory stores the limits only where the fleet does not share them.
             let options = EmbeddedOptions {
                 groups: shared.is_none().then(all_groups),
+                key_group,
                 seed,
                 threads,
                 ..EmbeddedOptions::new(budget)
@@ -199,7 +204,7 @@ mod tests {
         let group = QuotaGroup::new("tier", vec![minute]).unwrap();
         let budget = BudgetOptions::default().check().unwrap();
         let (groups, threads) = (vec![(group, Placement::Partition)], Arc::new(UnsupervisedThreads));
-        StoreOptions { data_dir, shared, budget, groups, seed: 1, threads }
+        StoreOptions { data_dir, shared, budget, groups, key_group: None, seed: 1, threads }
     }
 
     #[test]

@@ -21,7 +21,7 @@ fn names(collection: &str) -> &'static [&'static str] {
         "routes" => &["manga"],
         "breakers" => &["sonnet", "redis"],
         "surcharges" => &["fast", "priority"],
-        "keys" | "issuers" | "events" => &["one", "one two"],
+        "keys" | "teams" | "issuers" | "events" => &["one", "one two"],
         other => panic!("{other} has no names"),
     }
 }

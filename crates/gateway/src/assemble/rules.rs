@@ -4,13 +4,14 @@ use super::derive::DerivedState;
 use super::error::ServeError;
 use crate::chat::{fallback_texts, guardrails};
 use crate::memory_limit::memory_limit;
+use crate::store_maintenance::key_group;
 use crate::target::model_lookup;
-use seawall_config::{FaceName, RouteSettings, Settings, limit_group};
+use seawall_config::{FaceName, RouteSettings, Settings};
 use seawall_core::balance::BalanceStrategy;
 use seawall_core::body_memory::BodyMemoryOptions;
 use seawall_core::evaluator::PlanPolicy;
 use seawall_core::quota::QuotaGroup;
-use seawall_pipeline::callers::{limit_group_name, team_number};
+use seawall_pipeline::callers::team_number;
 use seawall_pipeline::dialect::Face;
 use seawall_pipeline::{
     BalanceOptions, CallerResolver, Faces, LimitRules, ReceiveLimits, Route, RouteOptions, RuleOptions,
@@ -150,10 +151,7 @@ impl KeyLimitSets {
             sets.add(&limits);
         }
         // Limits are checked before they are stored.
-        let group = |limits: &Vec<Box<str>>| {
-            limit_group(&limit_group_name(limits)?, limits.iter().map(AsRef::as_ref)).ok()
-        };
-        sets.0.iter().filter_map(group).collect()
+        sets.0.iter().filter_map(|limits| key_group(limits)).collect()
     }
 }
 

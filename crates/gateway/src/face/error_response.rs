@@ -11,8 +11,8 @@ use seawall_core::strategy::Language;
 use seawall_core::time::UtcTime;
 use seawall_pipeline::dialect::{self, ErrorResponse, Face};
 use seawall_pipeline::{
-    BodyScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict,
-    JOURNAL_UNAVAILABLE, Rejection, format_request_id,
+    BodyScope, BudgetScope, CALLER_DIRECTORY_UNAVAILABLE, ConcurrencyScope, DEFAULT_RETRY_AFTER,
+    IdempotencyConflict, JOURNAL_UNAVAILABLE, Rejection, format_request_id,
 };
 use seawall_wire::chat_face::ChatErrorResponse;
 use seawall_wire::dialect::{DialectId, VendorError};
@@ -193,7 +193,8 @@ pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdv
                 format!("{budget} exhausted; it resets at {}", format_minute(*resets))
             } else {
                 format!(
-                    "the remaining {budget}, {remaining}, does not cover this request with any max_tokens; it resets at {}",
+                    "{} does not cover this request with any max_tokens; it resets at {}",
+                    remainder(budget, *remaining),
                     format_minute(*resets)
                 )
             };
@@ -208,7 +209,8 @@ pub(super) fn describe(rejection: &Rejection) -> (ApiErrorKind, String, RetryAdv
         }
         Rejection::ExceedsRemainingBudget { budget, remaining, max_tokens } => {
             let message = format!(
-                "the request may cost more than what remains of the {budget}, {remaining}; set max_tokens to at most {max_tokens}"
+                "the request may cost more than {}; set max_tokens to at most {max_tokens}",
+                remainder(budget, *remaining)
             );
             (ApiErrorKind::ExceedsRemainingBudget, message, never(None))
         }
@@ -290,6 +292,14 @@ fn format_minute(at: UtcTime) -> String {
 fn quote(text: &str) -> String {
     let shown: String = text.chars().take(100).filter(|character| !character.is_control()).collect();
     format!("\"{shown}\"")
+}
+
+/// What remains of a budget, as the subject of a sentence.
+fn remainder(budget: &BudgetScope, remaining: Money) -> String {
+    match budget {
+        BudgetScope::Day => format!("the remaining daily budget ({remaining})"),
+        BudgetScope::Window { .. } => format!("the {remaining} that remain of the {budget}"),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::{StoreError, StoreFuture};
 use seawall_core::budget::{BudgetPeriod, PeriodCaps};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 fn row(record: &CallerRecord) -> Vec<u8> {
@@ -73,6 +74,18 @@ fn read_row(row: &[u8]) -> Result<CallerRecord, StoreError> {
 
 fn find(rows: &mut impl Rows, credential: &CredentialHash) -> Result<Option<CallerRecord>, StoreError> {
     rows.get(TableKind::Callers, &credential.0)?.map(|row| read_row(&row)).transpose()
+}
+
+/// The different lists of rate limits of keys that are not revoked.
+pub(super) fn key_limits(rows: &mut impl Rows) -> Result<BTreeSet<Vec<Box<str>>>, StoreError> {
+    let mut all = BTreeSet::new();
+    for (_, row) in rows.range(TableKind::Callers, (Bound::Unbounded, Bound::Unbounded), usize::MAX)? {
+        let record = read_row(&row)?;
+        if record.revoked.is_none() && !record.contract.limits.is_empty() {
+            all.insert(record.contract.limits);
+        }
+    }
+    Ok(all)
 }
 
 /// Changes a caller, if it is known.

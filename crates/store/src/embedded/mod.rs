@@ -71,6 +71,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use writer::DatabaseWriter;
 
+/// Makes the group of a list of rate limits, if they are valid.
+pub type KeyGroup = fn(&[Box<str>]) -> Option<QuotaGroup>;
+
 /// How a data directory is used.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
@@ -84,6 +87,9 @@ pub struct EmbeddedOptions {
     pub segment_bytes: u64,
     /// The limits whose counts are stored here; none where they are stored elsewhere. Existing counts are kept.
     pub groups: Option<Vec<QuotaGroup>>,
+    /// Makes the group of the rate limits that keys in this directory have agreed. These groups are added to `groups`, so that
+    /// their counts are known from the start.
+    pub key_group: Option<KeyGroup>,
     /// Spreads callers over the shards of the rate limiter.
     pub seed: u64,
     /// Starts the threads that write.
@@ -100,6 +106,7 @@ impl EmbeddedOptions {
             cache_bytes: 2 << 20,
             segment_bytes: 16 << 20,
             groups: None,
+            key_group: None,
             seed: 0,
             threads: Arc::new(UnsupervisedThreads),
         }
@@ -180,7 +187,11 @@ impl EmbeddedStore {
         })
     }
 
-    fn open_checked(data_dir: &Path, options: EmbeddedOptions, now: Now) -> Result<OpenedStore, OpenError> {
+    fn open_checked(
+        data_dir: &Path,
+        mut options: EmbeddedOptions,
+        now: Now,
+    ) -> Result<OpenedStore, OpenError> {
         let data_dir = Arc::new(DataDir::lock(data_dir)?);
         let segments = segment::list(data_dir.path())?;
         let validated = data_dir.open_database(options.cache_bytes, !segments.is_empty())?;
@@ -189,6 +200,14 @@ impl EmbeddedStore {
             StoredLeases::load(&mut View::new(&validated.database)?, options.limits.clone(), now.monotonic)
         });
         let leases = leases.map_err(damaged)?;
+        if let (Some(groups), Some(key_group)) = (&mut options.groups, options.key_group) {
+            let limits = catch_panic(|| directory::key_limits(&mut View::new(&validated.database)?));
+            let of_keys = limits.map_err(damaged)?;
+            let is_new = |group: &QuotaGroup| groups.iter().all(|known| known.name() != group.name());
+            let added: Vec<QuotaGroup> =
+                of_keys.iter().filter_map(|limits| key_group(limits)).filter(is_new).collect();
+            groups.extend(added);
+        }
         let mut recovery = checkpoint::Recovery::read(&data_dir, &validated, &segments, &options)?;
         let charged = recovery.charge_open_reservations(now.utc);
         let ValidatedDatabase { database, file, path, created } = validated;

@@ -9,9 +9,11 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "embedded")]
+pub(crate) use parts::read_labels;
 pub(crate) use parts::{
     RecentNames, certainty_byte, put_call, put_labels, put_usage, read_call, read_certainty, read_hash,
-    read_labels, read_money, read_tier, read_usage, tier_byte,
+    read_money, read_tier, read_usage, tier_byte,
 };
 
 use super::admission::{IdempotencyRecord, LimitCharge};
