@@ -139,7 +139,10 @@ fn a_running_gateway_is_called_with_the_admin_credential() -> anyhow::Result<()>
 
     let entry = json!({
         "id": "0123456789abcdef", "name": "a/b", "tier": "prime", "caller": "0123456789abcdef",
-        "created": "2026-11-16T12:00:00Z", "revoked": "2026-11-16T13:00:00Z",
+        "created": "2026-11-16T12:00:00Z", "revoked": "2026-11-16T13:00:00Z", "expires": null, "state": "revoked",
+        "team": "web", "tags": { "env": "prod" }, "limits": ["60/min"], "models": [], "calls": 7, "cost_nanos": 1_000,
+        "budgets": [{ "period": "month", "cap_nanos": 5_000, "posted_nanos": 1_000, "held_nanos": 0 }],
+        "last_used": "2026-11-16T12:30:00Z",
     });
     let (port, thread) = admin("200 OK", &entry)?;
     assert_eq!(json_of(&run_against(port, &["revoke", "a/b", "--json"])?)?, entry);

@@ -49,6 +49,7 @@ mod heads;
 #[cfg(test)]
 mod http2;
 mod key;
+mod key_contracts;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
