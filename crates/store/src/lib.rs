@@ -83,7 +83,7 @@ pub use quotas::{
 pub use receipt::QuotaReceipt;
 pub use sessions::{MAX_TURNS, RequestTokens, SESSION_TTL, SessionKey, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};
-pub use usage::{CallId, CallLabels, Certainty, KeyLabels, UsageEvent};
+pub use usage::{CallId, Certainty, KeyLabels, SpendLabels, UsageEvent};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

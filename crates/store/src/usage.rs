@@ -43,7 +43,7 @@ impl Certainty {
 
 /// The names by which spending is reported, beside caller, tier and model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallLabels {
+pub struct SpendLabels {
     /// The target that was called.
     pub target: Arc<str>,
     /// The route that was requested.
@@ -52,7 +52,7 @@ pub struct CallLabels {
     pub key: Option<Arc<KeyLabels>>,
 }
 
-impl CallLabels {
+impl SpendLabels {
     /// Whether nothing is labelled.
     pub(crate) fn is_empty(&self) -> bool {
         self.target.is_empty() && self.route.is_empty() && self.key.is_none()
@@ -84,7 +84,7 @@ pub struct UsageEvent {
     /// The vendor's name of the model.
     pub model: Arc<str>,
     /// What the call was made for.
-    pub labels: CallLabels,
+    pub labels: SpendLabels,
     /// The usage of the call.
     pub usage: Usage,
     /// The cost of that usage.

@@ -11,7 +11,7 @@ use seawall_core::money::Money;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_pipeline::callers::caller_id_of;
 use seawall_pipeline::{Runtime as _, Timer as _};
-use seawall_store::{CredentialHash, Directory, SpendDimension, SpendItem, SpendRow, StoreError, Totals};
+use seawall_store::{CredentialHash, Directory, SpendDimension, SpendItem, SpendRow, Totals};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -43,7 +43,7 @@ impl SpendingQueries {
     }
 }
 
-fn failed(error: StoreError) -> AdminError {
+fn failed(error: impl std::fmt::Display) -> AdminError {
     AdminError::Failed(error.to_string())
 }
 

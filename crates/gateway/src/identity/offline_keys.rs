@@ -100,7 +100,7 @@ impl OfflineKeyStore {
         let now = self.runtime.now().utc;
         let KeyChange { tier, terms } = change;
         let changed = key_management::update(&self.store, name_or_id, tier.as_deref(), terms, now).await?;
-        self.newest(changed, now)
+        self.newest(&changed, now)
     }
 
     /// Replaces a key by a new one.
@@ -113,7 +113,7 @@ impl OfflineKeyStore {
     }
 
     /// The last of these keys, as listed.
-    fn newest(&self, keys: Vec<StoredKey>, now: UtcTime) -> Result<KeyEntry, IssueError> {
+    fn newest(&self, keys: &[StoredKey], now: UtcTime) -> Result<KeyEntry, IssueError> {
         let missing = || IssueError::Failed("the key is missing".to_owned());
         let key = keys.last().ok_or_else(missing)?;
         Ok(key_management::key_entry(key, &self.pseudonyms()?, now))
@@ -123,6 +123,6 @@ impl OfflineKeyStore {
     pub async fn revoke(&self, name_or_id: &str) -> Result<KeyEntry, IssueError> {
         let now = self.runtime.now().utc;
         let revoked = key_management::revoke(&self.store, name_or_id, now).await?;
-        self.newest(revoked, now)
+        self.newest(&revoked, now)
     }
 }

@@ -5,7 +5,7 @@
 
 use super::cascade_failure::{CascadeFailure, SkipReason};
 use super::try_once::{AttemptContent, AttemptResult, try_once};
-use crate::attempt::{Attempt, AttemptRequest, AttemptResources, HOLD_GRACE};
+use crate::attempt::{Attempt, AttemptRequest, AttemptResources};
 use crate::event::{BudgetDecision, BudgetKind, Event};
 use crate::output_limit::{OutputAllowance, OutputBudget};
 use crate::pipeline::Pipeline;
@@ -17,7 +17,6 @@ use crate::shortage::BudgetShortage;
 use crate::slot::{SlotUnavailable, TargetSlot};
 use crate::target::{CallBound, GuardedTarget, PriceStatus};
 use seawall_core::breaker::{BreakerPhase, LastResort, RejectReason};
-use seawall_core::budget::{BudgetRefusal, ReservationRequest, WindowCaps};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::in_flight::{SlotOwner, SlotRefusal};
@@ -26,7 +25,7 @@ use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::runtime::{Runtime, yield_now};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
-use seawall_store::{CallId, CallLabels, ReserveError, UnwrittenHold};
+use seawall_store::{ReserveError, UnwrittenHold};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -311,32 +310,6 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
         AttemptRequest { cause, delay, bound, is_unstreamed: !self.planned.request.parsed.stream() }
     }
 
-    /// Why the reservation of a call with this bound was rejected.
-    fn skip_reason(&self, error: &ReserveError, bound: &CallBound) -> SkipReason {
-        match error {
-            ReserveError::Refused(BudgetRefusal::ExceedsDailyBudget { wanted, .. }) => {
-                match bound.largest_feature {
-                    Some((feature, tokens)) => SkipReason::Unbounded(format!(
-                        "this request may cost {wanted}, which exceeds the daily budget: {tokens} tokens are reserved \
-                     for input by reference ({feature}); send the content itself, or an operator can set \
-                     limits.untracked_input.{feature}"
-                    )),
-                    None => SkipReason::ExceedsDailyBudget(*wanted),
-                }
-            }
-            ReserveError::Refused(refusal) => match refusal.shortage() {
-                Some(day) => {
-                    let settles_in = self.pipeline.ledger.typical_hold_duration();
-                    let max_cost = |output| bound.max_cost_with_limit(output);
-                    SkipReason::Unaffordable(BudgetShortage::of(&day, bound.output, settles_in, max_cost))
-                }
-                // Unreachable: the pipeline's ledger has neither session budgets nor token limits per request.
-                None => SkipReason::JournalUnavailable,
-            },
-            ReserveError::Journal(_) => SkipReason::JournalUnavailable,
-        }
-    }
-
     /// Writes the reservation to the journal and acquires a breaker permit, for an attempt that has a slot.
     pub(super) fn start_attempt(
         &self,
@@ -408,39 +381,6 @@ impl<'a, R: Runtime> TargetCascade<'a, R> {
     pub(super) fn slot_holder(&self) -> SlotOwner {
         let caller = &self.planned.caller;
         SlotOwner { caller: caller.id, guest_network: caller.network }
-    }
-
-    /// The budgets by calendar window that apply to the request.
-    fn window_caps(&self) -> WindowCaps {
-        self.planned.request.rules.budgets.caps(&self.planned.caller)
-    }
-
-    /// The reservation for the upper bound of a call.
-    fn budget_request(&self, bound: &CallBound) -> ReservationRequest {
-        let request = &self.planned.request;
-        ReservationRequest {
-            caller: self.planned.caller.id,
-            tier: self.planned.caller.tier,
-            session: None,
-            limits: self.pipeline.token_limits,
-            input: bound.input,
-            output: bound.output,
-            max_cost: bound.max_cost,
-            expires: request.deadline.moment() + HOLD_GRACE,
-            windows: self.window_caps(),
-        }
-    }
-
-    fn ledger_attempt(&self, target: &GuardedTarget) -> seawall_store::LedgerCall {
-        seawall_store::LedgerCall {
-            id: CallId { request: self.planned.request.id.into(), attempt: self.progress.attempts() },
-            model: Arc::clone(&target.model),
-            labels: CallLabels {
-                target: Arc::clone(&target.name),
-                route: Arc::clone(&self.planned.route.alias),
-                key: self.planned.caller.contract.as_ref().map(|contract| Arc::clone(&contract.labels)),
-            },
-        }
     }
 
     fn record_success(&mut self) {

@@ -5,6 +5,7 @@
 //! | `cascade` | fallback cascade over targets, with retries |
 //! | `try_once` | one attempt, up to a complete answer or a stream's first content |
 //! | `readiness` | whether a target is ready, and how long to wait for one that throttles or does not start |
+//! | `reservation` | what an attempt reserves in the ledger, and why that may be refused |
 //! | `rotation` | another attempt with another key of the same target |
 //! | `last_resort` | tries skipped targets when all others have failed |
 //! | `cascade_failure` | why the cascade got no answer, and the resulting rejection |
@@ -16,6 +17,7 @@ mod cascade_failure;
 mod hedge;
 mod last_resort;
 mod readiness;
+mod reservation;
 mod rotation;
 mod target_causes;
 mod try_once;

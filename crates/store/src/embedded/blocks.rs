@@ -15,7 +15,7 @@ use crate::node_ledger::{
     certainty_byte, put_call, put_labels, put_usage, read_call, read_certainty, read_hash, read_labels,
     read_money, read_tier, read_usage, tier_byte,
 };
-use crate::usage::{CallId, CallLabels, UsageEvent};
+use crate::usage::{CallId, SpendLabels, UsageEvent};
 use seawall_core::time::UtcTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
@@ -32,7 +32,7 @@ const ROWS_PER_READ: usize = 64;
 const LABELLED: u8 = 0;
 
 /// The model of a call, and its labels.
-type CallNames = (Arc<str>, CallLabels);
+type CallNames = (Arc<str>, SpendLabels);
 
 /// The sort key of calls: when a call ended, and its id.
 pub(super) type CallSortKey = (UtcTime, CallId);
@@ -138,7 +138,7 @@ fn read_calls(first: UtcTime, mut reader: ByteReader<'_>) -> Option<Vec<UsageEve
     let mut names: Vec<CallNames> = Vec::new();
     for _ in 0..count {
         let model = reader.text()?.into();
-        names.push((model, if has_labels { read_labels(&mut reader)? } else { CallLabels::default() }));
+        names.push((model, if has_labels { read_labels(&mut reader)? } else { SpendLabels::default() }));
     }
     let (mut events, mut at) = (Vec::new(), first);
     while reader.end().is_none() {

@@ -18,7 +18,7 @@ use crate::ledger::{
     DayTotals, EventPage, KeyUsage, LeaseRequest, Ledger, PostSummary, SpendDimension, SpendRow, Totals,
 };
 use crate::node_ledger::{put_labels, read_labels};
-use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
+use crate::usage::{CallId, Certainty, SpendLabels, UsageEvent};
 use crate::{StoreError, StoreFuture, lock};
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, ReconcileDecision,
@@ -40,7 +40,7 @@ fn event_key(at: UtcTime, id: CallId) -> Vec<u8> {
 fn event_row(event: &UsageEvent) -> Vec<u8> {
     let certainty = Certainty::ALL.iter().position(|known| *known == event.certainty);
     let mut labels = Vec::new();
-    if event.labels != CallLabels::default() {
+    if event.labels != SpendLabels::default() {
         put_labels(&mut labels, &event.labels);
     }
     RowEncoder::default()
@@ -69,7 +69,7 @@ fn read_event(key: &[u8], row: &[u8]) -> Result<UsageEvent, StoreError> {
     let certainty = input.choice(&Certainty::ALL)?;
     // Rows of calls without labels, and from before labels existed, end here.
     let labels = if input.is_at_end() {
-        CallLabels::default()
+        SpendLabels::default()
     } else {
         let invalid = input.invalid();
         let mut reader = ByteReader::new(input.rest());

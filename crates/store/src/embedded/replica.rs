@@ -17,7 +17,7 @@ use super::snapshot::{LedgerSnapshot, SavedCall};
 use crate::StoreError;
 use crate::ledger::Totals;
 use crate::node_ledger::{JournalRecord, RecentNames};
-use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
+use crate::usage::{CallId, Certainty, SpendLabels, UsageEvent};
 use seawall_core::budget::{
     BudgetEntry, BudgetLedger, BudgetReservation, BudgetSource, BudgetWindows, ReservationId,
 };
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The id of a call, the name of its model, and its labels.
-type CallIdentity = (CallId, Arc<str>, CallLabels);
+type CallIdentity = (CallId, Arc<str>, SpendLabels);
 
 const SNAPSHOT_KEY: &[u8] = b"snapshot";
 /// How many days are kept: today, yesterday, and some that a wrongly set calendar may have used for a while.
@@ -199,7 +199,7 @@ impl LedgerReplica {
         let ended = record.entry().and_then(|entry| self.apply_entry(&entry));
         match record {
             JournalRecord::CallAssigned { reservation, id, model } => {
-                self.assign(reservation, (id, model, CallLabels::default()));
+                self.assign(reservation, (id, model, SpendLabels::default()));
             }
             JournalRecord::CallStarted { reservation, id, model, labels } => {
                 self.assign(reservation.id, (id, model, labels));
@@ -412,7 +412,7 @@ fn max_cost_event(
         (
             CallId { request: u128::MAX - u128::from(id.0), attempt: u32::MAX },
             UNKNOWN_MODEL.into(),
-            CallLabels::default(),
+            SpendLabels::default(),
         )
     };
     let (call, model, labels) = identity.unwrap_or_else(unknown_call);

@@ -4,7 +4,7 @@ use super::codec::{RowDecoder, RowEncoder};
 use crate::StoreError;
 use crate::encoding::ByteReader;
 use crate::node_ledger::{put_labels, read_labels};
-use crate::usage::{CallId, CallLabels};
+use crate::usage::{CallId, SpendLabels};
 use seawall_core::budget::{
     BudgetAccount, BudgetReservation, BudgetSnapshot, BudgetSource, BudgetWindows, CalendarHour, LeaseId,
     ReservationId, SavedCaller, SavedDay, SavedHeldLease, SavedSession, SavedWindow, SavedWindows,
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SavedCall {
     pub(super) reservation: ReservationId,
-    pub(super) identity: Option<(CallId, Arc<str>, CallLabels)>,
+    pub(super) identity: Option<(CallId, Arc<str>, SpendLabels)>,
 }
 
 /// Everything that a checkpoint stores about the ledger.
@@ -171,10 +171,10 @@ fn put_windows(output: RowEncoder, snapshot: &BudgetSnapshot, calls: &[SavedCall
     let reservations = snapshot.open.iter().chain(&snapshot.expired);
     let in_windows: Vec<&BudgetReservation> =
         reservations.filter(|reservation| !reservation.windows.is_empty()).collect();
-    let labelled: Vec<(ReservationId, &CallLabels)> = calls
+    let labelled: Vec<(ReservationId, &SpendLabels)> = calls
         .iter()
         .filter_map(|call| Some((call.reservation, &call.identity.as_ref()?.2)))
-        .filter(|(_, labels)| **labels != CallLabels::default())
+        .filter(|(_, labels)| **labels != SpendLabels::default())
         .collect();
     let SavedWindows { hour, sweep: _, all } = &snapshot.windows;
     if all.is_empty() && in_windows.is_empty() && labelled.is_empty() {
@@ -223,7 +223,7 @@ fn read_windows(input: &mut RowDecoder<'_>, saved: &mut LedgerSnapshot) -> Resul
         let labels = read_labels(&mut ByteReader::new(input.take(length)?)).ok_or_else(|| input.invalid())?;
         Ok((ReservationId(id), labels))
     })?;
-    let mut labelled: BTreeMap<ReservationId, CallLabels> = labelled.into_iter().collect();
+    let mut labelled: BTreeMap<ReservationId, SpendLabels> = labelled.into_iter().collect();
     for call in &mut saved.calls {
         if let (Some((_, _, labels)), Some(saved_labels)) =
             (&mut call.identity, labelled.remove(&call.reservation))
@@ -263,7 +263,7 @@ fn read_call(input: &mut RowDecoder<'_>) -> Result<SavedCall, StoreError> {
     let reservation = ReservationId(input.u64()?);
     let identity = if input.choice(&[false, true])? {
         let id = CallId { request: input.u128()?, attempt: input.u32()? };
-        Some((id, input.text()?.into(), CallLabels::default()))
+        Some((id, input.text()?.into(), SpendLabels::default()))
     } else {
         None
     };

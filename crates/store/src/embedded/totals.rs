@@ -318,7 +318,7 @@ pub(super) fn spenders(
 #[cfg(test)]
 mod tests {
     use super::{PendingTotals, Totals, rank};
-    use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
+    use crate::usage::{CallId, Certainty, SpendLabels, UsageEvent};
     use proptest::collection::vec;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
     use seawall_core::money::{Money, Usage};
@@ -340,7 +340,7 @@ mod tests {
         let (id, at) = (CallId { request: 1, attempt: 0 }, UtcTime::default());
         let (usage, cost) = (Usage { output: cost, ..Usage::default() }, Money::from_nanos(cost));
         let model = model.into();
-        let labels = CallLabels::default();
+        let labels = SpendLabels::default();
         UsageEvent { id, at, day, caller, tier, model, labels, usage, cost, certainty: Certainty::Reported }
     }
 

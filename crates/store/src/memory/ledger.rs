@@ -4,7 +4,7 @@ use crate::ledger::{
     DayTotals, EventPage, KeyUsage, LeaseRequest, Ledger, PostSummary, SpendDimension, SpendItem, SpendRow,
     Totals,
 };
-use crate::usage::{CallId, CallLabels, UsageEvent};
+use crate::usage::{CallId, SpendLabels, UsageEvent};
 use crate::{StoreFuture, lock};
 use seawall_core::budget::{
     BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseLedger, LeaseRecall, LeaseReport,
@@ -86,7 +86,7 @@ impl MemoryLedgerState {
         day.tiers[event.tier.index()].add(event);
         day.models.entry(Arc::clone(&event.model)).or_default().add(event);
         day.callers.entry(event.caller).or_default().add(event);
-        let CallLabels { target, route, key } = &event.labels;
+        let SpendLabels { target, route, key } = &event.labels;
         for (names, name) in [(&mut day.targets, target), (&mut day.routes, route)] {
             if !name.is_empty() {
                 names.entry(Arc::clone(name)).or_default().add(event);

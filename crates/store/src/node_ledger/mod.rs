@@ -18,6 +18,7 @@
 mod admission;
 mod hold;
 mod journal;
+mod leases;
 mod record;
 mod spool;
 #[cfg(test)]
@@ -34,12 +35,12 @@ pub(crate) use record::{
 };
 
 use crate::ledger::Totals;
-use crate::usage::{CallId, CallLabels, UsageEvent};
+use crate::usage::{CallId, SpendLabels, UsageEvent};
 use crate::{StoreError, lock};
 use seawall_core::budget::{
-    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLease, BudgetLedger, BudgetLimits, BudgetName,
-    BudgetRefusal, CalendarHour, Correction, CorrectionRefusal, HeldLease, LeaseReport, ReservationRequest,
-    SessionTokens, SingleSourceAlarm, WindowCaps,
+    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLedger, BudgetLimits, BudgetName, BudgetRefusal,
+    CalendarHour, Correction, CorrectionRefusal, ReservationRequest, SessionTokens, SingleSourceAlarm,
+    WindowCaps,
 };
 use seawall_core::money::Money;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -67,7 +68,7 @@ pub struct LedgerCall {
     /// The vendor's name of the model.
     pub model: Arc<str>,
     /// What the call is made for.
-    pub labels: CallLabels,
+    pub labels: SpendLabels,
 }
 
 /// Why nothing was reserved.
@@ -109,7 +110,7 @@ pub struct NodeLedgerStats {
 /// use seawall_core::money::{Money, Usage};
 /// use seawall_core::time::{Now, Timestamp};
 /// use seawall_core::vocabulary::Tier;
-/// use seawall_store::{CallId, CallLabels, Certainty, LedgerCall, NoJournal, NodeLedger};
+/// use seawall_store::{CallId, SpendLabels, Certainty, LedgerCall, NoJournal, NodeLedger};
 ///
 /// let ledger = NodeLedger::new(BudgetOptions::default().check().unwrap(), NoJournal);
 /// let (limits, max_cost) = (TokenLimits::default(), Money::from_dollars(1));
@@ -124,7 +125,7 @@ pub struct NodeLedgerStats {
 ///     expires: Timestamp::NEVER,
 ///     windows: WindowCaps::default(),
 /// };
-/// let attempt = LedgerCall { id: CallId { request: 1, attempt: 0 }, model: "strong".into(), labels: CallLabels::default() };
+/// let attempt = LedgerCall { id: CallId { request: 1, attempt: 0 }, model: "strong".into(), labels: SpendLabels::default() };
 /// let hold = ledger.reserve(&request, attempt, Now::default()).unwrap();
 /// assert_eq!(ledger.day(0).held, max_cost);
 /// hold.post(Usage::default(), Money::from_nanos(400_000_000), Certainty::Reported, Now::default());
@@ -372,40 +373,6 @@ impl NodeLedger {
     #[must_use]
     pub fn take_alarms(&self) -> Vec<SingleSourceAlarm> {
         std::mem::take(&mut lock(&self.0).alarms)
-    }
-
-    /// Applies the ledger's response to a lease request that was sent at `requested_at`. The lease runs from that moment, less
-    /// a margin for clocks that run at different speeds.
-    pub fn set_lease(&self, lease: &BudgetLease, requested_at: Timestamp, margin: Duration) {
-        let mut state = lock(&self.0);
-        if let Some(entry) = state.ledger.set_lease(lease, requested_at, margin) {
-            // If the write fails, a ledger that is read back spends less than it may, which is safe.
-            let _ = state.write(&[JournalRecord::Entry(entry)]);
-        }
-    }
-
-    /// The reports to the ledger about all leases of a day.
-    #[must_use]
-    pub fn lease_reports(&self, day: u64) -> Vec<LeaseReport> {
-        lock(&self.0).ledger.lease_reports(day)
-    }
-
-    /// The lease that pays for a tier's calls of a day. `None` where caps are spent.
-    #[must_use]
-    pub fn held_lease(&self, day: u64, tier: Tier) -> Option<HeldLease> {
-        lock(&self.0).ledger.held_lease(day, tier)
-    }
-
-    /// Gives back up to `total` of the current lease of a tier's day, counted from the start of the lease, as far as it
-    /// is neither posted nor held. It is journaled first: otherwise a ledger that is read back would spend money that
-    /// another node has. Returns the total that has been given back.
-    pub fn return_lease(&self, day: u64, tier: Tier, total: Money) -> Result<Money, StoreError> {
-        let mut state = lock(&self.0);
-        if let Some(entry) = state.ledger.decide_return(day, tier, total) {
-            state.write(&[JournalRecord::Entry(entry)])?;
-            state.apply(&entry);
-        }
-        Ok(state.ledger.held_lease(day, tier).map_or(Money::ZERO, |held| held.returned))
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use parts::{
 
 use super::admission::{IdempotencyRecord, LimitCharge};
 use crate::encoding::{ByteReader, put_text, put_varint};
-use crate::usage::{CallId, CallLabels, Certainty, UsageEvent};
+use crate::usage::{CallId, Certainty, SpendLabels, UsageEvent};
 use parts::{
     put_charge, put_cost, put_event, put_key, put_lease, put_reservation, read_charge, read_cost, read_event,
     read_key, read_lease, read_reservation,
@@ -75,7 +75,7 @@ pub enum JournalRecord {
         /// The vendor's name of the model.
         model: Arc<str>,
         /// What the call is made for.
-        labels: CallLabels,
+        labels: SpendLabels,
     },
     /// The end of a call: the record that is written after it. The owner is in the record of the beginning.
     CallEnded {

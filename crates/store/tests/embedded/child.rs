@@ -9,8 +9,8 @@ use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
 use seawall_store::embedded::EmbeddedStore;
 use seawall_store::{
-    CallId, CallLabels, CallerRecord, Certainty, ChangeOrder, CredentialHash, Directory, LedgerCall,
-    NodeLedger, RequestTokens, SessionKey, Sessions, StoredTurn, SwitchChange, Switches,
+    CallId, CallerRecord, Certainty, ChangeOrder, CredentialHash, Directory, LedgerCall, NodeLedger,
+    RequestTokens, SessionKey, Sessions, SpendLabels, StoredTurn, SwitchChange, Switches,
 };
 use std::fmt;
 use std::io::Write;
@@ -73,7 +73,7 @@ fn call_models(ledger: &NodeLedger, thread: u64, round: u64) {
         let attempt = LedgerCall {
             id: call_id(number),
             model: "strong".into(),
-            labels: CallLabels { target: "t".into(), ..CallLabels::default() },
+            labels: SpendLabels { target: "t".into(), ..SpendLabels::default() },
         };
         let Ok(hold) = ledger.reserve(&ask(number, max_cost), attempt, now) else {
             report_line(format_args!("refused {number} {max_cost}"));

@@ -31,7 +31,7 @@ const CAPS: [(BudgetOwner, BudgetPeriod, u64); 5] = [
 fn windows(caller: u64, team: u64) -> WindowCaps {
     let mut caps = [PeriodCaps::NONE; 3];
     for (owner, period, cap) in CAPS {
-        if caller % 2 == 0 && (owner != BudgetOwner::Team || team > 0) {
+        if caller.is_multiple_of(2) && (owner != BudgetOwner::Team || team > 0) {
             caps[owner.index()].set(period, nanos(cap));
         }
     }

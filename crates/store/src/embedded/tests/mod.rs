@@ -18,7 +18,7 @@ use crate::directory::{CallerRecord, CredentialHash, Directory};
 use crate::ledger::{LeaseRequest, Ledger};
 use crate::sessions::{RequestTokens, SessionKey, Sessions, StoredTurn};
 use crate::switches::{ChangeOrder, SwitchChange, Switches};
-use crate::usage::{CallId, CallLabels, Certainty, KeyLabels, UsageEvent};
+use crate::usage::{CallId, Certainty, KeyLabels, SpendLabels, UsageEvent};
 use crate::{StoreError, verify_trail};
 use seawall_core::budget::{BudgetOptions, BudgetPeriod, LeaseId, PeriodCaps, WindowCaps};
 use seawall_core::evaluator::Switch;
@@ -60,12 +60,12 @@ pub(super) fn windows(has_team: bool) -> WindowCaps {
 }
 
 /// Labels of a key, of a call without a key, or none.
-pub(super) fn labels(number: u64) -> CallLabels {
+pub(super) fn labels(number: u64) -> SpendLabels {
     let key = KeyLabels { team: Some("web".into()), tags: [("env".into(), "漫画".into())].into() };
     match number % 3 {
-        0 => CallLabels::default(),
-        1 => CallLabels { target: "t".into(), route: "r".into(), key: None },
-        _ => CallLabels { target: "t".into(), route: "r2".into(), key: Some(key.into()) },
+        0 => SpendLabels::default(),
+        1 => SpendLabels { target: "t".into(), route: "r".into(), key: None },
+        _ => SpendLabels { target: "t".into(), route: "r2".into(), key: Some(key.into()) },
     }
 }
 

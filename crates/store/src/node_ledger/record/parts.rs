@@ -4,7 +4,7 @@
 use super::{EVENT, LABELLED_EVENT};
 use crate::encoding::{ByteReader, put_text, put_varint};
 use crate::node_ledger::admission::{IdempotencyRecord, LimitCharge};
-use crate::usage::{CallId, CallLabels, Certainty, KeyLabels, UsageEvent};
+use crate::usage::{CallId, Certainty, KeyLabels, SpendLabels, UsageEvent};
 use seawall_core::budget::{BudgetReservation, BudgetWindows, LeaseId, ReservationId};
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{MAX_SCOPES, QuotaUnits};
@@ -39,8 +39,9 @@ pub(super) fn put_reservation(bytes: &mut Vec<u8>, reservation: &BudgetReservati
     bytes.extend_from_slice(&caller.to_le_bytes());
     bytes.push(tier_byte(tier));
     put_varint(bytes, generation);
+    let has_session = if session.is_some() { HAS_SESSION } else { 0 };
     let has_windows = if windows.is_empty() { 0 } else { HAS_WINDOWS };
-    bytes.push(u8::from(session.is_some()) * HAS_SESSION | has_windows);
+    bytes.push(has_session | has_windows);
     if let Some(session) = session {
         bytes.extend_from_slice(&session.to_le_bytes());
     }
@@ -83,7 +84,7 @@ fn read_windows(reader: &mut ByteReader<'_>) -> Option<BudgetWindows> {
 #[derive(Debug, Default)]
 pub(crate) struct RecentNames {
     pub(crate) model: Arc<str>,
-    labels: CallLabels,
+    labels: SpendLabels,
 }
 
 impl RecentNames {
@@ -96,20 +97,20 @@ impl RecentNames {
         &mut self,
         reader: &mut ByteReader<'_>,
         has_labels: bool,
-    ) -> Option<CallLabels> {
+    ) -> Option<SpendLabels> {
         if has_labels {
             self.read_labels(reader).filter(|labels| !labels.is_empty())
         } else {
-            Some(CallLabels::default())
+            Some(SpendLabels::default())
         }
     }
 
-    fn read_labels(&mut self, reader: &mut ByteReader<'_>) -> Option<CallLabels> {
+    fn read_labels(&mut self, reader: &mut ByteReader<'_>) -> Option<SpendLabels> {
         let (target, route) = (reader.text()?, reader.text()?);
         let flags = reader.byte().filter(|flags| [0, HAS_KEY, HAS_KEY | HAS_TEAM].contains(flags))?;
         let key = if flags & HAS_KEY != 0 { Some(self.read_key_labels(reader, flags)?) } else { None };
         let last = &mut self.labels;
-        let labels = CallLabels {
+        let labels = SpendLabels {
             target: shared(&mut last.target, target),
             route: shared(&mut last.route, route),
             key,
@@ -140,7 +141,7 @@ fn shared(last: &mut Arc<str>, text: &str) -> Arc<str> {
     Arc::clone(last)
 }
 
-pub(crate) fn put_labels(bytes: &mut Vec<u8>, CallLabels { target, route, key }: &CallLabels) {
+pub(crate) fn put_labels(bytes: &mut Vec<u8>, SpendLabels { target, route, key }: &SpendLabels) {
     put_text(bytes, target);
     put_text(bytes, route);
     let Some(KeyLabels { team, tags }) = key.as_deref() else {
@@ -160,7 +161,7 @@ pub(crate) fn put_labels(bytes: &mut Vec<u8>, CallLabels { target, route, key }:
 
 /// Reads labels on their own, without sharing their allocations.
 #[cfg(feature = "embedded")]
-pub(crate) fn read_labels(reader: &mut ByteReader<'_>) -> Option<CallLabels> {
+pub(crate) fn read_labels(reader: &mut ByteReader<'_>) -> Option<SpendLabels> {
     RecentNames::default().read_labels(reader)
 }
 

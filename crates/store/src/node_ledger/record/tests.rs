@@ -4,7 +4,7 @@
 use super::RecentNames;
 use super::{InvalidRecord, JournalRecord};
 use crate::node_ledger::{IdempotencyRecord, LimitCharge};
-use crate::usage::{CallId, CallLabels, Certainty, KeyLabels, UsageEvent};
+use crate::usage::{CallId, Certainty, KeyLabels, SpendLabels, UsageEvent};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::select;
@@ -84,18 +84,18 @@ fn windows() -> impl Strategy<Value = BudgetWindows> {
     prop_oneof![Just(BudgetWindows::NONE), some]
 }
 
-fn labels() -> impl Strategy<Value = CallLabels> {
+fn labels() -> impl Strategy<Value = SpendLabels> {
     let tags = vec((".{0,4}", ".{0,4}"), 0..3);
     let key = (proptest::option::of(".{0,8}"), tags).prop_map(|(team, tags)| {
         let tags = tags.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         Arc::new(KeyLabels { team: team.map(Into::into), tags })
     });
-    let some = (".{0,9}", ".{0,9}", proptest::option::of(key)).prop_map(|(target, route, key)| CallLabels {
+    let some = (".{0,9}", ".{0,9}", proptest::option::of(key)).prop_map(|(target, route, key)| SpendLabels {
         target: target.into(),
         route: route.into(),
         key,
     });
-    prop_oneof![Just(CallLabels::default()), some]
+    prop_oneof![Just(SpendLabels::default()), some]
 }
 
 fn calls() -> impl Strategy<Value = CallId> {
@@ -230,7 +230,7 @@ fn the_bytes_of_a_call_do_not_change_between_versions() {
     };
     let (id, model) = (CallId { request: 9, attempt: 128 }, "m".into());
     let mut bytes = Vec::new();
-    let labels = CallLabels::default();
+    let labels = SpendLabels::default();
     JournalRecord::CallStarted { reservation, id, model, labels }.encode(&mut bytes);
     let (hash, session) = ([2, 1, 0, 0, 0, 0, 0, 0], [3, 1, 0, 0, 0, 0, 0, 0]);
     let request = [[9].as_slice(), &[0; 15]].concat();

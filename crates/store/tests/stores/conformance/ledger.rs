@@ -11,8 +11,8 @@ use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 use seawall_store::{
-    CallId, CallLabels, Certainty, DayTotals, EventPage, KeyLabels, KeyUsage, LeaseRequest, Ledger,
-    PostSummary, SpendDimension, SpendItem, SpendRow, Totals, UsageEvent,
+    CallId, Certainty, DayTotals, EventPage, KeyLabels, KeyUsage, LeaseRequest, Ledger, PostSummary,
+    SpendDimension, SpendItem, SpendLabels, SpendRow, Totals, UsageEvent,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
 }
 
 /// Some calls have a target and a route, and of these some a key with a team or tags.
-fn labels(number: u32) -> CallLabels {
+fn labels(number: u32) -> SpendLabels {
     let text = |text: &str| Box::<str>::from(text);
     let tags = || [(text("cost"), text("web")), (text("env"), text("漫画"))].into();
     let key = match number % 5 {
@@ -114,7 +114,7 @@ fn labels(number: u32) -> CallLabels {
         _ => Some(KeyLabels { team: None, tags: tags() }),
     };
     let name = |name: &'static str| if number.is_multiple_of(7) { "".into() } else { name.into() };
-    CallLabels { target: name("t1"), route: name("r1"), key: key.map(Into::into) }
+    SpendLabels { target: name("t1"), route: name("r1"), key: key.map(Into::into) }
 }
 
 /// What the calls of these days cost by one dimension, by going through all of them.
