@@ -202,6 +202,7 @@ impl<R: Runtime> Pipeline<R> {
         let identified = identify(self, received, completion).await?;
         let caller = &identified.caller;
         completion.record.caller = Some((caller.id, caller.tier, caller.origin));
+        completion.record.contract.clone_from(&caller.contract);
         let admitted = admit(self, identified, completion).await?;
         completion.end_stage(RequestStage::Admit, self.runtime.monotonic());
         let planned = plan(admitted, &mut completion.record)?;

@@ -298,7 +298,7 @@ fn quote(text: &str) -> String {
 fn remainder(budget: &BudgetScope, remaining: Money) -> String {
     match budget {
         BudgetScope::Day => format!("the remaining daily budget ({remaining})"),
-        BudgetScope::Window { .. } => format!("the {remaining} that remain of the {budget}"),
+        BudgetScope::Window { .. } => format!("what remains of the {budget}, {remaining},"),
     }
 }
 

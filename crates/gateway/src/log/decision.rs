@@ -15,6 +15,12 @@ pub(super) fn write_decisions(line: &mut String, record: &RequestRecord) {
     if record.caller.is_some() || record.credential.is_some() {
         label_field(line, "credential", record.credential.map_or("guest", |kind| kind.label()));
     }
+    if let Some(contract) = &record.contract {
+        message_field(line, "key", &contract.name);
+        if let Some(team) = &contract.labels.team {
+            message_field(line, "team", team);
+        }
+    }
     let trace = record.trace.as_ref().and_then(|trace| trace.pairs().find(|(name, _)| *name == TRACEPARENT));
     // Version, trace id, parent id and flags: checked when the header was read.
     if let Some(trace_id) = trace.and_then(|(_, parent)| parent.split('-').nth(1)) {

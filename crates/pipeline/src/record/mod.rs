@@ -17,7 +17,7 @@ pub use decision::{CheckedLimitSummary, PlannedRungs, SkippedTarget};
 pub(crate) use decision::{MAX_SKIPPED_TARGETS, is_degraded};
 pub use stage::{RequestStage, StageTimes};
 
-use crate::callers::{CredentialKind, TierOrigin};
+use crate::callers::{CallerContract, CredentialKind, TierOrigin};
 use crate::limit_description::LimitDescription;
 use crate::reply::Rejection;
 use seawall_core::evaluator::{Evaluation, Plan, PlanReasons};
@@ -116,6 +116,8 @@ pub struct RequestRecord {
     pub face: &'static str,
     /// The caller, if it was identified.
     pub caller: Option<(u64, Tier, TierOrigin)>,
+    /// The terms of the caller's API key, if it presented one.
+    pub contract: Option<Arc<CallerContract>>,
     /// The kind of credential; `None` for a guest, and for a request that was rejected before its caller was known.
     pub credential: Option<CredentialKind>,
     /// The caller's trace, if the request names one.
@@ -188,6 +190,7 @@ impl RequestRecord {
             id,
             face,
             caller: None,
+            contract: None,
             credential: None,
             trace: None,
             route: None,

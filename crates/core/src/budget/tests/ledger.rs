@@ -1,14 +1,16 @@
 use super::{DAY, account, ask, at, dollars, nanos, post, small, small_ledger};
 use crate::budget::{
-    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLedger, BudgetOptions, BudgetRefusal, BudgetReservation,
-    DayShortage, ReservationId, ReservationRequest, SessionTokens, SingleSourceAlarm,
+    ApplyDecision, BudgetAccount, BudgetEntry, BudgetLedger, BudgetOptions, BudgetPeriod, BudgetRefusal,
+    BudgetReservation, CalendarOffset, DayShortage, PeriodCaps, ReservationId, ReservationRequest,
+    SessionTokens, SingleSourceAlarm, WindowCaps,
 };
 use crate::history::TokenLimitsOptions;
 use crate::invariant::Invariant;
 use crate::money::{Money, Usage};
-use crate::time::{Timestamp, UtcTime};
+use crate::time::{Now, Timestamp, UtcTime};
 use crate::vocabulary::Tier;
 use std::sync::Mutex;
+use std::time::Duration;
 
 #[test]
 fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
@@ -368,6 +370,44 @@ fn an_entry_with_an_impossible_number_is_ignored() {
     assert_eq!(ledger.apply(&highest), ApplyDecision::Applied);
     assert_eq!(ledger.reserve(&ask(1, Tier::Prime, 1), at(0)), Ok(ReservationId((1 << 63) - 1)));
     assert_eq!(ledger.open(), 2);
+}
+
+/// A key with $60 a month that asks for one of its cents every six hours, over a leap year in a calendar of Japan.
+#[test]
+fn a_month_budget_is_new_in_every_month_of_a_year_and_in_no_other_moment() {
+    let unlimited = BudgetOptions { caller_day: Money::MAX, day: Money::MAX, ..BudgetOptions::default() };
+    let mut ledger = BudgetLedger::new(unlimited.check().unwrap());
+    let (cap, offset) = (60, CalendarOffset { minutes: 540 });
+    let caps = PeriodCaps::from_iter([(BudgetPeriod::Month, nanos(cap))]);
+    let windows =
+        WindowCaps { offset, caps: [caps, PeriodCaps::NONE, PeriodCaps::NONE], ..WindowCaps::default() };
+    let start = UtcTime::from_civil(2028, 1, 1);
+    let mut spent = std::collections::BTreeMap::new();
+    for step in 0..366 * 4_u32 {
+        let passed = Duration::from_secs(6 * 3_600) * step;
+        let now = Now::new(Timestamp::ZERO + passed, start + passed);
+        let (year, month, _) = (now.utc + Duration::from_secs(9 * 3_600)).civil();
+        let of_month: &mut u64 = spent.entry((year, month)).or_default();
+        let request = ReservationRequest { windows, ..ask(1, Tier::Prime, 1) };
+        match ledger.reserve(&request, now) {
+            Ok(id) => {
+                let _ = ledger.apply(&post(id, 1));
+                *of_month += 1;
+                assert!(*of_month <= cap, "{month}");
+            }
+            Err(BudgetRefusal::Window { unspent, resets, .. }) => {
+                assert_eq!((*of_month, unspent), (cap, Money::ZERO), "{month}");
+                let next = UtcTime::from_civil(year + i64::from(month == 12), month % 12 + 1, 1);
+                assert_eq!(resets + Duration::from_secs(9 * 3_600), next);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(spent.len(), 13, "January 2029 begins nine hours early in Japan");
+    let full: Vec<u64> = spent.values().copied().take(12).collect();
+    assert_eq!(full, [cap; 12]);
+    // The accounts of past months are evicted.
+    assert!(ledger.entries_kept() < 10, "{}", ledger.entries_kept());
 }
 
 #[test]
