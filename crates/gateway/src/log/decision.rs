@@ -3,7 +3,9 @@
 use super::line::{label_field, list_field, micros_field, name_field, number_field};
 use crate::face::describe_rejection;
 use seawall_core::money::Money;
-use seawall_pipeline::{AttemptSummary, CheckedLimitSummary, PlannedRungs, RequestRecord, SkippedTarget};
+use seawall_pipeline::{
+    AttemptSummary, CheckedLimitSummary, PlannedRungs, Rejection, RequestRecord, SkippedTarget,
+};
 use seawall_provider::TRACEPARENT;
 use std::fmt::Write as _;
 
@@ -45,7 +47,17 @@ pub(super) fn write_decisions(line: &mut String, record: &RequestRecord) {
     }
     if let Some(rejection) = &record.rejection {
         let (message, retry_after) = describe_rejection(rejection, record.failed_targets.as_deref());
-        message_field(line, "message", &message);
+        match rejection {
+            // Whatever the caller wrote in place of a name is not recorded.
+            Rejection::UnknownModel(name) if !is_plausible_name(name) => {
+                message_field(
+                    line,
+                    "message",
+                    "the model does not exist or is not available on this endpoint",
+                );
+            }
+            _ => message_field(line, "message", &message),
+        }
         if let Some(retry_after) = retry_after {
             number_field(
                 line,
@@ -114,8 +126,24 @@ fn write_text(line: &mut String, text: &str) {
     line.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
-/// A message, shortened.
+/// Whether this may be the name of a model.
+fn is_plausible_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+    name.len() <= 128 && name.bytes().all(is_plain) && name.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// A message, shortened and without characters that could change how a terminal shows it.
 fn message_field(line: &mut String, key: &str, message: &str) {
+    let is_unsafe = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let cleaned: String;
+    let mut message = message;
+    if message.contains(is_unsafe) {
+        cleaned = message.replace(is_unsafe, " ");
+        message = &cleaned;
+    }
     match message.char_indices().nth(MAX_MESSAGE) {
         Some((end, _)) => name_field(line, key, &(message[..end].to_owned() + "…")),
         None => name_field(line, key, message),
