@@ -89,6 +89,9 @@ pub trait Directory: Send + Sync {
         record: &'a CallerRecord,
     ) -> StoreFuture<'a, bool>;
 
+    /// Finds the credentials of all callers with this name, in the order of the credentials. Revoked ones are returned, too.
+    fn named<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Vec<(CredentialHash, CallerRecord)>>;
+
     /// Lists all callers in the order of their credentials, at most `max` per page, starting after this one.
     fn list(
         &self,

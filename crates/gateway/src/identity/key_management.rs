@@ -248,7 +248,7 @@ pub async fn create(
     let contract = terms.apply_to(KeyContract::default(), now)?;
     let is_same =
         |(_, record): &(CredentialHash, CallerRecord)| is_active(record, now) && *record.name == **name;
-    if read_all(directory).await?.iter().any(is_same) {
+    if directory.named(name).await?.iter().any(is_same) {
         return Err(IssueError::NameInUse(name.clone()));
     }
     let credential = NewCredential::generate(master, *aws)?;
@@ -344,23 +344,53 @@ async fn find(
     name_or_id: &str,
     now: UtcTime,
 ) -> Result<Vec<StoredKey>, IssueError> {
-    let all = list(directory).await?;
-    let active = || all.iter().filter(|key| is_active(&key.record, now));
-    let named: Vec<StoredKey> = active().filter(|key| *key.record.name == *name_or_id).cloned().collect();
+    let active = |all: Vec<(CredentialHash, CallerRecord)>| -> Vec<StoredKey> {
+        let keys = all.into_iter().map(|(credential, record)| StoredKey { credential, record });
+        keys.filter(|key| is_active(&key.record, now)).collect()
+    };
+    let mut named = active(directory.named(name_or_id).await?);
     // A name may look like an id; an exact name takes precedence.
     if !named.is_empty() {
+        named.sort_by_key(|key| (key.record.created, key.credential));
         return Ok(named);
     }
-    let is_id = name_or_id.len() >= ID_DIGITS;
-    let found: Vec<StoredKey> = active()
-        .filter(|key| is_id && hex::encode(key.credential.0).starts_with(name_or_id))
-        .cloned()
-        .collect();
+    let found = match before_id(name_or_id) {
+        // Two are enough to know that the id is ambiguous, and between two others there may be revoked ones.
+        Some(before) => {
+            let mut page = directory.list(before, PAGE).await?;
+            page.retain(|(credential, _)| hex::encode(credential.0).starts_with(name_or_id));
+            active(page)
+        }
+        None => Vec::new(),
+    };
     match found.len() {
         0 => Err(IssueError::UnknownKey(name_or_id.to_owned())),
         1 => Ok(found),
         _ => Err(IssueError::Ambiguous(name_or_id.to_owned())),
     }
+}
+
+/// The credential before all those whose id begins like this; `Some(None)` if there is none before them, and `None` if this is
+/// not the beginning of an id.
+#[expect(
+    clippy::option_option,
+    reason = "the outer one is about the text, and the inner one a position in a list"
+)]
+fn before_id(id: &str) -> Option<Option<CredentialHash>> {
+    if id.len() < ID_DIGITS || id.len() > 64 {
+        return None;
+    }
+    let mut hash = [0; 32];
+    hex::decode_to_slice(format!("{id:0<64}"), &mut hash).ok()?;
+    // The number before it, if it is not the lowest.
+    for byte in hash.iter_mut().rev() {
+        let (lower, is_borrowed) = byte.overflowing_sub(1);
+        *byte = lower;
+        if !is_borrowed {
+            return Some(Some(CredentialHash(hash)));
+        }
+    }
+    Some(None)
 }
 
 fn is_active(record: &CallerRecord, now: UtcTime) -> bool {

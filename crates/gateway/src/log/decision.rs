@@ -47,7 +47,7 @@ pub(super) fn write_decisions(line: &mut String, record: &RequestRecord) {
     }
     if let Some(rejection) = &record.rejection {
         let (message, retry_after) = describe_rejection(rejection, record.failed_targets.as_deref());
-        match rejection {
+        match &**rejection {
             // Whatever the caller wrote in place of a name is not recorded.
             Rejection::UnknownModel(name) if !is_plausible_name(name) => {
                 message_field(

@@ -6,6 +6,7 @@
 //! creation.
 
 use super::codec::{RowDecoder, RowEncoder};
+use super::directory::index_names;
 use super::open_error::OpenError;
 use super::rows::{Batch, Rows, TableKind, View};
 use super::staged_file::StagedFile;
@@ -30,7 +31,7 @@ pub(super) const PRIVATE_FILE: u32 = 0o600;
 /// The permission bits of group and others.
 const GROUP_AND_OTHERS: u32 = 0o077;
 /// The format that this program writes, and the newest that it reads. Version 2 added blocks of calls and ranks of
-/// callers, version 3 labels of calls, windows of budgets and contracts of keys.
+/// callers, version 3 labels of calls, windows of budgets, contracts of keys and an index of their names.
 pub(super) const FORMAT_VERSION: u32 = 3;
 /// The first bytes of every redb file.
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
@@ -163,6 +164,7 @@ pub(super) fn migrate_format(batch: &mut Batch<'_>) -> Result<(), crate::StoreEr
         return Ok(());
     }
     rank_spenders(batch)?;
+    index_names(batch)?;
     batch.put(TableKind::Header, HEADER_KEY, &header)
 }
 

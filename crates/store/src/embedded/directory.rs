@@ -76,6 +76,36 @@ fn find(rows: &mut impl Rows, credential: &CredentialHash) -> Result<Option<Call
     rows.get(TableKind::Callers, &credential.0)?.map(|row| read_row(&row)).transpose()
 }
 
+/// Ends a name in a key. No text contains this byte.
+const NAME_END: u8 = 0xff;
+
+fn name_key(name: &str) -> RowEncoder {
+    RowEncoder::default().bytes(name.as_bytes()).byte(NAME_END)
+}
+
+/// Adds the names of callers from before they were indexed.
+pub(super) fn index_names(batch: &mut Batch<'_>) -> Result<(), StoreError> {
+    for (credential, row) in
+        batch.range(TableKind::Callers, (Bound::Unbounded, Bound::Unbounded), usize::MAX)?
+    {
+        let name = name_key(&read_row(&row)?.name).bytes(&credential).key();
+        batch.put(TableKind::CallerNames, &name, &[])?;
+    }
+    Ok(())
+}
+
+fn named(rows: &mut impl Rows, name: &str) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
+    let prefix = name_key(name).key();
+    let mut found = Vec::new();
+    for (key, _) in rows.with_prefix(TableKind::CallerNames, &prefix, usize::MAX)? {
+        let mut input = RowDecoder::key("caller_names", &key[prefix.len()..]);
+        let credential = input.array()?;
+        let credential = CredentialHash(input.end(credential)?);
+        found.extend(find(rows, &credential)?.map(|record| (credential, record)));
+    }
+    Ok(found)
+}
+
 /// The different lists of rate limits of keys that are not revoked.
 pub(super) fn key_limits(rows: &mut impl Rows) -> Result<BTreeSet<Vec<Box<str>>>, StoreError> {
     let mut all = BTreeSet::new();
@@ -112,11 +142,13 @@ impl Directory for EmbeddedStore {
     ) -> StoreFuture<'a, AddDecision> {
         StoreFuture::boxed(async move {
             let (credential, row) = (*credential, row(record));
+            let name = name_key(&record.name).bytes(&credential.0).key();
             let work = move |batch: &mut Batch<'_>| {
                 if batch.get(TableKind::Callers, &credential.0)?.is_some() {
                     return Ok(AddDecision::AlreadyExists);
                 }
                 batch.put(TableKind::Callers, &credential.0, &row)?;
+                batch.put(TableKind::CallerNames, &name, &[])?;
                 Ok(AddDecision::Added)
             };
             self.write(move |batch, _| work(batch)).await
@@ -140,9 +172,19 @@ impl Directory for EmbeddedStore {
     ) -> StoreFuture<'a, bool> {
         StoreFuture::boxed(async move {
             let (credential, update) = (*credential, record.clone());
-            let how = move |record: &mut CallerRecord| record.apply(&update);
-            self.write(move |batch, _| change(batch, &credential, how)).await
+            let work = move |batch: &mut Batch<'_>| {
+                let Some(before) = find(batch, &credential)? else { return Ok(false) };
+                batch.remove(TableKind::CallerNames, &name_key(&before.name).bytes(&credential.0).key())?;
+                let name = name_key(&update.name).bytes(&credential.0).key();
+                batch.put(TableKind::CallerNames, &name, &[])?;
+                change(batch, &credential, |record| record.apply(&update))
+            };
+            self.write(move |batch, _| work(batch)).await
         })
+    }
+
+    fn named<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Vec<(CredentialHash, CallerRecord)>> {
+        StoreFuture::run(|| self.read(|view| named(view, name)))
     }
 
     fn list(

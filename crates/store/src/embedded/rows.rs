@@ -57,10 +57,12 @@ pub(super) enum TableKind {
     Counts,
     /// Caller with an API key -> what it has used.
     KeyUsage,
+    /// Name of a caller, its credential -> nothing.
+    CallerNames,
 }
 
 impl TableKind {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Header,
         Self::Leases,
         Self::Events,
@@ -82,6 +84,7 @@ impl TableKind {
         Self::Ranks,
         Self::Counts,
         Self::KeyUsage,
+        Self::CallerNames,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -107,6 +110,7 @@ impl TableKind {
             Self::Ranks => "ranks",
             Self::Counts => "counts",
             Self::KeyUsage => "key_usage",
+            Self::CallerNames => "caller_names",
         }
     }
 

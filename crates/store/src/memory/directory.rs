@@ -59,6 +59,14 @@ impl Directory for MemoryDirectory {
         StoreFuture::run(|| Ok(self.change(credential, |stored| stored.apply(record))))
     }
 
+    fn named<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Vec<(CredentialHash, CallerRecord)>> {
+        StoreFuture::run(|| {
+            let all = lock(&self.0);
+            let named = all.iter().filter(|(_, record)| *record.name == *name);
+            Ok(named.map(|(credential, record)| (*credential, record.clone())).collect())
+        })
+    }
+
     fn list(
         &self,
         after: Option<CredentialHash>,

@@ -217,6 +217,10 @@ impl Directory for BrokenDirectory {
         })
     }
 
+    fn named<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Vec<(CredentialHash, CallerRecord)>> {
+        self.0.named(name)
+    }
+
     fn list(
         &self,
         after: Option<CredentialHash>,

@@ -19,6 +19,8 @@ enum Operation {
     Revoke(u8, UtcTime),
     Update(u8, CallerRecord),
     List(Option<u8>, usize),
+    /// The name of the caller with this credential, if it is known.
+    Named(u8),
 }
 
 fn credential(number: u8) -> CredentialHash {
@@ -74,6 +76,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         (0_u8..8, record()).prop_map(|(credential, record)| Operation::Add(credential, record)),
         (0_u8..8, moments()).prop_map(|(credential, at)| Operation::Revoke(credential, at)),
         (0_u8..8, record()).prop_map(|(credential, record)| Operation::Update(credential, record)),
+        (0_u8..8).prop_map(Operation::Named),
         (option::of(0_u8..9), 0_usize..9).prop_map(|(after, limit)| Operation::List(after, limit)),
     ];
     vec(operation, 1..50)
@@ -136,6 +139,14 @@ fn play(store: &impl Directory, drive: &impl Drive, operations: Vec<Operation>) 
                     let CallerRecord { caller, created, revoked, .. } = *record;
                     *record = CallerRecord { caller, created, revoked, ..update };
                 }
+            }
+            Operation::Named(number) => {
+                let name = known
+                    .get(&credential(number))
+                    .map_or_else(|| "nobody".into(), |record| record.name.clone());
+                let named = known.iter().filter(|(_, record)| record.name == name);
+                let expected: Vec<_> = named.map(|(hash, record)| (*hash, record.clone())).collect();
+                prop_assert_eq!(drive.drive(store.named(&name)).unwrap(), expected);
             }
             Operation::List(after, limit) => {
                 let after = after.map(credential);
