@@ -55,7 +55,10 @@ impl Replicas {
     }
 
     fn all_answered(&self) -> bool {
-        self.shop.records().iter().all(|record| record.outcome == RequestOutcome::Answered)
+        // Degraded, if a target of a lower grade answered.
+        let is_answered =
+            |outcome: &RequestOutcome| matches!(outcome, RequestOutcome::Answered | RequestOutcome::Degraded);
+        self.shop.records().iter().all(|record| is_answered(&record.outcome))
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::caller_directory::{BELIEVED, Manner, ResolverHarness, WITHIN, hash, key, subject};
 use seawall_core::vocabulary::{Ceiling, Tier};
-use seawall_pipeline::callers::{Caller, IdentifyError, TierOrigin, caller_id_of};
+use seawall_pipeline::callers::{Caller, CallerContract, IdentifyError, TierOrigin, caller_id_of};
+use seawall_store::KeyContract;
 use std::future::Future as _;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ fn found(of: u8, tier: Tier) -> Caller {
         routes: None,
         is_suspended: false,
         network: None,
-        contract: Default::default(),
+        contract: Some(Arc::new(CallerContract::new("somebody", &KeyContract::default()))),
     }
 }
 
