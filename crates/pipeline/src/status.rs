@@ -203,10 +203,11 @@ impl<R: Runtime> Pipeline<R> {
         self.rules.load().routes.values().any(|route| route.is_open_at(face, true))
     }
 
-    /// Identifies a caller, if its credential is known.
+    /// Identifies a caller, if its credential is known and valid.
     pub async fn caller(&self, identity: &CallerIdentity) -> Option<Caller> {
         let callers = Arc::clone(&self.rules.load().callers);
-        callers.find(&self.runtime, identity).await.ok()
+        let found = callers.find(&self.runtime, identity).await;
+        found.and_then(|caller| caller.check_expiry(self.runtime.now().utc)).ok()
     }
 
     /// Drops the cached lookup of a credential that was revoked.

@@ -188,6 +188,8 @@ fn expired_revoked_and_restricted_keys_are_rejected_for_what_they_are() -> anyho
     let gateway = start("key-terms", &model, &data_dir, "")?;
     let short_lived = create(&gateway, &["--expires", "1s"])?;
     wait_until("the key has expired", || Ok(ask(&gateway, &short_lived)?.contains("has expired")))?;
+    let listed = |key: &str| gateway.send("GET", "/v1/models", &format!("x-api-key: {key}\r\n"), b"");
+    assert_eq!(listed(&short_lived)?.status, 401, "it does not even learn which models there are");
     let restricted = run(&gateway, &["key", "create", "restricted", "--models", "claude-*,gpt-*"])?;
     let restricted = restricted["key"].as_str().context("no key")?;
     let refusal = ask(&gateway, restricted)?;
