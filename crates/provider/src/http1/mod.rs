@@ -5,8 +5,8 @@
 //! task that calls it: there is no task per connection and no channel, so a burst of events costs one read and one
 //! chunk. A plain request over a pooled connection is one write and one read.
 //!
-//! **Why not hyper's client?** In the minimal hop of `cargo xtask bench proxy` it takes 1.07 to 1.14 times the CPU of this one
-//! for a plain request (three runs on 18 November 2026).
+//! **Why not hyper's client?** In the minimal hop of `cargo xtask bench proxy` it takes 1.07 to 1.15 times the CPU of this one
+//! for a plain request (four runs on 18 November 2026).
 //!
 //! **When it acts.** Each phase has its own timeout: connecting, writing, the head, each wait within the body. A
 //! timeout is checked only when there is something to wait for, and its timer outlives the wait (see `reusable_timer.rs`).
