@@ -35,12 +35,15 @@ pub(crate) struct SpendCommand {
 }
 
 pub(crate) fn run(command: &SpendCommand) -> Result<(), CommandError> {
+    let is_plain =
+        |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    if let Some(since) = command.since.as_ref().filter(|since| !is_plain(since)) {
+        let problem = anyhow!("--since {since:?}: write a date such as 2026-11-01, or a duration such as 7d");
+        return Err(CommandError::InvalidInput(problem));
+    }
     let settings =
         SettingsLoader::new(command.config.as_deref(), &command.overrides).load_or_fail()?.settings;
-    let since = command
-        .since
-        .as_ref()
-        .map_or_else(String::new, |since| format!("&since={}", admin::encode_segment(since)));
+    let since = command.since.as_ref().map_or_else(String::new, |since| format!("&since={since}"));
     let path = format!("/admin/spend?by={}{since}", command.by);
     let answer = admin::send_request(&settings, "GET", &path, b"").map_err(CommandError::Failed)?;
     let body: Value = serde_json::from_slice(&answer.body)

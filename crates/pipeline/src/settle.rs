@@ -25,8 +25,8 @@ pub(crate) struct RequestProgress {
     attempts: AtomicU32,
     /// The first attempts by number, each set when it has ended. Cells and no lock: an attempt sets only its own.
     first_attempts: [OnceLock<AttemptSummary>; MAX_LISTED_ATTEMPTS],
-    /// The targets that were not called. Locked only when one is skipped, and at the end if there was one.
-    skipped: Mutex<Vec<SkippedTarget>>,
+    /// The targets that were not called. Absent for most requests, which then take no lock.
+    skipped: OnceLock<Mutex<Vec<SkippedTarget>>>,
     /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
     admission_record: OnceLock<Box<(NodeLedger, AdmissionRecord)>>,
     /// Whether any attempt reached a vendor.
@@ -52,7 +52,7 @@ impl RequestProgress {
             began,
             attempts: AtomicU32::new(0),
             first_attempts: [const { OnceLock::new() }; MAX_LISTED_ATTEMPTS],
-            skipped: Mutex::default(),
+            skipped: OnceLock::new(),
             admission_record: OnceLock::new(),
             was_sent: AtomicBool::new(false),
             reserved_nanos: AtomicU64::new(0),
@@ -98,7 +98,8 @@ impl RequestProgress {
 
     /// Records that a target was not called. Of several reasons of one target the last one counts.
     pub(crate) fn record_skip(&self, target: &Arc<str>, reason: SkipKind) {
-        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = self.skipped.get_or_init(Mutex::default);
+        let mut skipped = skipped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = skipped.iter_mut().find(|known| known.target == *target) {
             known.reason = reason;
         } else if skipped.len() < MAX_SKIPPED_TARGETS {
@@ -107,8 +108,8 @@ impl RequestProgress {
     }
 
     fn skipped_targets(&self) -> Option<Arc<[SkippedTarget]>> {
-        let skipped = std::mem::take(&mut *self.skipped.lock().unwrap_or_else(PoisonError::into_inner));
-        (!skipped.is_empty()).then(|| skipped.into())
+        let skipped = self.skipped.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(skipped.as_slice().into())
     }
 
     /// Adds the amount that is reserved for an attempt.

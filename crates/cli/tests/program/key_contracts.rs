@@ -206,3 +206,45 @@ fn expired_revoked_and_restricted_keys_are_rejected_for_what_they_are() -> anyho
     }
     Ok(())
 }
+
+#[test]
+fn a_breakdown_of_what_does_not_exist_is_refused_by_what_is_wrong() -> anyhow::Result<()> {
+    let (model, data_dir) = (Running::model("spend-input", "[]")?, scratch_dir("spend-input-state")?);
+    let gateway = start("spend-input", &model, &data_dir, "")?;
+    for (since, expected) in [
+        ("soon", "neither a date"),
+        ("2026-02-30", "neither a date"),
+        ("2031-01-01", "not in the future"),
+        ("500d", "at most 400 days ago"),
+        ("7d&by=team", "write a date"),
+        ("%37d", "write a date"),
+    ] {
+        let problem = run(&gateway, &["spend", "--since", since]).err().context("accepted")?.to_string();
+        let is_usage_error = problem.contains("unix_wait_status(512)");
+        assert!(is_usage_error && problem.contains(expected), "{since}: {problem}");
+    }
+    for since in ["1.5d", "0s", "399d", "2026-11-01"] {
+        let spend = run(&gateway, &["spend", "--by", "day", "--since", since]);
+        // A fixed date is out of range one day.
+        assert!(spend.is_ok() || since.contains('-'), "{since}: {spend:?}");
+    }
+    for query in [
+        "by=",
+        "by=nobody",
+        "by=key&by=team",
+        "since=7d&by=key&nonsense=1",
+        "since=7d",
+        "by=key&caller=00000000000000ff",
+    ] {
+        let mut connection = std::net::TcpStream::connect(gateway.admin.trim_start_matches("http://"))?;
+        use std::io::Write as _;
+        write!(
+            connection,
+            "GET /admin/spend?{query} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+        )?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{query}: {answer}");
+    }
+    Ok(())
+}

@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The ledger learns of ended calls at most this often because somebody asks. Each time costs the requests at that moment a
-/// few milliseconds.
+/// Minimum interval between two checkpoints for queries, because requests wait a few milliseconds for each.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest range of a breakdown, in days.
 const MAX_DAYS: u64 = 400;

@@ -80,8 +80,14 @@ pub(super) async fn limits(admin: &AdminState, request: AdminRequest) -> Result<
 
 /// Today's spend and budget, in total or of one caller; with `by`, a breakdown of any days.
 pub(super) async fn spend(admin: &AdminState, request: AdminRequest) -> Result<AdminResponse, AdminError> {
-    if let Some(by) = request.query.get("by") {
-        return spending::breakdown(admin, by, &request).await;
+    match (request.query.get("by"), request.query.get("since"), request.query.caller()?) {
+        (Some(by), _, None) => return spending::breakdown(admin, by, &request).await,
+        (None, None, _) => {}
+        // A parameter without effect would look like an answer to another question.
+        (Some(_), _, Some(_)) => {
+            return Err(AdminError::InvalidParameter("by and caller exclude each other".to_owned()));
+        }
+        (None, Some(_), _) => return Err(AdminError::InvalidParameter("since requires by".to_owned())),
     }
     let spend = admin.status.pipeline.spend();
     let mut answer = match request.query.caller()? {

@@ -28,9 +28,8 @@ pub(super) enum BuildBase<'a> {
     Nothing(&'a Supervisor),
     /// A gateway that runs, with what is derived from the settings in force. Its stores are used, and what it has learned
     /// or connected is reused.
-    Running(&'a RunningState, &'a CurrentState),
-    /// The same, with the rate limits of a key that is about to be added to the directory.
-    RunningWithLimits(&'a RunningState, &'a CurrentState, &'a KeyLimitSets),
+    /// With rate limits, they are those of the keys in the directory and of one that is about to be added.
+    Running(&'a RunningState, &'a CurrentState, Option<&'a KeyLimitSets>),
     /// Nothing, and nothing may be opened or started: the result is thrown away.
     Check,
 }
@@ -60,9 +59,7 @@ pub(super) fn build<'a>(
     let derived = steps.take(derived.and_then(|derived| base.accept(derived)))?;
     let authenticator = steps.take(match base {
         BuildBase::Nothing(supervisor) => Authenticator::new(settings, runtime, supervisor),
-        BuildBase::Running(state, _) | BuildBase::RunningWithLimits(state, ..) => {
-            state.authenticator().rebuild(settings)
-        }
+        BuildBase::Running(state, ..) => state.authenticator().rebuild(settings),
         BuildBase::Check => Authenticator::preflight(settings, runtime),
     })?;
     let authenticator = authenticator.map(Arc::new);
@@ -71,9 +68,7 @@ pub(super) fn build<'a>(
             steps.take(GatewayTelemetry::start(settings, authenticator, runtime, supervisor))?
         }
         (BuildBase::Check, Some(authenticator)) => Some(GatewayTelemetry::silent(authenticator, runtime)),
-        (BuildBase::Running(state, _) | BuildBase::RunningWithLimits(state, ..), _) => {
-            Some(state.telemetry.clone())
-        }
+        (BuildBase::Running(state, ..), _) => Some(state.telemetry.clone()),
         (_, None) => None,
     };
     // The stores are opened only for settings that can be served.
@@ -86,9 +81,7 @@ pub(super) fn build<'a>(
             steps.take(telemetry.start_records(settings, supervisor))?;
             opened
         }
-        (BuildBase::Running(state, _) | BuildBase::RunningWithLimits(state, ..), _) => {
-            Some(state.stores.clone())
-        }
+        (BuildBase::Running(state, ..), _) => Some(state.stores.clone()),
         (BuildBase::Check, _) => {
             let limits = limit_rules(settings, &KeyLimitSets::default());
             steps.take(GatewayStores::in_memory(settings, &limits))?
@@ -104,7 +97,7 @@ pub(super) fn build<'a>(
                 None => CallerResolver::new(options),
             });
             let key_limits = match (base, &stores.durable) {
-                (BuildBase::RunningWithLimits(_, _, key_limits), _) => Ok((*key_limits).clone()),
+                (BuildBase::Running(_, _, Some(key_limits)), _) => Ok((*key_limits).clone()),
                 (_, Some(directory)) => KeyLimitSets::read(directory.as_ref()),
                 (_, None) => Ok(KeyLimitSets::default()),
             };
@@ -146,7 +139,7 @@ pub(super) fn build<'a>(
 impl<'a> BuildBase<'a> {
     fn current(&self) -> Option<&'a CurrentState> {
         match self {
-            Self::Running(_, current) | Self::RunningWithLimits(_, current, _) => Some(current),
+            Self::Running(_, current, _) => Some(current),
             Self::Nothing(_) | Self::Check => None,
         }
     }
@@ -155,7 +148,7 @@ impl<'a> BuildBase<'a> {
     fn accept(&self, derived: DerivedState) -> Result<DerivedState, ServeError> {
         match self {
             // The admin address does not change until the next start, whatever the new settings say.
-            Self::Running(state, _) | Self::RunningWithLimits(state, ..)
+            Self::Running(state, ..)
                 if derived.credential.is_none() && !state.guard.may_omit_credential() =>
             {
                 Err(ServeError::InsecureAdmin("listen is not a loopback address: set admin.credential"))

@@ -131,7 +131,7 @@ impl RunningState {
     /// Changes to new settings, all or nothing. Returns what happened to the counts of every limit.
     pub(crate) fn apply_settings(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
         let mut current = self.current();
-        let next = build(settings, &self.inputs, &BuildBase::Running(self, &current))?;
+        let next = build(settings, &self.inputs, &BuildBase::Running(self, &current, None))?;
         Ok(self.commit(next, &mut current))
     }
 
@@ -152,7 +152,7 @@ impl RunningState {
             return Err(KeyLimitError::TooMany);
         }
         let settings = Arc::clone(&current.settings);
-        let base = BuildBase::RunningWithLimits(self, &current, &key_limits);
+        let base = BuildBase::Running(self, &current, Some(&key_limits));
         let next = build(&settings, &self.inputs, &base)
             .map_err(|error| KeyLimitError::Failed(error.to_string()))?;
         self.commit(next, &mut current);
